@@ -5,14 +5,14 @@ import { globSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { compileWords } from "../src/domain/social/chat/moderation/compile-words.ts";
-import { readingsOf } from "../src/domain/social/chat/moderation/runs.ts";
 import {
+  compileWords,
   findWords,
   type Line,
   lineOf,
   type WordFilter,
 } from "../src/domain/social/chat/moderation/word-filter.ts";
+import { readingsOf } from "../src/domain/social/chat/moderation/runs.ts";
 import { createRandom } from "./support/rule-sets.ts";
 import { rounded, spread, spreadText, table } from "./support/stats.ts";
 import { automatonSearch, trieSearch, type WordSearch } from "./support/word-searches.ts";

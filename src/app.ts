@@ -1,44 +1,46 @@
 import { createPrivateKey } from "node:crypto";
 import type { Logger } from "pino";
 import type { Config } from "./config.ts";
-import { type ApiKeyHasher, createApiKeyHasher } from "./domain/accounts/api-keys/secret.ts";
+import { type ApiKeyHasher, createApiKeyHasher } from "./domain/accounts/api-keys/api-key.ts";
 import type { BillingProvider } from "./domain/accounts/billing/provider.ts";
-import type { Captcha } from "./domain/accounts/auth/captcha.ts";
+import type { Captcha } from "./domain/accounts/auth/one-time-secrets.ts";
 import { createPasswords, type Passwords } from "./domain/accounts/auth/passwords.ts";
 import { createTokens, type Tokens } from "./domain/accounts/auth/tokens.ts";
 import type { Mail } from "./domain/accounts/email/mail.ts";
-import { createMail } from "./domain/accounts/email/outbox.ts";
+import { createMail } from "./domain/accounts/email/deliveries.ts";
 import type { Mailer } from "./domain/accounts/email/mailer.ts";
-import { withOwnChanges } from "./domain/leaderboards/own-ranks.ts";
+import { createRankMoves, type RankMoves, withOwnChanges } from "./domain/leaderboards/rank-moves.ts";
 import { OwnChanges } from "./domain/kernel/own-changes.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
-import { createRankMoves, type RankMoves } from "./domain/leaderboards/rank-moves.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
-import type { PasskeyVerifier } from "./domain/accounts/mfa/passkey-verifier.ts";
+import type { PasskeyVerifier } from "./domain/accounts/mfa/passkeys.ts";
 import type { SsoClients } from "./domain/accounts/sso/clients.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
 import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
-import { connectionSlots } from "./domain/kernel/connection-slots.ts";
-import { Lanes } from "./domain/kernel/lanes.ts";
+import { connectionSlots } from "./domain/kernel/slots.ts";
+import { connectedIn, createTransact, Lanes, type WakeUps } from "./domain/kernel/transact.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
-import type { HandNotes } from "./domain/progression/hand-notes.ts";
-import type { Topics } from "./domain/kernel/events/topics.ts";
+import type { HandNotes } from "./domain/progression/in-hand.ts";
+import type { Topics } from "./domain/kernel/events/chat-views.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
-import { type CommitAs, commitBy } from "./domain/kernel/commit.ts";
-import { type Read, type ReadAs, readBy } from "./domain/kernel/read.ts";
+import {
+  type CommitAs,
+  commitBy,
+  type Read,
+  type ReadAs,
+  readBy,
+  reportOtherSchema,
+} from "./domain/kernel/read.ts";
 import { createSharedCommits, type SharedTransactAs } from "./domain/kernel/shared-commits.ts";
-import { connectedIn, createTransact } from "./domain/kernel/transact.ts";
 import type { Transact, TransactAs, Work } from "./domain/kernel/work.ts";
-import type { WakeUps } from "./domain/kernel/wake-ups.ts";
 import type { WebhookSender } from "./domain/delivery/webhooks/delivering/sender.ts";
 import { createStatsRecorder, type StatsRecorder } from "./domain/evaluation/running/stats.ts";
 import { createEventTypeRecorder, type EventTypeRecorder } from "./domain/tracking/event-type-recorder.ts";
-import type { QueuedJobName } from "./jobs/names.ts";
-import type { Queue } from "./jobs/queue.ts";
+import type { Queue, QueuedJobName } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
 import { createCustomDomains, type CustomDomainParts } from "./platform/custom-domains.ts";
@@ -48,12 +50,11 @@ import { createOAuth } from "./platform/oauth.ts";
 import { createStripe } from "./platform/stripe.ts";
 import { createSso } from "./platform/sso.ts";
 import { createPasskeys } from "./platform/passkeys.ts";
-import { warehouseOf } from "./platform/warehouse/warehouse.ts";
+import { warehouseOf } from "./platform/warehouse/directory.ts";
 import type { Warehouse } from "./domain/analytics/warehouse/store.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
 import { type AnswerCaches, createAnswerCaches } from "./platform/answer-caches.ts";
-import { reportOtherSchema } from "./domain/kernel/other-schema.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
 
 /** Maximum number of events waiting for ingestion in one process; beyond that callers must retry. */

@@ -11,7 +11,7 @@ import { type StoreSettings, storesOf } from "./config/stores.ts";
 import { type WarehouseSettings, warehouseOf } from "./config/warehouse.ts";
 import type { PasswordCost } from "./domain/accounts/auth/passwords.ts";
 import type { MailMode } from "./domain/accounts/email/mail.ts";
-import type { Plan } from "./domain/kernel/plans.ts";
+import type { Plan } from "./domain/kernel/caller.ts";
 import { problemsOf } from "./domain/kernel/zod-problems.ts";
 import { readSecrets } from "./secrets.ts";
 import { VERSION } from "./version.ts";

@@ -1,13 +1,22 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "./config.ts";
-import { type CertificateMetrics, certificateMetrics } from "./metrics/certificates.ts";
+import {
+  type CertificateMetrics,
+  certificateMetrics,
+  realtimeMetrics,
+  type RoomMetrics,
+  type SecretMetrics,
+  secretMetrics,
+  type SharingMetrics,
+  sharingMetrics,
+  type TableMetrics,
+  tableMetrics,
+  type WarehouseMetrics,
+  warehouseMetrics,
+  type WebhookMetrics,
+  webhookMetrics,
+} from "./metrics/gauges.ts";
 import { type QueueMetrics, queueMetrics } from "./metrics/queues.ts";
-import { realtimeMetrics, type RoomMetrics } from "./metrics/rooms.ts";
-import { type SharingMetrics, sharingMetrics } from "./metrics/sharing.ts";
-import { type SecretMetrics, secretMetrics } from "./metrics/secrets.ts";
-import { type TableMetrics, tableMetrics } from "./metrics/tables.ts";
-import { type WarehouseMetrics, warehouseMetrics } from "./metrics/warehouse.ts";
-import { type WebhookMetrics, webhookMetrics } from "./metrics/webhooks.ts";
 
 /** Interval between two samples of the event loop's delay, in ms. */
 const LOOP_SAMPLE_MS = 100;

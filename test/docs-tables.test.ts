@@ -1,11 +1,20 @@
 import assert from "node:assert/strict";
-import { DEFAULT_SCOPES, EVERY_ROLE, type Needs, SCOPES, scopesOf } from "../src/domain/kernel/access.ts";
-import { checkCeiling } from "../src/domain/accounts/api-keys/scopes.ts";
+import {
+  DEFAULT_SCOPES,
+  EVERY_ROLE,
+  type Needs,
+  PLAN_FEATURES,
+  PLAN_LIMITS,
+  type PlanLimits,
+  PLANS,
+  SCOPES,
+  scopesOf,
+} from "../src/domain/kernel/caller.ts";
+import { checkCeiling } from "../src/domain/accounts/api-keys/api-keys.ts";
 import { MAIL_TEMPLATES } from "../src/domain/accounts/email/mail.ts";
 import { ERROR_STATUS } from "../src/domain/kernel/errors.ts";
-import { LIMITS } from "../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../src/domain/accounts/rate-limits/limiter.ts";
 import { DEFAULT_SETTINGS } from "../src/domain/evaluation/project-settings.ts";
-import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits, PLANS } from "../src/domain/kernel/plans.ts";
 import type { AnyRoute } from "../src/http/route.ts";
 import { routes } from "../src/http/routes.ts";
 import { namesIn, rowsOf, sectionOf } from "./support/documents/documents.ts";

@@ -131,23 +131,23 @@ const SMALL_TABLES = new Set(["api_keys", "rules", "leaderboards", "definitions"
  */
 const READS_STORED_LINES = new Set([
   "src/domain/analytics/ask.ts",
-  "src/domain/analytics/effects.ts",
-  "src/domain/delivery/outbox/finish-relay.ts",
-  "src/domain/delivery/outbox/player-pages.ts",
+  "src/domain/analytics/events.ts",
+  "src/domain/delivery/outbox/relay.ts",
+  "src/domain/delivery/outbox/stream.ts",
   "src/domain/delivery/outbox/read-queue.ts",
-  "src/domain/delivery/webhooks/delivering/lag.ts",
+  "src/domain/delivery/webhooks/delivering/claim.ts",
   "src/domain/kernel/outbox-lines.ts",
   "src/domain/player-lifecycle/erase-rows.ts",
-  "src/domain/player-lifecycle/erase-shared.ts",
+  "src/domain/player-lifecycle/erase.ts",
   "src/domain/player-lifecycle/history.ts",
-  "src/domain/player-lifecycle/recap.ts",
-  "src/domain/players/activity.ts",
+  "src/domain/player-lifecycle/history.ts",
+  "src/domain/players/player.ts",
   "src/domain/registries/reconcile/player-checks.ts",
-  "src/domain/revert/bulk/count-unknown.ts",
+  "src/domain/revert/bulk/bulk-revert.ts",
   "src/domain/rules/insight/execution-list.ts",
-  "src/domain/social/chat/erase-mentions.ts",
+  "src/domain/social/chat/mentions.ts",
   "src/domain/social/chat/personal.ts",
-  "src/domain/social/chat/retention.ts",
+  "src/domain/social/chat/settings.ts",
 ]);
 /** What belongs to a webhook is found, sent and shown by webhook; a webhook has one tenant. */
 const LED_BY_WEBHOOK = new Set(["webhook_deliveries"]);

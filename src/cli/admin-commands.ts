@@ -7,10 +7,10 @@ import {
   listAdmins,
   resetAdminPassword,
 } from "../domain/accounts/admin/admins.ts";
-import { randomBase62 } from "../domain/accounts/auth/base62.ts";
+import { randomBase62 } from "../domain/accounts/auth/one-time-secrets.ts";
 import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain/accounts/auth/passwords.ts";
-import { resetAdminMfa } from "../domain/accounts/mfa/reset.ts";
-import { endEnforcement } from "../domain/accounts/sso/end-enforcement.ts";
+import { resetAdminMfa } from "../domain/accounts/mfa/factors.ts";
+import { endEnforcement } from "../domain/accounts/sso/configure.ts";
 import { EmailAddress } from "../domain/accounts/email/address.ts";
 import { Name } from "../domain/accounts/tenants/text.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";

@@ -2,12 +2,11 @@ import { randomInt } from "node:crypto";
 import type { App } from "../app.ts";
 import { ApiKey } from "../domain/accounts/api-keys/api-key.ts";
 import { createApiKey, revokeApiKey } from "../domain/accounts/api-keys/api-keys.ts";
-import { setPassword } from "../domain/accounts/auth/set-password.ts";
+import { setPassword } from "../domain/accounts/auth/email-verification.ts";
 import { User } from "../domain/accounts/auth/user.ts";
 import { Project } from "../domain/accounts/projects/project.ts";
 import { createProject } from "../domain/accounts/projects/projects.ts";
-import { openTenant } from "../domain/accounts/tenants/open-tenant.ts";
-import { Tenant } from "../domain/accounts/tenants/tenant.ts";
+import { openTenant, Tenant } from "../domain/accounts/tenants/tenant.ts";
 import type { Transact, Work } from "../domain/kernel/work.ts";
 import { capital, spokenWord } from "./demo-names.ts";
 

@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
 import { createPasswords } from "../domain/accounts/auth/passwords.ts";
-import { setPassword } from "../domain/accounts/auth/set-password.ts";
+import { setPassword } from "../domain/accounts/auth/email-verification.ts";
 import { deleteProject } from "../domain/accounts/projects/projects.ts";
 import type { Transact } from "../domain/kernel/work.ts";
 import { type DemoAccount, DEMO_EMAIL, findDemo, newPassword } from "./demo-account.ts";

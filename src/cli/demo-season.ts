@@ -1,10 +1,12 @@
 import type { App } from "../app.ts";
 import { inProjectTime } from "../domain/accounts/projects/clock.ts";
-import { adventureKind } from "../domain/economy/adventures/kind.ts";
-import { claimPlayerTier, givePlayerPremium } from "../domain/economy/adventures/change-adventures.ts";
-import { readPlayerAdventure } from "../domain/economy/adventures/player-adventures.ts";
-import { readAdventureStats } from "../domain/economy/adventures/stats.ts";
-import { Definition } from "../domain/economy/definitions/definition.ts";
+import { adventureKind, readAdventureStats } from "../domain/economy/adventures/kind.ts";
+import {
+  claimPlayerTier,
+  givePlayerPremium,
+  readPlayerAdventure,
+} from "../domain/economy/adventures/change-adventures.ts";
+import { Definition } from "../domain/economy/definitions/definitions.ts";
 import { draftStatusOf, patchDraft, publishDraft } from "../domain/economy/definitions/drafts.ts";
 import type { Adventure } from "../domain/evaluation/adventures/adventure.ts";
 import type { Track } from "../domain/evaluation/adventures/row.ts";

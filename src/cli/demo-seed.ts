@@ -1,10 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { App } from "../app.ts";
-import { createDefinition } from "../domain/economy/definitions/definitions.ts";
+import { createDefinition, type DefinitionKind } from "../domain/economy/definitions/definitions.ts";
 import { createDraft, publishDraft } from "../domain/economy/definitions/drafts.ts";
 import { DEFINITION_KINDS } from "../domain/registries/definition-kinds.ts";
-import type { DefinitionKind } from "../domain/economy/definitions/kind.ts";
 import type { Defined } from "../domain/evaluation/live.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -13,14 +12,14 @@ import { createLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { identifyPlayers } from "../domain/player-lifecycle/identify.ts";
 import { getCurve, putCurve } from "../domain/progression/level-curves.ts";
 import { Project } from "../domain/accounts/projects/project.ts";
-import { mergeSettings } from "../domain/accounts/projects/settings.ts";
+import { mergeSettings } from "../domain/accounts/projects/projects.ts";
 import { RuleDocument } from "../domain/evaluation/language/document.ts";
-import { compileRollout } from "../domain/evaluation/running/rollout.ts";
+import { compileRollout } from "../domain/evaluation/running/limits.ts";
 import { publishRule } from "../domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../domain/rules/rules.ts";
 import { readBacklog } from "../domain/tracking/backlog.ts";
 import { BATCH_MAX_EVENTS, readEvent } from "../domain/tracking/event-input.ts";
-import { trackBatch } from "../domain/tracking/track.ts";
+import { trackBatch } from "../domain/tracking/group-commit.ts";
 import {
   type DemoAccount,
   findDemo,

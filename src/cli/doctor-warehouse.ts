@@ -1,5 +1,5 @@
 import type { Settings } from "../config.ts";
-import { openWarehouseStore } from "../platform/warehouse/open-store.ts";
+import { openWarehouseStore } from "../platform/warehouse/directory.ts";
 import type { Check } from "./doctor-checks.ts";
 
 const NAME = "Warehouse";

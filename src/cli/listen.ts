@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { z } from "zod";
-import { newWebhookSecret } from "../domain/delivery/webhooks/secrets.ts";
+import { newWebhookSecret } from "../domain/delivery/webhooks/registration.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";

@@ -3,9 +3,8 @@ import type { AddressInfo } from "node:net";
 import { createSecureContext, createServer, type SecureContext, type Server as TlsServer } from "node:tls";
 import type { App } from "../app.ts";
 import { readKeyPair } from "../domain/accounts/domains/order.ts";
-import type { KnownDomain } from "../domain/accounts/domains/known.ts";
-import { createSizedCache } from "../domain/kernel/sized-cache.ts";
-import { nameOfHost } from "../domain/accounts/domains/names.ts";
+import { type KnownDomain, nameOfHost } from "../domain/accounts/domains/known.ts";
+import { createSizedCache } from "../domain/kernel/caches.ts";
 import { listenOnce } from "./listening.ts";
 
 /** A handshake that is not over after this time, in ms, is ended. */

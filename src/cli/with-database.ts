@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { type Config, loadConfig, loadSettings } from "../config.ts";
-import { createTransact } from "../domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../domain/kernel/transact.ts";
 import type { Transact } from "../domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../domain/kernel/wake-ups.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
 import { throwRefusedAddress } from "../platform/probe.ts";

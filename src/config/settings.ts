@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { z } from "zod";
-import { CAPTCHA_PROVIDERS } from "../domain/accounts/auth/captcha.ts";
+import { CAPTCHA_PROVIDERS } from "../domain/accounts/auth/one-time-secrets.ts";
 import { MAIL_MODES } from "../domain/accounts/email/mail.ts";
-import { networkOf } from "../domain/accounts/rate-limits/ip-address.ts";
-import { PLANS } from "../domain/kernel/plans.ts";
+import { networkOf } from "../domain/accounts/rate-limits/limiter.ts";
+import { PLANS } from "../domain/kernel/caller.ts";
 import { pricesOf } from "./billing.ts";
 import { areAddresses, DEFAULT_PORT, LETS_ENCRYPT, SSL_MODES } from "./domains.ts";
 import { privateKeyOf } from "../secrets.ts";

@@ -1,8 +1,17 @@
-import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
+import {
+  type Access,
+  type AdminCaller,
+  type Caller,
+  featureUnavailable,
+  hasFeature,
+  type KeyCaller,
+  type Needs,
+  type ScimCaller,
+  scopesOf,
+  type UserCaller,
+} from "../domain/kernel/caller.ts";
 import { approvalRequired } from "../domain/kernel/approval.ts";
-import type { AdminCaller, Caller, KeyCaller, ScimCaller, UserCaller } from "../domain/kernel/caller.ts";
 import { type DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
-import { featureUnavailable, hasFeature } from "../domain/kernel/plans.ts";
 
 /** The configuration that these checks depend on. */
 export type AccessRules = { isVerifiedEmailRequired: boolean };

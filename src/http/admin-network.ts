@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
 import { notFound } from "../domain/kernel/errors.ts";
-import { isIn, networkOf } from "../domain/accounts/rate-limits/ip-address.ts";
+import { isIn, networkOf } from "../domain/accounts/rate-limits/limiter.ts";
 import type { AnyRoute } from "./route.ts";
 
 type Networks = Pick<Config, "superadminAllowCidrs">;

@@ -10,10 +10,9 @@ import {
 } from "../domain/kernel/limits.ts";
 import { isHarmlessJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { atOnce, inSlices, nextSlice } from "../domain/kernel/slices.ts";
-import { inflatedMax, parsedBytes } from "./body-memory.ts";
+import { inflatedMax, parsedBytes } from "./request-guards.ts";
 import { inflated } from "./compression.ts";
-import { jsonValue } from "./json-parse.ts";
-import { countParts } from "./json-size.ts";
+import { countParts, jsonValue } from "./json-parse.ts";
 import type { AnyRoute } from "./route.ts";
 
 const tooLarge = (limit: number): DomainError =>

@@ -1,9 +1,7 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
-import { noteAbuse } from "../domain/accounts/rate-limits/abuse.ts";
-import { isOfThisMachine } from "../domain/accounts/rate-limits/ip-address.ts";
-import { limitHeaders } from "../domain/accounts/rate-limits/limiter.ts";
-import { countRequest } from "../domain/accounts/rate-limits/request-limits.ts";
+import { noteAbuse } from "../domain/accounts/rate-limits/ip-blocks.ts";
+import { countRequest, isOfThisMachine, limitHeaders } from "../domain/accounts/rate-limits/limiter.ts";
 import type { AnyRoute } from "./route.ts";
 
 /** Whether somebody tries Laurel out on their own machine, where the guides register again and again. */

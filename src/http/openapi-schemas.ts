@@ -1,12 +1,14 @@
+import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import type { Json } from "../domain/kernel/events/events.ts";
 import { isJsonObject } from "../domain/kernel/json.ts";
+import { JSON_TYPE, NAMES } from "./openapi-components.ts";
 
 /** Schemas of a document by name. */
-export type Parts = Record<string, Json>;
+type Parts = Record<string, Json>;
 type Body = { content?: Record<string, { schema?: Json }> };
 /** What they read of an operation. */
-export type Operation = {
+type Operation = {
   operationId: string;
   parameters?: { name?: string; schema?: Json }[];
   requestBody?: Body;
@@ -22,30 +24,30 @@ const REF = "#/components/schemas/";
 /** What a place says of a schema, besides what the schema itself is. */
 const OF_PLACE: ReadonlySet<string> = new Set(["description", "default", "example", "deprecated"]);
 
-export const refTo = (name: string): { $ref: string } => ({ $ref: REF + name });
-export const isRef = (schema: Json): schema is { $ref: string } => typeof schema["$ref"] === "string";
+const refTo = (name: string): { $ref: string } => ({ $ref: REF + name });
+const isRef = (schema: Json): schema is { $ref: string } => typeof schema["$ref"] === "string";
 /** Returns the name of the component that a reference leads to. */
-export const targetOf = ({ $ref }: { $ref: string }): string => $ref.slice(REF.length);
+const targetOf = ({ $ref }: { $ref: string }): string => $ref.slice(REF.length);
 /** Returns whether a schema has several values to choose from. */
-export const isEnum = ({ enum: values }: Json): boolean => Array.isArray(values) && values.length > 1;
-export const isObject = ({ properties }: Json): boolean => isJsonObject(properties);
+const isEnum = ({ enum: values }: Json): boolean => Array.isArray(values) && values.length > 1;
+const isObject = ({ properties }: Json): boolean => isJsonObject(properties);
 
 /** Splits what a place says from what the schema is. */
-export const splitPlace = (schema: Json): { own: Json; said: Json } => {
+const splitPlace = (schema: Json): { own: Json; said: Json } => {
   const [own, said]: [Json, Json] = [{}, {}];
   for (const [key, value] of Object.entries(schema)) (OF_PLACE.has(key) ? said : own)[key] = value;
   return { own, said };
 };
 
 /** Returns the only value that a required property may have. */
-export const constantOf = ({ properties, required }: Json, name: string): unknown => {
+const constantOf = ({ properties, required }: Json, name: string): unknown => {
   const { enum: values } = ((properties as Json)[name] ?? {}) as { enum?: unknown[] };
   const isRequired = Array.isArray(required) && required.includes(name);
   return isRequired && values?.length === 1 ? values[0] : undefined;
 };
 
 /** Returns the property by whose value the members of a union are told apart. */
-export const discriminatorOf = (members: readonly Json[]): string | undefined => {
+const discriminatorOf = (members: readonly Json[]): string | undefined => {
   const [first] = members;
   if (!first || members.length < 2 || !members.every(isObject)) return undefined;
   return Object.keys(first["properties"] as Json).find((name) => {
@@ -89,7 +91,7 @@ const simple = (schema: Json): Json => {
 };
 
 /** Applies `change` to a schema and all schemas in it, the innermost first. */
-export const deeply = (schema: Json, change: (schema: Json) => Json): Json => {
+const deeply = (schema: Json, change: (schema: Json) => Json): Json => {
   if (isRef(schema)) return change(schema);
   const inner = { ...schema };
   const go = (one: unknown): unknown => (isJsonObject(one) ? deeply(one, change) : one);
@@ -169,4 +171,161 @@ export const dropUnused = ({ paths, components }: ToName): void => {
   const used = referred([paths, responses], "schemas");
   for (const name of used) for (const inner of referred(schemas[name] ?? {}, "schemas")) used.add(inner);
   for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
+};
+
+/** `weekly_score` is `WeeklyScore`, `listRules` is `ListRules`. */
+const pascal = (text: string): string =>
+  text.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
+
+/** `NOT_HELD` is `NotHeld`. */
+const ofValue = (value: unknown): string => pascal(String(value).toLowerCase());
+const singular = (text: string): string => text.replace(/ies$/, "y").replace(/(?<=[^s])s$/, "");
+
+const mapValues = (of: Json, map: (value: Json, key: string) => Json): Json =>
+  Object.fromEntries(Object.entries(of).map(([key, value]) => [key, map(value as Json, key)]));
+
+const pageOf = ({ properties }: Json): string | undefined => {
+  const { data, pagination } = (properties ?? {}) as { data?: { items?: Json }; pagination?: Json };
+  if (!data?.items || !pagination || !isRef(data.items)) return undefined;
+  const isByPage = "page" in ((pagination["properties"] ?? {}) as Json);
+  return `${targetOf(data.items)}${isByPage ? "Page" : "Slice"}`;
+};
+
+const rankOf = (name: string): number => (name === "ConfigDocument" ? 2 : Number(name.endsWith("Output")));
+
+/** Returns the name of a part: NAMES has some that are better than those made of the place. */
+const nameOf = (proposal: string): string => {
+  const prefix = Object.keys(NAMES).find((one) => proposal.startsWith(one));
+  return prefix === undefined ? proposal : NAMES[prefix] + proposal.slice(prefix.length);
+};
+
+/** Makes components of the parts of a document; `schemas` are its components, and grow. */
+class Namer {
+  readonly #schemas: Parts;
+  /** Names of shared parts, by their JSON and their description. */
+  readonly #shared = new Map<string, string>();
+
+  constructor(schemas: Parts) {
+    this.#schemas = schemas;
+  }
+
+  put(proposal: string, schema: Json): string {
+    const name = nameOf(proposal);
+    const other = this.#schemas[name];
+    const isFree = other === undefined || isDeepStrictEqual(other, schema);
+    assert(isFree, `two schemas are named ${name}: give one of them another name in NAMES`);
+    this.#schemas[name] = schema;
+    return name;
+  }
+
+  /**
+   * Equal parts are one component. A part that has a description is another than one that has another; one
+   * that has none may be any of them.
+   */
+  share(proposal: string, schema: Json): Json {
+    const { own, said } = splitPlace(schema);
+    const { description, ...rest } = said;
+    const text = JSON.stringify([own, rest]);
+    const described = description === undefined ? text : `${text}${JSON.stringify(description)}`;
+    const known = this.#shared.get(described) ?? this.#adopt(text, description);
+    const name = known ?? this.put(this.#freeName(proposal, { ...own, ...said }), { ...own, ...said });
+    this.#shared.set(described, name);
+    if (!this.#shared.has(text)) this.#shared.set(text, name);
+    return refTo(name);
+  }
+
+  /** Describes a component that had no description before. */
+  #adopt(text: string, description: unknown): string | undefined {
+    const name = this.#shared.get(text);
+    if (name === undefined || this.#schemas[name]!["description"] !== undefined) return undefined;
+    this.#schemas[name] = { ...this.#schemas[name], description };
+    return name;
+  }
+
+  /** A further part of a name, which has another description or default, gets a number. */
+  #freeName(proposal: string, schema: Json): string {
+    const name = nameOf(proposal);
+    for (let n = 1; ; n++) {
+      const wanted = n === 1 ? name : `${name}${n}`;
+      const other = this.#schemas[wanted];
+      if (other === undefined || isDeepStrictEqual(other, schema)) return wanted;
+    }
+  }
+
+  walk(schema: Json, name: string): Json {
+    if (isRef(schema)) return schema;
+    const walked = { ...schema };
+    const { properties, items, additionalProperties: values } = schema;
+    if (isJsonObject(properties))
+      walked["properties"] = mapValues(properties, (one, key) => this.part(one, name + pascal(key)));
+    if (isJsonObject(items)) walked["items"] = this.item(items, singular(name));
+    if (isJsonObject(values)) walked["additionalProperties"] = this.part(values, `${name}Value`);
+    for (const keyword of ["oneOf", "anyOf", "allOf"]) {
+      const members = schema[keyword];
+      if (Array.isArray(members)) Object.assign(walked, this.#members(members as Json[], keyword, name));
+    }
+    return walked;
+  }
+
+  /** An enumeration gets a name wherever it is. */
+  part(schema: Json, name: string): Json {
+    const walked = this.walk(schema, name);
+    if (!isEnum(walked)) return walked;
+    const { nullable, ...rest } = walked;
+    const shared = this.share(name, rest);
+    return nullable === true ? { allOf: [shared], nullable: true } : shared;
+  }
+
+  /** Items of a list get one if they are objects. */
+  item(schema: Json, name: string): Json {
+    const walked = this.part(schema, name);
+    return isObject(walked) ? this.share(name, walked) : walked;
+  }
+
+  /** Members that a property tells apart get the names of its values. */
+  #members(members: readonly Json[], keyword: string, name: string): Json {
+    const objects = members.map((one) => (isRef(one) ? (this.#schemas[targetOf(one)] ?? {}) : one));
+    const propertyName = discriminatorOf(objects);
+    if (propertyName === undefined) return { [keyword]: members.map((one) => this.part(one, name)) };
+    const named = members.map((one, i) => {
+      const value = String(constantOf(objects[i]!, propertyName));
+      return [value, this.item(one, name + ofValue(value))] as const;
+    });
+    const mapping = Object.fromEntries(named.map(([value, { $ref }]) => [value, $ref]));
+    return { [keyword]: named.map(([, ref]) => ref), discriminator: { propertyName, mapping } };
+  }
+
+  /** A body gets a name of its own; a page, that of its items. */
+  body(content: { schema?: Json } | undefined, name: string): void {
+    if (content?.schema === undefined || isRef(content.schema)) return;
+    const walked = this.walk(content.schema, name);
+    content.schema = isRef(walked) ? walked : refTo(this.put(pageOf(walked) ?? name, walked));
+  }
+}
+
+const nameOperation = (
+  namer: Namer,
+  { operationId, requestBody, responses, parameters }: Operation,
+): void => {
+  const name = pascal(operationId);
+  namer.body(requestBody?.content?.[JSON_TYPE], `${name}Request`);
+  for (const [status, { content }] of Object.entries(responses))
+    if (status < "300") namer.body(content?.[JSON_TYPE], `${name}Answer`);
+  for (const parameter of parameters ?? []) {
+    const { name: of = "", schema } = parameter;
+    if (schema) parameter.schema = namer.part(schema, name + pascal(of));
+  }
+};
+
+/**
+ * Gives a name to everything that generated code needs a type for: bodies, items of lists, members of unions,
+ * enumerations. They become components; `document` is changed in place.
+ */
+export const nameParts = ({ paths, components: { schemas } }: ToName): void => {
+  const namer = new Namer(schemas);
+  // What an export holds has the names of what it holds.
+  const inOrder = Object.entries(schemas).toSorted(([a], [b]) => rankOf(a) - rankOf(b));
+  for (const [name, schema] of inOrder) schemas[name] = namer.walk(schema, name);
+  for (const operation of Object.values(paths).flatMap((item) => Object.values(item)))
+    nameOperation(namer, operation);
 };

@@ -5,8 +5,8 @@ import {
   type ZodOpenApiOperationObject,
 } from "zod-openapi";
 import type { z } from "zod";
-import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
-import { describeReference, Reference } from "../domain/evaluation/language/references.ts";
+import { type Access, type Needs, scopesOf } from "../domain/kernel/caller.ts";
+import { describeReference, Reference } from "../domain/evaluation/language/syntax.ts";
 import { ERROR_STATUS, type ErrorCode } from "../domain/kernel/errors.ts";
 import { takesIdempotencyKey } from "./idempotency.ts";
 import {
@@ -14,14 +14,14 @@ import {
   ErrorSchema,
   HEADER_TEXTS,
   HEADERS,
+  INTRODUCTION,
   JSON_TYPE,
   nameOf,
   PARAMETERS,
   SECURITY_SCHEMES,
+  TAG_TEXT,
 } from "./openapi-components.ts";
-import { nameParts } from "./openapi-names.ts";
-import { dropUnused, settle, simplify, type ToName } from "./openapi-schemas.ts";
-import { INTRODUCTION, TAG_TEXT } from "./openapi-text.ts";
+import { dropUnused, nameParts, settle, simplify, type ToName } from "./openapi-schemas.ts";
 import { FORM_TYPE } from "./body.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
 import ANSWERS from "./answer-examples.json" with { type: "json" };

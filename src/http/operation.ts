@@ -1,5 +1,12 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
+import { readClock } from "../domain/accounts/projects/clock.ts";
+import {
+  checkOriginOf,
+  findKnownProject,
+  resolvePathProject,
+  resolveProject,
+} from "../domain/accounts/projects/project.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../domain/kernel/errors.ts";
 import { ClientGone } from "../domain/kernel/flights.ts";
@@ -22,21 +29,115 @@ import {
   receiveBody,
   refuseHostileBody,
 } from "./body.ts";
-import type { BodyHold, BodyMemory } from "./body-memory.ts";
-import { clientIp, identify, identifyScim } from "./caller.ts";
+import { sendJson, sendReady, sendStreamed, StreamedBody } from "./compression.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
-import { sendJson, sendReady } from "./compression.ts";
 import { bytesOf, isLong } from "./long-json.ts";
-import { type LargeWorks, slotsOf } from "./page-slots.ts";
 import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
-import { aheadOf } from "./project-clock.ts";
-import { projectOf } from "./project.ts";
-import { type AnyRoute, type Reply, takesBody } from "./route.ts";
-import { ownerOf, type UnreadResponses } from "./unread.ts";
+import {
+  type BodyHold,
+  type BodyMemory,
+  clientIp,
+  identify,
+  identifyScim,
+  type LargeWorks,
+  ownerOf,
+  slotsOf,
+  type UnreadResponses,
+} from "./request-guards.ts";
+import { type AnyRoute, type ProjectSource, type Reply, takesBody } from "./route.ts";
 import { sendScim } from "./scim/answers.ts";
-import { sendStreamed, StreamedBody } from "./streamed.ts";
 import { fieldsOf, parseBody, parseParams, queryChecker } from "./validate.ts";
+
+/** Operations that follow the server's clock in a sandbox too: nothing of theirs is what players have. */
+const BY_SERVER_TIME: ReadonlySet<string> = new Set([
+  "API keys",
+  "Authentication",
+  "Chat",
+  "Chat moderation",
+  "Email",
+  "Jobs",
+  "Limits",
+  "Lobbies",
+  "Projects",
+  "Rate limits",
+  "Team",
+  "Tenant",
+  "Webhooks",
+]);
+
+const isInSandbox = async (app: App, caller: Caller, projectId: string): Promise<boolean> => {
+  if (caller.kind === "key") return caller.isTest;
+  if (caller.kind !== "user") return false;
+  const known = await findKnownProject(app.transactAs({ role: "accounts" }), projectId);
+  return known?.isSandbox === true;
+};
+
+/**
+ * Returns how far the clock of a request's project is ahead of the server's, in ms. Only a request to a
+ * sandbox reads it: each anew, so that what comes after an advance is at the new time in every process.
+ */
+const aheadOf = async (
+  app: App,
+  { tag }: AnyRoute,
+  { caller, projectId }: { caller: Caller; projectId: string },
+): Promise<number> => {
+  if (projectId === "" || BY_SERVER_TIME.has(tag)) return 0;
+  if (caller.kind === "anonymous" || caller.kind === "admin") return 0;
+  if (!(await isInSandbox(app, caller, projectId))) return 0;
+  const scope = { role: "web", tenantId: caller.tenantId, projectIds: [projectId] } as const;
+  const read = app.readAs?.(scope) ?? readBy(app.transactAs(scope));
+  return (await readClock(read, projectId)).clockAheadMs;
+};
+
+const one = (value: unknown): string | undefined => {
+  if (Array.isArray(value)) throw invalid("projectId", "must be given once");
+  return typeof value === "string" && value !== "" ? value : undefined;
+};
+
+/**
+ * Determines the project of a request, checked to be the caller's own; "" for an operation without one. It
+ * comes from the path, `X-Project-ID`, `projectId` in the query, or is the caller's only one.
+ * @throws DomainError NOT_FOUND, VALIDATION_ERROR when it cannot be determined, FORBIDDEN PROJECT_MISMATCH or
+ * ORIGIN_NOT_ALLOWED for a key
+ */
+const projectOf = async (
+  app: App,
+  source: ProjectSource,
+  caller: Caller,
+  request: Request,
+): Promise<string> => {
+  // For every operation: a key in a page of a foreign origin was stolen from its owner.
+  if (caller.kind === "key") await checkOriginOf(app.transact, caller.projectId, request.get("origin"));
+  if (source === "none") return "";
+  const header = one(request.get("x-project-id"));
+  if (source !== "path") {
+    const wish = header ?? one(request.query["projectId"]);
+    const resolved = await resolveIfNamed(app, caller, wish);
+    if (!(resolved instanceof DomainError)) return resolved;
+    if (source === "caller") throw resolved;
+    return "";
+  }
+  const inPath = one(request.params["projectId"]) ?? "";
+  const { projectId } = await resolvePathProject(app.transact, caller, inPath);
+  // A key that names another project in the header is refused even where the path decides.
+  if (caller.kind === "key" && header !== undefined) await resolveProject(app.transact, caller, header);
+  return projectId;
+};
+
+/** As `resolveProject`, but returns the error of a console user who did not name the project. */
+const resolveIfNamed = async (
+  app: App,
+  caller: Caller,
+  wish: string | undefined,
+): Promise<string | DomainError> => {
+  try {
+    return (await resolveProject(app.transact, caller, wish)).projectId;
+  } catch (error) {
+    if (error instanceof DomainError && error.reason === "PROJECT_REQUIRED") return error;
+    throw error;
+  }
+};
 
 type Arrival = { request: Request; response: Response; ip: string };
 

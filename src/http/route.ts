@@ -2,12 +2,11 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import type { CustomHost } from "../domain/accounts/domains/known.ts";
-import type { Access } from "../domain/kernel/access.ts";
-import type { Actor, Caller } from "../domain/kernel/caller.ts";
+import type { Access, Actor, Caller } from "../domain/kernel/caller.ts";
 import type { ErrorCode } from "../domain/kernel/errors.ts";
 import type { Timeouts } from "../domain/kernel/timeouts.ts";
 import type { Sharing } from "../domain/kernel/shared-commits.ts";
-import type { LimitName } from "../domain/accounts/rate-limits/limits.ts";
+import type { LimitName } from "../domain/accounts/rate-limits/limiter.ts";
 
 type Shape = z.ZodType;
 type Out<S> = S extends Shape ? z.output<S> : undefined;

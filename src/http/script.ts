@@ -3,7 +3,7 @@ import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { RequestHandler } from "express";
 import { onceLoaded } from "../domain/kernel/once-loaded.ts";
-import { fixedBody, sendFixed, type FixedBody } from "./compression.ts";
+import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
 
 const load = async (file: URL): Promise<FixedBody> => {
   const bytes = await readFile(file);

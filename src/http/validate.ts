@@ -1,8 +1,115 @@
+import type { IncomingMessage } from "node:http";
+import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/core";
+import type { Response } from "express";
 import { z } from "zod";
-import { DomainError } from "../domain/kernel/errors.ts";
+import { limitHeaders, RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import {
+  type Challenge,
+  clipped,
+  conflict,
+  DomainError,
+  type FieldProblem,
+  MESSAGE_MAX,
+} from "../domain/kernel/errors.ts";
+import { outageError } from "../domain/kernel/outages.ts";
 import { findOversize } from "../domain/kernel/oversize.ts";
-import { validationError } from "./errors.ts";
+import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import type { AnyRoute } from "./route.ts";
+import { sendScimError } from "./scim/answers.ts";
+
+/** Characters reserved in a message for the number of further problems. */
+const MORE_MAX = 30;
+
+/** The body of every response that is not 200 or 201. */
+type ErrorBody = {
+  error: {
+    code: string;
+    message: string;
+    details: FieldProblem[];
+    reason?: string;
+    challenge?: Challenge;
+    requestId: string;
+    timestamp: string;
+  };
+};
+
+export const errorBody = (error: DomainError, requestId: string, now: Date): ErrorBody => ({
+  error: {
+    code: error.code,
+    message: error.message,
+    details: error.details,
+    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    ...(error.challenge === undefined ? {} : { challenge: error.challenge }),
+    requestId,
+    timestamp: now.toISOString(),
+  },
+});
+
+/**
+ * Builds one 400 for all problems of a value, each with the dotted path of its field; `root` names the value
+ * itself.
+ */
+export const validationError = (error: z.ZodError, root: string): DomainError => {
+  const details = problemsOf(error, root);
+  const first = details[0] ?? { field: root, message: "is not valid" };
+  const more = error.issues.length > 1 ? ` (and ${error.issues.length - 1} more)` : "";
+  const what = clipped(`${first.field}: ${first.message}`, MESSAGE_MAX - MORE_MAX);
+  return new DomainError("VALIDATION_ERROR", what + more, { details });
+};
+
+const UNIQUE_VIOLATION = "23505";
+/** PostgreSQL's errors for NUL and for text outside the database's encoding. */
+const BAD_TEXT = new Set(["22021", "22P05"]);
+const codeOf = (error: Error): string =>
+  "code" in error && typeof error.code === "string" ? error.code : "";
+
+const fromDatabase = (error: Error): DomainError | undefined => {
+  const code = codeOf(error);
+  if (error instanceof UniqueConstraintViolationException || code === UNIQUE_VIOLATION) {
+    return conflict("ALREADY_EXISTS", "A record with these values already exists");
+  }
+  if (BAD_TEXT.has(code))
+    return new DomainError("VALIDATION_ERROR", "A text holds a character that cannot be stored");
+  return error instanceof DriverException && error.cause instanceof Error
+    ? fromDatabase(error.cause)
+    : undefined;
+};
+
+/** Errors of Express carry a status and are about the request. */
+const fromExpress = (error: Error): DomainError | undefined => {
+  const { status } = error as { status?: unknown };
+  if (status === 400)
+    return new DomainError("VALIDATION_ERROR", "The request is malformed", { reason: "MALFORMED" });
+  return undefined;
+};
+
+/** Converts an error to what the caller may see; undefined for a bug, which answers 500 and is logged. */
+export const asDomainError = (error: unknown): DomainError | undefined => {
+  if (error instanceof DomainError) return error;
+  if (error instanceof z.ZodError) return validationError(error, "body");
+  if (!(error instanceof Error)) return undefined;
+  return fromDatabase(error) ?? outageError(error) ?? fromExpress(error);
+};
+
+export const internalError = (): DomainError => new DomainError("INTERNAL_ERROR", "Internal error");
+
+/** Nobody reads an answer to a client that has gone, and it must not be recorded as given. */
+export const hasGone = ({ socket, destroyed, complete }: IncomingMessage): boolean =>
+  socket.destroyed || (destroyed && !complete);
+
+/** Answers with `error`, or ends the connection when a response has already begun. */
+export const sendError = (response: Response, error: DomainError, now: Date): void => {
+  if (response.headersSent || hasGone(response.req)) {
+    response.destroy();
+    return;
+  }
+  if (error.retryAfterSeconds !== undefined) {
+    response.setHeader("Retry-After", String(Math.max(1, Math.ceil(error.retryAfterSeconds))));
+  }
+  if (error instanceof RateLimited) response.set(limitHeaders(error.state));
+  if (response.locals["isScim"] === true) return sendScimError(response, error);
+  response.status(error.status).json(errorBody(error, String(response.locals["requestId"]), now));
+};
 
 /** Returns the field names of an object schema, seen through refinements, transforms and `lazy`. */
 export const fieldsOf = (schema: z.ZodType | undefined): string[] => {

@@ -1,6 +1,11 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as delay } from "node:timers/promises";
 import type { RawBuilder } from "kysely";
 import type { App } from "../app.ts";
-import type { Timeouts } from "../domain/kernel/timeouts.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import { BATCH, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
+import { OutageBackoff } from "./outage-backoff.ts";
+import type { JobName, Runners } from "./queue.ts";
 
 /**
  * How often jobs that `isDue` finds also run without it, in ms: a condition that misses something delays it.
@@ -52,3 +57,193 @@ export type JobTogether = JobParts & {
 };
 
 export type AnyJob = Job | JobTogether;
+
+type NamedJob = AnyJob & { name: JobName };
+
+/** How long what jobs do at the stop waits for the runs of other jobs, in ms: one of them may hang. */
+const OTHERS_MS = 10_000;
+
+/** The key of interval runs. */
+export const EVERY_KEY = "*";
+
+/** `again`: the keys to run again, after `pauseMs`. */
+type RunResult = { again: readonly string[]; pauseMs: number };
+type Run = (keys: readonly string[], held: HeldKeys) => Promise<RunResult>;
+
+/**
+ * Runs one job's keys: a key is in one run at a time, and wakes during its run become one more run, so no
+ * wake is lost.
+ */
+class Runner {
+  readonly #concurrency: number;
+  /** Maximum number of waiting keys per run. */
+  readonly #atOnce: number;
+  readonly #run: Run;
+  /** Runs begin outside the async context that woke them: it may be that of a transaction. */
+  readonly #outside = AsyncLocalStorage.snapshot();
+  readonly #active = new Set<string>();
+  readonly #again = new Set<string>();
+  readonly #waiting = new Set<string>();
+  #runs = 0;
+  #pause: NodeJS.Timeout | undefined;
+  #isPumping = false;
+  #isClosed = false;
+  #idle: (() => void)[] = [];
+
+  constructor(concurrency: number, atOnce: number, run: Run) {
+    this.#concurrency = concurrency;
+    this.#atOnce = atOnce;
+    this.#run = run;
+  }
+
+  push(key: string): void {
+    if (this.#isClosed) return;
+    if (this.#active.has(key)) this.#again.add(key);
+    else this.#waiting.add(key);
+    this.#pumpSoon();
+  }
+
+  /**
+   * A macrotask between runs: keys that are pushed together are run together, and an engine that answers in
+   * microtasks would starve the sockets.
+   */
+  #pumpSoon(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    this.#outside(() => {
+      setImmediate(() => {
+        this.#isPumping = false;
+        this.#pump();
+      });
+    });
+  }
+
+  #pump(): void {
+    while (this.#pause === undefined && this.#runs < this.#concurrency && this.#waiting.size > 0) {
+      const keys = [...this.#waiting].slice(0, this.#atOnce);
+      for (const key of keys) {
+        this.#waiting.delete(key);
+        this.#active.add(key);
+      }
+      this.#runs++;
+      void this.#take(new Set(keys));
+    }
+    this.#notifyIdle();
+  }
+
+  async #take(held: Set<string>): Promise<void> {
+    const giveBack = (keys: Iterable<string>, isWanted: boolean): void => {
+      for (const key of keys) {
+        if (!held.delete(key)) continue;
+        this.#active.delete(key);
+        const isWoken = this.#again.delete(key);
+        if ((isWanted || isWoken) && !this.#isClosed) this.#waiting.add(key);
+      }
+      this.#pumpSoon();
+    };
+    const { again, pauseMs } = await this.#run([...held], {
+      leave: (keys) => giveBack(keys, true),
+      done: (keys) => giveBack(keys, false),
+    });
+    this.#runs--;
+    if (pauseMs > 0) this.#pauseFor(pauseMs);
+    giveBack(again, true);
+    giveBack([...held], false);
+  }
+
+  #pauseFor(ms: number): void {
+    clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined;
+      this.#pumpSoon();
+    }, ms).unref();
+  }
+
+  #notifyIdle(): void {
+    if (this.#runs === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#waiting.clear();
+    clearTimeout(this.#pause);
+    if (this.#runs > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+}
+
+/**
+ * Starts the jobs in this process. Those with an interval run at once and then periodically: in every
+ * process, since a sweep is cheap and may happen twice, and a sweep that depended on one process or on Redis
+ * would be missed when it is needed.
+ */
+export const startRunners = (
+  app: App,
+  byName: Readonly<Partial<Record<JobName, AnyJob>>>,
+  othersMs = OTHERS_MS,
+): Runners => {
+  const jobs = (Object.entries(byName) as [JobName, AnyJob][]).map(([name, job]) => ({ ...job, name }));
+  const runners = new Map(
+    jobs.map((job) => {
+      const atOnce = "runTogether" in job ? Infinity : 1;
+      const backoff = new OutageBackoff(app.log, job.name);
+      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, backoff, ...of))];
+    }),
+  );
+  const push = (job: JobName, key: string) => runners.get(job)?.push(key);
+  const timers = jobs.flatMap(({ name, everyMs }) => {
+    if (everyMs === undefined) return [];
+    push(name, EVERY_KEY);
+    return [setInterval(() => push(name, EVERY_KEY), everyMs).unref()];
+  });
+  return {
+    jobs,
+    push,
+    close: async () => {
+      for (const timer of timers) clearInterval(timer);
+      for (const job of jobs) job.stop?.();
+      const closed = new Map([...runners].map(([name, runner]) => [name, runner.close()]));
+      const others = Promise.race([Promise.all(closed.values()), delay(othersMs, undefined, { ref: false })]);
+      const stop = async (job: NamedJob): Promise<void> => {
+        await Promise.all([closed.get(job.name), others]);
+        await stopJob(app, job);
+      };
+      await Promise.all(jobs.map(stop));
+    },
+  };
+};
+
+const stopJob = async (app: App, job: NamedJob): Promise<void> => {
+  try {
+    await job.atStop?.(app);
+  } catch (err) {
+    app.log.error({ err, job: job.name }, "job could not be finished");
+  }
+};
+
+const runJob = (
+  app: App,
+  job: NamedJob,
+  backoff: OutageBackoff,
+  ...of: Parameters<Run>
+): Promise<RunResult> =>
+  withTimeouts(job.timeouts ?? BATCH, async () => {
+    try {
+      const again = await runKeys(app, job, ...of);
+      backoff.over();
+      return { again, pauseMs: 0 };
+    } catch (err) {
+      if (outageOf(err) !== undefined) return { again: of[0], pauseMs: backoff.next(err) };
+      app.log.error({ err, job: job.name, jobKeys: of[0] }, "job failed; its rows wait for the next sweep");
+      return { again: [], pauseMs: 0 };
+    }
+  });
+
+const runKeys = async (
+  app: App,
+  job: AnyJob,
+  ...[keys, held]: Parameters<Run>
+): Promise<readonly string[]> => {
+  if ("runTogether" in job) return job.runTogether(app, keys, held);
+  for (const key of keys) await job.run(app, key);
+  return [];
+};

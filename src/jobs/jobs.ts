@@ -1,43 +1,406 @@
-import { advanceLobbies } from "./advance-lobbies.ts";
-import { deleteTenants } from "./delete-tenants.ts";
-import { checkDomains } from "./check-domains.ts";
-import { createDeliverWebhooks } from "./deliver-webhooks.ts";
-import { endBoosts } from "./end-boosts.ts";
-import { createExportWarehouse } from "./export-warehouse.ts";
-import { expireCurrencies } from "./expire-currencies.ts";
-import { expireKeys } from "./expire-keys.ts";
-import { expireRewards } from "./expire-rewards.ts";
-import { failWaitingWebhooks } from "./fail-waiting-webhooks.ts";
-import { flushEventTypes } from "./flush-event-types.ts";
-import { flushRuleStats } from "./flush-rule-stats.ts";
-import type { AnyJob } from "./job.ts";
-import { followClocks } from "./follow-clocks.ts";
-import { leaderboardPeriods } from "./leaderboard-periods.ts";
-import { maintain } from "./maintain.ts";
-import type { JobName } from "./names.ts";
-import { createOrderCertificates } from "./order-certificates.ts";
-import { partitions } from "./partitions.ts";
-import { createEventJobs } from "./event-jobs.ts";
-import { createProjectJobs } from "./project-jobs.ts";
-import { pruneChat } from "./prune-chat.ts";
-import { pruneEnded } from "./prune.ts";
-import { createRelayJobs } from "./relay-outbox.ts";
-import { resealSecrets } from "./reseal-secrets.ts";
-import { retention } from "./retention.ts";
-import { markReplica } from "./mark-replica.ts";
-import { rollUpAnalytics } from "./roll-up-analytics.ts";
-import { runReports } from "./run-reports.ts";
-import { runSchedules } from "./run-schedules.ts";
-import { sendMail } from "./send-mail.ts";
-import { settleAdventures } from "./settle-adventures.ts";
-import { settleQuests } from "./settle-quests.ts";
-import { settleStreaks } from "./settle-streaks.ts";
-import { sweepDynamicSegments } from "./sweep-segments.ts";
-import { createSyncBilling } from "./sync-billing.ts";
-import { createSweep } from "./sweep.ts";
-import { tellOfExpiringCertificates } from "./tell-of-certificates.ts";
-import { tellOfUsage } from "./tell-usage.ts";
-import { tellRanks } from "./tell-ranks.ts";
+import { sql } from "kysely";
+import type { App } from "../app.ts";
+import { markExpiredKeys } from "../domain/accounts/api-keys/expire.ts";
+import { tellUsage } from "../domain/accounts/billing/usage-notices.ts";
+import { checkDueDomains, isCheckDue } from "../domain/accounts/domains/transition.ts";
+import { deleteDueTenants } from "../domain/accounts/tenants/deletion.ts";
+import { findDueRollups, forgetUncounted } from "../domain/analytics/rollups/due.ts";
+import { TooLarge } from "../domain/analytics/rollups/holders.ts";
+import { haltRollups, rollUp } from "../domain/analytics/rollups/roll-up.ts";
+import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../domain/economy/adventures/due.ts";
+import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/sweep.ts";
+import {
+  DUE_HOLDS,
+  DUE_LOTS,
+  expirePlayersHolds,
+  expirePlayersLots,
+} from "../domain/economy/currencies/sweep.ts";
+import { DUE_QUESTS, QUEST_ENDS, settlePlayersQuests } from "../domain/economy/quests/due.ts";
+import { expireGrants } from "../domain/economy/rewards/player-rewards.ts";
+import { DUE_STREAKS, settlePlayersStreaks } from "../domain/economy/streaks/player-streaks.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { outageOf, throwOutage } from "../domain/kernel/outages.ts";
+import { mapInSlices } from "../domain/kernel/slices.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
+import { areNoticesDue, sendDueNotices } from "../domain/leaderboards/notices/send.ts";
+import { areJobsDue, JobSteps } from "../domain/long-work/step-job.ts";
+import {
+  areEndsMoved,
+  arePlayersDue,
+  type EndingRows,
+  followEnd,
+  movedEnds,
+} from "../domain/progression/moved-ends.ts";
+import { writeStats } from "../domain/progression/write-stats.ts";
+import { followClock, sandboxesAhead } from "../domain/registries/clock/follow.ts";
+import { JOB_KINDS } from "../domain/registries/jobs/kinds.ts";
+import { ensurePartitions } from "../domain/registries/partitions.ts";
+import { resealPage, SEALED_VALUES, type SealedValue } from "../domain/registries/sealed-values.ts";
+import { writeEventTypes } from "../domain/tracking/event-type-recorder.ts";
+import { createRelayJobs, createSyncBilling, runReports, runSchedules, sweepDue } from "./due-work.ts";
+import { type AnyJob, type Job, UNASKED_MS } from "./job.ts";
+import { createEventJobs } from "./process-events.ts";
+import type { JobName } from "./queue.ts";
+import {
+  advanceLobbies,
+  createDeliverWebhooks,
+  createOrderCertificates,
+  createSweep,
+  failWaitingWebhooks,
+  leaderboardPeriods,
+  maintain,
+  markReplica,
+  pruneChat,
+  pruneEnded,
+  retention,
+  sendMail,
+  sweepDynamicSegments,
+  tellOfExpiringCertificates,
+} from "./sweeps.ts";
+import { createExportWarehouse } from "./warehouse.ts";
+
+/** Looks at the records of custom domains that are due. */
+const checkDomains: Job = {
+  concurrency: 1,
+  everyMs: UNASKED_MS,
+  isDue: isCheckDue,
+  run: async ({ config, transact, dns, mail, domains }) => {
+    if (!config.domains) return;
+    const hasOwnCertificates = config.domains.acme !== undefined;
+    await checkDueDomains({ transact, dns, mail, ingress: config.domains, hasOwnCertificates });
+    domains.forget();
+  },
+};
+
+/** Deletes tenants whose cancellation period is over. */
+export const deleteTenants: Job = {
+  timeouts: STEP,
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: async (app) => {
+    while ((await app.transact(deleteDueTenants)) > 0) await app.limits.pause?.();
+  },
+};
+
+/** Ends expired boosts, so that their players are notified. */
+export const endBoosts: Job = {
+  concurrency: 1,
+  everyMs: UNASKED_MS,
+  isDue: arePlayersDue(DUE_BOOSTS),
+  run: (app) => sweepDue(app, { due: DUE_BOOSTS, settle: endPlayersBoosts }),
+};
+
+/** Releases expired holds, and removes expired currency lots. */
+export const expireCurrencies: Job = {
+  concurrency: 1,
+  everyMs: UNASKED_MS,
+  isDue: (at) => sql`(${arePlayersDue(DUE_HOLDS)(at)} or ${arePlayersDue(DUE_LOTS)(at)})`,
+  run: async (app) => {
+    await sweepDue(app, { due: DUE_HOLDS, settle: expirePlayersHolds });
+    await sweepDue(app, { due: DUE_LOTS, settle: expirePlayersLots });
+  },
+};
+
+/** Marks API keys that have passed their expiry time as expired. */
+const expireKeys: Job = {
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: (app) => app.transact(markExpiredKeys),
+};
+
+/** Grants per transaction. */
+const GRANTS_AT_ONCE = 1_000;
+
+/** Marks unclaimed rewards as expired. */
+const expireRewards: Job = {
+  concurrency: 1,
+  everyMs: 60_000,
+  run: async (app) => {
+    while ((await app.transact((work) => expireGrants(work, GRANTS_AT_ONCE))) === GRANTS_AT_ONCE)
+      await app.limits.pause?.();
+  },
+};
+
+const FLUSH_MS = 5_000;
+/** Types per transaction: the observed properties may be 20 kB each. */
+const ROWS_AT_ONCE = 50;
+
+/** Writes what has been observed; rows that could not be written are kept for the next run. */
+const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => {
+  const types = recorder.take();
+  while (types.length > 0) {
+    const some = await mapInSlices(types.splice(0, ROWS_AT_ONCE), recorder.describe);
+    try {
+      await transact((work) => writeEventTypes(work, some));
+    } catch (error) {
+      recorder.restore([...some, ...types]);
+      throw error;
+    }
+  }
+};
+
+/** Adds the event types observed by workers to the table. A process that is killed loses up to 5 s. */
+const flushEventTypes: Job = {
+  concurrency: 1,
+  everyMs: FLUSH_MS,
+  staysHere: true,
+  run: flush,
+  atStop: flush,
+};
+
+const STATS_FLUSH_MS = 10_000;
+/** Rows per transaction: rules that were evaluated since the last one. */
+const STATS_AT_ONCE = 500;
+
+/** Writes what has been counted; rows that could not be written are kept for the next run. */
+const flushStats = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
+  const counts = recorder.take();
+  while (counts.length > 0) {
+    const some = counts.splice(0, STATS_AT_ONCE);
+    try {
+      await transact((work) => writeStats(work, some));
+    } catch (error) {
+      recorder.restore([...some, ...counts]);
+      throw error;
+    }
+  }
+};
+
+/**
+ * Adds the rule statistics counted by workers to the table. A process that is killed loses up to 10 s of it.
+ */
+export const flushRuleStats: Job = {
+  concurrency: 1,
+  everyMs: STATS_FLUSH_MS,
+  staysHere: true,
+  run: flushStats,
+  atStop: flushStats,
+};
+
+/** Maximum steps of a sandbox in a run: those behind it, and others that are advanced, have their turn. */
+const STEPS_MAX = 100;
+
+/** @returns whether the sandbox may have another step */
+const stepOne = async (app: App, projectId: string): Promise<boolean> => {
+  try {
+    const isMore = await app.transact((work) => followClock(work, projectId));
+    if (isMore) await app.limits.pause?.();
+    return isMore;
+  } catch (err) {
+    throwOutage(err);
+    // A sandbox that fails must not delay the others.
+    app.log.error({ err, projectId }, "what is due in a sandbox could not be done");
+    return false;
+  }
+};
+
+/** Does a step of each in turn. */
+const followAll = async (app: App, projectIds: readonly string[]): Promise<void> => {
+  let left = projectIds;
+  for (let n = 0; n < STEPS_MAX && left.length > 0; n++) {
+    const busy: string[] = [];
+    for (const projectId of left) if (await stepOne(app, projectId)) busy.push(projectId);
+    left = busy;
+  }
+};
+
+/** Does what falls due in sandboxes by their own clocks, as these go on after an advance. */
+export const followClocks: Job = {
+  timeouts: STEP,
+  concurrency: 1,
+  everyMs: 10_000,
+  run: async (app) => {
+    for (let after: string | undefined; ;) {
+      const page = await app.transact((work) => sandboxesAhead(work, after));
+      await followAll(app, page);
+      after = page.at(-1);
+      if (after === undefined) return;
+    }
+  },
+};
+
+/**
+ * Makes rows of players due by the ends of their definitions that were moved. A definition that fails delays
+ * no other, and is tried again by the next run.
+ */
+const followMovedEnds = async (app: App, rows: EndingRows): Promise<void> => {
+  for (const moved of await app.transact((work) => movedEnds(work, rows))) {
+    try {
+      while ((await app.transact((work) => followEnd(work, rows, moved))) === "MORE")
+        await app.limits.pause?.();
+    } catch (err) {
+      throwOutage(err);
+      app.log.error({ err, moved, kind: rows.kind }, "an end that was moved could not be followed");
+    }
+  }
+};
+
+/** Creates the partitions of large tables ahead of time. */
+const partitions: Job = {
+  timeouts: STEP,
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: (app) => app.transact(ensurePartitions),
+};
+
+const stepsOf = ({ transact, log }: App): JobSteps =>
+  new JobSteps({
+    transact,
+    kinds: JOB_KINDS,
+    onError: (error, jobId) => logStep(log, error, jobId),
+  });
+
+/** A refusal is the result of its job, which shows it to the customer; anything else is for operators. */
+const logStep = (log: App["log"], err: unknown, jobId: string): void => {
+  if (!(err instanceof DomainError) || err.status >= 500) log.error({ err, jobId }, "a job's step failed");
+  else log.info({ jobId, code: err.code, reason: err.reason }, "a job was refused");
+};
+
+/** Performs steps of projects' long-running work until none is due. */
+export const createProjectJobs = (): Job => {
+  let steps: JobSteps | undefined;
+  return {
+    timeouts: STEP,
+    concurrency: 1,
+    everyMs: UNASKED_MS,
+    isDue: areJobsDue,
+    run: async (app) => {
+      steps ??= stepsOf(app);
+      while (await steps.step()) await app.limits.pause?.();
+    },
+  };
+};
+
+const HOUR_MS = 3_600_000;
+/** Values per transaction. */
+const VALUES_AT_ONCE = 200;
+
+/** Seals what is kept for long under the first key of ENCRYPTION_KEYS, so that others can be taken away. */
+export const resealSecrets: Job = {
+  timeouts: STEP,
+  concurrency: 1,
+  everyMs: HOUR_MS,
+  run: async (app) => {
+    for (const value of SEALED_VALUES) {
+      try {
+        await resealAll(app, value);
+      } catch (err) {
+        throwOutage(err);
+        app.log.error({ err, value: value.name }, "secrets could not be encrypted anew");
+      }
+    }
+  },
+};
+
+const resealAll = async (app: App, value: SealedValue): Promise<void> => {
+  const { secretBox, log } = app;
+  let [sealed, unreadable] = [0, 0];
+  let after: string | undefined;
+  do {
+    const from = { after, limit: VALUES_AT_ONCE };
+    const page = await app.transact((work) => resealPage(work, secretBox, value, from));
+    sealed += page.sealed;
+    unreadable += page.unreadable;
+    after = page.next;
+    await app.limits.pause?.();
+  } while (after !== undefined);
+  const { name } = value;
+  if (sealed > 0) log.info({ value: name, count: sealed }, "secrets were encrypted anew with the first key");
+  if (unreadable > 0)
+    log.warn(
+      { value: name, count: unreadable },
+      "secrets cannot be read: their key is not in ENCRYPTION_KEYS",
+    );
+};
+
+const EVERY_MS = 60_000;
+/** Projects of one run. */
+const PROJECTS_AT_ONCE = 500;
+/** Rows that are forgotten in one transaction. */
+const EVENTS_AT_ONCE = 1_000;
+
+/** Moves the rollups of a project on by one step. @returns whether there is more to do at once */
+const moveOn = async (app: App, projectId: string): Promise<boolean> => {
+  try {
+    return await app.transact((work) => rollUp(work, projectId));
+  } catch (err) {
+    if (err instanceof TooLarge) await app.transact((work) => haltRollups(work, projectId));
+    const outage = outageOf(err);
+    // It is nobody's fault, and would be met by each of the others.
+    if (outage !== undefined && outage !== "busy") throw err;
+    // The others go on, and this one is tried again.
+    app.log.error({ err, projectId }, "rollups of analytics failed");
+    return false;
+  }
+};
+
+/** Adds what came to the rollups of analytics, and takes away what stopped to count. */
+export const rollUpAnalytics: Job = {
+  timeouts: STEP,
+  concurrency: 1,
+  everyMs: EVERY_MS,
+  run: async (app) => {
+    let due = await app.transact((work) => findDueRollups(work, PROJECTS_AT_ONCE));
+    // In turns: a project with years to roll up keeps no other waiting.
+    while (due.length > 0) {
+      const left: string[] = [];
+      for (const projectId of due) {
+        if (await moveOn(app, projectId)) left.push(projectId);
+        await app.limits.pause?.();
+      }
+      due = left;
+    }
+    while (await app.transact((work) => forgetUncounted(work, EVENTS_AT_ONCE))) await app.limits.pause?.();
+  },
+};
+
+/** Unlocks items of adventures whose time has come, and expires adventures that are over. */
+export const settleAdventures: Job = {
+  concurrency: 1,
+  everyMs: 30_000,
+  isDue: () => areEndsMoved(ADVENTURE_ENDS),
+  run: async (app) => {
+    await followMovedEnds(app, ADVENTURE_ENDS);
+    await sweepDue(app, { due: DUE_ADVENTURES, settle: settlePlayersAdventures });
+  },
+};
+
+/** Expires quests whose time limit, cycle or claim window is over. */
+export const settleQuests: Job = {
+  concurrency: 1,
+  everyMs: 30_000,
+  isDue: () => areEndsMoved(QUEST_ENDS),
+  run: async (app) => {
+    await followMovedEnds(app, QUEST_ENDS);
+    await sweepDue(app, { due: DUE_QUESTS, settle: settlePlayersQuests });
+  },
+};
+
+/** Warns of streaks that end soon, and settles those that are over. */
+export const settleStreaks: Job = {
+  concurrency: 1,
+  everyMs: 30_000,
+  run: (app) => sweepDue(app, { due: DUE_STREAKS, settle: settlePlayersStreaks }),
+};
+
+/** Notifies players of rank changes that came too soon after their last notice. */
+const tellRanks: Job = {
+  concurrency: 1,
+  everyMs: UNASKED_MS,
+  isDue: areNoticesDue,
+  run: async (app) => {
+    while (await sendDueNotices(app)) await app.limits.pause?.();
+  },
+};
+
+/** Mails tenants that have used 80 or 100 percent of what their plan includes in a month. */
+const tellOfUsage: Job = {
+  concurrency: 1,
+  everyMs: 60_000,
+  run: async ({ transact, mail }) => {
+    while (await transact((work) => tellUsage(work, mail)));
+  },
+};
 
 /**
  * Creates every job that a worker process runs, with its state between runs. A name that can be

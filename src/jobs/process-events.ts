@@ -1,14 +1,21 @@
-import { outageOf } from "../domain/kernel/outages.ts";
-import { type Processed, processPartitions, processSuspects } from "../domain/progression/claim.ts";
-import type { ProcessOptions } from "../domain/progression/claim-run.ts";
-import { ClaimShares } from "../domain/progression/claim-shares.ts";
+import type { App } from "../app.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
-import { InHand, lineOf } from "../domain/progression/in-hand.ts";
-import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
-import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
-import type { StepsHit } from "../domain/evaluation/event-steps.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
+import type { StepsHit } from "../domain/evaluation/turn.ts";
+import { processedTopic } from "../domain/kernel/events/chat-views.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
 import type { Work } from "../domain/kernel/work.ts";
+import { ClaimShares } from "../domain/progression/claim-shares.ts";
+import {
+  type Processed,
+  type ProcessOptions,
+  processPartitions,
+  processSuspects,
+} from "../domain/progression/claim.ts";
+import { settleDeaths } from "../domain/progression/deaths.ts";
+import { InHand, lineOf } from "../domain/progression/in-hand.ts";
+import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
+import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
 import {
   createRuleWatch,
   LOOPS_MAX,
@@ -18,12 +25,10 @@ import {
   type RuleWatch,
   STEPS_HITS_MAX,
 } from "../domain/rules/lifecycle/loop-watch.ts";
-import { processedTopic } from "../domain/kernel/events/topics.ts";
-import type { App } from "../app.ts";
-import type { HeldKeys, JobTogether } from "./job.ts";
+import type { AnyJob, HeldKeys, Job, JobTogether } from "./job.ts";
 
 /** Partitions processed concurrently by one process. */
-export const PROCESS_CONCURRENCY = 4;
+const PROCESS_CONCURRENCY = 4;
 /** Delay before a partition held by another worker is tried again. */
 const BUSY_RETRY_MS = 25;
 
@@ -84,7 +89,7 @@ const claimOf = async (
 };
 
 /** Returns a function that logs an event's failed attempt. */
-export const logFailedEvent =
+const logFailedEvent =
   ({ log }: App) =>
   (err: unknown, event: object): void =>
     log.error({ err, event }, "an event could not be processed");
@@ -111,10 +116,10 @@ const optionsOf = (
 });
 
 /** Returns what the process of an app has in hand. */
-export type HandOf = (app: App) => InHand;
+type HandOf = (app: App) => InHand;
 
 /** Creates what a process has in hand with its first use. */
-export const createHandOf = (): HandOf => {
+const createHandOf = (): HandOf => {
   let hand: InHand | undefined;
   return ({ handNotes }) => (hand ??= new InHand(handNotes));
 };
@@ -266,4 +271,56 @@ const pauseSafely = async (app: App, pause: (work: Work) => Promise<unknown>): P
       return;
     }
   }
+};
+
+/** How often a process shows that it is alive and looks for those that have died, in ms. */
+const LOOK_EVERY_MS = 500;
+
+type EventJobName = "process-events" | "watch-processes";
+
+/** Creates the jobs that process events, which share what their process has in hand. */
+export const createEventJobs = (): Readonly<Record<EventJobName, AnyJob>> => {
+  const handOf = createHandOf();
+  return { "process-events": createProcessEvents(handOf), "watch-processes": createWatchProcesses(handOf) };
+};
+
+/** Looks for processes that died with events in hand, and settles what they have left. */
+const createWatchProcesses = (handOf: HandOf): Job => {
+  const logged = new Set<string>();
+  let settling: Promise<void> | undefined;
+  return {
+    concurrency: 1,
+    everyMs: LOOK_EVERY_MS,
+    run: async (app) => {
+      const hand = handOf(app);
+      await hand.look();
+      logDead(app, hand, logged);
+      // Not awaited: while the database is slow, this process has to show that it is alive.
+      if (hand.dead.length > 0) settling ??= settle(app, hand).finally(() => (settling = undefined));
+    },
+    atStop: async () => settling,
+  };
+};
+
+/** Logs each dead process once. */
+const logDead = ({ log }: App, { dead }: InHand, logged: Set<string>): void => {
+  const ids = new Set(dead.map(({ id }) => id));
+  for (const id of logged) if (!ids.has(id)) logged.delete(id);
+  for (const { id, noted } of dead.filter((one) => !logged.has(one.id))) {
+    logged.add(id);
+    log.warn({ noted }, "a process died with events in hand; those that still wait are run apart, in halves");
+  }
+};
+
+/** Settles what the dead have left, and wakes the partitions of the suspects. Never rejects. */
+const settle = async (app: App, hand: InHand): Promise<void> => {
+  try {
+    const onLost = (err: unknown, noted: object): void =>
+      app.log.error({ err, noted }, "what a dead process has left cannot be settled, and is forgotten");
+    await settleDeaths(hand, { transact: app.transact, onError: logFailedEvent(app), onLost });
+  } catch (err) {
+    // The next look tries again.
+    if (outageOf(err) === undefined) app.log.error({ err }, "what a dead process has left is not settled");
+  }
+  for (const part of hand.suspectParts) app.queue.wakeHere("process-events", String(part));
 };

@@ -3,13 +3,14 @@ import { firstEntryOf, readEntries } from "../domain/analytics/warehouse/manifes
 import {
   beginPart,
   type Export,
+  findReplaced,
   type Finished,
   finishPart,
   isListed,
   keepLease,
+  noteRemoved,
   publishedUpTo,
 } from "../domain/analytics/warehouse/progress.ts";
-import { findReplaced, noteRemoved } from "../domain/analytics/warehouse/rewrite.ts";
 import {
   isOfFile,
   PlaceTaken,

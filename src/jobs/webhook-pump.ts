@@ -1,6 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
-import { isSuspect } from "../domain/delivery/webhooks/delivering/circuit.ts";
+import {
+  afterAttempt,
+  cacheOpened,
+  type Circuit,
+  inFlightMax,
+  isSuspect,
+  NEW_CIRCUIT,
+  RoundRobin,
+  SLOW_MS,
+} from "../domain/delivery/webhooks/delivering/circuit.ts";
 import {
   claimDeliveries,
   type ClaimedDelivery,
@@ -12,17 +21,188 @@ import {
   releaseLost,
 } from "../domain/delivery/webhooks/delivering/claim.ts";
 import { recordResults, type Result } from "../domain/delivery/webhooks/delivering/record-results.ts";
-import { cacheOpened } from "../domain/delivery/webhooks/delivering/opened-secrets.ts";
-import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/delivery/webhooks/secrets.ts";
 import {
   notSent,
   SEND_TIMEOUT_MS,
   type WebhookOutcome,
 } from "../domain/delivery/webhooks/delivering/sender.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
+import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/delivery/webhooks/registration.ts";
 import { OutageBackoff } from "./outage-backoff.ts";
-import { Endpoints } from "./webhook-endpoints.ts";
-import { type Flight, Flights } from "./webhook-flights.ts";
+
+/** Maximum number of endpoints remembered although they have nothing to send. */
+const REMEMBERED_MAX = 10_000;
+
+/** A process's knowledge of a webhook's endpoint. */
+type Endpoint = {
+  id: string;
+  /** The webhook's own id until it is known. */
+  tenantId: string;
+  /** Number of attempts in flight. */
+  inFlight: number;
+  /** Whether deliveries may be due. */
+  mayHaveMore: boolean;
+  circuit: Circuit;
+};
+
+/** Schedules which endpoints send next, fairly between tenants. */
+class Endpoints {
+  readonly #known = new Map<string, Endpoint>();
+  readonly #healthy = new RoundRobin();
+  /** Endpoints whose attempts hang: they may only use slots for slow attempts. */
+  readonly #suspect = new RoundRobin();
+
+  /** Notes that a delivery of the webhook may be due. */
+  wake(id: string, tenantId?: string): void {
+    const endpoint = this.#of(id);
+    if (tenantId !== undefined) endpoint.tenantId = tenantId;
+    endpoint.mayHaveMore = true;
+    this.enqueue(endpoint);
+  }
+
+  get(id: string): Endpoint | undefined {
+    return this.#known.get(id);
+  }
+
+  get isIdle(): boolean {
+    return this.#healthy.isEmpty && this.#suspect.isEmpty;
+  }
+
+  /** Queues an endpoint if it has something to send and a free slot. */
+  enqueue(endpoint: Endpoint): void {
+    const { id, tenantId, inFlight, mayHaveMore, circuit } = endpoint;
+    if (!mayHaveMore || inFlight >= inFlightMax(circuit)) return;
+    (isSuspect(circuit) ? this.#suspect : this.#healthy).add(tenantId, id);
+  }
+
+  /**
+   * Returns the endpoints whose turn it is, with the number of deliveries that each may claim. After the
+   * claim the result must be reported by `claimed`.
+   * @param slots free slots for all attempts, and those for attempts that are slow from the start
+   */
+  take({ slots, suspectSlots }: { slots: number; suspectSlots: number }): Map<string, number> {
+    const room = (id: string): number => {
+      const { inFlight, circuit } = this.#of(id);
+      return inFlightMax(circuit) - inFlight;
+    };
+    const taken = this.#healthy.take(slots, room);
+    for (const [id, count] of this.#suspect.take(suspectSlots, room)) {
+      // Its circuit may have changed while it was in both queues.
+      if (!taken.has(id)) taken.set(id, count);
+    }
+    for (const id of taken.keys()) this.#of(id).mayHaveMore = false;
+    return taken;
+  }
+
+  /** Reports how many deliveries were claimed for an endpoint that was allowed `asked`. */
+  claimed(id: string, asked: number, count: number): void {
+    const endpoint = this.#of(id);
+    endpoint.inFlight += count;
+    if (count === asked) endpoint.mayHaveMore = true;
+    this.enqueue(endpoint);
+  }
+
+  /** Reports that an attempt has ended. */
+  ended(id: string, outcome: Parameters<typeof afterAttempt>[1]): void {
+    const endpoint = this.#of(id);
+    endpoint.inFlight--;
+    endpoint.circuit = afterAttempt(endpoint.circuit, outcome);
+    this.enqueue(endpoint);
+  }
+
+  #of(id: string): Endpoint {
+    const known = this.#known.get(id);
+    if (known) return known;
+    const endpoint = { id, tenantId: id, inFlight: 0, mayHaveMore: false, circuit: NEW_CIRCUIT };
+    this.#known.set(id, endpoint);
+    if (this.#known.size > REMEMBERED_MAX) this.#forgetIdle();
+    return endpoint;
+  }
+
+  /** Forgets a tenth of the idle endpoints, the oldest first. */
+  #forgetIdle(): void {
+    let left = REMEMBERED_MAX / 10;
+    for (const [id, { inFlight, mayHaveMore }] of this.#known) {
+      if (left === 0) return;
+      if (inFlight > 0 || mayHaveMore) continue;
+      this.#known.delete(id);
+      left--;
+    }
+  }
+}
+
+/**
+ * Maximum numbers of concurrent attempts of a process, and in addition of attempts that have taken longer
+ * than SLOW_MS. Together fewer than the sender's limit, so that none queues there behind hanging ones.
+ */
+const IN_FLIGHT_MAX = 64;
+const SLOW_MAX = 160;
+/** How often attempts are checked for slowness, in ms. */
+const CHECK_EVERY_MS = 100;
+
+/** An attempt in flight. */
+type Flight = {
+  delivery: ClaimedDelivery;
+  startMs: number;
+  isSlow: boolean;
+  abort: AbortController;
+};
+
+/** The attempts of a process in flight, and its free slots. */
+class Flights {
+  readonly #all = new Set<Flight>();
+  #slow = 0;
+  #timer: NodeJS.Timeout | undefined;
+  readonly #onRoom: () => void;
+
+  /** @param onRoom is called when attempts were reclassified as slow, which frees slots for others */
+  constructor(onRoom: () => void) {
+    this.#onRoom = onRoom;
+  }
+
+  get count(): number {
+    return this.#all.size;
+  }
+
+  /** Free slots for attempts, and for those that count as slow from the start. */
+  get room(): { slots: number; suspectSlots: number } {
+    const fast = this.#all.size - this.#slow;
+    return { slots: Math.max(0, IN_FLIGHT_MAX - fast), suspectSlots: Math.max(0, SLOW_MAX - this.#slow) };
+  }
+
+  begin(delivery: ClaimedDelivery, isSlow: boolean): Flight {
+    const flight = { delivery, startMs: performance.now(), isSlow, abort: new AbortController() };
+    this.#all.add(flight);
+    if (isSlow) this.#slow++;
+    this.#timer ??= setInterval(() => this.#look(), CHECK_EVERY_MS).unref();
+    return flight;
+  }
+
+  end(flight: Flight): void {
+    if (!this.#all.delete(flight)) return;
+    if (flight.isSlow) this.#slow--;
+    if (this.#all.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  [Symbol.iterator](): Iterator<Flight> {
+    return this.#all.values();
+  }
+
+  #look(): void {
+    const before = performance.now() - SLOW_MS;
+    const { slots } = this.room;
+    for (const flight of this.#all) {
+      // In order of their start.
+      if (flight.startMs > before || this.#slow >= SLOW_MAX) break;
+      if (flight.isSlow) continue;
+      flight.isSlow = true;
+      this.#slow++;
+    }
+    if (this.room.slots > slots) this.#onRoom();
+  }
+}
 
 /** Results that arrive within this time are recorded together, in ms. */
 const GATHER_MS = 2;
@@ -31,7 +211,7 @@ const STOP_MS = 4_000;
 /** Maximum number of remembered claims with an unknown outcome; the newest are kept. */
 const LOST_MAX = 20;
 
-export type PumpParts = Pick<
+type PumpParts = Pick<
   App,
   "transact" | "webhookSender" | "clock" | "secretBox" | "mail" | "metrics" | "log" | "config" | "limits"
 >;

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from "prom-client";
-import type { Lags } from "../domain/delivery/webhooks/delivering/lag.ts";
+import type { Lags } from "../domain/delivery/webhooks/delivering/claim.ts";
 import type { Queues } from "../domain/delivery/queues.ts";
 
 /** Connections to the database: in use, idle, the most there may be, and how much work waits for one. */

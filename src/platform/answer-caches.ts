@@ -1,12 +1,9 @@
 import type { KeptAnswer } from "../domain/analytics/ask.ts";
-import { BoardCache } from "../domain/leaderboards/board-cache.ts";
-import type { ListFacts } from "../domain/leaderboards/live-facts.ts";
-import type { LeaderboardParts } from "../domain/leaderboards/live-list.ts";
+import { BoardCache, type LeaderboardParts, type ListFacts } from "../domain/leaderboards/live-list.ts";
 import type { RankedValues } from "../domain/leaderboards/value-ranks.ts";
 import type { OwnChanges } from "../domain/kernel/own-changes.ts";
 import type { ReadyJson } from "../domain/kernel/ready-json.ts";
-import { createSizedCache, type SizedCache } from "../domain/kernel/sized-cache.ts";
-import { YoungCache } from "../domain/kernel/young-cache.ts";
+import { createSizedCache, type SizedCache, YoungCache } from "../domain/kernel/caches.ts";
 import type { ChatHistory } from "../domain/social/chat/messages.ts";
 import type { Metrics } from "../metrics.ts";
 

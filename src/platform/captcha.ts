@@ -4,7 +4,11 @@ import { createChallenge, verifySolution } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
 import { z } from "zod";
 import type { CaptchaSettings } from "../config.ts";
-import { type Captcha, captchaFailed, type CaptchaProvider } from "../domain/accounts/auth/captcha.ts";
+import {
+  type Captcha,
+  captchaFailed,
+  type CaptchaProvider,
+} from "../domain/accounts/auth/one-time-secrets.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 
 /** Time limit for solving a challenge, in seconds. */

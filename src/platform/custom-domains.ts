@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
 import type { Config } from "../config.ts";
-import type { Acme } from "../domain/accounts/domains/acme.ts";
-import type { DnsRecords } from "../domain/accounts/domains/dns.ts";
+import type { Acme } from "../domain/accounts/domains/order.ts";
+import type { DnsRecords } from "../domain/accounts/domains/states.ts";
 import { KnownDomains } from "../domain/accounts/domains/known.ts";
 import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import type { TransactAs } from "../domain/kernel/work.ts";

@@ -1,9 +1,117 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { tooBusy } from "../domain/kernel/connection-slots.ts";
+import { tooBusy } from "../domain/kernel/slots.ts";
 import { chosenTimeouts, isOfOperators, isOfRequests, type Timeouts } from "../domain/kernel/timeouts.ts";
-import { databaseTime } from "./database-time.ts";
-import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
+
+/** This process's estimate of the database's time. */
+type DatabaseTime = {
+  now(): Date;
+  /** Records that the database answered `ms` to a query sent at `sentMs` of `performance.now()`. */
+  observe(ms: number, sentMs: number): void;
+};
+
+/**
+ * Follows the database's clock, which all processes of an installation share, so that leases and due times
+ * agree whatever the machines' clocks say. Between two answers it uses a monotonic clock. An answer is
+ * accurate to its round-trip time: the estimate moves only as far as it must, and so does not jitter with the
+ * network.
+ */
+export const databaseTime = (): DatabaseTime => {
+  let aheadMs = Date.now() - performance.now();
+  return {
+    now: () => new Date(performance.now() + aheadMs),
+    observe: (ms, sentMs) => {
+      const [least, most] = [ms - performance.now(), ms - sentMs];
+      aheadMs = Math.min(Math.max(aheadMs, least), most);
+    },
+  };
+};
+
+/** How often open waits are checked, in ms. */
+const CHECK_EVERY_MS = 250;
+/** Grace for the answer to arrive after PostgreSQL should have ended the statement, in ms. */
+const ANSWER_GRACE_MS = 1_000;
+
+/** A client of pg, whose socket can be terminated at any time. */
+export type Socketed = {
+  /** The backend's process id, as reported by PostgreSQL. */
+  processID?: number | null;
+  connection: { stream: { destroy(error?: Error): unknown } };
+};
+
+const noAnswer = (ms: number): Error =>
+  Object.assign(new Error(`PostgreSQL has not answered within ${ms} ms`), { code: "ETIMEDOUT" });
+
+/**
+ * Tracks the answers that a connection waits for. Time is counted in checks, not by the clock: a process that
+ * was paused, or whose thread was busy, has not read answers that may have arrived long ago.
+ */
+export class Waiting {
+  readonly #client: Socketed;
+  #owed = 0;
+  #waitedMs = 0;
+  #timeouts: Timeouts | undefined;
+  #suspectedForMs: number | undefined;
+  #looksAtRest = 0;
+
+  constructor(client: Socketed) {
+    this.#client = client;
+  }
+
+  /** Records a sent statement; the newest one's timeouts apply. */
+  expect(answer: Promise<unknown>, timeouts: Timeouts): void {
+    if (this.#owed++ === 0) this.#waitedMs = 0;
+    this.#timeouts = timeouts;
+    const answered = (): void => {
+      this.#owed--;
+      this.#waitedMs = 0;
+      this.#suspectedForMs = undefined;
+      this.#looksAtRest = 0;
+    };
+    answer.then(answered, answered);
+  }
+
+  /** The timeouts of the awaited answer; undefined when none is due. */
+  get owedTo(): Timeouts | undefined {
+    return this.#owed > 0 ? this.#timeouts : undefined;
+  }
+
+  get waitedMs(): number {
+    return this.#waitedMs;
+  }
+
+  /** Marks the connection as possibly dead: its next statement must be answered within `ms`. */
+  suspect(ms: number): void {
+    this.#suspectedForMs = ms;
+    this.#waitedMs = 0;
+  }
+
+  /** Returns the id of a backend that has owed an answer for `ms` or longer; undefined if there is none. */
+  backendOwing(ms: number): number | undefined {
+    return this.#owed > 0 && this.#waitedMs >= ms ? (this.#client.processID ?? undefined) : undefined;
+  }
+
+  /**
+   * Records whether PostgreSQL reports the backend as idle although it owes an answer: then the statement or
+   * its answer was lost on the way. @returns whether it was idle at two consecutive checks
+   */
+  rests(isAtRest: boolean): boolean {
+    this.#looksAtRest = isAtRest ? this.#looksAtRest + 1 : 0;
+    return this.#looksAtRest > 1;
+  }
+
+  /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
+  tick(): boolean {
+    if (this.#owed === 0) return false;
+    this.#waitedMs += CHECK_EVERY_MS;
+    return this.#waitedMs > (this.#suspectedForMs ?? this.#timeouts!.statementMs + ANSWER_GRACE_MS);
+  }
+
+  /** Terminates the socket: waiting callers fail at once, and the pool opens another one. */
+  end(why: Error = noAnswer(this.#waitedMs)): void {
+    this.#client.connection.stream.destroy(why);
+  }
+}
 
 /** How often a process queries PostgreSQL's time, in ms. */
 const POLL_EVERY_MS = 500;

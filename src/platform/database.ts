@@ -1,32 +1,177 @@
 import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { setImmediate as turn, setTimeout as delay } from "node:timers/promises";
 import type { Transaction } from "@mikro-orm/core";
-import type { SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
+import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
 import type { Logger } from "pino";
-import { LOCKS } from "../domain/kernel/advisory-locks.ts";
-import { CONNECTION_WAIT_MS } from "../domain/kernel/connection-slots.ts";
 import { makeDir } from "../domain/kernel/data-dir.ts";
-import { entities } from "../domain/registries/entities.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
-import { migrations } from "../domain/registries/migrations/list.ts";
+import type { CommitAs, ReadAs, ReadStatement } from "../domain/kernel/read.ts";
+import { CONNECTION_WAIT_MS } from "../domain/kernel/slots.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
-import type { CommitAs } from "../domain/kernel/commit.ts";
-import type { ReadAs } from "../domain/kernel/read.ts";
+import { LOCKS, type RowScope } from "../domain/kernel/work.ts";
+import { entities } from "../domain/registries/entities.ts";
+import { migrations } from "../domain/registries/migrations/list.ts";
 import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
-import { emptyCluster, inMemory, keepFewParsers } from "./pglite.ts";
-import { type CountedPool, numbersOf } from "./pool-numbers.ts";
-import { freeDeadClients, type Pool } from "./dead-clients.ts";
-import { inOneMessage, type ReadPool } from "./one-message.ts";
 import { sendInOneMessage } from "./pglite-statements.ts";
 import { type ClientPool, pipelineStatements } from "./statements.ts";
-import { vacuumChanged } from "./vacuum.ts";
 
-export type MigrationState = {
+/** Time for a dead client's holder to notice at its next query, in ms. */
+const DEAD_CLIENT_GRACE_MS = 1_000;
+
+type PoolClient = {
+  on(event: "error", listener: () => void): void;
+  query(text: string): Promise<unknown>;
+  prepareScopes(): void;
+  release?: (destroy: boolean) => void;
+};
+type Pool = { on(event: "connect", listener: (client: PoolClient) => void): void };
+
+/**
+ * Frees the pool slot of a client that died while a transaction held it. When commit and rollback both fail,
+ * the layers above keep the client for ever, and as many connection losses as the pool has slots would leave
+ * the process without a database.
+ */
+const freeDeadClients = (pool: Pool): void => {
+  pool.on("connect", (client) => {
+    client.on("error", () => {
+      const { release } = client;
+      // Keeps its timer referenced: a process that closes its pool waits for this, and for nothing else.
+      setTimeout(() => {
+        try {
+          release?.(true);
+        } catch {
+          // The usual case: its holder has released it.
+        }
+      }, DEAD_CLIENT_GRACE_MS);
+    });
+  });
+};
+
+/** The part of pg's pool, with the clients of statements.ts, that is used. */
+type ReadPool = {
+  connect(): Promise<{
+    scoped(
+      rowScope: RowScope | undefined,
+      statements: readonly ReadStatement[],
+    ): Promise<{ rows: unknown[] }>;
+    release(): void;
+  }>;
+};
+
+type Run = (rowScope: RowScope | undefined, statements: readonly ReadStatement[]) => Promise<unknown[]>;
+
+const runOn =
+  (pool: ReadPool): Run =>
+  async (rowScope, statements) => {
+    const client = await pool.connect();
+    try {
+      return (await client.scoped(rowScope, statements)).rows;
+    } finally {
+      // A failed statement leaves nothing behind, and the pool itself notices a connection that has died.
+      client.release();
+    }
+  };
+
+/** Creates reads and transactions that are one message to PostgreSQL, whatever their scope. */
+const inOneMessage = (pool: ReadPool): { readAs: ReadAs; commitAs: CommitAs } => {
+  const run = runOn(pool);
+  return {
+    readAs:
+      (rowScope) =>
+      async <Row>(statement: ReadStatement) =>
+        (await run(rowScope, [statement])) as Row[],
+    commitAs:
+      (rowScope) =>
+      async <Row>(statements: readonly ReadStatement[]) =>
+        (await run(rowScope, statements)) as Row[],
+  };
+};
+
+/** Returns the options of a database in memory. @param cluster what it begins as, in place of an empty one */
+const inMemory = async (cluster?: Blob) => ({
+  loadDataDir: cloneable(cluster ?? (await emptyCluster())),
+});
+
+/** Creates an empty cluster as `initdb` does, which takes PGlite seconds of computing. */
+const emptyCluster = async (): Promise<Blob> =>
+  (await import("@electric-sql/pglite-prepopulatedfs")).dataDir();
+
+/**
+ * Returns the archive as PGlite needs it: the ORM copies its options field by field, which no Blob survives.
+ */
+const cloneable = (blob: Blob) => ({ type: blob.type, arrayBuffer: () => blob.arrayBuffer() });
+
+/** Types of arrays in results: bool, bytea, int2, 4, 8, text, varchar, float8, dates, numeric, JSON, UUID. */
+const ARRAY_TYPES = [1000, 1001, 1005, 1007, 1016, 1009, 1015, 1022, 1182, 1185, 1231, 199, 3807, 2951];
+
+/**
+ * Removes unused parsers. PGlite copies all its parsers for every result, including one per array type and
+ * table row type: most of the time of a small query. The ORM's own and those for used array types stay; for
+ * other types PGlite uses a table that it does not copy.
+ */
+const keepFewParsers = (parsers: object): void => {
+  const own = createPostgreSqlTypeParsers((text) => [text]);
+  const kept = new Set([...Object.keys(own), ...ARRAY_TYPES.map(String)]);
+  for (const type of Object.keys(parsers)) if (!kept.has(type)) Reflect.deleteProperty(parsers, type);
+};
+
+/** What a pool of `pg` says about itself. */
+type CountedPool = {
+  readonly totalCount: number;
+  readonly idleCount: number;
+  readonly waitingCount: number;
+};
+
+/** @param max the most connections that the pool may have */
+const numbersOf = (pool: CountedPool | undefined, max: number): PoolNumbers => {
+  const { totalCount = 0, idleCount = 0, waitingCount = 0 } = pool ?? {};
+  return { inUse: totalCount - idleCount, idle: idleCount, waiting: waitingCount, max };
+};
+
+/**
+ * Tables that PostgreSQL's autovacuum would take, by its default thresholds, the most changed first. Counts
+ * of changes do not outlive an engine within the process: tables that have grown by a fifth since their last
+ * statistics belong to them, too.
+ *
+ * @see https://www.postgresql.org/docs/17/routine-vacuuming.html#AUTOVACUUM
+ */
+const CHANGED = sql<{ name: string }>`
+  select format('%I.%I', s.schemaname, s.relname) as name
+  from pg_stat_all_tables s
+  join pg_class c on c.oid = s.relid and c.relkind = 'r' and c.relpersistence = 'p'
+  cross join lateral (
+    select greatest(c.reltuples, 0) as rows,
+      pg_relation_size(c.oid) / current_setting('block_size')::int as pages
+  ) size
+  where s.n_dead_tup > 50 + 0.2 * rows
+    or s.n_ins_since_vacuum > 1000 + 0.2 * rows
+    or s.n_mod_since_analyze > 50 + 0.1 * rows
+    or pages > 1.2 * c.relpages
+  order by s.n_dead_tup + s.n_mod_since_analyze + pages desc`;
+
+/**
+ * Frees dead rows and updates the planner's statistics where much has changed, a table at a time: other
+ * statements of an engine with one connection are served in between.
+ * @returns the tables, as `schema.table`
+ */
+const vacuumChanged = async (em: SqlEntityManager): Promise<string[]> => {
+  const db = em.fork().getKysely();
+  const { rows } = await CHANGED.execute(db);
+  for (const { name } of rows) {
+    // A part of a table that was dropped meanwhile is missing.
+    const { rows: found } = await sql`select 1 where to_regclass(${name}) is not null`.execute(db);
+    if (found.length > 0) await sql`vacuum analyze ${sql.raw(name)}`.execute(db);
+    await turn();
+  }
+  return rows.map(({ name }) => name);
+};
+
+type MigrationState = {
   name: string;
   isApplied: boolean;
   /** Whether it was applied by a newer version, and is unknown to this one. */
@@ -124,7 +269,7 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
   await rename(draft, dataDir);
 };
 
-export type PostgresOptions = {
+type PostgresOptions = {
   /** Whether to watch the connections, over an additional one. */
   isWatched?: boolean;
   /** Timeouts of statements that specify none. */

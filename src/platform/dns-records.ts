@@ -1,5 +1,5 @@
 import { Resolver } from "node:dns/promises";
-import type { CaaRecord, DnsRecords } from "../domain/accounts/domains/dns.ts";
+import type { CaaRecord, DnsRecords } from "../domain/accounts/domains/states.ts";
 import { codeOf } from "./guard/faults.ts";
 
 /** Time limit for one query to one DNS server, in ms, and for the whole look-up. */

@@ -8,7 +8,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { HandNotes, OthersNote } from "../domain/progression/hand-notes.ts";
+import type { HandNotes, OthersNote } from "../domain/progression/in-hand.ts";
 
 /** What the process that owns the directory has in hand. */
 const OWN_FILE = "in-hand.json";

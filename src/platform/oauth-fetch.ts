@@ -1,6 +1,36 @@
 import * as client from "openid-client";
-import { type FailureReason, OAuthError } from "../domain/accounts/oauth/errors.ts";
+import { type FailureReason, OAuthError } from "../domain/accounts/oauth/provider.ts";
 import { faultText } from "./guard/faults.ts";
+
+/** How long the issuer's metadata is cached; its keys have a cache of their own. */
+const METADATA_MS = 3_600_000;
+
+/**
+ * Caches the discovered metadata; a failure is not cached, and until a refresh succeeds the old one is used.
+ */
+export const createDiscovery = (
+  load: () => Promise<client.Configuration>,
+): (() => Promise<client.Configuration>) => {
+  let known: { config: client.Configuration; untilMs: number } | undefined;
+  let loading: Promise<client.Configuration> | undefined;
+  const renew = async (): Promise<client.Configuration> => {
+    try {
+      const config = await load();
+      known = { config, untilMs: performance.now() + METADATA_MS };
+      return config;
+    } catch (error) {
+      if (known) return known.config;
+      throw error;
+    } finally {
+      loading = undefined;
+    }
+  };
+  return async () => {
+    if (known && known.untilMs > performance.now()) return known.config;
+    loading ??= renew();
+    return loading;
+  };
+};
 
 /** Time limit for one request to a provider, including the body. */
 export const TIMEOUT_SECONDS = 10;

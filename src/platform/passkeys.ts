@@ -6,15 +6,15 @@ import {
 } from "@simplewebauthn/server";
 import { decodeAttestationObject, isoBase64URL } from "@simplewebauthn/server/helpers";
 import type { PasskeySettings } from "../config/passkeys.ts";
-import type {
-  Assertion,
-  KnownCredential,
-  NewCredential,
-  PasskeyOptions,
-  PasskeyVerifier,
-  VerifiedCredential,
-} from "../domain/accounts/mfa/passkey-verifier.ts";
-import { PASSKEY_CHALLENGE_SECONDS } from "../domain/accounts/mfa/passkey-challenges.ts";
+import {
+  type Assertion,
+  type KnownCredential,
+  type NewCredential,
+  PASSKEY_CHALLENGE_SECONDS,
+  type PasskeyOptions,
+  type PasskeyVerifier,
+  type VerifiedCredential,
+} from "../domain/accounts/mfa/passkeys.ts";
 
 const NAME = "Laurel";
 /** COSE algorithms: Ed25519, ECDSA with P-256, and RSA of older Windows devices. */

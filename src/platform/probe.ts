@@ -1,7 +1,6 @@
 import { Redis } from "ioredis";
 import { type Kysely, sql } from "kysely";
-import type { Db } from "../domain/kernel/db.ts";
-import { readTableSizes, type TableSize } from "../domain/kernel/table-sizes.ts";
+import { type Db, readTableSizes, type TableSize } from "../domain/kernel/db.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { openPostgres } from "./database.ts";
 import { within } from "./within.ts";

@@ -10,10 +10,9 @@ import {
 import { RedisDriver } from "@colyseus/redis-driver";
 import type { Redis } from "ioredis";
 import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
-import { scanNames } from "./redis-scan.ts";
+import { type Entry, roomScripts, scanNames } from "./redis-driver-scripts.ts";
 import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
-import { type Entry, roomScripts } from "./redis-driver-scripts.ts";
 
 type Search = { key: string; conditions: Conditions };
 type Conditions = Partial<IRoomCache> & Record<string, unknown>;

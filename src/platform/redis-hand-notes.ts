@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import type { HandNotes } from "../domain/progression/hand-notes.ts";
+import type { HandNotes } from "../domain/progression/in-hand.ts";
 
 /** How long a process that is not heard of counts as alive, in ms; workers look several times as often. */
 export const HAND_LEASE_MS = 2_000;

@@ -6,6 +6,8 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import type { EntryChange } from "../domain/kernel/events/events.ts";
 import {
   type EntrySource,
+  joinMoved,
+  type Moved,
   type PeriodRef,
   type Ranked,
   type RankPage,
@@ -16,7 +18,6 @@ import {
 import { numberStandings } from "../domain/leaderboards/standings.ts";
 import { hexOf, rankedOf, tieOf } from "./redis-members.ts";
 import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
-import { joinMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
 /** Entries per script call: under 2 ms, so that other clients are not delayed. */

@@ -1,15 +1,10 @@
 import type { Settings } from "../config.ts";
 import type { SsoClients, SsoProbe } from "../domain/accounts/sso/clients.ts";
-import { createConnect } from "./guard/connect.ts";
+import { createConnect, createGuard, createNameResolver, faultText } from "./guard/faults.ts";
 import { createConnections } from "./guard/connections.ts";
-import { faultText } from "./guard/faults.ts";
 import { createDnsRecords } from "./dns-records.ts";
-import { createNameResolver } from "./guard/names.ts";
-import { createGuard } from "./guard/url.ts";
-import { createGuardedFetch, type TenantFetch } from "./sso/guarded-fetch.ts";
-import { createOidc } from "./sso/oidc.ts";
-import { createSaml } from "./sso/saml.ts";
-import { createTxtLookup } from "./sso/txt.ts";
+import { createGuardedFetch, createOidc, type TenantFetch } from "./sso/oidc.ts";
+import { createSaml, createTxtLookup } from "./sso/saml-assertion.ts";
 
 /** For tests: certificate authorities that the system does not know, PEM. */
 export type SsoParts = { ca?: string };

@@ -4,15 +4,32 @@ import type {
   WebhookRequest,
   WebhookSender,
 } from "../domain/delivery/webhooks/delivering/sender.ts";
-import { bodyText, retryAfterSeconds } from "./guard/answer.ts";
-import { createConnect } from "./guard/connect.ts";
-import { type Connection, type Connections, createConnections } from "./guard/connections.ts";
-import { type Answer, Exchange, isStale, type Message } from "./guard/exchange.ts";
-import { Fault, faultText, Refused } from "./guard/faults.ts";
-import { createNameResolver, type NameResolver } from "./guard/names.ts";
-import { createGuard, type Guard, NOT_PUBLIC, type Target } from "./guard/url.ts";
-import { Semaphore } from "../domain/kernel/semaphore.ts";
-import { Deadline, FloodWatch } from "./guard/waiting.ts";
+import {
+  type Answer,
+  bodyText,
+  type Connection,
+  type Connections,
+  createConnections,
+  Deadline,
+  Exchange,
+  FloodWatch,
+  isStale,
+  type Message,
+  retryAfterSeconds,
+} from "./guard/connections.ts";
+import {
+  createConnect,
+  createGuard,
+  createNameResolver,
+  Fault,
+  faultText,
+  type Guard,
+  type NameResolver,
+  NOT_PUBLIC,
+  Refused,
+  type Target,
+} from "./guard/faults.ts";
+import { Semaphore } from "../domain/kernel/slots.ts";
 
 /** Maximum number of concurrent requests of a process; further ones queue within their own time limit. */
 const IN_FLIGHT_MAX = 256;

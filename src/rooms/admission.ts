@@ -1,10 +1,45 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type IRoomCache, matchMaker } from "@colyseus/core";
+import { type IRoomCache, matchMaker, type MatchMakerDriver, type Room } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { conflict, type DomainError, retryLater } from "../domain/kernel/errors.ts";
 import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/kernel/limits.ts";
-import { openRooms } from "./open-rooms.ts";
-import type { Listing } from "./listing.ts";
+import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
+
+/**
+ * A driver that may offer more listing queries than core needs; a driver without them has all rooms in this
+ * process.
+ */
+export type Listing = MatchMakerDriver & {
+  /** Ids of rooms that are listed for this process. */
+  ownIds?(): Promise<Set<string>>;
+  /** Number of rooms of a project in all processes. */
+  countOf?(projectId: string): Promise<number>;
+  /** Optional hook: whether to create a room here although one of the listed rooms could be joined. */
+  maySpread?: (listed: readonly IRoomCache[]) => Promise<boolean>;
+  findByIds(roomIds: string[]): Promise<Map<string, IRoomCache>>;
+  /** Returns a superset of the rooms that match the filter, unordered, `max` of them at most. */
+  some?(filter: ListingFilter, max: number): Promise<IRoomCache[]>;
+};
+
+/** The rooms of this process; its matchmaker is a singleton as well. */
+const rooms = new Set<Room>();
+
+/** Registers a room that is being created; the returned function removes it. */
+export const trackRoom = (room: Room): (() => void) => {
+  rooms.add(room);
+  return () => void rooms.delete(room);
+};
+
+/** Returns the rooms that can be joined, without rooms in creation and discarded duplicates. */
+export const openRooms = (): Room[] =>
+  [...rooms].filter((room) => matchMaker.getLocalRoomById(room.roomId) === room);
+
+/** Returns the number of rooms of each kind. */
+export const countRooms = (): Record<string, number> => {
+  const counts: Record<string, number> = {};
+  for (const { roomName } of openRooms()) counts[roomName] = (counts[roomName] ?? 0) + 1;
+  return counts;
+};
 
 /** Maximum number of rooms in one process; further rooms are created by another process. */
 export const PROCESS_ROOMS_MAX = 20_000;
@@ -65,11 +100,11 @@ const isFirst = ({ name, metadata }: IRoomCache): boolean => {
  */
 export const maySpread = async (
   kinds: Readonly<Record<string, { isCrowd: boolean }>>,
-  rooms: readonly IRoomCache[],
+  listed: readonly IRoomCache[],
 ): Promise<boolean> => {
-  const [first] = rooms;
-  if (!first || !kinds[first.name]?.isCrowd || rooms.length >= CROWD_ROOMS_MAX) return false;
-  const clients = rooms.reduce((sum, room) => sum + room.clients, 0);
+  const [first] = listed;
+  if (!first || !kinds[first.name]?.isCrowd || listed.length >= CROWD_ROOMS_MAX) return false;
+  const clients = listed.reduce((sum, room) => sum + room.clients, 0);
   if (clients < CROWD_MIN || !isFirst(first)) return false;
   try {
     await admitRoom(first.metadata);

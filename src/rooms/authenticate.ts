@@ -1,18 +1,126 @@
-import { type AuthContext, matchMaker } from "@colyseus/core";
+import {
+  type AuthContext,
+  type Client,
+  ClientState,
+  CloseCode,
+  ErrorCode as CoreCode,
+  matchMaker,
+  ServerError,
+} from "@colyseus/core";
+import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
 import type { z } from "zod";
 import type { App } from "../app.ts";
-import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
+import { checkOrigin, findKnownProject } from "../domain/accounts/projects/project.ts";
 import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
-import { type DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
-import { grouped } from "../domain/kernel/grouped.ts";
 import type { StreamRef } from "../domain/delivery/outbox/stream.ts";
+import {
+  DomainError,
+  ERROR_STATUS,
+  type ErrorCode,
+  type FieldProblem,
+  forbidden,
+  notFound,
+  unauthorized,
+} from "../domain/kernel/errors.ts";
+import { grouped } from "../domain/kernel/grouped.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
+import { outageError } from "../domain/kernel/outages.ts";
 import { readWithin } from "../domain/kernel/read.ts";
-import type { PlayerStatus } from "../domain/players/player.ts";
-import { readStatuses } from "../domain/players/statuses.ts";
-import { checkOrigin } from "../domain/accounts/projects/origins.ts";
-import { findKnownProject } from "../domain/accounts/projects/resolve.ts";
 import type { Work } from "../domain/kernel/work.ts";
-import { parse } from "./errors.ts";
+import { problemsOf } from "../domain/kernel/zod-problems.ts";
+import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
+import { type PlayerStatus, readStatuses } from "../domain/players/player.ts";
+
+/** The error object of a rejected request or a refused join. */
+type ErrorObject = { code: ErrorCode; message: string; details: FieldProblem[]; reason?: string };
+
+/**
+ * Parses client input; rejects first what the database cannot store or an object must not have.
+ * @throws DomainError VALIDATION_ERROR with the paths of all problems
+ */
+export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
+  refuseHostile("", value);
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const details = problemsOf(result.error, "body");
+  const [first] = details;
+  throw new DomainError("VALIDATION_ERROR", first ? `${first.field}: ${first.message}` : "invalid", {
+    details,
+  });
+};
+
+const isErrorCode = (code: unknown): code is ErrorCode =>
+  typeof code === "string" && Object.hasOwn(ERROR_STATUS, code);
+
+/** Core's own refusals, by its numeric code. */
+const CORE_ERRORS: ReadonlyMap<number, ErrorCode> = new Map<number, ErrorCode>([
+  [CoreCode.MATCHMAKE_NO_HANDLER, "NOT_FOUND"],
+  [CoreCode.MATCHMAKE_INVALID_CRITERIA, "NOT_FOUND"],
+  [CoreCode.MATCHMAKE_INVALID_ROOM_ID, "GONE"],
+  [CoreCode.MATCHMAKE_EXPIRED, "GONE"],
+]);
+
+const MESSAGES: Partial<Record<ErrorCode, string>> = {
+  NOT_FOUND: "room not found",
+  GONE: "the seat has expired, join again",
+};
+
+/**
+ * Returns the error code of a refusal by core: a numeric code of its own, or that of the DomainError that a
+ * room threw.
+ */
+const coreErrorCode = (error: Error): ErrorCode | undefined => {
+  const code: unknown = "code" in error ? error.code : undefined;
+  if (typeof code === "number") return CORE_ERRORS.get(code);
+  return error instanceof ServerError && isErrorCode(code) ? code : undefined;
+};
+
+/**
+ * Converts an error to the object that a client receives; undefined for a bug, of which clients learn
+ * nothing. Core wraps what a room throws and keeps only `code` and `message`, so a DomainError is recognised
+ * by its code too.
+ */
+export const errorObject = (error: unknown): ErrorObject | undefined => {
+  if (!(error instanceof Error)) return undefined;
+  if (error instanceof DomainError) {
+    const { code, message, reason, details } = error;
+    return { code, message, details, ...(reason === undefined ? {} : { reason }) };
+  }
+  if (error instanceof SeatReservationError) {
+    return { code: "SERVICE_UNAVAILABLE", message: "no seat in this room just now, try again", details: [] };
+  }
+  const code = coreErrorCode(error);
+  if (!code) return errorObject(outageError(error));
+  const isOwn = typeof (error as ServerError).code === "number";
+  return { code, message: (isOwn && MESSAGES[code]) || error.message, details: [] };
+};
+
+export const INTERNAL_ERROR: ErrorObject = { code: "INTERNAL_ERROR", message: "internal error", details: [] };
+
+/**
+ * Converts an error for transport over a socket: a numeric code (a string code would throw where core encodes
+ * it) and a message that reveals nothing of a bug.
+ */
+export const socketError = (error: unknown): ServerError => {
+  if (error instanceof ServerError && typeof error.code === "number") return error;
+  const known = errorObject(error);
+  return known
+    ? new ServerError(ERROR_STATUS[known.code], known.message, { cause: error })
+    : new ServerError(CloseCode.WITH_ERROR, INTERNAL_ERROR.message, { cause: error });
+};
+
+/**
+ * Rethrows an error of a room's creation in the form that core treats as a refusal. Core logs any error but a
+ * ServerError with its stack, so players could flood the log at will, and an outage would do so for every
+ * join. Core keeps only code and message.
+ * @param report receives an outage
+ */
+export const refuseCreation = (error: unknown, report: (outage: unknown) => void): never => {
+  const known = error instanceof DomainError ? error : outageError(error);
+  if (!known) throw error;
+  if (known !== error) report(error);
+  throw new ServerError(known.code as unknown as number, known.message, { cause: error });
+};
 
 /**
  * The identity that a socket's token proves. Plain JSON, because it crosses processes with the seat; it must
@@ -152,3 +260,67 @@ export const pinOptions = <S extends z.ZodObject, P extends Record<string, unkno
   for (const key of Object.keys(options)) delete (options as Record<string, unknown>)[key];
   return Object.assign(options, parsed);
 };
+
+/** The base room's record of one socket. */
+type Session = {
+  sinceMs: number;
+  /** Whether the join was confirmed to the client: from `sinceMs` on it has time to acknowledge that. */
+  isJoinSent: boolean;
+  isWarned: boolean;
+  isClosing: boolean;
+};
+
+export type LiveClient = Client<{ auth: Principal; userData: Session; messages: Record<string, unknown> }>;
+
+export const newSession = (nowMs: number): Session => ({
+  sinceMs: nowMs,
+  isJoinSent: false,
+  isWarned: false,
+  isClosing: false,
+});
+
+/** Core confirms a join after the client is welcomed, which takes long when many join at once. */
+export const noteJoinSent = ({ userData }: LiveClient, nowMs: number): void =>
+  void Object.assign(userData!, { sinceMs: nowMs, isJoinSent: true });
+
+/** Data for a client that never acknowledges its join would be queued without end. */
+export const isUnacknowledged = (
+  { state, userData }: LiveClient,
+  nowMs: number,
+  patienceMs: number,
+): boolean => state === ClientState.JOINING && userData!.isJoinSent && nowMs - userData!.sinceMs > patienceMs;
+
+/** Lets each client of a room do something at most once per interval. */
+export class ClientRate {
+  readonly #everyMs: number;
+  readonly #atMs = new WeakMap<LiveClient, number>();
+
+  constructor(everyMs: number) {
+    this.#everyMs = everyMs;
+  }
+
+  /** Counts the client's wish. @returns whether it may do it now */
+  take(client: LiveClient, nowMs: number): boolean {
+    if (nowMs - (this.#atMs.get(client) ?? -Infinity) < this.#everyMs) return false;
+    this.#atMs.set(client, nowMs);
+    return true;
+  }
+}
+
+/** Limits requests that read everything again for one client. */
+export class ResyncRate {
+  readonly #rate = new ClientRate(1_000);
+  readonly #request: string;
+
+  /** @param request the name of the message */
+  constructor(request: string) {
+    this.#request = request;
+  }
+
+  /** @throws DomainError RATE_LIMITED */
+  take(client: LiveClient, now: Date): void {
+    if (this.#rate.take(client, now.getTime())) return;
+    const retry = { retryAfterSeconds: 1 };
+    throw new DomainError("RATE_LIMITED", `${this.#request}: at most once a second`, retry);
+  }
+}

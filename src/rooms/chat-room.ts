@@ -1,44 +1,195 @@
 import type { AuthContext } from "@colyseus/core";
+import { type MapSchema, schema, type SchemaType, t } from "@colyseus/schema";
+import { z } from "zod";
 import type { App } from "../app.ts";
-import { SendBody } from "../domain/social/chat/bodies.ts";
-import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
-import type { ChannelSettings, ChatLine } from "../domain/kernel/events/chat-views.ts";
-import { chatTopic, chatVolatileTopic } from "../domain/kernel/events/topics.ts";
-import type { Work } from "../domain/kernel/work.ts";
-import { authenticate, pinOptions } from "./authenticate.ts";
-import { CHAT_REQUESTS } from "./chat-commands.ts";
-import { type Admitted, createChannelFinder } from "./chat-joins.ts";
-import { readItems } from "./chat-reader.ts";
-import { ChatChanges, createChatSnapshots } from "./chat-snapshots.ts";
+import { notFound } from "../domain/kernel/errors.ts";
 import {
-  ChatState,
-  type Item,
-  itemsOf,
-  JoinOptions,
-  ResyncBody,
-  RoomOptions,
-  stateOf,
-} from "./chat-state.ts";
-import { readerOf, speakerOf } from "./chat-actors.ts";
-import { type OpenRoom, rereadRooms } from "./chat-reread.ts";
-import { ChatSender } from "./chat-sender.ts";
-import { ChatVolatiles, type ChatVolatileEvent } from "./chat-volatiles.ts";
-import { ResyncRate } from "./client-rate.ts";
-import { parse } from "./errors.ts";
-import { FanOut } from "./fan-out.ts";
-import { freeRoomId } from "./free-room-id.ts";
-import { gameRoom } from "./game-room.ts";
-import type { LiveClient } from "./live-client.ts";
+  type ChannelSettings,
+  type ChannelStatus,
+  type ChatChannel,
+  type ChatLine,
+  type ChatMessage,
+  chatTopic,
+  chatVolatileTopic,
+} from "../domain/kernel/events/chat-views.ts";
+import type { Work } from "../domain/kernel/work.ts";
+import { findReaders, readerKey } from "../domain/social/chat/channel-row.ts";
+import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
+import { ANYBODY, readHistory, readLastSeqs } from "../domain/social/chat/messages.ts";
+import { SendBody } from "../domain/social/chat/send-known.ts";
+import { authenticate, type LiveClient, parse, pinOptions, ResyncRate } from "./authenticate.ts";
+import { CHAT_REQUESTS, ChatSender, type ChatVolatileEvent, ChatVolatiles } from "./chat-commands.ts";
+import {
+  type Admitted,
+  ChatChanges,
+  createChannelFinder,
+  createChatSnapshots,
+  FanOut,
+  readerOf,
+  speakerOf,
+} from "./chat-snapshots.ts";
 import { CLOSE, live } from "./messages.ts";
-import { MirrorRoom, openRoomsOf, source, type Source } from "./mirror-room.ts";
-import { OrderedStream, type StreamPage } from "./ordered-stream.ts";
-import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
-import { transactIn } from "./project-transact.ts";
-import { assignChanged } from "./state-sync.ts";
-import type { Ticker } from "./ticker.ts";
+import {
+  CHAT_SHARDS,
+  chatRoomId,
+  gameRoom,
+  MirrorRoom,
+  openRoomsOf,
+  source,
+  type Source,
+  type Ticker,
+  transactIn,
+} from "./mirror-room.ts";
+import { OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
+import { freeRoomId } from "./refreshed-room.ts";
+
+/** State that every client of the room sees without a request. Messages travel as messages, not as state. */
+const ChatState = schema(
+  {
+    channelId: t.string().default(""),
+    kind: t.string().default(""),
+    key: t.string().default(""),
+    name: t.string().default(""),
+    status: t.string<ChannelStatus>().default("ACTIVE"),
+    readOnly: t.boolean().default(false),
+    slowModeSeconds: t.uint32().default(0),
+    maxLength: t.uint32().default(0),
+    lastSeq: t.number().default(0),
+    /** Number of sockets in all rooms of the channel; may be some seconds old. */
+    online: t.uint32().default(0),
+  },
+  "ChatState",
+);
+type ChatState = SchemaType<typeof ChatState>;
+
+const JoinOptions = z.object({
+  channelId: z.string().min(1).max(64).describe("The channel's id, or the key of a PROJECT channel"),
+  lastSeq: z.int().min(0).optional(),
+});
+const ResyncBody = z.object({ lastSeq: z.int().min(0) });
+const RoomOptions = z.object({
+  projectId: z.uuid(),
+  tenantId: z.uuid().optional(),
+  channelId: z.uuid(),
+});
+
+/** Returns the part of the state that follows from the channel's row. */
+const stateOf = ({ id, kind, key, name, status, settings, lastSeq }: ChatChannel) => ({
+  channelId: id,
+  kind,
+  key: key ?? "",
+  name: name ?? "",
+  status,
+  readOnly: settings.readOnly,
+  slowModeSeconds: settings.slowModeSeconds,
+  maxLength: settings.maxLength,
+  lastSeq,
+});
+
+/** One seq of a channel: the message for all readers, and the one for the sender of a held message. */
+type Item = {
+  seq: number;
+  message: ChatMessage | undefined;
+  own?: { playerId: string; message: ChatMessage };
+};
+
+/**
+ * Groups `lines` into messages by seq. A held message has two lines: one for its sender, one for the others.
+ */
+const itemsOf = (lines: readonly ChatLine[]): Item[] => {
+  const items = new Map<number, Item>();
+  for (const line of lines) {
+    if (line.name !== "chat.message") continue;
+    const { seq } = line.data;
+    const item = items.get(seq) ?? { seq, message: undefined };
+    if (line.forPlayer === undefined) item.message = line.data;
+    else item.own = { playerId: line.forPlayer, message: line.data };
+    items.set(seq, item);
+  }
+  return [...items.values()];
+};
+
+/** Reads the channel's messages after a seq, as all readers see them, to fill a gap in the stream. */
+const readItems = (app: App, ref: ChannelRef, afterSeq: number): Promise<StreamPage<Item>> =>
+  transactIn(
+    app,
+    ref.projectId,
+  )(async (work) => {
+    const lastSeq = (await readLastSeqs(work, [ref])).get(ref.channelId);
+    if (lastSeq === undefined) throw notFound("channel");
+    const channel = { projectId: ref.projectId, id: ref.channelId };
+    const rows = await readHistory(work, channel, ANYBODY, { after: afterSeq, limit: REPLAY_MAX + 1 });
+    return { seq: lastSeq, messages: rows.map((message) => ({ seq: message.seq, message })) };
+  });
+
+/** A chat room that is periodically compared with the database. */
+type OpenRoom = {
+  ref: ChannelRef;
+  /** Clients currently in the room. */
+  present(): readonly LiveClient[];
+  /**
+   * Applies the result: the channel's newest seq, undefined when the channel no longer exists, and which
+   * players of `present` may read it.
+   */
+  look(lastSeq: number | undefined, present: readonly LiveClient[], readers: ReadonlySet<string>): void;
+};
+
+const playersOf = (clients: readonly LiveClient[]): string[] => [
+  ...new Set(clients.flatMap(({ auth }) => auth?.playerId ?? [])),
+];
+
+/** Takes two statements for all open rooms of this process. */
+const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
+  // Clients that join during the query were admitted by the join itself.
+  const asked = rooms.map((room) => {
+    const present = room.present();
+    return { room, present, players: playersOf(present) };
+  });
+  const { lastSeqs, readers } = await app.transact(async (work) => ({
+    lastSeqs: await readLastSeqs(
+      work,
+      rooms.map(({ ref }) => ref),
+    ),
+    readers: await findReaders(
+      work,
+      asked.flatMap(({ room: { ref }, players }) => players.map((playerId) => ({ ...ref, playerId }))),
+    ),
+  }));
+  for (const { room, present, players } of asked) {
+    const { channelId } = room.ref;
+    const mayRead = new Set(players.filter((playerId) => readers.has(readerKey(channelId, playerId))));
+    room.look(lastSeqs.get(channelId), present, mayRead);
+  }
+};
+
+/** Sets only the fields that differ, so that nothing else is transmitted. @returns whether there were any */
+export const assignChanged = <T extends object>(target: T, values: Partial<T>): boolean => {
+  let isChanged = false;
+  for (const name of Object.keys(values) as (keyof T)[]) {
+    const value = values[name];
+    if (target[name] === value) continue;
+    target[name] = value as T[keyof T];
+    isChanged = true;
+  }
+  return isChanged;
+};
+
+/** Makes `map` hold exactly `rows`: existing entries are changed in place. */
+export const syncMap = <V extends object>(
+  map: MapSchema<V>,
+  rows: ReadonlyMap<string, Partial<V>>,
+  make: () => V,
+): void => {
+  for (const key of Array.from(map.keys())) if (!rows.has(key)) map.delete(key);
+  for (const [key, row] of rows) {
+    const held = map.get(key);
+    if (held) assignChanged(held, row);
+    else map.set(key, Object.assign(make(), row));
+  }
+};
 
 /** Maximum number of readers in one room; further readers get another room of the same channel. */
-export const READERS_MAX = 500;
+const READERS_MAX = 500;
 
 type Page = StreamPage<Item>;
 /** Position of a client that is not in step with the room: it is catching up, or knows more than was sent. */

@@ -1,28 +1,224 @@
 import { randomUUID } from "node:crypto";
+import { type Client, ClientState, getMessageBytes, Protocol } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { admitByStanding, readerIdOf, readStandings, type Viewer } from "../domain/social/chat/access.ts";
-import { type ChannelRef, showAdmitted } from "../domain/social/chat/channels.ts";
-import { ANYBODY, type ChatHistory, readHistories } from "../domain/social/chat/messages.ts";
+import { ANSWER_AGE_MS, createSizedCache } from "../domain/kernel/caches.ts";
+import { DomainError, forbidden, notFound } from "../domain/kernel/errors.ts";
 import type { ChatActor, ChatChannel, ChatLine, ChatMessage } from "../domain/kernel/events/chat-views.ts";
-import { DomainError, notFound } from "../domain/kernel/errors.ts";
-import { grouped } from "../domain/kernel/grouped.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { isId } from "../domain/kernel/ids.ts";
 import type { Read } from "../domain/kernel/read.ts";
 import { WEB } from "../domain/kernel/timeouts.ts";
-import { ANSWER_AGE_MS } from "../domain/kernel/young-cache.ts";
-import type { Admitted } from "./chat-joins.ts";
+import {
+  type Admission,
+  admit,
+  admitByStanding,
+  readerIdOf,
+  readStandings,
+  type Viewer,
+} from "../domain/social/chat/channel-row.ts";
+import {
+  type ChannelRef,
+  findChannelIds,
+  getChannelId,
+  showAdmitted,
+} from "../domain/social/chat/channels.ts";
+import { ANYBODY, type ChatHistory, readHistories } from "../domain/social/chat/messages.ts";
+import { checkPlayer, type Principal, refusalOf } from "./authenticate.ts";
+import { binaryFrame, FramedSocket } from "./messages.ts";
+import { readIn, transactIn } from "./mirror-room.ts";
 import { REPLAY_MAX } from "./ordered-stream.ts";
-import { readIn } from "./project-transact.ts";
-import { settle } from "./settle.ts";
+
+/** Returns the reader. Tokens of console users do not carry their role, so they may only read. */
+export const readerOf = ({ playerId }: Principal): ChatActor =>
+  playerId === null ? { kind: "SERVER", isModerator: false } : { kind: "PLAYER", playerId };
+
+/** Returns the player who makes a request. @throws DomainError FORBIDDEN PLAYER_TOKEN_REQUIRED */
+export const speakerOf = ({ playerId }: Principal): ChatActor => {
+  if (playerId === null)
+    throw forbidden("PLAYER_TOKEN_REQUIRED", "console users can only read here: use a player's token");
+  return { kind: "PLAYER", playerId };
+};
+
+/** Returns the result, or the refusal that `run` throws: one of several must not fail the others. */
+const settle = <T>(run: () => T): T | DomainError => {
+  try {
+    return run();
+  } catch (error) {
+    if (error instanceof DomainError) return error;
+    throw error;
+  }
+};
+
+/** Maximum keys of channels whose ids a process remembers. */
+const KEYS_MAX = 10_000;
+
+/** The joining client, and the id or key of the channel. */
+type Join = { principal: Principal; channel: string };
+
+/** A channel as its joining reader may see it, and when that was read. It crosses processes with the seat. */
+export type Admitted = { channel: ChatChannel; isModerator: boolean; atMs: number };
+
+/**
+ * Admits a client to a channel; simultaneous joins share one read.
+ * @throws DomainError NOT_FOUND, FORBIDDEN as `checkPlayer` and `readChannel`
+ */
+export const createChannelFinder = (app: App): Grouped<Join, Admitted> => {
+  const ids = createSizedCache<string>({ items: KEYS_MAX });
+  const find = grouped<Join, Admitted | DomainError | undefined>({
+    keyOf: ({ principal }) => principal.projectId,
+    run: (joins) => findChannels(app, ids, joins),
+  });
+  return async (join) => {
+    // A missing channel may be one that is created on first access.
+    const found = (await find(join)) ?? (await openChannel(app, join));
+    if (found instanceof DomainError) throw found;
+    return found;
+  };
+};
+
+const openChannel = (app: App, { principal, channel }: Join): Promise<Admitted> =>
+  transactIn(
+    app,
+    principal.projectId,
+  )(async (work) => {
+    const { projectId } = principal;
+    await checkPlayer(work, principal);
+    const channelId = await getChannelId(work, projectId, channel);
+    return admittedOf(await admit(work, { projectId, channelId }, readerOf(principal)), work.now);
+  });
+
+const admittedOf = (admission: Admission, readAt: Date): Admitted => ({
+  channel: showAdmitted(admission),
+  isModerator: admission.viewer.isModerator,
+  atMs: readAt.getTime(),
+});
+
+/** Ids of channels by key, as they were when they were last looked up. */
+type KnownIds = ReturnType<typeof createSizedCache<string>>;
+
+/** Returns the ids of the channels that joins name; keys that are not remembered take one statement. */
+const idsOf = async (read: Read, ids: KnownIds, joins: readonly Join[]): Promise<(string | undefined)[]> => {
+  const { projectId } = joins[0]!.principal;
+  const keyOf = (channel: string): string => `${projectId}:${channel}`;
+  const names = joins.map(({ channel }) => ids.get(keyOf(channel)) ?? channel);
+  const found = await findChannelIds(read, projectId, names);
+  for (const [n, id] of found.entries())
+    if (id !== undefined && names[n] === joins[n]!.channel && id !== names[n].toLowerCase())
+      ids.keep(keyOf(joins[n]!.channel), id, { owner: projectId });
+  return found;
+};
+
+/**
+ * Admits joins to channels of one project, by one statement where their ids are known; undefined for one
+ * that does not exist.
+ */
+const findChannels = async (
+  app: App,
+  ids: KnownIds,
+  joins: readonly Join[],
+): Promise<(Admitted | DomainError | undefined)[]> => {
+  const { projectId } = joins[0]!.principal;
+  const [read, now] = [readIn(app, projectId), app.clock()];
+  const found = await idsOf(read, ids, joins);
+  const known = joins.flatMap(({ principal }, n) => {
+    const channelId = found[n];
+    return channelId === undefined ? [] : [{ n, channelId, playerId: principal.playerId }];
+  });
+  const rows = await readStandings(read, projectId, { asked: known, now });
+  const standings = new Map(rows.map((row, i) => [known[i]!.n, row]));
+  return joins.map(({ principal, channel }, n) => {
+    const row = standings.get(n);
+    const isOther = row && !isId(channel) && row.key !== channel;
+    // A key may have been given to another channel since it was remembered.
+    if (isOther || !row) ids.drop(`${projectId}:${channel}`);
+    if (isOther || !row) return undefined;
+    const refused = principal.playerId === null ? undefined : refusalOf(row.player_status ?? undefined);
+    if (refused) return refused;
+    return settle(() => {
+      const admission = admitByStanding(projectId, row, { actor: readerOf(principal), now });
+      return admittedOf(admission, now);
+    });
+  });
+};
+
+/** Minimum and maximum milliseconds between two writes to a crowd during a burst of messages. */
+const FLUSH_EVERY_MS = 15;
+const FLUSH_PAUSE_MAX_MS = 100;
+/** The pause after a write, as a multiple of its duration: writes of one room take a fifth of a process. */
+const PAUSE_FOR_WRITE = 4;
+/** Maximum number of bytes that wait for the next write. */
+export const FLUSH_BYTES = 64 * 1_024;
+
+type FanOutParts = {
+  /** The recipients. */
+  clients(): Iterable<Client>;
+  later(delayMs: number, run: () => void): void;
+};
+
+/**
+ * Broadcasts to all clients of a room: each message is encoded and framed once, and each socket gets all
+ * pending messages in one write. Writes are most of the cost of a broadcast, so during a burst later messages
+ * wait a moment for the next write.
+ */
+export class FanOut {
+  readonly #parts: FanOutParts;
+  #messages: Buffer[] = [];
+  #bytes = 0;
+  #flushNextAtMs = -Infinity;
+  #isWaiting = false;
+
+  constructor(parts: FanOutParts) {
+    this.#parts = parts;
+  }
+
+  /** Queues a message until the next `flush`. */
+  add(name: string, message: unknown): void {
+    const bytes = getMessageBytes.raw(Protocol.ROOM_DATA, name, message);
+    this.#messages.push(bytes);
+    this.#bytes += bytes.length;
+  }
+
+  /** Flushes at once, or as soon as the minimum interval since the last flush has passed. */
+  soon(): void {
+    if (this.#messages.length === 0) return;
+    const leftMs = this.#flushNextAtMs - performance.now();
+    if (leftMs <= 0 || this.#bytes > FLUSH_BYTES) return this.flush();
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#parts.later(leftMs, () => {
+      this.#isWaiting = false;
+      this.flush();
+    });
+  }
+
+  /** Sends the queued messages in order, as a broadcast would. */
+  flush(): void {
+    if (this.#messages.length === 0) return;
+    const messages = this.#messages;
+    const startMs = performance.now();
+    [this.#messages, this.#bytes] = [[], 0];
+    const frames = Buffer.concat(messages.map(binaryFrame));
+    for (const client of this.#parts.clients()) {
+      const { ref, state } = client as Client & { ref: unknown };
+      const isSent = state === ClientState.JOINED && ref instanceof FramedSocket && ref.sendFrames(frames);
+      // Clients that have not joined yet, or have left, are handled by core.
+      if (!isSent) for (const message of messages) client.enqueueRaw(message);
+    }
+    const endMs = performance.now();
+    const pauseMs = Math.min(FLUSH_PAUSE_MAX_MS, PAUSE_FOR_WRITE * (endMs - startMs));
+    this.#flushNextAtMs = Math.max(startMs + FLUSH_EVERY_MS, endMs + pauseMs);
+  }
+}
 
 /** Maximum number of messages shown to a client that gives no `lastSeq`. */
-export const HISTORY_MAX = 50;
+const HISTORY_MAX = 50;
 /** Bytes of a message in memory beside its text, about. */
 const MESSAGE_BYTES = 700;
 
 /**
  * Initial view of a channel for a reader; if `resumed`, `messages` are all those after the given `lastSeq`.
  */
-export type ChatSnapshot = {
+type ChatSnapshot = {
   channel: ChatChannel;
   messages: readonly ChatMessage[];
   lastSeq: number;
@@ -33,7 +229,7 @@ export type ChatSnapshot = {
  * A joining reader, and the newest message that they have. `admitted`: what their join has read; undefined
  * for one that has been here for a while.
  */
-export type JoiningReader = {
+type JoiningReader = {
   actor: ChatActor;
   lastSeq: number | undefined;
   admitted: Admitted | undefined;
@@ -80,14 +276,14 @@ export const createChatSnapshots = (
   ref: () => ChannelRef,
 ): ((reader: JoiningReader) => Promise<ChatSnapshot>) => {
   const read: Read = (statement) => readIn(app(), ref().projectId)(statement);
-  const admit = grouped<JoiningReader, Shown | DomainError>({
+  const join = grouped<JoiningReader, Shown | DomainError>({
     run: (readers) => admitAll(read, ref(), { readers, now: app().clock() }),
   });
   const readOwn = grouped<Shown, ChatMessage[]>({ run: (readers) => readAll(read, ref(), readers) });
   // Another room's reading may lack a change that was told before this room listened.
   const owner = randomUUID();
   return async (reader) => {
-    const shown = shownOf(reader, app().clock()) ?? (await admit(reader));
+    const shown = shownOf(reader, app().clock()) ?? (await join(reader));
     if (shown instanceof DomainError) throw shown;
     const { channel, after } = shown;
     const messages = (await sharedFor(app(), read, { ...ref(), owner }, shown)) ?? (await readOwn(shown));

@@ -1,23 +1,102 @@
 import type { IncomingMessage, RequestListener, Server as HttpServer, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import { matchMaker, type Presence, type RegisteredHandler, registerRoomDefinitions } from "@colyseus/core";
 import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
-import { admitRoom, maySpread } from "./admission.ts";
-import { refusedByHost } from "./custom-host.ts";
-import { answerPeerRequests } from "./peer-requests.ts";
-import { ListingRepair } from "./listing-repair.ts";
-import type { GameRoom } from "./game-room.ts";
-import { Gate } from "./gate.ts";
-import { watchOrphans } from "./lobby-orphans.ts";
-import { answerMatchmake, isJoinAddress, isMatchmake, METHODS } from "./matchmaking.ts";
-import { isOldSdk } from "./old-sdk.ts";
-import { countRooms } from "./open-rooms.ts";
-import type { Listing } from "./listing.ts";
+import { NIL_ID } from "../domain/kernel/ids.ts";
+import { disconnectMember } from "../domain/social/lobbies/commands.ts";
+import { findSocketMembers, SOCKET_LOBBIES_MAX, type SocketMembers } from "../domain/social/lobbies/state.ts";
+import { admitRoom, countRooms, type Listing, maySpread } from "./admission.ts";
+import { logFailure } from "./live-room.ts";
+import { answerPeerRequests } from "./live-rooms.ts";
+import {
+  answerMatchmake,
+  Gate,
+  isJoinAddress,
+  isMatchmake,
+  ListingRepair,
+  METHODS,
+  refusedByHost,
+} from "./matchmaking.ts";
+import { type GameRoom, lobbyRoomId, transactIn } from "./mirror-room.ts";
 import { hasPass, Pipes } from "./pipes.ts";
 import { gameRooms } from "./rooms.ts";
-import { refuseUpgrade, Sockets } from "./sockets.ts";
+import { isOldSdk, refuseUpgrade, Sockets } from "./sockets.ts";
+
+/** Time after a start in which clients can return to their lobbies. */
+const FIRST_AFTER_MS = 15_000;
+const EVERY_MS = 60_000;
+/** Maximum number of concurrent look-ups of rooms. */
+const LOOK_UPS_MAX = 100;
+/** Time in which listings that were lost with Redis are restored, in ms. */
+const RELISTED_MS = 6_000;
+
+/** Whether a lobby has a room: in this process, where no listing is needed, or in another one. */
+const hasRoom = async ({ projectId, lobbyId }: SocketMembers): Promise<boolean> => {
+  const roomId = lobbyRoomId(projectId, lobbyId);
+  return matchMaker.getLocalRoomById(roomId) !== undefined || matchMaker.driver.has(roomId);
+};
+
+const withoutRoom = async (found: readonly SocketMembers[]): Promise<SocketMembers[]> => {
+  const orphans: SocketMembers[] = [];
+  for (let i = 0; i < found.length; i += LOOK_UPS_MAX) {
+    const some = found.slice(i, i + LOOK_UPS_MAX);
+    const areThere = await Promise.all(some.map(hasRoom));
+    orphans.push(...some.filter((_, n) => !areThere[n]));
+  }
+  return orphans;
+};
+
+/** Another process's room may only have lost its listing: it is listed again within RELISTED_MS. */
+const stillWithoutRoom = async (app: App, orphans: readonly SocketMembers[]): Promise<SocketMembers[]> => {
+  if (!app.peers || orphans.length === 0) return [...orphans];
+  await delay(RELISTED_MS, undefined, { ref: false });
+  return withoutRoom(orphans);
+};
+
+const disconnectAll = async (app: App, { projectId, lobbyId, playerIds }: SocketMembers): Promise<void> => {
+  for (const playerId of playerIds)
+    await transactIn(app, projectId)((work) => disconnectMember(work, { projectId, lobbyId }, playerId));
+};
+
+/**
+ * Starts the grace period of members whose sockets ended with a process and whose lobby has no room since. If
+ * there is a room, it does so itself.
+ */
+export const settleOrphans = async (app: App): Promise<void> => {
+  let after = NIL_ID;
+  for (;;) {
+    const found = await app.transact((work) => findSocketMembers(work, after));
+    const orphans = await stillWithoutRoom(app, await withoutRoom(found));
+    for (const orphan of orphans) await disconnectAll(app, orphan);
+    if (found.length < SOCKET_LOBBIES_MAX) return;
+    after = found.at(-1)!.lobbyId;
+  }
+};
+
+/** Looks for such members periodically. @returns a function that stops it */
+const watchOrphans = (app: App): (() => void) => {
+  let isOver = false;
+  let timer: NodeJS.Timeout;
+  const look = async (): Promise<void> => {
+    try {
+      await settleOrphans(app);
+    } catch (err) {
+      if (!isOver) logFailure(app, err, { reread: "lobbies without rooms" });
+    }
+    if (!isOver) schedule(EVERY_MS);
+  };
+  const schedule = (delayMs: number): void => {
+    timer = setTimeout(() => void look(), delayMs).unref();
+  };
+  schedule(FIRST_AFTER_MS);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+};
 
 /**
  * Limits on joins per process: how many are processed at once, how many of a tenant wait, and for how long.
@@ -55,7 +134,7 @@ const CORS_HEADERS = {
   Vary: "Origin",
 };
 
-export type GameServerOptions = {
+type GameServerOptions = {
   /** Handles both HTTP and sockets. The caller makes it listen, and closes it. */
   server: HttpServer;
   /** Handles every request that is not about seats in rooms. */

@@ -1,38 +1,88 @@
 import type { AuthContext } from "@colyseus/core";
-import { StateView } from "@colyseus/schema";
+import { type ArraySchema, schema, type SchemaType, StateView, t } from "@colyseus/schema";
 import { z } from "zod";
-import { KEY_MAX } from "../domain/evaluation/language/syntax.ts";
 import type { App } from "../app.ts";
-import type { BoardList } from "../domain/leaderboards/board-list.ts";
 import { BREAKDOWN_VALUE_MAX } from "../domain/evaluation/boards/lists.ts";
-import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
-import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
-import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
-import { createPlayerAuthentication, pinOptions } from "./authenticate.ts";
+import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/ranks.ts";
+import { KEY_MAX } from "../domain/evaluation/language/syntax.ts";
+import { boardTopic, periodTopic } from "../domain/kernel/events/chat-views.ts";
+import type { LeaderboardEvents } from "../domain/kernel/events/domain-events.ts";
+import type { BoardList } from "../domain/leaderboards/board-list.ts";
+import { createPlayerAuthentication, type LiveClient, parse, pinOptions } from "./authenticate.ts";
+import { assignChanged } from "./chat-room.ts";
+import { live } from "./messages.ts";
+import { BOARD_SHARDS, gameRoom, leaderboardRoomId, REREAD_EVERY_MS, type Source } from "./mirror-room.ts";
 import {
+  type BoardLine,
   type BoardReader,
   type BoardView,
   type BoardWatcher,
   createBoardReader,
+  openRefreshedRoomsOf,
   placeKey,
+  RefreshedRoom,
+  type RefreshSlots,
   type WatcherPlace,
-} from "./board-reader.ts";
-import { parse } from "./errors.ts";
-import { gameRoom } from "./game-room.ts";
-import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
-import type { LiveClient } from "./live-client.ts";
-import { live } from "./messages.ts";
-import { REREAD_EVERY_MS, type Source } from "./mirror-room.ts";
-import type { RefreshSlots } from "./refresh-slots.ts";
-import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
-import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";
-import { assignChanged } from "./state-sync.ts";
+} from "./refreshed-room.ts";
 
-export const TOP_DEFAULT = 10;
-export const TOP_MAX = 100;
-export const AROUND_MAX = 25;
+const BoardRow = schema(
+  {
+    rank: t.uint32(),
+    playerId: t.string(),
+    externalUserId: t.string(),
+    displayName: t.string(),
+    score: t.float64(),
+  },
+  "BoardRow",
+);
+type BoardRow = SchemaType<typeof BoardRow>;
+
+/** One watcher's own standing; `rank` is 0 without an entry. */
+export const BoardPlace = schema(
+  { rank: t.uint32().default(0), score: t.float64().default(0), rows: t.array(BoardRow) },
+  "BoardPlace",
+);
+export type BoardPlace = SchemaType<typeof BoardPlace>;
+
+export const LeaderboardState = schema(
+  {
+    leaderboardKey: t.string().default(""),
+    name: t.string().default(""),
+    status: t.string().default(""),
+    /** Value of the breakdown; "" without one. */
+    board: t.string().default(""),
+    /** The displayed window: the current one. */
+    periodKey: t.string().default(""),
+    /** End of the window, as ISO 8601; "" for never. */
+    endsAt: t.string().default(""),
+    size: t.number().default(0),
+    top: t.array(BoardRow),
+    /** By session id; each client sees only its own. */
+    me: t.map(BoardPlace).view(),
+  },
+  "LeaderboardState",
+);
+export type LeaderboardState = SchemaType<typeof LeaderboardState>;
+
+/** Overwrites rows in place, so that only changes are transmitted. @returns whether anything changed */
+export const syncRows = (rows: ArraySchema<BoardRow>, lines: readonly BoardLine[]): boolean => {
+  // Each access to a row by index would go through a proxy.
+  const held = [...rows];
+  let isChanged = held.length !== lines.length;
+  for (const [i, line] of lines.entries()) {
+    const row = held[i];
+    if (!row) rows.push(new BoardRow().assign(line));
+    else if (assignChanged(row, line)) isChanged = true;
+  }
+  for (let n = held.length; n > lines.length; n--) rows.pop();
+  return isChanged;
+};
+
+const TOP_DEFAULT = 10;
+const TOP_MAX = 100;
+const AROUND_MAX = 25;
 /** Maximum number of watchers in one room; further watchers get another room of the same board. */
-export const WATCHERS_MAX = 500;
+const WATCHERS_MAX = 500;
 /** Pause between two reads of a constantly changing board, in ms. */
 const REFRESH_PAUSE_MS = { min: 50, max: 250 } as const;
 

@@ -8,25 +8,145 @@ import {
   type RoomMethodName,
   SchemaSerializer,
   type Serializer,
+  ServerError,
 } from "@colyseus/core";
 import type { StateView } from "@colyseus/schema";
 import type { WebSocket } from "ws";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { forbidden, unauthorized } from "../domain/kernel/errors.ts";
-import { admitSocket } from "./admission.ts";
-import { verifyToken } from "./authenticate.ts";
-import { refuseCreation, socketError } from "./errors.ts";
-import { isUnacknowledged, type LiveClient, newSession, noteJoinSent } from "./live-client.ts";
+import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import { admitSocket, trackRoom } from "./admission.ts";
+import {
+  errorObject,
+  INTERNAL_ERROR,
+  isUnacknowledged,
+  type LiveClient,
+  newSession,
+  noteJoinSent,
+  parse,
+  type Principal,
+  refuseCreation,
+  socketError,
+  verifyToken,
+} from "./authenticate.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
-import { logFailure } from "./failure-log.ts";
-import { trackRoom } from "./open-rooms.ts";
-import { refuseMessage, requestHandler } from "./requests.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
-import { claimSeat, type SeatHolder } from "./seat-holder.ts";
-import { withdrawSeats } from "./seats.ts";
-import { Subjects } from "./subjects.ts";
+
+/**
+ * Logs what a room has thrown: a bug as an error with the fields `of` the room, an outage as one rate-limited
+ * warning, and a refusal, which the client receives, not at all.
+ */
+export const logFailure = (
+  { log, warnOfOutage }: Pick<App, "log" | "warnOfOutage">,
+  error: unknown,
+  of: Record<string, string>,
+): void => {
+  if (error instanceof DomainError || error instanceof ServerError) return;
+  if (outageOf(error) !== undefined)
+    warnOfOutage(error, "rooms cannot do all that they are asked: what they need does not answer");
+  else if (!errorObject(error)) log.error({ err: error, ...of }, "room failed");
+};
+
+type Closable = { leave(code: number, reason: string): void };
+
+/**
+ * Ends the session of a client that sent a message the room does not accept. Core itself would put the
+ * message's name into the close reason.
+ */
+const refuseMessage = (client: Closable): void => client.leave(CLOSE.ERROR, "invalid message");
+
+/**
+ * Creates the handler of one message. What `run` returns is the answer; what it throws is the rejection, as
+ * the error object. An invalid message that expects no answer ends the session.
+ */
+const requestHandler =
+  <C extends Closable, B extends z.ZodType>(
+    schema: B,
+    run: (client: C, body: z.output<B>) => unknown,
+    report: (error: unknown) => void,
+  ) =>
+  async (client: C, raw: unknown, context: MessageContext): Promise<unknown> => {
+    try {
+      return await run(client, parse(schema, raw));
+    } catch (error) {
+      report(error);
+      if (context.id === undefined) refuseMessage(client);
+      return context.reject(errorObject(error) ?? INTERNAL_ERROR);
+    }
+  };
+
+/** The owner of a seat, as far as it crosses processes. */
+export type SeatHolder = Pick<Principal, "projectId" | "subject">;
+
+type Dropped = Record<string, [sessionId: string, ...unknown[]]>;
+type Reserved = Record<string, [options: unknown, auth: Principal | undefined, ...unknown[]]>;
+
+/**
+ * Returns the owner of the seat for a reconnection token: of a dropped client, or of one that still seems
+ * connected.
+ */
+const holderOf = (room: Room, token: string): Principal | undefined => {
+  const here = room.clients.find(({ reconnectionToken }) => reconnectionToken === token);
+  if (here) return here.auth as Principal | undefined;
+  const { _reconnections: dropped, _reservedSeats: reserved } = room as unknown as {
+    _reconnections: Dropped;
+    _reservedSeats: Reserved;
+  };
+  return Object.hasOwn(dropped, token) ? reserved[dropped[token]![0]]?.[1] : undefined;
+};
+
+/** Returns the session that this token and holder may take over; undefined for anybody else. */
+const claimSeat = (room: Room, token: string, { projectId, subject }: SeatHolder): string | undefined => {
+  const holder = holderOf(room, token);
+  if (!holder || holder.projectId !== projectId || holder.subject !== subject) return undefined;
+  return room.checkReconnectionToken(token);
+};
+
+/** Core's record of a seat: the options and the token of its join, and whether its client has arrived. */
+type Seat = [options: unknown, auth: unknown, isTaken: boolean, isOfDropped: boolean];
+
+/**
+ * Withdraws the seats of a closing room whose clients have not arrived yet. Core would keep the room, and
+ * with it the process, until they expire. A client that arrives for one is refused, and joins again.
+ */
+const withdrawSeats = (room: Room): void => {
+  const seats = room["_reservedSeats"] as Record<string, Seat>;
+  for (const [sessionId, [, , isTaken, isOfDropped]] of Object.entries(seats)) {
+    // Seats of dropped clients end with their reconnections.
+    if (isTaken || isOfDropped) continue;
+    clearTimeout(room["_reservedSeatTimeouts"][sessionId]);
+    delete room["_reservedSeatTimeouts"][sessionId];
+    delete seats[sessionId];
+  }
+  // A room with a reserved seat waits until that expires; from now on only for leaving clients.
+  room["resetAutoDisposeTimeout"](0);
+};
+
+/** The open sockets of each player or user in one room, indexed so that no look-up scans all clients. */
+class Subjects {
+  readonly #clients = new Map<string, Set<LiveClient>>();
+
+  /** Tracks a socket until it closes, then calls `onClose`. */
+  keep(subject: string, client: LiveClient, onClose: () => void): void {
+    const own = this.#clients.get(subject) ?? new Set();
+    this.#clients.set(subject, own.add(client));
+    const forget = (): void => {
+      onClose();
+      own.delete(client);
+      if (own.size === 0 && this.#clients.get(subject) === own) this.#clients.delete(subject);
+    };
+    const socket = client.ref as WebSocket;
+    socket.once("close", forget);
+    if (socket.readyState === socket.CLOSED) forget();
+  }
+
+  /** Oldest first. */
+  of(subject: string): LiveClient[] {
+    return [...(this.#clients.get(subject) ?? [])];
+  }
+}
 
 /** Owner of a room; part of its listing, so that rooms can be found by it. */
 export type RoomMetadata = { projectId: string } & Record<string, unknown>;

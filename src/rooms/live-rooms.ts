@@ -1,17 +1,275 @@
+import { hostname } from "node:os";
 import { type IRoomCache, matchMaker } from "@colyseus/core";
+import { ArraySchema, MapSchema, Schema } from "@colyseus/schema";
+import type { WebSocket } from "ws";
 import type { App } from "../app.ts";
 import { DomainError, notFound } from "../domain/kernel/errors.ts";
+import { newId } from "../domain/kernel/ids.ts";
 import {
-  LISTINGS_READ_MAX,
   type ListedRoom,
   type ListedRoomQuery,
+  LISTINGS_READ_MAX,
   type LiveRooms,
+  type ProcessFacts,
+  RESPONSE_TIMEOUT_MS,
+  ROOM_KINDS,
+  ROOM_STATE_MAX_BYTES,
+  type RoomContent,
   type RoomKind,
+  type RoomSession,
+  type RoomState,
 } from "../domain/kernel/live-rooms.ts";
 import { offsetOf, type PageQuery } from "../domain/kernel/paging.ts";
-import { PeerRequester } from "./peer-requests.ts";
-import type { Listing } from "./listing.ts";
-import type { RoomMetadata } from "./live-room.ts";
+import { type Listing, openRooms } from "./admission.ts";
+import type { LiveClient } from "./authenticate.ts";
+import type { LiveRoom, RoomMetadata } from "./live-room.ts";
+import { CLOSE } from "./messages.ts";
+
+/** Placeholder for hidden values. */
+const REDACTED = "[redacted]";
+/** Names of credentials and personal data; at any depth, including data written by games. */
+const PRIVATE =
+  /^(code|joincode|pass(code|word|phrase)?|pin|.*secret|.*token|.*apikey|displayname|externaluserid|email)$/;
+/** Fields of room states that hold JSON as text. */
+const JSON_TEXTS = new Set(["settings", "metadata", "data", "results"]);
+
+type Entry = readonly [name: string, value: unknown];
+type Field = { name: string; tag?: number; deprecated?: boolean };
+
+const isPrivate = (name: string): boolean => PRIVATE.test(name.replaceAll(/[_-]/g, "").toLowerCase());
+
+/** Fields that only some views see are private to these. */
+const fieldsOf = (state: Schema): Entry[] => {
+  const fields = (state.constructor as typeof Schema)[Symbol.metadata] as unknown as Record<string, Field>;
+  return Object.keys(fields)
+    .map((index) => fields[index]!)
+    .filter(({ deprecated }) => deprecated !== true)
+    .map(({ name, tag }) => [name, tag === undefined ? state[name as keyof Schema] : REDACTED]);
+};
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
+};
+
+/** Returns the entries of a container, read lazily; undefined for a plain value. */
+const partsOf = (value: unknown): { isList: boolean; entries: Iterable<Entry> } | undefined => {
+  if (typeof value !== "object" || value === null) return undefined;
+  if (value instanceof Schema) return { isList: false, entries: fieldsOf(value) };
+  if (value instanceof MapSchema) return { isList: false, entries: value.entries() as Iterable<Entry> };
+  if (value instanceof ArraySchema || Array.isArray(value))
+    return { isList: true, entries: Array.from(value as Iterable<unknown>, (item, i) => [String(i), item]) };
+  return { isList: false, entries: Object.entries(value) };
+};
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? "null");
+
+/** Reads a state until its JSON reaches the size limit. */
+class StateReader {
+  #left = ROOM_STATE_MAX_BYTES;
+  isCut = false;
+
+  /** Returns the visible form of a value; undefined when there is no space left. */
+  read(name: string, value: unknown): unknown {
+    const isText = JSON_TEXTS.has(name) && typeof value === "string";
+    const shown = isPrivate(name) ? REDACTED : isText ? parsed(value) : value;
+    const parts = partsOf(shown);
+    if (!parts) return this.#take(bytesOf(shown) + 1) ? (shown ?? null) : undefined;
+    if (!this.#take(3)) return undefined;
+    const entries = this.#readAll(parts);
+    return parts.isList ? entries.map(([, item]) => item) : Object.fromEntries(entries);
+  }
+
+  #readAll({ isList, entries }: NonNullable<ReturnType<typeof partsOf>>): [string, unknown][] {
+    const read: [string, unknown][] = [];
+    for (const [name, value] of entries) {
+      if (!isList && !this.#take(bytesOf(name) + 1)) break;
+      const shown = this.read(isList ? "" : name, value);
+      if (shown === undefined) break;
+      read.push([name, shown]);
+    }
+    return read;
+  }
+
+  #take(bytes: number): boolean {
+    const fits = bytes <= this.#left;
+    if (fits) this.#left -= bytes;
+    else this.isCut = true;
+    return fits;
+  }
+}
+
+/**
+ * Returns the state of a room for an operator: what all clients see of it, without secrets and personal
+ * names.
+ */
+const stateForOperator = (state: Schema): RoomState => {
+  const reader = new StateReader();
+  const shown = reader.read("", state) as Record<string, unknown>;
+  return { state: shown, isStateTruncated: reader.isCut };
+};
+
+type Room = LiveRoom<Schema>;
+type Inspection = Pick<App, "config" | "clock">;
+
+const roomOf = (roomId: string): Room | undefined =>
+  openRooms().find((room) => room.roomId === roomId) as Room | undefined;
+
+const sessionOf = ({ sessionId, auth, userData, ref }: LiveClient): RoomSession => ({
+  sessionId,
+  playerId: auth?.playerId ?? null,
+  userId: auth?.userId || null,
+  joinedAt: userData ? new Date(userData.sinceMs).toISOString() : null,
+  bufferedBytes: (ref as WebSocket).bufferedAmount ?? 0,
+});
+
+const inspect = (roomId: string): RoomContent | null => {
+  const room = roomOf(roomId);
+  return room ? { ...stateForOperator(room.state), sessions: room.clients.map(sessionOf) } : null;
+};
+
+const sessionHere = (roomId: string, sessionId: string): RoomSession | null => {
+  const client = roomOf(roomId)?.clients.get(sessionId);
+  return client ? sessionOf(client) : null;
+};
+
+/** Disconnects a client, which may return at once; ban a player to keep them away. */
+const disconnect = (roomId: string, sessionId: string): boolean => {
+  const room = roomOf(roomId);
+  const client = room?.clients.get(sessionId);
+  if (!room || !client) return false;
+  if (client.userData) room.end(client, CLOSE.SHUTDOWN, "DISCONNECTED");
+  else client.leave(CLOSE.SHUTDOWN);
+  return true;
+};
+
+const byKind = (countOf: (room: Room) => number): Record<RoomKind, number> => {
+  const counts = Object.fromEntries(ROOM_KINDS.map((kind) => [kind, 0])) as Record<RoomKind, number>;
+  for (const room of openRooms() as Room[]) counts[room.roomName as RoomKind] += countOf(room);
+  return counts;
+};
+
+const describeProcess = ({ config, clock }: Inspection, version: string): ProcessFacts => {
+  const { rss, heapUsed } = process.memoryUsage();
+  return {
+    pid: process.pid,
+    host: hostname(),
+    roles: [...config.roles],
+    version,
+    since: new Date(clock().getTime() - process.uptime() * 1_000).toISOString(),
+    rooms: byKind(() => 1),
+    clients: byKind(({ clients }) => clients.length),
+    memory: { rssBytes: rss, heapUsedBytes: heapUsed },
+  };
+};
+
+/** Requests about rooms that a process answers; null for a room or session that it does not have. */
+type Answers = {
+  inspect(roomId: string): RoomContent | null;
+  session(roomId: string, sessionId: string): RoomSession | null;
+  disconnect(roomId: string, sessionId: string): boolean;
+  describe(): ProcessFacts;
+};
+
+const answersOf = (parts: Inspection, version: string): Answers => ({
+  inspect,
+  session: sessionHere,
+  disconnect,
+  describe: () => describeProcess(parts, version),
+});
+
+type PeerRequest = { id: string; replyTo: string; name: keyof Answers; args: readonly string[] };
+type Reply = { id: string; value?: unknown; hasFailed?: true };
+type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
+
+const requestTopic = (processId: string): string => `rooms-question:${processId}`;
+const replyTopic = (requester: string): string => `rooms-reply:${requester}`;
+
+const silent = (): DomainError =>
+  new DomainError("SERVICE_UNAVAILABLE", `The process did not answer within ${RESPONSE_TIMEOUT_MS} ms`, {
+    reason: "PROCESS_SILENT",
+    retryAfterSeconds: 1,
+  });
+
+const answerRequest = (answers: Answers, { name, args }: PeerRequest): unknown =>
+  (answers[name] as (...given: readonly string[]) => unknown)(...args);
+
+/** Answers requests of other processes about the rooms of this one. @returns a function that stops it */
+export const answerPeerRequests = (app: App, version: string): Promise<() => void> => {
+  const answers = answersOf(app, version);
+  return app.topics.subscribe(requestTopic(matchMaker.processId), (request: PeerRequest) => {
+    const { id, replyTo } = request;
+    if (!Object.hasOwn(answers, request.name)) return;
+    let reply: Reply;
+    try {
+      reply = { id, value: answerRequest(answers, request) };
+    } catch (err) {
+      app.log.error({ err, question: request.name }, "what a process asked could not be answered");
+      reply = { id, hasFailed: true };
+    }
+    app.topics.publish(replyTopic(replyTo), reply);
+  });
+};
+
+/** Sends requests to the processes that hold rooms, including this one. */
+class PeerRequester {
+  readonly #topics: App["topics"];
+  readonly #answers: Answers;
+  readonly #id = newId();
+  readonly #waiting = new Map<string, Waiting>();
+  #listening: Promise<unknown> | undefined;
+
+  constructor(app: Pick<App, "config" | "clock" | "topics">, version: string) {
+    this.#topics = app.topics;
+    this.#answers = answersOf(app, version);
+  }
+
+  /** @throws DomainError SERVICE_UNAVAILABLE PROCESS_SILENT */
+  async request<K extends keyof Answers>(
+    processId: string,
+    name: K,
+    ...args: Parameters<Answers[K]>
+  ): Promise<ReturnType<Answers[K]>> {
+    if (processId === matchMaker.processId)
+      return answerRequest(this.#answers, { id: "", replyTo: "", name, args }) as ReturnType<Answers[K]>;
+    const id = newId();
+    let timer: NodeJS.Timeout | undefined;
+    const answered = new Promise<unknown>((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      timer = setTimeout(() => reject(silent()), RESPONSE_TIMEOUT_MS);
+    });
+    void this.#listen().then(
+      () => this.#topics.publish(requestTopic(processId), { id, replyTo: this.#id, name, args }),
+      // The timeout reports it.
+      () => undefined,
+    );
+    try {
+      return (await answered) as ReturnType<Answers[K]>;
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.delete(id);
+    }
+  }
+
+  #listen(): Promise<unknown> {
+    this.#listening ??= this.#topics
+      .subscribe(replyTopic(this.#id), (reply: Reply) => this.#receive(reply))
+      .catch((error: unknown) => {
+        this.#listening = undefined;
+        throw error;
+      });
+    return this.#listening;
+  }
+
+  #receive({ id, value, hasFailed }: Reply): void {
+    const waiting = this.#waiting.get(id);
+    if (hasFailed) waiting?.reject(silent());
+    else waiting?.resolve(value);
+  }
+}
 
 /** The listing field that holds the room's subject. */
 const SUBJECTS: Record<RoomKind, string> = {

@@ -7,17 +7,12 @@ import { invalid } from "../domain/kernel/errors.ts";
 import type { Json } from "../domain/kernel/events/events.ts";
 import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/room-limits.ts";
-import { lobbiesTopic } from "../domain/kernel/events/topics.ts";
+import { lobbiesTopic } from "../domain/kernel/events/chat-views.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import { createPlayerAuthentication, pinOptions } from "./authenticate.ts";
-import { parse } from "./errors.ts";
-import { gameRoom } from "./game-room.ts";
-import { source, type Source } from "./mirror-room.ts";
-import type { RefreshSlots } from "./refresh-slots.ts";
-import { openRefreshedRoomsOf, RefreshedRoom } from "./refreshed-room.ts";
-import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
-import { transactIn } from "./project-transact.ts";
-import { assignChanged, syncMap } from "./state-sync.ts";
+import { createPlayerAuthentication, parse, pinOptions } from "./authenticate.ts";
+import { gameRoom, LOBBIES_SHARDS, lobbiesRoomId, source, type Source, transactIn } from "./mirror-room.ts";
+import { openRefreshedRoomsOf, RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
+import { assignChanged, syncMap } from "./chat-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same list. */
 export const LOBBIES_WATCHERS_MAX = 500;

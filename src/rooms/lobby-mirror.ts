@@ -1,12 +1,327 @@
-import type { LobbyChange, LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
-import type { LobbyNotice } from "../domain/kernel/events/topics.ts";
+import { schema, type SchemaType, t } from "@colyseus/schema";
+import type { App } from "../app.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import type {
+  LobbyChange,
+  LobbyMember,
+  LobbyNotice,
+  LobbyStatus,
+  LobbyView,
+  LobbyVisibility,
+  MemberStatus,
+  Occurrence,
+} from "../domain/kernel/events/chat-views.ts";
+import type { Work } from "../domain/kernel/work.ts";
+import {
+  connectMember,
+  disconnectMember,
+  enterMember,
+  LOBBY_COMMANDS,
+  type LobbyRef,
+  readLobbyVersions,
+} from "../domain/social/lobbies/commands.ts";
+import { assignChanged, syncMap } from "./chat-room.ts";
+import { lobbyRoomId, openRoomsOf, type Ticker } from "./mirror-room.ts";
+
+/** An open room of a lobby. */
+export type LobbyHere = {
+  readonly roomId: string;
+  readonly ref: LobbyRef;
+  /** Takes the version that was read; undefined for a lobby that no longer exists. */
+  look(version: number | undefined): void;
+  /** Whether the lobby is open and shows the player in it. */
+  hasMember(playerId: string): boolean;
+  /** Shows a change that a join of this process has committed. */
+  apply(change: LobbyChange): void;
+};
+
+/** Compares the open rooms of lobbies with the database: one query for all of this process. */
+export const openLobbiesOf = (app: App): Ticker<LobbyHere> =>
+  openRoomsOf<LobbyHere>(app, "lobby rooms", async (rooms) => {
+    const refs = rooms.map(({ ref }) => ref);
+    const versions = await app.transact((work) => readLobbyVersions(work, refs));
+    for (const room of rooms) room.look(versions.get(room.ref.lobbyId));
+  });
+
+/** The lobbies that rooms of this process show: what joins need not read. */
+export class LobbiesHere {
+  readonly #rooms = new Map<string, LobbyHere>();
+
+  add(room: LobbyHere): void {
+    this.#rooms.set(room.roomId, room);
+  }
+
+  /** Does nothing for a room in whose place another one is shown. */
+  remove(room: LobbyHere): void {
+    if (this.#rooms.get(room.roomId) === room) this.#rooms.delete(room.roomId);
+  }
+
+  /** Whether a room shows the player as a member; the domain has the last word when the socket opens. */
+  hasMember(ref: LobbyRef, playerId: string): boolean {
+    return this.#roomOf(ref)?.hasMember(playerId) ?? false;
+  }
+
+  /** Shows a change at once, where there is a room. */
+  show(ref: LobbyRef, change: LobbyChange): void {
+    this.#roomOf(ref)?.apply(change);
+  }
+
+  #roomOf({ projectId, lobbyId }: LobbyRef): LobbyHere | undefined {
+    return this.#rooms.get(lobbyRoomId(projectId, lobbyId));
+  }
+}
+
+export type Change = (work: Work) => Promise<LobbyChange | undefined>;
+
+/** How a player's last socket ended: voluntarily, or not. */
+export type Absence = "LEAVE" | "DISCONNECT";
+
+type LobbyPresenceParts = {
+  ref(): LobbyRef;
+  /** Commits a change after all earlier ones, and shows it. */
+  commit(run: Change): Promise<void>;
+  /** Has the room show the lobby as it is. */
+  refresh(): Promise<void>;
+  onError(error: unknown): void;
+};
+
+/**
+ * Tracks which players are in a room by socket, and reports a player's first and last socket to the domain; a
+ * player counts once, whatever the number of sockets.
+ */
+export class LobbyPresence {
+  readonly #parts: LobbyPresenceParts;
+  /** The player of each joined session. */
+  readonly #sockets = new Map<string, string>();
+  /** Players who have asked to leave, and whose sockets are about to close. */
+  readonly #leaving = new Set<string>();
+  /** Players whose absence has not been reported to the domain yet. */
+  readonly #absences = new Map<string, Absence>();
+
+  constructor(parts: LobbyPresenceParts) {
+    this.#parts = parts;
+  }
+
+  playerOf(sessionId: string): string | undefined {
+    return this.#sockets.get(sessionId);
+  }
+
+  isHere(playerId: string): boolean {
+    return [...this.#sockets.values()].includes(playerId);
+  }
+
+  isLeaving(playerId: string): boolean {
+    return this.#leaving.has(playerId);
+  }
+
+  /**
+   * Runs an operation that removes a player; during a game the seat may stay, but none of their sockets may
+   * hold it.
+   */
+  async leave<T>(playerId: string, run: () => Promise<T>): Promise<T> {
+    this.#leaving.add(playerId);
+    try {
+      return await run();
+    } catch (error) {
+      this.#leaving.delete(playerId);
+      throw error;
+    }
+  }
+
+  /**
+   * Takes a socket of a player whom the room shows as a member; the first is reported to the domain.
+   * @throws DomainError FORBIDDEN NOT_A_MEMBER for one who is none any more
+   */
+  async arrive(sessionId: string, playerId: string): Promise<void> {
+    const isFirst = !this.isHere(playerId);
+    this.#sockets.set(sessionId, playerId);
+    this.#absences.delete(playerId);
+    this.#leaving.delete(playerId);
+    if (!isFirst) return;
+    try {
+      await this.#parts.commit(async (work) =>
+        this.#isComing(playerId) ? enterMember(work, { ...this.#parts.ref(), playerId }) : undefined,
+      );
+    } catch (error) {
+      if (error instanceof DomainError && error.reason === "NOT_A_MEMBER") {
+        this.#sockets.delete(sessionId);
+        // The next try of one who has left elsewhere takes a seat again.
+        await this.#parts.refresh();
+      }
+      throw error;
+    }
+  }
+
+  /** Reports to the domain again that a player is present: another room of the lobby has seen them leave. */
+  reportPresence(playerId: string): Promise<void> {
+    return this.#parts.commit(async (work) =>
+      this.#isComing(playerId) ? connectMember(work, this.#parts.ref(), playerId) : undefined,
+    );
+  }
+
+  #isComing(playerId: string): boolean {
+    return this.isHere(playerId) && !this.isLeaving(playerId);
+  }
+
+  /**
+   * @returns the player whose last socket this was; undefined while there are others, or if it never joined
+   */
+  depart(sessionId: string): string | undefined {
+    const playerId = this.#sockets.get(sessionId);
+    this.#sockets.delete(sessionId);
+    if (playerId === undefined || this.isHere(playerId)) return undefined;
+    this.#leaving.delete(playerId);
+    return playerId;
+  }
+
+  /** Reports to the domain that a player has no socket; after a failure retry() repeats it. */
+  async reportAbsence(playerId: string, absence: Absence): Promise<void> {
+    const ref = this.#parts.ref();
+    const leave = LOBBY_COMMANDS["lobby.leave"];
+    this.#absences.set(playerId, absence);
+    try {
+      await this.#parts.commit(async (work) => {
+        // A player who has returned meanwhile has reported so.
+        if (this.isHere(playerId)) return undefined;
+        if (absence === "DISCONNECT") return disconnectMember(work, ref, playerId);
+        return leave.run(work, ref, { kind: "PLAYER", playerId }, leave.body.parse({}));
+      });
+    } catch (error) {
+      this.#parts.onError(error);
+      if (!(error instanceof DomainError)) return;
+    }
+    this.#absences.delete(playerId);
+  }
+
+  async retry(): Promise<void> {
+    for (const [playerId, absence] of Array.from(this.#absences)) await this.reportAbsence(playerId, absence);
+  }
+}
+
+/** `team` and `slot` are -1 for none; `data` is JSON text. */
+const LobbyMemberState = schema(
+  {
+    playerId: t.string(),
+    externalUserId: t.string(),
+    displayName: t.string(),
+    status: t.string<MemberStatus>(),
+    role: t.string<LobbyMember["role"]>(),
+    isHost: t.boolean(),
+    team: t.int16(),
+    slot: t.int16(),
+    data: t.string(),
+    joinedAt: t.string(),
+  },
+  "LobbyMemberState",
+);
+type LobbyMemberState = SchemaType<typeof LobbyMemberState>;
+
+/**
+ * A lobby as everybody in the room sees it; `privateData` reaches members only. Missing values are "", and
+ * objects are JSON text: they change rarely and as a whole, and clients need no schema for them.
+ */
+export const LobbyState = schema(
+  {
+    id: t.string().default(""),
+    code: t.string().default(""),
+    name: t.string().default(""),
+    mode: t.string().default(""),
+    visibility: t.string<LobbyVisibility>().default("PUBLIC"),
+    hasPasscode: t.boolean().default(false),
+    status: t.string<LobbyStatus>().default("OPEN"),
+    hostPlayerId: t.string().default(""),
+    minPlayers: t.uint16().default(0),
+    maxPlayers: t.uint16().default(0),
+    memberCount: t.uint16().default(0),
+    settings: t.string().default("{}"),
+    metadata: t.string().default("{}"),
+    version: t.uint32().default(0),
+    channelId: t.string().default(""),
+    matchId: t.string().default(""),
+    startsAt: t.string().default(""),
+    startedAt: t.string().default(""),
+    endedAt: t.string().default(""),
+    closeReason: t.string().default(""),
+    results: t.string().default(""),
+    expiresAt: t.string().default(""),
+    createdAt: t.string().default(""),
+    members: t.map(LobbyMemberState),
+    privateData: t.string().default("{}").view(),
+  },
+  "LobbyState",
+);
+export type LobbyState = SchemaType<typeof LobbyState>;
+
+const memberFields = (member: LobbyMember): Partial<LobbyMemberState> => ({
+  playerId: member.playerId,
+  externalUserId: member.externalUserId,
+  displayName: member.displayName ?? "",
+  status: member.status,
+  role: member.role,
+  isHost: member.isHost,
+  team: member.team ?? -1,
+  slot: member.slot ?? -1,
+  data: JSON.stringify(member.data),
+  joinedAt: member.joinedAt,
+});
+
+const textFields = (lobby: LobbyView): Partial<LobbyState> => ({
+  hostPlayerId: lobby.hostPlayerId ?? "",
+  channelId: lobby.channelId ?? "",
+  matchId: lobby.matchId ?? "",
+  startsAt: lobby.startsAt ?? "",
+  startedAt: lobby.startedAt ?? "",
+  endedAt: lobby.endedAt ?? "",
+  closeReason: lobby.closeReason ?? "",
+});
+
+/** Updates `state` to show the whole lobby. In a view without `privateData` that field is left unchanged. */
+export const showLobby = (state: LobbyState, lobby: LobbyView): void => {
+  const { id, code, name, mode, visibility, hasPasscode, status, version } = lobby;
+  const { minPlayers, maxPlayers, memberCount, expiresAt, createdAt, privateData } = lobby;
+  assignChanged(state, { id, code, name, mode, visibility, hasPasscode, status, version });
+  assignChanged(state, { minPlayers, maxPlayers, memberCount, expiresAt, createdAt });
+  assignChanged(state, textFields(lobby));
+  assignChanged(state, {
+    settings: JSON.stringify(lobby.settings),
+    metadata: JSON.stringify(lobby.metadata),
+    results: lobby.results === null ? "" : JSON.stringify(lobby.results),
+    ...(privateData === undefined ? {} : { privateData: JSON.stringify(privateData) }),
+  });
+  const members = new Map(lobby.members.map((member) => [member.playerId, memberFields(member)]));
+  syncMap(state.members, members, () => new LobbyMemberState());
+};
+
+/** Runs the operations of one room one after another, in the order they were requested. */
+export class SerialQueue {
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  /** Number of operations that have not ended yet. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Resolves or rejects as `run` does, after all earlier operations have ended. */
+  async run<T>(run: () => Promise<T>): Promise<T> {
+    this.#waiting += 1;
+    const before = this.#last;
+    const turn = before.then(run);
+    this.#last = turn.catch(() => undefined);
+    try {
+      return await turn;
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+}
 
 /** Maximum number of versions whose occurrences a room remembers as reported. */
 const VERSIONS_KEPT_MAX = 500;
 /** Delay before a failed read is retried. */
 const READ_RETRY_MS = 1_000;
 
-export type LobbyMirrorParts = {
+type LobbyMirrorParts = {
   /** Reads the whole lobby as it is committed. */
   read(): Promise<LobbyView>;
   /** Shows a lobby that is newer than the one shown before. */

@@ -2,44 +2,229 @@ import { type AuthContext, matchMaker } from "@colyseus/core";
 import { StateView } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden } from "../domain/kernel/errors.ts";
+import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import { DomainError, forbidden, invalid, notFound } from "../domain/kernel/errors.ts";
+import {
+  type LobbyChange,
+  type LobbyNotice,
+  type LobbySignal,
+  lobbyTopic,
+  type LobbyView,
+  type Occurrence,
+  signalTopic,
+} from "../domain/kernel/events/chat-views.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import {
   advanceLobby,
+  checkPasscode,
+  createLobby,
+  type Door,
+  joinLobby,
   LOBBY_COMMANDS,
   type LobbyCommand,
   type LobbyCommandName,
   type LobbyRef,
+  NewLobby,
+  Quickplay,
+  quickplay,
+  readDoor,
   readLobby,
 } from "../domain/social/lobbies/commands.ts";
-import { LOBBY_SOCKETS_MAX, REQUESTS_WAITING_MAX } from "../domain/social/lobbies/room-limits.ts";
-import type { LobbyChange, LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
+import { hashPasscode } from "../domain/social/lobbies/create.ts";
+import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../domain/social/lobbies/fields.ts";
 import {
-  type LobbyNotice,
-  type LobbySignal,
-  lobbyTopic,
-  signalTopic,
-} from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
-import { asJson } from "./client-json.ts";
-import { parse } from "./errors.ts";
-import { gameRoom } from "./game-room.ts";
-import type { LiveClient } from "./live-client.ts";
-import { LobbiesHere, type LobbyHere, openLobbiesOf } from "./lobbies-here.ts";
-import { enterLobby, readEntry } from "./lobby-entry.ts";
-import { LobbyMirror } from "./lobby-mirror.ts";
-import { type Absence, type Change, LobbyPresence } from "./lobby-presence.ts";
-import { SignalBody, SignalRate } from "./lobby-signals.ts";
-import { LobbyState, showLobby } from "./lobby-state.ts";
+  LOBBY_SOCKETS_MAX,
+  REQUESTS_WAITING_MAX,
+  SIGNAL_MAX_BYTES,
+  SIGNAL_TO_MAX,
+  SIGNALS_PER_SECOND_MAX,
+} from "../domain/social/lobbies/room-limits.ts";
+import {
+  authenticate,
+  createPlayerCheck,
+  type LiveClient,
+  parse,
+  pinOptions,
+  type Principal,
+  refusalOf,
+} from "./authenticate.ts";
+import {
+  type Absence,
+  type Change,
+  LobbiesHere,
+  type LobbyHere,
+  LobbyMirror,
+  LobbyPresence,
+  LobbyState,
+  openLobbiesOf,
+  SerialQueue,
+  showLobby,
+} from "./lobby-mirror.ts";
 import { CLOSE, live } from "./messages.ts";
-import { MirrorRoom, source, type Source } from "./mirror-room.ts";
-import { lobbyRoomId } from "./room-ids.ts";
-import { transactIn } from "./project-transact.ts";
-import type { Ticker } from "./ticker.ts";
-import { SerialQueue } from "./serial-queue.ts";
+import {
+  gameRoom,
+  lobbyRoomId,
+  MirrorRoom,
+  readIn,
+  source,
+  type Source,
+  type Ticker,
+  transactIn,
+} from "./mirror-room.ts";
+
+/**
+ * Validates a client's value as REST would: harmless JSON only; a missing value becomes an empty object.
+ * @throws DomainError VALIDATION_ERROR
+ */
+const asJson = (raw: unknown): unknown => {
+  refuseHostile("", raw);
+  try {
+    return JSON.parse(JSON.stringify(raw ?? {}));
+  } catch {
+    throw invalid("body", "must be JSON");
+  }
+};
+
+/** Selects the lobby: exactly one of `lobbyId`, `code`, `create` and `quickplay`. */
+const Entry = z
+  .object({
+    lobbyId: z.uuid().toLowerCase().optional(),
+    code: z.string().min(1).max(16).optional(),
+    passcode: z.string().max(PASSCODE_MAX).optional(),
+    asSpectator: z.boolean().optional(),
+    data: Data(MEMBER_DATA_MAX_BYTES).optional(),
+    create: NewLobby.optional(),
+    quickplay: Quickplay.optional(),
+  })
+  .refine(
+    ({ lobbyId, code, create, quickplay: wish }) =>
+      [lobbyId, code, create, wish].filter((given) => given !== undefined).length === 1,
+    { path: ["lobbyId"], error: "give one of lobbyId, code, create and quickplay" },
+  );
+type Entry = z.output<typeof Entry>;
+
+type Entering = { app: App; here: LobbiesHere; projectId: string; playerId: string };
+
+/** Reads the requested entry from a client's join options. @throws DomainError VALIDATION_ERROR */
+const readEntry = (options: object): Entry => {
+  refuseHostile("", options);
+  return parse(Entry, options);
+};
+
+/**
+ * Executes a join's request unless that has been done: creates a lobby, finds one, or makes the player a
+ * member.
+ * @returns the lobby's id
+ * @throws DomainError as the same operation of the API does; FORBIDDEN PLAYER_TOKEN_REQUIRED for a console
+ * user who wants more than to watch
+ */
+const enterLobby = async (
+  app: App,
+  principal: Principal,
+  { entry, here }: { entry: Entry; here: LobbiesHere },
+): Promise<string> => {
+  const { projectId, playerId } = principal;
+  if (playerId === null) return (await find(app, principal, entry)).lobbyId;
+  const entering = { app, here, projectId, playerId };
+  if (entry.create) return create(entering, entry.create);
+  if (!entry.quickplay) return joinOne(entering, principal, entry);
+  const wish = entry.quickplay;
+  const change = await transactIn(app, projectId)((work) => quickplay(work, projectId, playerId, wish));
+  return shown(entering, change);
+};
+
+const shown = ({ here, projectId }: Entering, change: LobbyChange): string => {
+  const { id: lobbyId } = change.lobby;
+  here.show({ projectId, lobbyId }, change);
+  return lobbyId;
+};
+
+const create = async ({ app, projectId, playerId }: Entering, body: NewLobby): Promise<string> => {
+  const input = await hashPasscode(app.passwords, body);
+  const creation = { hostPlayerId: playerId, via: "PLAYER" } as const;
+  const { lobby } = await transactIn(app, projectId)((work) => createLobby(work, projectId, input, creation));
+  return lobby.id;
+};
+
+/** Makes the player a member; for a player who is one already, the join only adds a socket. */
+const joinOne = async (entering: Entering, principal: Principal, entry: Entry): Promise<string> => {
+  const { app, here, projectId, playerId } = entering;
+  const named = entry.lobbyId?.toLowerCase();
+  if (named !== undefined && here.hasMember({ projectId, lobbyId: named }, playerId)) return named;
+  const { lobbyId, isMember, hasPasscode } = await find(app, principal, entry);
+  if (isMember) return lobbyId;
+  const { passcode, asSpectator, data } = entry;
+  const ref = { projectId, lobbyId };
+  const transact = transactIn(app, projectId);
+  const { passwords, limiter, clock } = app;
+  // Outside the joining transaction, because hashing is slow.
+  const verifiedHash = hasPasscode
+    ? await checkPasscode({ transact, passwords, limiter, clock }, ref, { playerId, passcode })
+    : null;
+  const joining = { playerId, asSpectator, data, verifiedHash };
+  return shown(entering, await transact((work) => joinLobby(work, ref, joining)));
+};
+
+/** Finds the lobby, and who the player is to it, by one statement. */
+const find = async (
+  app: App,
+  { projectId, playerId }: Principal,
+  { lobbyId, code }: Entry,
+): Promise<Door & { lobbyId: string }> => {
+  if (lobbyId === undefined && code === undefined)
+    throw forbidden(
+      "PLAYER_TOKEN_REQUIRED",
+      "only players can create or search lobbies: use a player's token",
+    );
+  const door = await readDoor(readIn(app, projectId), { projectId, playerId, lobbyId, code });
+  const refused = playerId === null ? undefined : refusalOf(door.playerStatus ?? undefined);
+  if (refused) throw refused;
+  if (door.lobbyId === null) throw notFound("lobby");
+  return { ...door, lobbyId: door.lobbyId };
+};
+
+const SECOND_MS = 1_000;
+
+const SignalBody = z.object({
+  to: z
+    .union([z.uuid().toLowerCase(), z.array(z.uuid().toLowerCase()).min(1).max(SIGNAL_TO_MAX)])
+    .transform((to) => (typeof to === "string" ? [to] : to))
+    .nullish(),
+  payload: z.json().refine((payload) => Buffer.byteLength(JSON.stringify(payload)) <= SIGNAL_MAX_BYTES, {
+    error: `must be at most ${SIGNAL_MAX_BYTES} bytes of JSON`,
+  }),
+});
+
+/** Counts the signals of each member of one room. */
+export class SignalRate {
+  readonly #counts = new Map<string, { sinceMs: number; count: number }>();
+
+  /** @throws DomainError RATE_LIMITED beyond SIGNALS_PER_SECOND_MAX */
+  count(playerId: string, nowMs: number): void {
+    const held = this.#counts.get(playerId);
+    const current = held && nowMs - held.sinceMs < SECOND_MS ? held : { sinceMs: nowMs, count: 0 };
+    this.#counts.set(playerId, current);
+    current.count += 1;
+    if (current.count <= SIGNALS_PER_SECOND_MAX) return;
+    const state = {
+      isAllowed: false,
+      limit: SIGNALS_PER_SECOND_MAX,
+      remaining: 0,
+      windowSeconds: 1,
+      resetAtMs: current.sinceMs + SECOND_MS,
+    };
+    const message = `more than ${SIGNALS_PER_SECOND_MAX} signals in a second`;
+    throw new RateLimited("SIGNALS_PER_SECOND", message, state, nowMs);
+  }
+
+  forget(playerId: string): void {
+    this.#counts.delete(playerId);
+  }
+}
 
 /** How long a room stays open after its lobby has ended. */
-export const CLOSED_KEPT_MS = 10 * 60_000;
+const CLOSED_KEPT_MS = 10 * 60_000;
 /** Time for members who were connected when the last room ended to return to a new one. */
 const ABSENT_AFTER_MS = 5_000;
 /** Clocks of timers and dates differ slightly: an early start would find nothing due. */

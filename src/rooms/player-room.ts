@@ -1,30 +1,192 @@
 import type { AuthContext } from "@colyseus/core";
+import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { forbidden } from "../domain/kernel/errors.ts";
-import type { StreamHead, StreamRef } from "../domain/delivery/outbox/stream.ts";
+import {
+  readPlayersNow,
+  readStreamHeads,
+  type StreamHead,
+  type StreamRef,
+} from "../domain/delivery/outbox/stream.ts";
+import { type PlayerGoals, readPlayersGoals } from "../domain/economy/adventures/change-adventures.ts";
+import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
+import { DomainError, forbidden, notFound, retryLater } from "../domain/kernel/errors.ts";
+import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/events/chat-views.ts";
+import type { PlayerNotice } from "../domain/kernel/events/domain-events.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { projectPlans, readPlan } from "../domain/progression/plan.ts";
-import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
-import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
-import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
-import { ResyncRate } from "./client-rate.ts";
-import { parse } from "./errors.ts";
-import { gameRoom } from "./game-room.ts";
-import type { LiveClient } from "./live-client.ts";
-import { MirrorRoom, openRoomsOf, REREAD_EVERY_MS, source, type Source } from "./mirror-room.ts";
-import { isBroken, OrderedStream } from "./ordered-stream.ts";
-import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
-import { livePlayerMessage, stateOf } from "./player-messages.ts";
-import { createPageReader, type PlayerPage, snapshotOf } from "./player-pages.ts";
-import { type OpenRoom, rereadRooms } from "./player-reread.ts";
-import { playerRoomId } from "./room-ids.ts";
-import { type Fields, PlayerState } from "./player-room-state.ts";
-import { transactIn } from "./project-transact.ts";
-import { submitQuestStep, SubmitRequest } from "./quest-requests.ts";
-import { NoticeThrottle } from "./notice-throttle.ts";
-import type { Ticker } from "./ticker.ts";
+import type { ShownPlayer } from "../domain/progression/players/show.ts";
+import { authenticate, type LiveClient, parse, pinOptions, refusalOf, ResyncRate } from "./authenticate.ts";
+import { CLOSE, HEARTBEAT_SECONDS, live, livePlayerMessage, SESSIONS_MAX, stateOf } from "./messages.ts";
+import {
+  gameRoom,
+  MirrorRoom,
+  openRoomsOf,
+  playerRoomId,
+  readIn,
+  REREAD_EVERY_MS,
+  source,
+  type Source,
+  submitQuestStep,
+  SubmitRequest,
+  type Ticker,
+  transactIn,
+} from "./mirror-room.ts";
+import { isBroken, OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
+
+/**
+ * Minimum milliseconds between two notices about a board's standing; the last one is always delivered in the
+ * end.
+ */
+const PLACE_EVERY_MS = 1_000;
+
+type Parts = {
+  later(delayMs: number, run: () => unknown): void;
+  send(notice: PlayerNotice): void;
+};
+
+/** Forwards notices; of those in quick succession (standings on one board) only the last. */
+class NoticeThrottle {
+  readonly #parts: Parts;
+  /** Boards with a recent notice, and the newest notice since. */
+  readonly #held = new Map<string, PlayerNotice | undefined>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  pass(notice: PlayerNotice): void {
+    if (notice.name !== "leaderboard.me") return this.#parts.send(notice);
+    const { leaderboardKey, board } = notice.data;
+    const key = `${leaderboardKey}\0${board}`;
+    if (this.#held.has(key)) {
+      this.#held.set(key, notice);
+      return;
+    }
+    this.#held.set(key, undefined);
+    this.#parts.send(notice);
+    this.#parts.later(PLACE_EVERY_MS, () => {
+      const last = this.#held.get(key);
+      this.#held.delete(key);
+      if (last) this.pass(last);
+    });
+  }
+}
+
+/** Maximum number of players per read: each may have REPLAY_MAX lines to replay. */
+const READ_MAX = 32;
+/** How often definitions that have changed since they were read are read again. */
+const PLAN_TRIES = 5;
+
+/**
+ * A player's current state, and the lines after the requested one. `goals`: quests and adventures, where the
+ * lines do not suffice and the project has any.
+ */
+type PlayerPage = StreamPage<PlayerMessage> & {
+  player: ShownPlayer;
+  plan: ProjectPlan;
+  goals?: PlayerGoals | undefined;
+};
+
+/** Returns what a client is shown of a page that does not continue what it knows. */
+const snapshotOf = ({ seq, player, goals }: PlayerPage) => {
+  const { quests = [], adventures = [], isTruncated = false } = goals ?? {};
+  return { seq, player: { ...player, quests, adventures }, ...(isTruncated ? { truncated: true } : {}) };
+};
+
+/** `afterSeq`: the newest known line; absent: no lines are wanted. */
+type PageRequest = { ref: StreamRef; afterSeq?: number | undefined };
+
+/**
+ * Reads players for their rooms; simultaneous requests of one project share a read.
+ * @throws DomainError NOT_FOUND
+ */
+const createPageReader = (app: App): Grouped<PageRequest, PlayerPage> => {
+  const read = grouped<PageRequest, PlayerPage | DomainError>({
+    keyOf: ({ ref }) => ref.projectId,
+    run: (asked) => readPages(app, asked),
+    runMax: READ_MAX,
+  });
+  return async (ask) => {
+    const page = await read(ask);
+    if (page instanceof DomainError) throw page;
+    return page;
+  };
+};
+
+/** Reads pages of players of one project: with one statement, if the definitions are in memory. */
+const readPages = async (app: App, asked: readonly PageRequest[]): Promise<(PlayerPage | DomainError)[]> => {
+  const { projectId } = asked[0]!.ref;
+  const query = {
+    projectId,
+    asked: asked.map(({ ref, afterSeq }) => ({ playerId: ref.playerId, afterSeq })),
+    now: app.clock(),
+    limit: REPLAY_MAX,
+  };
+  const read = readIn(app, projectId);
+  let players = await readPlayersNow(read, query);
+  for (let tried = 0; players === undefined && tried < PLAN_TRIES; tried++) {
+    // The definitions are new to this process, or have changed since.
+    await transactIn(app, projectId)((work) => readPlan(work, projectId, projectPlans));
+    players = await readPlayersNow(read, query);
+  }
+  if (!players) throw retryLater("the definitions change too often to be shown", "BUSY");
+  const pages = players.map((one) => one && { seq: one.player.seq, ...one });
+  const goals = await readGoals(app, projectId, { pages, asked });
+  return pages.map((page) => (page ? { ...page, goals: goals.get(page.player.id) } : notFound("player")));
+};
+
+type Pages = { pages: readonly (PlayerPage | undefined)[]; asked: readonly PageRequest[] };
+
+/** Reads quests and adventures of those who are shown their whole state. They may be newer than the page. */
+const readGoals = async (
+  app: App,
+  projectId: string,
+  { pages, asked }: Pages,
+): Promise<Map<string, PlayerGoals>> => {
+  const whole = pages.flatMap((page, i) => {
+    if (!page || page.plan.quests.byKey.size + page.plan.adventures.byKey.size === 0) return [];
+    const { afterSeq } = asked[i]!;
+    return afterSeq === undefined || isBroken(page, afterSeq) ? [page.player.id] : [];
+  });
+  if (whole.length === 0) return new Map();
+  return transactIn(app, projectId)((work) => readPlayersGoals(work, projectId, whole));
+};
+
+/** A player's room that is periodically compared with the database. */
+type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };
+
+const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
+
+/** Takes one query for all open rooms of this process. */
+const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
+  const heads = await app.transact((work) =>
+    readStreamHeads(
+      work,
+      rooms.map(({ ref }) => ref),
+    ),
+  );
+  const byKey = new Map(heads.map((head) => [keyOf(head), head]));
+  for (const room of rooms) room.look(byKey.get(keyOf(room.ref)));
+};
+
+/** State that every client sees without a request; `displayName` is empty when the player has none. */
+const PlayerState = schema(
+  {
+    playerId: t.string(),
+    externalUserId: t.string(),
+    displayName: t.string().default(""),
+    xp: t.number().default(0),
+    level: t.uint32().default(1),
+    seq: t.number().default(0),
+  },
+  "PlayerState",
+);
+type PlayerState = SchemaType<typeof PlayerState>;
+
+/** The fields that the stream of a player sets. */
+type Fields = Pick<PlayerState, "playerId" | "externalUserId" | "displayName" | "xp" | "level" | "seq">;
 
 /** Maximum age, in ms, at which the page that a room was created from counts as current. */
 const FIRST_PAGE_MAX_MS = 1_000;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { aggregateValue } from "../../src/domain/evaluation/metrics/aggregates.ts";
-import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
-import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
+import { Metric, metricId } from "../../src/domain/evaluation/metrics/compile.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { localDay, dateOfDay, dayStart } from "../../src/domain/analytics/calendar.ts";
+import { dateOfDay, dayStart, localDay } from "../../src/domain/analytics/range.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { rollUpAll } from "../support/analytics/both-ways.ts";
 import { openOracle, type Oracle } from "../support/analytics/duckdb.ts";

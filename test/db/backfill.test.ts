@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { backfill } from "../../src/domain/rules/insight/backfill.ts";
+import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import type { Domain, TestEvent } from "../support/domain/domain.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
-import { startBulkRevert } from "../../src/domain/revert/bulk/start-bulk-revert.ts";
+import { startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import { processAll, rowsOf } from "../support/domain/rule-projects.ts";
 import { startDatabase } from "../support/processes/services.ts";

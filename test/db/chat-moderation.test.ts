@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
-import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.ts";
-import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
-import { putWordList } from "../../src/domain/social/chat/moderation/word-lists.ts";
+import { muteBlocked } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
+import { reportMessage } from "../../src/domain/social/chat/moderation/report-queue.ts";
+import { putWordList } from "../../src/domain/social/chat/moderation/show-sanction.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { changeConfig } from "../../src/domain/kernel/work.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";

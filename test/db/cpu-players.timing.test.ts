@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { CAUSED_ROWS_MAX } from "../../src/domain/revert/read-record.ts";
-import { revertEvent } from "../../src/domain/revert/revert-event.ts";
+import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import {
-  FIRST_PLAYER,
   type Evaluated,
+  FIRST_PLAYER,
   planOf,
   refreshPage,
 } from "../../src/domain/economy/segments/pages.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { revertEvent } from "../../src/domain/revert/revert-event.ts";
+import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import { CPU_SLACK } from "../support/cpu.ts";
 import { processAll, rowsOf } from "../support/domain/rule-projects.ts";
 import { postgresDomain } from "../support/processes/postgres-domain.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { playerErase } from "../../src/domain/player-lifecycle/erase.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";

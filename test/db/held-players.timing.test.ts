@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { holdEvents } from "../../src/domain/kernel/config-lock.ts";
+import { holdEvents, type Work } from "../../src/domain/kernel/work.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
@@ -8,7 +8,6 @@ import { lockPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
-import type { Work } from "../../src/domain/kernel/work.ts";
 import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 import { postgresDomain } from "../support/processes/postgres-domain.ts";

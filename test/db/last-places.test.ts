@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
+import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { JOBS_MAX, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { createRule, RULES_MAX } from "../../src/domain/rules/rules.ts";
 import { createLobby, NewLobby } from "../../src/domain/social/lobbies/create.ts";
-import { OPEN_LOBBIES_MAX } from "../../src/domain/social/lobbies/limits.ts";
-import { putEventSchema, SCHEMAS_MAX } from "../../src/domain/tracking/event-types.ts";
+import { OPEN_LOBBIES_MAX } from "../../src/domain/social/lobbies/fields.ts";
+import { putEventSchema, SCHEMAS_MAX } from "../../src/domain/tracking/event-schemas.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { madeOnce } from "../support/made.ts";
 import { commitBeside } from "../support/races/uncommitted.ts";

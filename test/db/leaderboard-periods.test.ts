@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
-import { shareConfig } from "../../src/domain/kernel/config-lock.ts";
+import { shareConfig } from "../../src/domain/kernel/work.ts";
 import { idFor, newId, PARTITIONS, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { beginClosing } from "../../src/domain/leaderboards/periods/close.ts";
-import { resetLeaderboard } from "../../src/domain/leaderboards/periods/reset.ts";
+import { resetLeaderboard } from "../../src/domain/leaderboards/periods/list.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { storeEvents } from "../../src/domain/tracking/ingest.ts";
+import { storeEvents } from "../../src/domain/tracking/event-input.ts";
 import type { Database } from "../../src/platform/database.ts";
 import {
   addList,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { shareConfig } from "../../src/domain/kernel/config-lock.ts";
-import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
+import { shareConfig } from "../../src/domain/kernel/work.ts";
+import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { pauseLeaderboard, resumeLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";

@@ -11,7 +11,7 @@ import {
   Quickplay,
   quickplay,
 } from "../../src/domain/social/lobbies/commands.ts";
-import { setStatus } from "../../src/domain/player-lifecycle/status.ts";
+import { setStatus } from "../../src/domain/player-lifecycle/includes.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import type { Database } from "../../src/platform/database.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aliasPlayer } from "../../src/domain/player-lifecycle/alias.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { aliasPlayer, mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { checkPostgres } from "../../src/cli/doctor-checks.ts";
-import { concernsErased } from "../../src/domain/delivery/webhooks/persons.ts";
+import { concernsErased } from "../../src/domain/delivery/webhooks/plan.ts";
 import { openPostgres } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { startServices } from "../support/processes/services.ts";

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { changeConfig, type Transact } from "../../src/domain/kernel/work.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
-import type { Transact } from "../../src/domain/kernel/work.ts";
-import { noHandNotes } from "../../src/domain/progression/hand-notes.ts";
+import { noHandNotes } from "../../src/domain/progression/in-hand.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { eventually } from "../support/eventually.ts";
 import { openDomain } from "../support/domain/domain.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
 import { cancelJob, getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
+import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Domain } from "../support/domain/domain.ts";

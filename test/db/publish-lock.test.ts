@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeConfig, shareConfig } from "../../src/domain/kernel/config-lock.ts";
+import { changeConfig, shareConfig } from "../../src/domain/kernel/work.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";

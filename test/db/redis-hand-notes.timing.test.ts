@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { pino } from "pino";
-import type { HandNotes, OthersNote } from "../../src/domain/progression/hand-notes.ts";
+import type { HandNotes, OthersNote } from "../../src/domain/progression/in-hand.ts";
 import { redisConnections } from "../../src/platform/redis-connection.ts";
 import { createRedisHandNotes, HAND_LEASE_MS } from "../../src/platform/redis-hand-notes.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

@@ -2,9 +2,14 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
-import { ALL_MOVED, joinMoved } from "../../src/domain/evaluation/boards/moved.ts";
+import {
+  ALL_MOVED,
+  joinMoved,
+  type PeriodRef,
+  TIES,
+  type Ties,
+} from "../../src/domain/evaluation/boards/ranks.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
-import { type PeriodRef, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { checkMoved } from "../support/leaderboards/moved.ts";
 import { aPlayerId, aTruth, commit } from "../support/leaderboards/rank-truth.ts";

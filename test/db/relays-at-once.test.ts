@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { finishRelay } from "../../src/domain/delivery/outbox/finish-relay.ts";
+import { finishRelay } from "../../src/domain/delivery/outbox/relay.ts";
 import type { TakenCommit } from "../../src/domain/delivery/outbox/read-queue.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Read } from "../../src/domain/kernel/read.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { RowScope, Transact } from "../../src/domain/kernel/work.ts";
 import { sql } from "kysely";
 import { openPostgres } from "../../src/platform/database.ts";

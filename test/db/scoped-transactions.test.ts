@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { createTransact, type TransactParts } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS, type TransactParts } from "../../src/domain/kernel/transact.ts";
 import { asOneMessage, kept, unanswered, unansweredKept } from "../../src/domain/kernel/statements.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
-import { savepoint } from "../../src/domain/kernel/savepoint.ts";
+import { savepoint } from "../../src/domain/kernel/work.ts";
 import type { Db } from "../../src/domain/kernel/db.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";

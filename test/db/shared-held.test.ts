@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { addCodes } from "../../src/domain/economy/rewards/codes.ts";
-import { claimReward } from "../../src/domain/economy/rewards/claims.ts";
-import { grantByHand } from "../../src/domain/economy/rewards/catalogue.ts";
+import { addCodes, claimReward, grantByHand } from "../../src/domain/economy/rewards/catalogue.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import type { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import { define } from "../support/domain/rule-projects.ts";
-import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
+import { changeBalance } from "../../src/domain/economy/currencies/holds.ts";
 import { lockPlayersById } from "../../src/domain/progression/load.ts";
 import { WEB, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { aProjectOfChanges, openSharing, type Share } from "../support/domain/sharing.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { listEntries } from "../../src/domain/economy/ledger/entries.ts";
-import { verifyLedger } from "../../src/domain/economy/ledger/verify.ts";
+import { listEntries, verifyLedger } from "../../src/domain/economy/ledger/entries.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { madeOnce } from "../support/made.ts";

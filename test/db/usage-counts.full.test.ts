@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import type { NewEvent } from "../../src/domain/tracking/event-input.ts";
 import { type MeteredRequest, storeMetered } from "../../src/domain/tracking/meter.ts";
 

@@ -8,7 +8,7 @@ import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../../src/cli/demo-ga
 import { DEMO_QUESTS, demoSeason } from "../../src/cli/demo-goals.ts";
 import { SETTINGS } from "../../src/config.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { getCatalogue } from "../../src/domain/rules/insight/catalogue.ts";
+import { getCatalogue } from "../../src/domain/rules/insight/execution-list.ts";
 import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { anAdmin } from "../support/app/admin.ts";

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { planExport } from "../../src/domain/analytics/exports/plan.ts";
-import { writeExport } from "../../src/domain/analytics/exports/write.ts";
+import { planExport, writeExport } from "../../src/domain/analytics/exports/reports.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { cases } from "../support/properties.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { SCOPES } from "../../src/domain/kernel/access.ts";
-import { checkCeiling, expandScopes } from "../../src/domain/accounts/api-keys/scopes.ts";
+import { SCOPES } from "../../src/domain/kernel/caller.ts";
+import { checkCeiling, expandScopes } from "../../src/domain/accounts/api-keys/api-keys.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 
 describe("API key scopes", () => {

@@ -5,7 +5,7 @@ import {
   isSecret,
   newSecret,
   prefixOf,
-} from "../../src/domain/accounts/api-keys/secret.ts";
+} from "../../src/domain/accounts/api-keys/api-key.ts";
 
 describe("API key secrets", () => {
   it("have the documented shape, and their prefix is their start", () => {

@@ -5,8 +5,8 @@ import { queueSegmentRefreshes, sweepSegments } from "../../src/domain/economy/s
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
-import { EVERY_KEY } from "../../src/jobs/runner.ts";
-import { createSweep } from "../../src/jobs/sweep.ts";
+import { EVERY_KEY } from "../../src/jobs/job.ts";
+import { createSweep } from "../../src/jobs/sweeps.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const LEVEL = { type: "player_property", field: "level", op: "gte", value: 2 };

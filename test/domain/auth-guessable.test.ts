@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { isGuessable } from "../../src/domain/accounts/auth/common-passwords.ts";
-import { passwordProblems } from "../../src/domain/accounts/auth/passwords.ts";
+import { isGuessable, passwordProblems } from "../../src/domain/accounts/auth/passwords.ts";
 
 describe("passwords that everybody tries first", () => {
   const ada = { email: "ada.king@example.com", name: "Ada Lovelace" };

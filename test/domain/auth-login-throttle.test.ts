@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Guess, throttled } from "../../src/domain/accounts/auth/login-throttle.ts";
+import { type Guess, throttled } from "../../src/domain/accounts/auth/passwords.ts";
 import {
   type Bucket,
   type Counted,

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { parseOptions } from "@node-rs/argon2";
 import {
   createPasswords,
+  DUMMY_HASH,
   HASHES_AT_ONCE_MAX,
   HASHES_WAITING_MAX,
-  DUMMY_HASH,
   passwordProblems,
 } from "../../src/domain/accounts/auth/passwords.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { backfill } from "../../src/domain/rules/insight/backfill.ts";
+import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
 import { countersIn, runJob } from "../support/domain/backfill.ts";
 import { publish } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { readBacklog } from "../../src/domain/tracking/backlog.ts";
-import { addLook, type Look, rateSince } from "../../src/domain/tracking/processing-rate.ts";
+import { addLook, type Look, rateSince, readBacklog } from "../../src/domain/tracking/backlog.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("the backlog of a project", () => {

@@ -10,12 +10,12 @@ import { listen } from "../support/domain/listen.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";
 import { fnv1a, NIL_ID } from "../../src/domain/kernel/ids.ts";
-import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
 import { readPlayersPage } from "../../src/domain/progression/load.ts";
 import { loadStates } from "../../src/domain/progression/load-states.ts";
 import { loadPlan } from "../../src/domain/progression/plan.ts";
-import { replay, resultOf, startOf } from "../../src/domain/rules/insight/replay.ts";
+import { replay, resultOf, startOf } from "../../src/domain/rules/insight/history.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 
 type Params = Awaited<ReturnType<typeof backtestParams>>;

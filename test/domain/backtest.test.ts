@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { backfill } from "../../src/domain/rules/insight/backfill.ts";
+import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";

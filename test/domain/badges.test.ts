@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { awardBadge, progressBadge, revokeBadge } from "../../src/domain/evaluation/badges/award.ts";
-import { followMetrics } from "../../src/domain/evaluation/badges/follow.ts";
+import {
+  awardBadge,
+  followMetrics,
+  progressBadge,
+  revokeBadge,
+} from "../../src/domain/evaluation/badges/award.ts";
 import { countEvent } from "../../src/domain/evaluation/metrics/count.ts";
 import { createSharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { reverseBadges } from "../../src/domain/revert/reverse-badges.ts";
+import { reverseBadges } from "../../src/domain/revert/reverse.ts";
 import { newReversal } from "../../src/domain/revert/record.ts";
 import { assertLedger } from "../support/economy/ledger.ts";
 import { aPass, aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";

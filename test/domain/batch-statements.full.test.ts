@@ -7,7 +7,7 @@ import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { storeEvents } from "../../src/domain/tracking/ingest.ts";
+import { storeEvents } from "../../src/domain/tracking/event-input.ts";
 import { listen } from "../support/domain/listen.ts";
 import { ALL_PARTS, usersIn } from "../support/domain/process-parts.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";

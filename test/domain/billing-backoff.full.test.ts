@@ -5,7 +5,7 @@ import { CustomerUnknown, providerFailed } from "../../src/domain/accounts/billi
 import { addCustomer, dueCustomers, markCustomers } from "../../src/domain/accounts/billing/customer.ts";
 import type { BillingProvider } from "../../src/domain/accounts/billing/provider.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { createSyncBilling } from "../../src/jobs/sync-billing.ts";
+import { createSyncBilling } from "../../src/jobs/due-work.ts";
 import { startApp } from "../support/app/app.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
+import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";

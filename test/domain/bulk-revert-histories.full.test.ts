@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import type { RevertResult } from "../../src/domain/revert/revert-result.ts";
+import { revertEvents, type RevertResult } from "../../src/domain/revert/revert-events.ts";
 import { define, processAll, rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistoryProject,

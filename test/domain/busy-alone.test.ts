@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
-import { BUSY_MAX } from "../../src/domain/progression/claim-run.ts";
+import { BUSY_MAX, processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { ALL_PARTS } from "../support/domain/process-parts.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { moderate, screenText } from "../../src/domain/social/chat/moderation/moderate.ts";
-import { findLinks } from "../../src/domain/social/chat/moderation/links.ts";
+import { findLinks, mask, screenWords } from "../../src/domain/social/chat/moderation/built-in-words.ts";
 import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
-import { mask, screenWords } from "../../src/domain/social/chat/moderation/words.ts";
 import { contextOf, filterOf } from "../support/chat/filter.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { cases } from "../support/properties.ts";

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { compileList, joinLists } from "../../src/domain/social/chat/moderation/compile-words.ts";
-import { WORD_LENGTH_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
-import { LIST_WORDS_MAX } from "../../src/domain/social/chat/moderation/word-lists.ts";
+import {
+  compileList,
+  joinLists,
+  WORD_LENGTH_MAX,
+} from "../../src/domain/social/chat/moderation/word-filter.ts";
+import { LIST_WORDS_MAX } from "../../src/domain/social/chat/moderation/show-sanction.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { memoryKept } from "../support/memory.ts";
 

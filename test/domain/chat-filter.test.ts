@@ -4,11 +4,10 @@ import {
   type ModerationContext,
   type Verdict,
 } from "../../src/domain/social/chat/moderation/moderate.ts";
-import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderation/links.ts";
-import { lettersOf } from "../../src/domain/social/chat/moderation/letters.ts";
+import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderation/built-in-words.ts";
+import { lettersOf } from "../../src/domain/social/chat/moderation/runs.ts";
 import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
-import { NO_LISTS } from "../../src/domain/social/chat/moderation/compile-words.ts";
-import type { WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
+import { NO_LISTS, type WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { contextOf, filterOf, NOW } from "../support/chat/filter.ts";
 
 const reasonOf = (verdict: Verdict): string | undefined =>

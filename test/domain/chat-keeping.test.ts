@@ -1,16 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { closeLobbyChannel, openLobbyChannel, readChannel } from "../../src/domain/social/chat/channels.ts";
+import {
+  closeLobbyChannel,
+  openDirect,
+  openLobbyChannel,
+  readChannel,
+} from "../../src/domain/social/chat/channels.ts";
 import { readMessages, sendMessages } from "../../src/domain/social/chat/messages.ts";
 import { eraseChat, mergeChat } from "../../src/domain/social/chat/personal.ts";
-import { react } from "../../src/domain/social/chat/react.ts";
-import { markRead } from "../../src/domain/social/chat/read-marker.ts";
-import {
-  FIRST_CHANNEL,
-  pruneChannels,
-  type RetentionCursor,
-} from "../../src/domain/social/chat/retention.ts";
-import { openDirect } from "../../src/domain/social/chat/direct.ts";
+import { markRead, react } from "../../src/domain/social/chat/send-known.ts";
+import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../../src/domain/social/chat/settings.ts";
 import type { ChatActor } from "../../src/domain/kernel/events/chat-views.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";

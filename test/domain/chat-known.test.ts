@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { commitBy } from "../../src/domain/kernel/commit.ts";
+import { commitBy } from "../../src/domain/kernel/read.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Sending, sendMessages, type Sent } from "../../src/domain/social/chat/messages.ts";
 import type { ChatLine } from "../../src/domain/kernel/events/chat-views.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { addSanction } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
-import { findReaders, type Reader, readerKey } from "../../src/domain/social/chat/readers.ts";
+import { findReaders, type Reader, readerKey } from "../../src/domain/social/chat/channel-row.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { aTalk, noteStatements, type Talk } from "../support/chat/talk.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { deleteMessage, editMessage } from "../../src/domain/social/chat/change-message.ts";
+import { deleteMessage, editMessage } from "../../src/domain/social/chat/message-view.ts";
 import { readChannel } from "../../src/domain/social/chat/channels.ts";
-import { prepareText } from "../../src/domain/social/chat/moderating.ts";
-import { type Sending, readLastSeqs, sendMessages } from "../../src/domain/social/chat/messages.ts";
+import { prepareText } from "../../src/domain/social/chat/context.ts";
+import { readLastSeqs, type Sending, sendMessages } from "../../src/domain/social/chat/messages.ts";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";

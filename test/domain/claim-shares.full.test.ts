@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { createApp } from "../../src/app.ts";
-import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
+import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import {
   ClaimShares,
   EXPENSIVE_CLAIMS_MAX,
@@ -14,7 +14,7 @@ import {
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
-import { startRunners } from "../../src/jobs/runner.ts";
+import { startRunners } from "../../src/jobs/job.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPlatform, type Platform } from "../../src/platform.ts";

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { SHARED_KEYS_MAX } from "../../src/domain/progression/batch.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
-import type { StepsHit } from "../../src/domain/evaluation/event-steps.ts";
+import type { StepsHit } from "../../src/domain/evaluation/turn.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
-import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
+import { readConfigDocument } from "../../src/domain/registries/configuration/diff.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
 import { patchDefinition } from "../../src/domain/economy/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { syncSandbox } from "../../src/domain/registries/sync/sandbox.ts";
+import { syncSandbox } from "../../src/domain/registries/sync/definitions.ts";
 import {
   archiveRule,
   pauseRule,

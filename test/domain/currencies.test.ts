@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { adjustCurrency, type CurrencyChange } from "../../src/domain/evaluation/currencies/adjust.ts";
-import { addToLots, balanceNow } from "../../src/domain/evaluation/currencies/balance.ts";
-import { reserve, spendHeld, freeHeld } from "../../src/domain/economy/currencies/holds.ts";
-import { expireLots } from "../../src/domain/evaluation/currencies/expire.ts";
+import {
+  addToLots,
+  adjustCurrency,
+  balanceNow,
+  type CurrencyChange,
+  expireLots,
+} from "../../src/domain/evaluation/currencies/adjust.ts";
+import { freeHeld, reserve, spendHeld } from "../../src/domain/economy/currencies/holds.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startBoost } from "../../src/domain/evaluation/boosts/boosts.ts";
 import { assertLedger, lotsOf } from "../support/economy/ledger.ts";

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { AcmeFailure } from "../../src/domain/accounts/domains/acme.ts";
-import { caaProblem, lookForCaa } from "../../src/domain/accounts/domains/caa.ts";
-import { checkDueDomains } from "../../src/domain/accounts/domains/check.ts";
-import type { CaaRecord } from "../../src/domain/accounts/domains/dns.ts";
-import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/names.ts";
-import { orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
+import { AcmeFailure, orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
+import { caaProblem, type CaaRecord, lookForCaa } from "../../src/domain/accounts/domains/states.ts";
+import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
+import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/known.ts";
 import { createDnsRecords } from "../../src/platform/dns-records.ts";
 import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
 import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";

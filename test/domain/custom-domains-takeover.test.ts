@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { checkDueDomains } from "../../src/domain/accounts/domains/check.ts";
-import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/names.ts";
+import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
+import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/known.ts";
 import { domainStore, RULES } from "../support/domains/database.ts";
 import { startDomainDns } from "../support/domains/dns-server.ts";
 import { aName } from "../support/domains/server.ts";

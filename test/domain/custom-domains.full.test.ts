@@ -5,11 +5,14 @@ import type { AddressInfo } from "node:net";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sql } from "kysely";
-import { AcmeFailure } from "../../src/domain/accounts/domains/acme.ts";
-import { checkDueDomains } from "../../src/domain/accounts/domains/check.ts";
-import { KnownDomains } from "../../src/domain/accounts/domains/known.ts";
-import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/names.ts";
-import { isOrderDue, orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
+import { AcmeFailure, isOrderDue, orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
+import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
+import {
+  cnameTargetOf,
+  KnownDomains,
+  txtNameOf,
+  txtValueOf,
+} from "../../src/domain/accounts/domains/known.ts";
 import { createAcme } from "../../src/platform/acme.ts";
 import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
 import { startDomainDns } from "../support/domains/dns-server.ts";

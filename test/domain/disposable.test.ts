@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { disposableEmailBlocklist } from "disposable-email-domains-js";
-import { isDisposable } from "../../src/domain/accounts/auth/disposable.ts";
+import { isDisposable } from "../../src/domain/accounts/auth/registration.ts";
 
 const NONE = { allow: [], deny: [] };
 const at = (domain: string) => `ada@${domain}`;

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { changeBalance, listBalances } from "../../src/domain/economy/currencies/balances.ts";
-import { captureHold, holdCurrency, releaseHold } from "../../src/domain/economy/currencies/holds.ts";
+import {
+  captureHold,
+  changeBalance,
+  holdCurrency,
+  listBalances,
+  releaseHold,
+} from "../../src/domain/economy/currencies/holds.ts";
 import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";

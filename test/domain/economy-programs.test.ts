@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { startBoost } from "../../src/domain/evaluation/boosts/boosts.ts";
-import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
-import { balanceNow } from "../../src/domain/evaluation/currencies/balance.ts";
-import { expireLots } from "../../src/domain/evaluation/currencies/expire.ts";
+import { adjustCurrency, balanceNow, expireLots } from "../../src/domain/evaluation/currencies/adjust.ts";
 import { freeHeld, reserve, spendHeld } from "../../src/domain/economy/currencies/holds.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { adjustLives } from "../../src/domain/evaluation/lives/lives.ts";

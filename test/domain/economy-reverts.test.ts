@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
+import { changeBalance } from "../../src/domain/economy/currencies/holds.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { revertEvent } from "../../src/domain/revert/revert-event.ts";
+import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { openDomain } from "../support/domain/domain.ts";

@@ -6,7 +6,7 @@ import {
   UPKEEP_STEPS_MAX,
 } from "../../src/domain/evaluation/event-accounts.ts";
 import { TREE_MAX_LEAVES } from "../../src/domain/evaluation/language/trees.ts";
-import { SEGMENTS_MAX } from "../../src/domain/evaluation/segments/segment.ts";
+import { SEGMENTS_MAX } from "../../src/domain/evaluation/segments/membership.ts";
 import { STREAKS_MAX } from "../../src/domain/evaluation/streaks/streak.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
-import { createEventTypeRecorder, EVENT_TYPES_MAX } from "../../src/domain/tracking/event-type-recorder.ts";
 import {
+  createEventTypeRecorder,
   createShapeLearner,
+  EVENT_TYPES_MAX,
   mergeShapes,
   PATHS_MAX,
-  SAMPLES_MAX,
   SAMPLE_PLAYERS_MIN,
-} from "../../src/domain/tracking/property-shapes.ts";
+  SAMPLES_MAX,
+} from "../../src/domain/tracking/event-type-recorder.ts";
 import { memoryKept } from "../support/memory.ts";
 
 const MEBIBYTE = 1024 * 1024;

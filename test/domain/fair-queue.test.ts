@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FairQueue } from "../../src/domain/kernel/fair-queue.ts";
+import { FairQueue } from "../../src/domain/kernel/pace.ts";
 
 describe("a line of long tasks", () => {
   it("does one at a time, and a newcomer's after one of each who waits", async () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { type FunnelTask, judgeFunnel, type Exclusion } from "../../src/domain/analytics/funnel-chains.ts";
+import { type Exclusion, type FunnelTask, judgeFunnel } from "../../src/domain/analytics/funnel-chains.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { cases } from "../support/properties.ts";
 

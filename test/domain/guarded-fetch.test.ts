@@ -2,11 +2,9 @@ import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { createConnect } from "../../src/platform/guard/connect.ts";
+import { createConnect, createGuard, createNameResolver } from "../../src/platform/guard/faults.ts";
 import { createConnections } from "../../src/platform/guard/connections.ts";
-import { createNameResolver } from "../../src/platform/guard/names.ts";
-import { createGuard } from "../../src/platform/guard/url.ts";
-import { createGuardedFetch } from "../../src/platform/sso/guarded-fetch.ts";
+import { createGuardedFetch } from "../../src/platform/sso/oidc.ts";
 import { eventually } from "../support/eventually.ts";
 import { listen } from "../support/providers/openid-provider.ts";
 

@@ -10,7 +10,7 @@ import {
   networkText,
   overlap,
   subscriberOf,
-} from "../../src/domain/accounts/rate-limits/ip-address.ts";
+} from "../../src/domain/accounts/rate-limits/limiter.ts";
 
 const network = (text: string) => {
   const found = networkOf(text);

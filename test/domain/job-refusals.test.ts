@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
+import { createProjectJobs } from "../../src/jobs/jobs.ts";
 import { createLog } from "../../src/log.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { eventRevert } from "../../src/domain/revert/revert-job.ts";
+import { eventRevert } from "../../src/domain/revert/revert-events.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("a job that cannot be done", () => {

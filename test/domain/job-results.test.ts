@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
+import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { createResultReader } from "../../src/domain/long-work/job-results.ts";
-import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
+import { createResultReader, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { openDomain } from "../support/domain/domain.ts";

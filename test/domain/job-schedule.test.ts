@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { JobSchedule } from "../../src/domain/long-work/job-schedule.ts";
+import { JobSchedule } from "../../src/domain/long-work/step-job.ts";
 
 describe("the schedule of long work", () => {
   const dues = (tenants: readonly string[]) => tenants.map((tenantId) => ({ projectId: tenantId, tenantId }));

@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "zod";
-import { ADMINS } from "../../src/domain/kernel/access.ts";
+import { ADMINS } from "../../src/domain/kernel/caller.ts";
 import { conflict } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { type JobInProgress, jobKind } from "../../src/domain/long-work/job-kind.ts";
 import {
   cancelJob,
   getJob,
   getJobResult,
+  type JobInProgress,
+  jobKind,
   JOBS_MAX,
   queueJob,
 } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import {
   compileSchema,
   SCHEMA_MAX_BYTES,

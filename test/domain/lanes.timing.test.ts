@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
-import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { changeConfig, type RowScope, Unprepared } from "../../src/domain/kernel/work.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { Lanes } from "../../src/domain/kernel/lanes.ts";
-import { createWaitingRoom } from "../../src/domain/kernel/waiting-room.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
-import type { RowScope } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
+import { createTransact, Lanes, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
+import { createWaitingRoom } from "../../src/domain/kernel/slots.ts";
 import { eventually } from "../support/eventually.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { PAGE_BYTES_MAX } from "../../src/domain/kernel/paging.ts";
-import { startExport } from "../../src/domain/player-lifecycle/export.ts";
+import { startExport } from "../../src/domain/player-lifecycle/erase.ts";
 import { getJobResult } from "../../src/domain/long-work/project-jobs.ts";
 import { Player } from "../../src/domain/players/player.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";

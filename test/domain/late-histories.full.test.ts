@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
-import { readRecap } from "../../src/domain/player-lifecycle/recap.ts";
+import { readRecap } from "../../src/domain/player-lifecycle/history.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { cases } from "../support/properties.ts";

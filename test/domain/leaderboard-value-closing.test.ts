@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { LeaderboardEvents } from "../../src/domain/kernel/events/realtime-events.ts";
+import type { LeaderboardEvents } from "../../src/domain/kernel/events/domain-events.ts";
 import { addList, addPlayers, boardPeriods, DAY } from "../support/leaderboards/board-periods.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import { beginClosing, closingListsOf, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { sql } from "kysely";
 import { idFor, newId } from "../../src/domain/kernel/ids.ts";
 import { pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import { closingOf, writeResults } from "../../src/domain/leaderboards/periods/results.ts";
+import { closingOf, writeResults } from "../../src/domain/leaderboards/periods/close.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { TIES } from "../../src/domain/evaluation/boards/ranks.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { NewLeaderboard, LeaderboardPatch } from "../../src/domain/evaluation/boards/definition.ts";
+import { LeaderboardPatch, NewLeaderboard } from "../../src/domain/evaluation/boards/definition.ts";
 
 describe("leaderboard definitions", () => {
   const problems = (body: object): string[] => {

@@ -3,8 +3,11 @@ import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
-import { finishScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import {
+  finishScore,
+  type ScoreSubmission,
+  submitPlayerScore,
+} from "../../src/domain/leaderboards/record-scores.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>

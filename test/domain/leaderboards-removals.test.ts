@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { leaveList, removedVersion } from "../../src/domain/evaluation/boards/leave.ts";
+import { leaveList, removedVersion } from "../../src/domain/evaluation/boards/lists.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 
 describe("removals from boards", () => {

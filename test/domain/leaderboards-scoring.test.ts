@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { sql } from "kysely";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
-import { revertEvent } from "../../src/domain/revert/revert-event.ts";
+import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistory,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeBalance, listBalances } from "../../src/domain/economy/currencies/balances.ts";
-import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
+import { changeBalance, listBalances } from "../../src/domain/economy/currencies/holds.ts";
+import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";

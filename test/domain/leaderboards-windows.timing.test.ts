@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { markLists } from "../../src/domain/evaluation/boards/lists.ts";
-import { PacedBudget, paced } from "../../src/domain/kernel/pace.ts";
+import { paced, PacedBudget } from "../../src/domain/kernel/pace.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { aBoard, aPlayer } from "../support/rules/turn.ts";
 import * as fc from "fast-check";
@@ -12,7 +12,7 @@ import {
   type Window,
   windowAt,
   windowOf,
-} from "../../src/domain/evaluation/boards/windows.ts";
+} from "../../src/domain/evaluation/boards/board.ts";
 import { cases } from "../support/properties.ts";
 
 const HOUR = 3_600_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
-import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
+import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
+import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
 import { define } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";

@@ -3,15 +3,15 @@ import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
-  LEADERBOARDS_MAX,
   archiveLeaderboard,
   getLeaderboard,
+  LEADERBOARDS_MAX,
   listLeaderboards,
   patchLeaderboard,
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
-import { loadBoards } from "../../src/domain/progression/load-boards.ts";
+import { loadBoards } from "../../src/domain/progression/load-plan.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>

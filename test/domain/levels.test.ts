@@ -5,9 +5,9 @@ import {
   buildCurve,
   CurveInput,
   DEFAULT_CURVE,
-  LEVELS_MAX,
   levelOf,
   levelProgress,
+  LEVELS_MAX,
 } from "../../src/domain/evaluation/xp/levels.ts";
 
 const tables = fc

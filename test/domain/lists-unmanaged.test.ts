@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { listDefinitions } from "../../src/domain/economy/definitions/definitions.ts";
+import { Definition, listDefinitions } from "../../src/domain/economy/definitions/definitions.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { Definition } from "../../src/domain/economy/definitions/definition.ts";
-import { listPlayers } from "../../src/domain/players/list.ts";
+import { listPlayers } from "../../src/domain/players/player.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const page = { page: 1, limit: 20 } as const;

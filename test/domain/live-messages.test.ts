@@ -3,7 +3,7 @@ import { emitCustom } from "../../src/domain/evaluation/emit.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
-import { livePlayerMessage } from "../../src/rooms/player-messages.ts";
+import { livePlayerMessage } from "../../src/rooms/messages.ts";
 import { aPass, aPlan } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;

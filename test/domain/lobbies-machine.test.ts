@@ -11,8 +11,8 @@ import {
   LOBBY_COMMANDS,
   type LobbyCommandName,
 } from "../../src/domain/social/lobbies/commands.ts";
-import { findDueLobbies } from "../../src/domain/social/lobbies/timers.ts";
-import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
+import { findDueLobbies } from "../../src/domain/social/lobbies/game.ts";
+import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/chat-views.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { assignTeams, spreadOf, type TeamPlayer } from "../../src/domain/social/lobbies/teams.ts";
+import { assignTeams, spreadOf, type TeamPlayer } from "../../src/domain/social/lobbies/membership.ts";
 
 const ratings = fc.array(fc.integer({ min: -50, max: 50 }), { minLength: 1, maxLength: 16 });
 const playersOf = (given: readonly number[]): TeamPlayer[] =>

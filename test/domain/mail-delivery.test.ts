@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { claimMail, LEASE_MS, noteFailure, noteSent } from "../../src/domain/accounts/email/deliveries.ts";
+import {
+  claimMail,
+  failureOf,
+  LEASE_MS,
+  noteFailure,
+  noteSent,
+} from "../../src/domain/accounts/email/deliveries.ts";
 import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
-import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { aToken, anAddress, mailApp } from "../support/mail/mail-app.ts";
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { claimMail } from "../../src/domain/accounts/email/deliveries.ts";
-import { resendEmail } from "../../src/domain/accounts/email/logs.ts";
-import { pruneEnded } from "../../src/jobs/prune.ts";
+import { resendEmail } from "../../src/domain/accounts/email/mail.ts";
+import { pruneEnded } from "../../src/jobs/sweeps.ts";
 import { anAddress, mailApp } from "../support/mail/mail-app.ts";
 
 const MINUTE_MS = 60_000;

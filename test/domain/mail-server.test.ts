@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import type { SMTPServerOptions } from "smtp-server";
 import type { RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
-import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
+import { failureOf } from "../../src/domain/accounts/email/deliveries.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";

@@ -6,7 +6,7 @@ import {
   type MailTemplate,
   type MailValues,
 } from "../../src/domain/accounts/email/mail.ts";
-import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
+import { failureOf } from "../../src/domain/accounts/email/deliveries.ts";
 import { renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
 import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
 

@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { compileMetric, indexMetrics } from "../../src/domain/evaluation/metrics/compile.ts";
+import {
+  compileMetric,
+  indexMetrics,
+  isReversible,
+  mergeCounters,
+  Metric,
+  subtractFromCounter,
+} from "../../src/domain/evaluation/metrics/compile.ts";
 import {
   countEvent,
   foldEvents,
@@ -9,12 +16,6 @@ import {
   readMetricAt,
   sampleOfEvent,
 } from "../../src/domain/evaluation/metrics/count.ts";
-import {
-  isReversible,
-  mergeCounters,
-  subtractFromCounter,
-} from "../../src/domain/evaluation/metrics/counters.ts";
-import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import type { PlayerDoc } from "../../src/domain/evaluation/player-state.ts";
 import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/rules/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";

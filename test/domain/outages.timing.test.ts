@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DomainError, notFound } from "../../src/domain/kernel/errors.ts";
 import { outageError, outageOf } from "../../src/domain/kernel/outages.ts";
-import { databaseTime } from "../../src/platform/database-time.ts";
+import { databaseTime } from "../../src/platform/database-watch.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
-import { isPublicAddress } from "../../src/platform/guard/address.ts";
-import { createGuard } from "../../src/platform/guard/url.ts";
+import { createGuard, isPublicAddress } from "../../src/platform/guard/faults.ts";
 import { NOT_PUBLIC } from "../support/webhooks/blocked-addresses.ts";
 
 const PUBLIC = [

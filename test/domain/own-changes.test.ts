@@ -3,7 +3,7 @@ import type { RankStore } from "../../src/domain/evaluation/boards/ranks.ts";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
-import { withOwnChanges } from "../../src/domain/leaderboards/own-ranks.ts";
+import { withOwnChanges } from "../../src/domain/leaderboards/rank-moves.ts";
 
 describe("what a process has changed itself", () => {
   const of = (entries: EntryChange[], periodId = "list") => ({ projectId: "p", periodId, entries });

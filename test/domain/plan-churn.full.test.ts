@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
+import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares, EXPENSIVE_MS, EXPENSIVE_STEPS } from "../../src/domain/progression/claim-shares.ts";
 import {
+  BROKEN_MS,
   createPlanCache,
   loadPlans,
+  PLAN_BYTES_MAX,
+  PLAN_STEPS_MAX,
   type PlanCache,
   PlansUnprepared,
+  readPlanBytes,
 } from "../../src/domain/progression/plan.ts";
-import { readPlanBytes } from "../../src/domain/progression/plan-bytes.ts";
-import { BROKEN_MS, PLAN_BYTES_MAX, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { changeConfig } from "../../src/domain/kernel/work.ts";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";

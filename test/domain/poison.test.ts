@@ -6,11 +6,10 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { getTrace } from "../../src/domain/rules/insight/traces.ts";
+import { getTrace } from "../../src/domain/rules/insight/simulate.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { monthOf, monthStart } from "../../src/domain/kernel/usage-counters.ts";
+import { monthOf, monthStart } from "../../src/domain/kernel/work.ts";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { compileBudgets } from "../../src/domain/evaluation/running/budgets.ts";
-import { compileSharedLimits, type LimitWindow } from "../../src/domain/evaluation/running/shared-limits.ts";
-import { pruneEnded } from "../../src/jobs/prune.ts";
+import {
+  compileBudgets,
+  compileSharedLimits,
+  type LimitWindow,
+} from "../../src/domain/evaluation/running/budgets.ts";
+import { pruneEnded } from "../../src/jobs/sweeps.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { madeOnce } from "../support/made.ts";
 

@@ -7,7 +7,7 @@ import { createDraft, moveDraft, publishDraft } from "../../src/domain/economy/d
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
-import { orderQuestBackfill } from "../../src/domain/rules/insight/quest-backfill.ts";
+import { orderQuestBackfill } from "../../src/domain/rules/insight/recount-players.ts";
 import { define, processAll, rowsOf } from "../support/domain/rule-projects.ts";
 import { counting } from "../support/quests/quest-game.ts";
 import { findingsOf, takeBack } from "../support/reverts/histories.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readTurn, shownQuests } from "../../src/domain/economy/quests/player-quests.ts";
-import { cycleAt } from "../../src/domain/evaluation/quests/cycles.ts";
+import { cycleAt } from "../../src/domain/evaluation/quests/context.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { define } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { compileQuest } from "../../src/domain/evaluation/quests/compile.ts";
-import { cycleAt } from "../../src/domain/evaluation/quests/cycles.ts";
+import { cycleAt } from "../../src/domain/evaluation/quests/context.ts";
 import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
 import {
   activeSteps,
   isComplete,
   requiredOf,
   stepProblems,
-} from "../../src/domain/evaluation/quests/step-graph.ts";
+} from "../../src/domain/evaluation/quests/step.ts";
 import { cases } from "../support/properties.ts";
 
 const ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "UTC"];

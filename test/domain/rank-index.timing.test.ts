@@ -1,16 +1,20 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
-import { joinMoved, type Moved } from "../../src/domain/evaluation/boards/moved.ts";
-import { createMemoryRanks, PERIODS_IN_MEMORY_MAX } from "../../src/domain/leaderboards/memory-ranks.ts";
-import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import {
   type EntrySource,
+  joinMoved,
+  type Moved,
   type Standing,
   TIES,
   type Ties,
 } from "../../src/domain/evaluation/boards/ranks.ts";
-import { OrderedList } from "../../src/domain/leaderboards/ordered-list.ts";
+import {
+  createMemoryRanks,
+  OrderedList,
+  PERIODS_IN_MEMORY_MAX,
+  RankIndex,
+} from "../../src/domain/leaderboards/rank-index.ts";
 import { checkMoved } from "../support/leaderboards/moved.ts";
 import { cases } from "../support/properties.ts";
 

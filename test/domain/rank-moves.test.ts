@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { type Ranked, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
-import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
+import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { createRankMoves } from "../../src/domain/leaderboards/rank-moves.ts";
 import { cases } from "../support/properties.ts";
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
-import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
-import { holdCurrency } from "../../src/domain/economy/currencies/holds.ts";
+import { changeBalance, holdCurrency } from "../../src/domain/economy/currencies/holds.ts";
 import { currencyKind } from "../../src/domain/economy/currencies/kind.ts";
 import { createDefinition } from "../../src/domain/economy/definitions/definitions.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";

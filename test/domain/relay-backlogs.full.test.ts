@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { Backlogs } from "../../src/domain/delivery/outbox/backlogs.ts";
+import { Backlogs, RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { relayBacklog } from "../../src/domain/delivery/outbox/relay-backlog.ts";
-import { RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import type { RankStore } from "../../src/domain/evaluation/boards/ranks.ts";
 import { newId, ranksPart } from "../../src/domain/kernel/ids.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
-import { startRunners } from "../../src/jobs/runner.ts";
+import { startRunners } from "../../src/jobs/job.ts";
 import { eventually } from "../support/eventually.ts";
 import { type HookSite, openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { madeOnce } from "../support/made.ts";

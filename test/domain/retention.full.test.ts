@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { idFloor, idFor, newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { ensurePartitions, partitionsOf } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { retention } from "../../src/jobs/retention.ts";
+import { retention } from "../../src/jobs/sweeps.ts";
 import { startApp } from "../support/app/app.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";

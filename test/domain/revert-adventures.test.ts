@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { claimPlayerTier, givePlayerPremium } from "../../src/domain/economy/adventures/change-adventures.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { checkAdventures } from "../../src/domain/registries/reconcile/adventure-checks.ts";
+import { checkAdventures } from "../../src/domain/registries/reconcile/player-checks.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { ADVENTURES, QUESTS_OF_ADVENTURES } from "../support/reverts/adventures.ts";
 import {

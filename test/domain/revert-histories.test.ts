@@ -4,8 +4,8 @@ import { sql } from "kysely";
 import { awardByHand } from "../../src/domain/economy/badges/player-badges.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistoryProject,

@@ -4,11 +4,10 @@ import { sql } from "kysely";
 import { adventureKind } from "../../src/domain/economy/adventures/kind.ts";
 import { moveDraft, publishDraft } from "../../src/domain/economy/definitions/drafts.ts";
 import { questKind } from "../../src/domain/economy/quests/kind.ts";
-import { Definition } from "../../src/domain/economy/definitions/definition.ts";
+import { Definition } from "../../src/domain/economy/definitions/definitions.ts";
 import { Adventure } from "../../src/domain/evaluation/adventures/adventure.ts";
-import { PAUSES_MAX } from "../../src/domain/evaluation/pauses.ts";
-import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
-import type { Work } from "../../src/domain/kernel/work.ts";
+import { PAUSES_MAX } from "../../src/domain/evaluation/live.ts";
+import { changeConfig, type Work } from "../../src/domain/kernel/work.ts";
 import {
   archiveDefinitions,
   importDefinitions,

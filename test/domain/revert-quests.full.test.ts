@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { advancePlayerQuest, claimPlayerQuest } from "../../src/domain/economy/quests/change-quests.ts";
+import { advancePlayerQuest, claimPlayerQuest } from "../../src/domain/economy/quests/player-quests.ts";
 import { checkQuests } from "../../src/domain/registries/reconcile/quest-checks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { define, rowsOf } from "../support/domain/rule-projects.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
-import { checkGiving, type Giver } from "../../src/domain/evaluation/rewards/reward-graph.ts";
+import { checkGiving, type Giver, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { aPlan } from "../support/rules/plan.ts";
 

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { PUBLISHED_MAX } from "../../src/domain/evaluation/loop-guard.ts";
+import { PUBLISHED_MAX } from "../../src/domain/evaluation/turn.ts";
 import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
 import { multiplyBundle, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
-import { grantBundle } from "../../src/domain/evaluation/rewards/grant-bundle.ts";
-import { grantReward, type RewardGrant } from "../../src/domain/evaluation/rewards/grant.ts";
-import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
+import {
+  grantBundle,
+  grantReward,
+  limitedKey,
+  type RewardGrant,
+} from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { assertLedger } from "../support/economy/ledger.ts";
 import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/rules/plan.ts";
 

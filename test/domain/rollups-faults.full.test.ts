@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { forgetRollups, haltRollups } from "../../src/domain/analytics/rollups/roll-up.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { rollUpAnalytics } from "../../src/jobs/roll-up-analytics.ts";
+import { rollUpAnalytics } from "../../src/jobs/jobs.ts";
 import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-ways.ts";
 import { apply, START_MS, whenOf } from "../support/analytics/changes.ts";
 import { anAsker } from "../support/analytics/questions.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { mergeScopes } from "../../src/domain/evaluation/caps/amounts.ts";
+import { mergeScopes } from "../../src/domain/evaluation/caps/cap.ts";
 import { isGrantOfAction } from "../../src/domain/evaluation/actions/action.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aPlayerState } from "../support/rules/plan.ts";

@@ -6,7 +6,7 @@ import {
   type PublishedRule,
   type RuleSet,
 } from "../../src/domain/evaluation/running/compile.ts";
-import { needsOf } from "../../src/domain/evaluation/language/needs.ts";
+import { needsOf } from "../../src/domain/evaluation/language/document.ts";
 import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
 

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { compileComparison } from "../../src/domain/evaluation/language/comparisons.ts";
-import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import { compileComparison } from "../../src/domain/evaluation/language/expressions.ts";
+import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import * as fc from "fast-check";
 import {
-  explainGroup,
   compileGroup,
   type ConditionNode,
   conditionProblems,
+  explainGroup,
 } from "../../src/domain/evaluation/language/groups.ts";
-import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
-import { compareText, compileGlob } from "../../src/domain/evaluation/language/text.ts";
+import { compareText, compileGlob, OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
 import { actual, comparison, OPERANDS } from "../support/rules/rule-arbitraries.ts";
 import { isBefore, says, type Value } from "../support/rules/rule-reference.ts";
 import { aPlayer, aTurn, NOW } from "../support/rules/rules.ts";

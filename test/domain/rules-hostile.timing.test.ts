@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
+import { Metric } from "../../src/domain/evaluation/metrics/compile.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { compileGroup, type ConditionNode } from "../../src/domain/evaluation/language/groups.ts";
-import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX, holdsText } from "../../src/domain/evaluation/language/text.ts";
+import {
+  GLOB_PATTERN_MAX,
+  GLOB_TEXT_MAX,
+  holdsText,
+} from "../../src/domain/evaluation/language/operators.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { HOSTILE_PATHS } from "../support/rules/rule-arbitraries.ts";
 import { aTurn } from "../support/rules/rules.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { sharedKeysOf } from "../../src/domain/evaluation/shared-needs.ts";
+import { sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
 import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
 import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
 import { considerRule } from "../../src/domain/evaluation/running/run.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { DEPTH_MAX, DERIVED_MAX, PUBLISHED_MAX } from "../../src/domain/evaluation/loop-guard.ts";
-import { SENT_MAX } from "../../src/domain/evaluation/actions/send.ts";
+import { DEPTH_MAX, DERIVED_MAX, PUBLISHED_MAX } from "../../src/domain/evaluation/turn.ts";
+import { SENT_MAX } from "../../src/domain/evaluation/actions/action.ts";
 import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";

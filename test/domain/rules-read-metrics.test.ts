@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
-import { needsOf } from "../../src/domain/evaluation/language/needs.ts";
-import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
-import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
+import { needsOf, RuleDocument } from "../../src/domain/evaluation/language/document.ts";
+import { Metric, metricId } from "../../src/domain/evaluation/metrics/compile.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { processAll, publish, xpOf } from "../support/domain/rule-projects.ts";
 import { findingsOf, takeBack } from "../support/reverts/histories.ts";

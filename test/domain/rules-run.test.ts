@@ -6,8 +6,7 @@ import { grantKeyOf } from "../../src/domain/evaluation/actions/action.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
 import { considerRule, runRules } from "../../src/domain/evaluation/running/run.ts";
-import { createTrace } from "../../src/domain/evaluation/trace/trace.ts";
-import { traceRules } from "../../src/domain/evaluation/trace/trace-rules.ts";
+import { createTrace, traceRules } from "../../src/domain/evaluation/trace/trace.ts";
 import {
   aPlayer,
   aRule,

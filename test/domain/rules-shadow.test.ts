@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
-import { compileRollout } from "../../src/domain/evaluation/running/rollout.ts";
+import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
 import { aProject, evaluate } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { aRule } from "../support/rules/rules.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
-import { storeEvents } from "../../src/domain/tracking/ingest.ts";
+import { storeEvents } from "../../src/domain/tracking/event-input.ts";
 import { define, processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 

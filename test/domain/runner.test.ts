@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import fc from "fast-check";
 import type { App } from "../../src/app.ts";
-import type { AnyJob, HeldKeys } from "../../src/jobs/job.ts";
-import { startRunners } from "../../src/jobs/runner.ts";
+import { type AnyJob, type HeldKeys, startRunners } from "../../src/jobs/job.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { cases } from "../support/properties.ts";
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { ScimError } from "../../src/domain/accounts/scim/error.ts";
-import { parseFilter, parsePath, SCIM_FILTER_MAX } from "../../src/domain/accounts/scim/filter.ts";
+import { parseFilter, parsePath, SCIM_FILTER_MAX, ScimError } from "../../src/domain/accounts/scim/filter.ts";
 
 describe("filters of SCIM", () => {
   it("are comparisons by eq, joined by and, in any case and with any blanks", () => {

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
-import { addressOf, type Draft, emptyDraft } from "../../src/domain/accounts/scim/draft.ts";
-import { patchDraft, readPatch } from "../../src/domain/accounts/scim/patch.ts";
+import {
+  addressOf,
+  type Draft,
+  emptyDraft,
+  patchDraft,
+  readPatch,
+} from "../../src/domain/accounts/scim/draft.ts";
 
 const OLD = "old@acme.example";
 const NEW = "new@acme.example";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { indexBoards, scoreEvent } from "../../src/domain/evaluation/boards/board-index.ts";
+import { indexBoards, scoreEvent, scoreXp } from "../../src/domain/evaluation/boards/holdings.ts";
 import type { Board } from "../../src/domain/evaluation/boards/board.ts";
-import { scoreXp } from "../../src/domain/evaluation/boards/holdings.ts";
 import type { EntryState } from "../../src/domain/evaluation/player-state.ts";
 import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/rules/turn.ts";
 

@@ -7,7 +7,7 @@ import {
   reachedUs,
   toRankScore,
   unitsOf,
-} from "../../src/domain/evaluation/boards/scoring.ts";
+} from "../../src/domain/evaluation/boards/lists.ts";
 import { submitScore } from "../../src/domain/evaluation/boards/submit.ts";
 import type { EntryState } from "../../src/domain/evaluation/player-state.ts";
 import { aBoard, aTurn } from "../support/rules/turn.ts";

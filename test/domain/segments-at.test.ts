@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { listMembers } from "../../src/domain/economy/segments/members.ts";
-import { SPELLS_KEPT_MS } from "../../src/domain/economy/segments/members-at.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { listMembers, SPELLS_KEPT_MS } from "../../src/domain/economy/segments/members.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { define, processAll } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";

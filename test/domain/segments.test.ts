@@ -3,8 +3,11 @@ import fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { evaluateEvent, settleTurn } from "../../src/domain/evaluation/evaluate.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
-import { refreshAllSegments, setMembership } from "../../src/domain/evaluation/segments/membership.ts";
-import { orderSegments } from "../../src/domain/evaluation/segments/segment.ts";
+import {
+  orderSegments,
+  refreshAllSegments,
+  setMembership,
+} from "../../src/domain/evaluation/segments/membership.ts";
 import { aDefinition, aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const DAY = 86_400_000;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
-import { KeyedSemaphore, Semaphore } from "../../src/domain/kernel/semaphore.ts";
-import { createWaitingRoom } from "../../src/domain/kernel/waiting-room.ts";
+import { createWaitingRoom, KeyedSemaphore, Semaphore } from "../../src/domain/kernel/slots.ts";
 import { cases } from "../support/properties.ts";
 
 class TooMany extends Error {}

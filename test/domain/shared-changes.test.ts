@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
+import { changeBalance } from "../../src/domain/economy/currencies/holds.ts";
 import { changeLives } from "../../src/domain/economy/lives/operations.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import type { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import { submitPlayerScore } from "../../src/domain/leaderboards/record-scores.ts";
 import { grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { listen } from "../support/domain/listen.ts";
 import { aProjectOfChanges, CHANGES, openSharing, type Share } from "../support/domain/sharing.ts";

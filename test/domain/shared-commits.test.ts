@@ -10,9 +10,8 @@ import {
   TENANT_WAITING_MAX,
 } from "../../src/domain/kernel/shared-commits.ts";
 import { Apart, together } from "../../src/domain/kernel/together.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { madeOnce } from "../support/made.ts";
 

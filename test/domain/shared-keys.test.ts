@@ -4,8 +4,7 @@ import { claimKey, storeResponse } from "../../src/domain/kernel/idempotency.ts"
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { createSharedCommits } from "../../src/domain/kernel/shared-commits.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { madeOnce } from "../support/made.ts";

@@ -1,11 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import {
-  SHOWN_JSON_MAX,
-  SHOWN_TEXT_MAX,
-  showValue,
-} from "../../src/domain/evaluation/language/shown-value.ts";
-import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX, showValue } from "../../src/domain/evaluation/language/groups.ts";
+import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import { cases } from "../support/properties.ts";
 
 const show = (value: unknown): unknown => showValue(value, new StepBudget(Infinity));

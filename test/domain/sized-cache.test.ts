@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createSizedCache, heapPartOf, type SizedCache } from "../../src/domain/kernel/sized-cache.ts";
+import { createSizedCache, heapPartOf, type SizedCache } from "../../src/domain/kernel/caches.ts";
 
 describe("a cache that is bounded", () => {
   const keptOf = (cache: SizedCache<string>, keys: string): string =>

@@ -14,18 +14,17 @@ import {
   percentile,
 } from "../../src/domain/evaluation/running/stats.ts";
 import { writeStats } from "../../src/domain/progression/write-stats.ts";
-import { type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace-rules.ts";
-import { createTrace } from "../../src/domain/evaluation/trace/trace.ts";
+import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace.ts";
 import {
   TRACE_MAX_CHARACTERS,
   truncateTrace,
   isTraced,
 } from "../../src/domain/evaluation/trace/keep-trace.ts";
 import type { App } from "../../src/app.ts";
-import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
-import { startRunners } from "../../src/jobs/runner.ts";
+import { flushRuleStats } from "../../src/jobs/jobs.ts";
+import { startRunners } from "../../src/jobs/job.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
 import { aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";

@@ -7,8 +7,8 @@ import {
   repairable,
   repairableUntil,
   reset,
-} from "../../src/domain/evaluation/streaks/repair.ts";
-import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
+} from "../../src/domain/evaluation/streaks/advance.ts";
+import type { Streak } from "../../src/domain/evaluation/streaks/compile.ts";
 import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks/streaks.ts";
 import { cases } from "../support/properties.ts";
 

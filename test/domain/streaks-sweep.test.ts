@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { settleDue } from "../../src/domain/economy/streaks/due.ts";
+import { settleDue } from "../../src/domain/economy/streaks/player-streaks.ts";
 import { aPass, aPlan } from "../support/rules/plan.ts";
 import { HOUR_MS, T } from "../support/streaks/streaks.ts";
 import { aGame, noon } from "../support/streaks/streaks-game.ts";

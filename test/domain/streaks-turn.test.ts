@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
-import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
-import { announce, storeStreak } from "../../src/domain/evaluation/streaks/announce.ts";
-import { reset } from "../../src/domain/evaluation/streaks/repair.ts";
-import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
+import {
+  advanceStreaks,
+  announce,
+  grantFreezes,
+  reset,
+  storeStreak,
+  streakMeasure,
+} from "../../src/domain/evaluation/streaks/advance.ts";
+import type { Streak } from "../../src/domain/evaluation/streaks/compile.ts";
 import { aPass, aPlayerState } from "../support/rules/plan.ts";
 import { T } from "../support/streaks/streaks.ts";
 import { aGame, noon } from "../support/streaks/streaks-game.ts";

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { idBefore } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, processSuspects } from "../../src/domain/progression/claim.ts";
 import { settleDeaths } from "../../src/domain/progression/deaths.ts";
@@ -11,8 +10,7 @@ import type { InHand } from "../../src/domain/progression/in-hand.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type QueuedEvent } from "../../src/domain/progression/queue.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
-import { getEvent } from "../../src/domain/tracking/events.ts";
-import { retryEvent } from "../../src/domain/tracking/retry.ts";
+import { getEvent, retryEvent } from "../../src/domain/tracking/events.ts";
 import { processParts, usersIn } from "../support/domain/process-parts.ts";
 import {
   aCountingProject,

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import type { Job } from "../../src/jobs/job.ts";
+import { EVERY_KEY, type Job } from "../../src/jobs/job.ts";
 import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
-import { EVERY_KEY } from "../../src/jobs/runner.ts";
-import { createSweep } from "../../src/jobs/sweep.ts";
+import { createSweep } from "../../src/jobs/sweeps.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { userIn } from "../support/domain/process-parts.ts";

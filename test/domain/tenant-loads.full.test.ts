@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
-import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
+import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
+import { BUSY_STEPS, ClaimShares, TenantLoads } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import { BUSY_STEPS, TenantLoads } from "../../src/domain/progression/tenant-loads.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { userIn } from "../support/domain/process-parts.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { Turnstile } from "../../src/domain/progression/turnstile.ts";
+import { Turnstile } from "../../src/domain/progression/in-hand.ts";
 
 describe("a turnstile", () => {
   const settle = async (): Promise<void> => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createExportWarehouse } from "../../src/jobs/export-warehouse.ts";
+import { createExportWarehouse } from "../../src/jobs/warehouse.ts";
 import { aHistoryProject, play } from "../support/reverts/histories.ts";
 import { warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { forgetStopped } from "../../src/domain/analytics/warehouse/stopped.ts";
+import { forgetStopped } from "../../src/domain/analytics/warehouse/manifest.ts";
 import { openExport } from "../../src/domain/analytics/warehouse/progress.ts";
 import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
-import { pruneEnded } from "../../src/jobs/prune.ts";
-import { WarehouseFiles } from "../../src/jobs/warehouse-files.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
+import { pruneEnded } from "../../src/jobs/sweeps.ts";
+import { WarehouseFiles } from "../../src/jobs/warehouse.ts";
 import { WarehouseTurn } from "../../src/jobs/warehouse-turn.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { aHistoryProject, play } from "../support/reverts/histories.ts";

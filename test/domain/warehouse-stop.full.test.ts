@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
-import { createExportWarehouse } from "../../src/jobs/export-warehouse.ts";
+import { createExportWarehouse } from "../../src/jobs/warehouse.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { createS3Store } from "../../src/platform/warehouse/s3.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { BODY_MAX, webhookBody } from "../../src/domain/delivery/webhooks/body.ts";
+import { BODY_MAX, webhookBody } from "../../src/domain/delivery/webhooks/plan.ts";
 
 const event = {
   id: "0198c0de-0000-7000-8000-000000000001",

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import { recordResults, type Result } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
-import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
+import { failWaitingWebhooks } from "../../src/jobs/sweeps.ts";
 import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { madeOnce, madeForEach } from "../support/made.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { createDeliverWebhooks } from "../../src/jobs/deliver-webhooks.ts";
+import { createDeliverWebhooks } from "../../src/jobs/sweeps.ts";
 import type { Job } from "../../src/jobs/job.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type HookSite, openWebhookApp } from "../support/webhooks/webhook-app.ts";

@@ -6,14 +6,14 @@ import {
   LEASE_MS,
 } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import {
-  ATTEMPTS_KEPT,
   ATTEMPT_DELAYS_MS,
+  ATTEMPTS_KEPT,
   ATTEMPTS_MAX,
-} from "../../src/domain/delivery/webhooks/delivering/delivery.ts";
-import { recordResults } from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
-import { waitAfter } from "../../src/domain/delivery/webhooks/delivering/schedule.ts";
+  recordResults,
+  waitAfter,
+} from "../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
-import { Webhook } from "../../src/domain/delivery/webhooks/webhook.ts";
+import { Webhook } from "../../src/domain/delivery/webhooks/registration.ts";
 import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
 import { madeOnce } from "../support/made.ts";
 

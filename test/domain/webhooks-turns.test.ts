@@ -5,8 +5,8 @@ import {
   inFlightMax,
   isSuspect,
   NEW_CIRCUIT,
+  RoundRobin,
 } from "../../src/domain/delivery/webhooks/delivering/circuit.ts";
-import { RoundRobin } from "../../src/domain/delivery/webhooks/delivering/round-robin.ts";
 
 const FOUR = (): number => 4;
 

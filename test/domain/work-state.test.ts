@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { joining } from "../../src/domain/kernel/transact.ts";
-import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
-import type { RowScope } from "../../src/domain/kernel/work.ts";
-import { localKey, retainedKey } from "../../src/domain/kernel/work-state.ts";
+import { localKey, retainedKey, type RowScope, Unprepared } from "../../src/domain/kernel/work.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SCOPE: RowScope = { role: "accounts" };

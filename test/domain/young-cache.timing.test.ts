@@ -3,7 +3,7 @@ import { eventually } from "../support/eventually.ts";
 import { ClientGone } from "../../src/domain/kernel/flights.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
-import { ANSWER_AGE_MS, YoungCache } from "../../src/domain/kernel/young-cache.ts";
+import { ANSWER_AGE_MS, YoungCache } from "../../src/domain/kernel/caches.ts";
 import { memoryKept } from "../support/memory.ts";
 
 const MIB = 1024 * 1024;

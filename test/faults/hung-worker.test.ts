@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { waitProcessed } from "../../src/cli/import-wait.ts";
-import { type Database } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";

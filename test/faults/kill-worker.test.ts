@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { type Database } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { seeded } from "../support/seed.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { settleAdventures } from "../../src/jobs/settle-adventures.ts";
+import { settleAdventures } from "../../src/jobs/jobs.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

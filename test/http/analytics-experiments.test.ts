@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { compileRollout } from "../../src/domain/evaluation/running/rollout.ts";
+import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
 import { studentT95 } from "../../src/domain/kernel/intervals.ts";
 import { anAsker, type Asker, type Past } from "../support/analytics/questions.ts";
 import { startApp } from "../support/app/app.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { columnsOf } from "../../src/domain/analytics/exports/columns.ts";
-import { fileWriter } from "../../src/domain/analytics/exports/format.ts";
+import { fileWriter } from "../../src/domain/analytics/exports/reports.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aMember } from "../support/app/member.ts";

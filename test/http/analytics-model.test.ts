@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/calendar.ts";
+import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/range.ts";
 import { startApp } from "../support/app/app.ts";
 import { anAsker, type Past } from "../support/analytics/questions.ts";
 import { cases } from "../support/properties.ts";

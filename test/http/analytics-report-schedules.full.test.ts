@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { MAILED_BY_REQUEST_MAX } from "../../src/domain/analytics/reports/tell.ts";
-import { runReports } from "../../src/jobs/run-reports.ts";
+import { MAILED_BY_REQUEST_MAX } from "../../src/domain/analytics/reports/runs.ts";
+import { runReports } from "../../src/jobs/due-work.ts";
 import { FUNNEL_BODY, lasting, savedOfEachKind } from "../support/analytics/saved-reports.ts";
 import { anAsker } from "../support/analytics/questions.ts";
 import { DAILY, DAILY_EVENTS, lately, REPORTS, scheduledOf } from "../support/analytics/scheduled.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { dateOfDay, dayOfDate, localDay } from "../../src/domain/analytics/calendar.ts";
+import { dateOfDay, dayOfDate, localDay } from "../../src/domain/analytics/range.ts";
 import { type Cohort, type Happening, historiesAskedBy } from "../support/analytics/histories.ts";
 import {
   naiveRetention,

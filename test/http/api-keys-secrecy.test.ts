@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { authenticateKey, forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
-import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
+import { newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { SCOPES } from "../../src/domain/kernel/access.ts";
-import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
+import { type Caller, SCOPES } from "../../src/domain/kernel/caller.ts";
+import { ApiKey, newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { authenticateKey, forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
-import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
-import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { resolveProject } from "../../src/domain/accounts/projects/resolve.ts";
+import { resolveProject } from "../../src/domain/accounts/projects/project.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";

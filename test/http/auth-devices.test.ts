@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { type Answer, aTenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";

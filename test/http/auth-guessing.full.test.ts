@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { KNOWN_ORIGINS_MAX } from "../../src/domain/accounts/auth/known-origins.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { KNOWN_ORIGINS_MAX } from "../../src/domain/accounts/auth/tokens.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { decodeJwt } from "jose";
-import { login as loginWith } from "../../src/domain/accounts/auth/login.ts";
+import { login as loginWith } from "../../src/domain/accounts/auth/account.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
 import { sql } from "kysely";
-import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/accounts/auth/refresh-tokens.ts";
+import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { startSession } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { readConfig } from "../../src/config.ts";
 import { tellUsage } from "../../src/domain/accounts/billing/usage-notices.ts";
-import { monthOf, noteUsageChange } from "../../src/domain/kernel/usage-counters.ts";
+import { monthOf, noteUsageChange } from "../../src/domain/kernel/work.ts";
 import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";

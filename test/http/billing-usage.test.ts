@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { monthOf, monthStart } from "../../src/domain/kernel/usage-counters.ts";
+import { monthOf, monthStart } from "../../src/domain/kernel/work.ts";
 import { aTenant, type Answer, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { eventually } from "../support/eventually.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
-import { BodyMemory } from "../../src/http/body-memory.ts";
+import { BodyMemory } from "../../src/http/request-guards.ts";
 import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
-import { chatTopic } from "../../src/domain/kernel/events/topics.ts";
+import { type ChatLine, chatTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";

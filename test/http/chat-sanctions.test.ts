@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.ts";
-import type { PlayerNotice } from "../../src/domain/kernel/events/realtime-events.ts";
-import { noticeTopic } from "../../src/domain/kernel/events/topics.ts";
+import { muteBlocked } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
+import type { PlayerNotice } from "../../src/domain/kernel/events/domain-events.ts";
+import { noticeTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";

@@ -8,7 +8,7 @@ import {
 } from "../../src/domain/kernel/limits.ts";
 import { bytesOf } from "../../src/domain/kernel/oversize.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
-import { countParts } from "../../src/http/json-size.ts";
+import { countParts } from "../../src/http/json-parse.ts";
 import { aTenant, type Answer, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

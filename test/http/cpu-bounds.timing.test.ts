@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
-import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
+import { readConfigDocument } from "../../src/domain/registries/configuration/diff.ts";
 import { BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { findOversize, parseSized } from "../../src/domain/kernel/oversize.ts";
@@ -8,8 +8,8 @@ import { readSimulation } from "../../src/domain/rules/insight/simulate.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { refuseHostile } from "../../src/domain/kernel/hostile-json.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
-import { fingerprintOf } from "../../src/http/fingerprint.ts";
-import { countParts } from "../../src/http/json-size.ts";
+import { fingerprintOf } from "../../src/http/idempotency.ts";
+import { countParts } from "../../src/http/json-parse.ts";
 import { routes } from "../../src/http/routes.ts";
 import { CPU_SLACK, leastBlockMs, leastCpuMs } from "../support/cpu.ts";
 import { hostileTexts, hostileValues } from "../support/http/hostile-json.ts";

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { listEmailLogs, showEmailLogInFull } from "../../src/domain/accounts/email/logs.ts";
-import type { MailTemplate, MailValues } from "../../src/domain/accounts/email/mail.ts";
+import {
+  listEmailLogs,
+  type MailTemplate,
+  type MailValues,
+  showEmailLogInFull,
+} from "../../src/domain/accounts/email/mail.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts/auth/user-tokens.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts/auth/one-time-secrets.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { openApiDocument } from "../../src/http/openapi.ts";
-import { checkRoutes } from "../../src/http/route-list.ts";
+import { checkRoutes } from "../../src/http/server.ts";
 import { type AnyRoute, route } from "../../src/http/route.ts";
 import { routes as allRoutes } from "../../src/http/routes.ts";
 import { checkResponse } from "../support/http/openapi-check.ts";

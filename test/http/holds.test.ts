@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
+import { expireCurrencies } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

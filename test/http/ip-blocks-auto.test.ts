@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
-import { noteAbuse } from "../../src/domain/accounts/rate-limits/abuse.ts";
-import { blockAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
+import { blockAddress, noteAbuse } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { aTenant, startApp } from "../support/app/app.ts";

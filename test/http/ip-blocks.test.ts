@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { forgetBlocks, KnownBlocks } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { aTenant, startApp } from "../support/app/app.ts";

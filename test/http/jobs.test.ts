@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Role } from "../../src/domain/kernel/caller.ts";
-import { ANY_JOB } from "../../src/domain/registries/jobs/job-access.ts";
-import type { JobAccess } from "../../src/domain/long-work/job-kind.ts";
-import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
+import { ANY_JOB, JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
+import type { JobAccess } from "../../src/domain/long-work/project-jobs.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

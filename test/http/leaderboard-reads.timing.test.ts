@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ANSWER_AGE_MS } from "../../src/domain/kernel/young-cache.ts";
+import { ANSWER_AGE_MS } from "../../src/domain/kernel/caches.ts";
 import { aKey, type Answer, startApp } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
 import { eventually } from "../support/eventually.ts";

@@ -7,7 +7,7 @@ import {
   type MailTemplate,
   type MailValues,
 } from "../../src/domain/accounts/email/mail.ts";
-import { createMail } from "../../src/domain/accounts/email/outbox.ts";
+import { createMail } from "../../src/domain/accounts/email/deliveries.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { disableAdmin } from "../../src/domain/accounts/admin/admins.ts";
-import { resetAdminMfa } from "../../src/domain/accounts/mfa/reset.ts";
+import { resetAdminMfa } from "../../src/domain/accounts/mfa/factors.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
+import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { Session } from "../../src/domain/accounts/auth/session.ts";
+import { Session } from "../../src/domain/accounts/auth/tokens.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp } from "../support/app/app.ts";

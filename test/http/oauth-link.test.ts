@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
+import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

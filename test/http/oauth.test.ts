@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { isRedirectUri } from "../../src/domain/accounts/oauth/redirects.ts";
+import { isRedirectUri } from "../../src/domain/accounts/oauth/provider.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

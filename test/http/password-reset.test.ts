@@ -6,8 +6,8 @@ import {
   issueUserToken,
   RESET_PASSWORD_SECONDS,
   type UserTokenPurpose,
-} from "../../src/domain/accounts/auth/user-tokens.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+} from "../../src/domain/accounts/auth/one-time-secrets.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
-import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
+import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/erase-rows.ts";
+import { createProjectJobs } from "../../src/jobs/jobs.ts";
 import { newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { pruneEnded } from "../../src/jobs/prune.ts";
-import { settleQuests } from "../../src/jobs/settle-quests.ts";
+import { pruneEnded } from "../../src/jobs/sweeps.ts";
+import { settleQuests } from "../../src/jobs/jobs.ts";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { playersOf } from "../support/players/players.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readPlayersNow } from "../../src/domain/delivery/outbox/player-pages.ts";
+import { readPlayersNow } from "../../src/domain/delivery/outbox/stream.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { projectPlans, readPlan } from "../../src/domain/progression/plan.ts";
 import { startApp } from "../support/app/app.ts";

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { PRUNES, prune } from "../../src/domain/registries/pruning.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { settleQuests } from "../../src/jobs/settle-quests.ts";
+import { settleQuests } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { emitted } from "../support/app/outbox.ts";

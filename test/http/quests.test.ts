@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { sql } from "kysely";
-import { settleQuests } from "../../src/jobs/settle-quests.ts";
+import { settleQuests } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
+import { newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { DomainError, type FieldProblem } from "../../src/domain/kernel/errors.ts";
-import { errorBody, validationError } from "../../src/http/errors.ts";
+import { errorBody, validationError } from "../../src/http/validate.ts";
 import { SHORT_REFUSALS_EXPLAINED } from "../../src/http/item-refusals.ts";
 import { routes } from "../../src/http/routes.ts";
 import { startApp } from "../support/app/app.ts";

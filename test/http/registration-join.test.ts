@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import type { Role } from "../../src/domain/kernel/caller.ts";
+import type { PlanLimits, Role } from "../../src/domain/kernel/caller.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { hashRandomSecret, newRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
-import { Invitation, type InvitationStatus } from "../../src/domain/accounts/team/invitation.ts";
-import type { PlanLimits } from "../../src/domain/kernel/plans.ts";
+import { hashRandomSecret, newRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
+import { Invitation, type InvitationStatus } from "../../src/domain/accounts/team/accept.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { App } from "../../src/app.ts";
-import { exportConfig } from "../../src/domain/registries/configuration/export.ts";
+import { exportConfig } from "../../src/domain/registries/configuration/diff.ts";
 import { simulate, Simulation } from "../../src/domain/rules/insight/simulate.ts";
 import { graphOfLinked, loadGraph } from "../../src/domain/economy/loops/graph.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";

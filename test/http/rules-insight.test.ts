@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
+import { flushRuleStats } from "../../src/jobs/jobs.ts";
 import { type Answer, aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { ownRules } from "../support/rules/rules-api.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { addUser } from "../../src/domain/accounts/tenants/open-tenant.ts";
+import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { aProvider, assertScimError, mustScim, patchOf, signedInAs } from "../support/scim/provider.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { forgetScimTokens } from "../../src/domain/accounts/scim/authenticate.ts";
+import { forgetScimTokens } from "../../src/domain/accounts/scim/tokens.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { addUser } from "../../src/domain/accounts/tenants/open-tenant.ts";
+import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
 import { aTenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";

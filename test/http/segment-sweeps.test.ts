@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { sweepDynamicSegments } from "../../src/jobs/sweep-segments.ts";
+import { sweepDynamicSegments } from "../../src/jobs/sweeps.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";

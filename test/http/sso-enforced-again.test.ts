@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
-import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
-import type { Plan } from "../../src/domain/kernel/plans.ts";
+import { setPlan } from "../../src/domain/accounts/tenants/approval.ts";
+import type { Plan } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";

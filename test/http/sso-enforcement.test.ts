@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { tellOfCertificates } from "../../src/domain/accounts/sso/certificate-notices.ts";
-import { Session } from "../../src/domain/accounts/auth/session.ts";
+import { Session } from "../../src/domain/accounts/auth/tokens.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { aMember } from "../support/app/member.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { FAILURES_KEPT } from "../../src/domain/accounts/sso/failures.ts";
+import { FAILURES_KEPT } from "../../src/domain/accounts/sso/clients.ts";
 import { aTenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { Invitation } from "../../src/domain/accounts/team/invitation.ts";
+import { Invitation } from "../../src/domain/accounts/team/accept.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { addUser } from "../../src/domain/accounts/tenants/open-tenant.ts";
+import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { releaseUnproved } from "../../src/domain/accounts/sso/unproved.ts";
+import { releaseUnproved } from "../../src/domain/accounts/sso/domains.ts";
 import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { eventually } from "../support/eventually.ts";

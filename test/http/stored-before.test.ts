@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { changeConfig } from "../../src/domain/kernel/work.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { ownRules } from "../support/rules/rules-api.ts";

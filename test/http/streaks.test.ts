@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { settleStreaks } from "../../src/jobs/settle-streaks.ts";
+import { settleStreaks } from "../../src/jobs/jobs.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";

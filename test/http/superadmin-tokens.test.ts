@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { forgetAdmins } from "../../src/domain/accounts/admin/authenticate.ts";
 import {
   ACTIVE_PLATFORM_TOKENS_MAX,
   createPlatformToken,
-} from "../../src/domain/accounts/admin/platform-tokens.ts";
+  forgetAdmins,
+} from "../../src/domain/accounts/admin/admins.ts";
 import { routes } from "../../src/http/routes.ts";
 import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";

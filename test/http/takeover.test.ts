@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { issueUserToken } from "../../src/domain/accounts/auth/user-tokens.ts";
+import { issueUserToken } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

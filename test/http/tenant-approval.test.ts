@@ -3,10 +3,10 @@ import { z } from "zod";
 import {
   approveTenant,
   rejectTenant,
+  setPlan,
   suspendTenant,
   unsuspendTenant,
 } from "../../src/domain/accounts/tenants/approval.ts";
-import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
 import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";

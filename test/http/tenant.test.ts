@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
-import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
+import { setPlan } from "../../src/domain/accounts/tenants/approval.ts";
 import { Tenant as Tenants } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Answer, aTenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

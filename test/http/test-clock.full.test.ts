@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { followClocks } from "../../src/jobs/follow-clocks.ts";
+import { followClocks } from "../../src/jobs/jobs.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { pastMidnight } from "../support/clock-edges.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { sql } from "kysely";
-import { planTest } from "../../src/domain/delivery/webhooks/test-events.ts";
+import { planTest } from "../../src/domain/delivery/webhooks/delivery-list.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

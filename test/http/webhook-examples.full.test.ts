@@ -2,9 +2,13 @@ import assert from "node:assert/strict";
 import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { z } from "zod";
-import { CUSTOM_TYPE, eventTypes, shapeOf } from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
+import {
+  CUSTOM_TYPE,
+  eventTypes,
+  shapeOf,
+  type WebhookEvent,
+} from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
 import { NOISY_TYPES } from "../../src/domain/kernel/events/event-types.ts";
-import type { WebhookEvent } from "../../src/domain/delivery/webhooks/catalogue/webhook-event.ts";
 import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { isSubscribed } from "../../src/domain/delivery/webhooks/catalogue/event-types.ts";
+import { isSubscribed } from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
 import { SEEN_AT_ONCE } from "../../src/domain/delivery/webhooks/feed.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";

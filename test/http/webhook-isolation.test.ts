@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { deleteTenants } from "../../src/jobs/delete-tenants.ts";
-import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
+import { deleteTenants } from "../../src/jobs/jobs.ts";
+import { failWaitingWebhooks } from "../../src/jobs/sweeps.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
-import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts/auth/user-tokens.ts";
+import {
+  hashRandomSecret,
+  issueUserToken,
+  type UserTokenPurpose,
+} from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { eventually } from "../support/eventually.ts";

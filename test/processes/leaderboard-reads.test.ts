@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ANSWER_AGE_MS } from "../../src/domain/kernel/young-cache.ts";
+import { ANSWER_AGE_MS } from "../../src/domain/kernel/caches.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Client, must } from "../support/http/client.ts";

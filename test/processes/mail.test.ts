@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { createMail } from "../../src/domain/accounts/email/outbox.ts";
+import { createMail } from "../../src/domain/accounts/email/deliveries.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

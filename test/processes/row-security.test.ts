@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact, TransactAs } from "../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../src/domain/kernel/wake-ups.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { clientOf, must } from "../support/http/client.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
+import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -4,7 +4,7 @@ import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/kernel/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
 import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
-import { Gate } from "../../src/rooms/gate.ts";
+import { Gate } from "../../src/rooms/matchmaking.ts";
 import { gameRooms } from "../../src/rooms/rooms.ts";
 import { startApp } from "../support/app/app.ts";
 

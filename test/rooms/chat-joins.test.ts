@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { chatTopic } from "../../src/domain/kernel/events/topics.ts";
+import { chatTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";

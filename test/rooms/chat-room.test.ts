@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
-import { chatRoomId } from "../../src/rooms/room-ids.ts";
+import { chatRoomId } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

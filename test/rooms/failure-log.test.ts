@@ -3,10 +3,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import { pino } from "pino";
 import { throttledWarnings } from "../../src/domain/kernel/throttled-log.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
-import { errorObject } from "../../src/rooms/errors.ts";
-import { logFailure } from "../../src/rooms/failure-log.ts";
-import { openRoomsOf } from "../../src/rooms/mirror-room.ts";
-import { tickAll } from "../../src/rooms/ticker.ts";
+import { errorObject } from "../../src/rooms/authenticate.ts";
+import { logFailure } from "../../src/rooms/live-room.ts";
+import { openRoomsOf, tickAll } from "../../src/rooms/mirror-room.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 

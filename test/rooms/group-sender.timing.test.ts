@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { COMMIT_EVERY_MS, GROUP_MAX, GroupSender, WAITING_MAX } from "../../src/rooms/group-sender.ts";
+import { COMMIT_EVERY_MS, GROUP_MAX, GroupSender, WAITING_MAX } from "../../src/rooms/chat-commands.ts";
 import { range } from "../support/rooms/sdk.ts";
 
 /** Timers may fire this much early, in ms. */

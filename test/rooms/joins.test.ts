@@ -5,7 +5,7 @@ import { WebSocket } from "ws";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
 import { JOINS_MAX, JOINS_WINDOW_SECONDS } from "../../src/rooms/authenticate.ts";
-import { OLD_SDK } from "../../src/rooms/old-sdk.ts";
+import { OLD_SDK } from "../../src/rooms/sockets.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { limitOf } from "../support/http/limit-headers.ts";

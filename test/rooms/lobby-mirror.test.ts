@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { LobbyView, Occurrence } from "../../src/domain/kernel/events/lobby-views.ts";
+import type { LobbyView, Occurrence } from "../../src/domain/kernel/events/chat-views.ts";
 import { LobbyMirror } from "../../src/rooms/lobby-mirror.ts";
 
 const lobbyAt = (version: number) => ({ version }) as LobbyView;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Server } from "@colyseus/core";
 import type { ColyseusTestServer } from "@colyseus/testing";
-import { LeaderboardState, syncRows } from "../../src/rooms/leaderboard-state.ts";
+import { LeaderboardState, syncRows } from "../../src/rooms/leaderboard-room.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
 import { linesOfPlayer } from "../support/app/player-lines.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
-import { playerTopic } from "../../src/domain/kernel/events/topics.ts";
+import { playerTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import {

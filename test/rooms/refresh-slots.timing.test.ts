@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import type { TransactAs } from "../../src/domain/kernel/work.ts";
-import { refreshPauseMs } from "../../src/rooms/refresh-slots.ts";
-import { tickAll } from "../../src/rooms/ticker.ts";
+import { refreshPauseMs } from "../../src/rooms/refreshed-room.ts";
+import { tickAll } from "../../src/rooms/mirror-room.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { logger, setLogger } from "@colyseus/core/Logger";
 import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { GOALS_BYTES_MAX } from "../../src/domain/economy/adventures/player-goals.ts";
+import { GOALS_BYTES_MAX } from "../../src/domain/economy/adventures/change-adventures.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { aTenant } from "../support/app/app.ts";
 import { BILLING, billingStage, CONSOLE } from "../support/billing/stage.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
-import { reconcileBilling } from "../../src/jobs/sync-billing.ts";
+import { reconcileBilling } from "../../src/jobs/due-work.ts";
 import { aTenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { billingStage, DAY, type Posted, seconds } from "../support/billing/stage.ts";

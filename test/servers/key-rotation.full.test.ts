@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { accountOf } from "../../src/domain/accounts/domains/account.ts";
-import type { Acme } from "../../src/domain/accounts/domains/acme.ts";
-import { keyContext, readKeyPair } from "../../src/domain/accounts/domains/order.ts";
-import { liveSecrets } from "../../src/domain/delivery/webhooks/secrets.ts";
-import { Webhook } from "../../src/domain/delivery/webhooks/webhook.ts";
+import { accountOf, type Acme, keyContext, readKeyPair } from "../../src/domain/accounts/domains/order.ts";
+import { liveSecrets, Webhook } from "../../src/domain/delivery/webhooks/registration.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { countOldSealed, SEALED_VALUES } from "../../src/domain/registries/sealed-values.ts";
-import { resealSecrets } from "../../src/jobs/reseal-secrets.ts";
+import { resealSecrets } from "../../src/jobs/jobs.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { aTenant, startTestApp, type Tenant, testConfig, type TestApp } from "../support/app/app.ts";
 import { migratedCluster } from "../support/domain/migrated-cluster.ts";

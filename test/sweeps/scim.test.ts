@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { AnyRoute } from "../../src/http/route.ts";
 import { routes } from "../../src/http/routes.ts";
-import { scimRoutes } from "../../src/http/scim/routes.ts";
-import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import { scimRoutes } from "../../src/http/scim/groups.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
 import {

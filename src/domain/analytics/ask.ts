@@ -2,28 +2,28 @@ import { sql } from "kysely";
 import { SNAPSHOT } from "../kernel/cursor.ts";
 import { DomainError, notFound } from "../kernel/errors.ts";
 import { idFloor, timeOfId } from "../kernel/ids.ts";
-import { limitsOf, type Plan, type PlanLimits, planLimitExceeded } from "../kernel/plans.ts";
+import { limitsOf, type Plan, planLimitExceeded, type PlanLimits } from "../kernel/caller.ts";
 import { asOneMessage } from "../kernel/statements.ts";
 import { jsonText } from "../kernel/json-text.ts";
 import { etagOf, ReadyJson } from "../kernel/ready-json.ts";
 import { inSlices } from "../kernel/slices.ts";
-import type { SizedCache } from "../kernel/sized-cache.ts";
+import type { SizedCache } from "../kernel/caches.ts";
 import type { Work } from "../kernel/work.ts";
-import type { WeekStart } from "./calendar.ts";
-import { eventsOf } from "./events.ts";
-import { eachFirstTime } from "./rollups/players.ts";
-import { openRolled } from "./rollups/rolled.ts";
 import {
   checkZone,
   type Frame,
   type Range,
   rangeOf,
   type RangeQuery,
+  type RangeView,
   readAsOf,
   showRange,
-  type RangeView,
   today,
+  type WeekStart,
 } from "./range.ts";
+import { eventsOf } from "./events.ts";
+import { eachFirstTime } from "./rollups/players.ts";
+import { openRolled } from "./rollups/rolled.ts";
 
 /** How old an answer from memory may be, in ms, where nothing has happened since. */
 const KEPT_MS = 60_000;

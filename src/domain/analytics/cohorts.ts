@@ -1,32 +1,150 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Steps } from "../kernel/slices.ts";
-import type { Work } from "../kernel/work.ts";
 import type { Asked } from "./ask.ts";
-import { dateOfDay } from "./calendar.ts";
-import { type CohortCell, type CohortQuestion, CohortTable } from "./cohort-table.ts";
-import { effectsOf } from "./effects.ts";
-import { eventsOf } from "./events.ts";
-import { eachPlayerStretches } from "./packed.ts";
 import {
   activeStretches,
   type Cuts,
   cutsOf,
+  effectsOf,
+  eventsOf,
   labelOf,
   type Periods,
   periodsOf,
   stretchOf,
-} from "./periods.ts";
-import { NONE, OTHER, propertyNumber, propertyText } from "./properties.ts";
-import { eachRolledPlayer } from "./rollups/players.ts";
-import { areDivisible } from "./rollups/quarters.ts";
+} from "./events.ts";
+import { FoundPlayers, type Who } from "./funnels.ts";
+import { eachPlayerStretches } from "./packed.ts";
+import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
+import { type CalendarInterval, dateOfDay } from "./range.ts";
+import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { openRolled } from "./rollups/rolled.ts";
-import type { Who } from "./who.ts";
+import { invalid } from "../kernel/errors.ts";
+import type { Steps } from "../kernel/slices.ts";
+import type { Work } from "../kernel/work.ts";
+
+export const COHORT_METRICS = ["players", "rate", "events", "eventsPerPlayer", "xp", "sum"] as const;
+
+/** What is asked of cohorts. */
+export type CohortQuestion = {
+  unit: CalendarInterval;
+  /** Columns behind the first one. */
+  periods: number;
+  metric: (typeof COHORT_METRICS)[number];
+  /** What is added up by the metric `sum`: numbers of events of a type. */
+  sum?: { eventType: string; path: readonly string[] } | undefined;
+  isCumulative: boolean;
+  /** A property of each player's first event divides players, in place of when it was. */
+  segmentBy?: Breakdown | undefined;
+};
+
+/** What some players did in the `k`-th period after their own. */
+type CohortCell = {
+  k: number;
+  players: number;
+  /** Of those, players who did nothing in any later one. */
+  last: number;
+  events: number;
+  amount: number;
+};
+
+/** By period from 0 on, as far as there are columns. */
+type Series = { players: number[]; events: number[]; amount: number[] };
+
+/** A number that is not one of six decimals by the nature of its metric. */
+const rounded = (value: number): number => Math.round(value * 1e6) / 1e6;
+
+/** Turns cells into the rows of a table of cohorts. */
+class CohortTable {
+  readonly #question: CohortQuestion;
+  readonly #periods: Periods;
+  readonly #asOfMs: number;
+  readonly #columns: number;
+
+  constructor(question: CohortQuestion, periods: Periods, asOfMs: number) {
+    this.#question = question;
+    this.#periods = periods;
+    this.#asOfMs = asOfMs;
+    this.#columns = question.periods + 1;
+  }
+
+  /**
+   * Returns one row.
+   * @param newest the latest cohort of its players: where that is old enough, all are
+   */
+  row(cells: readonly CohortCell[], newest: number): { size: number; values: number[]; complete: boolean[] } {
+    const series = this.#seriesOf(cells);
+    const size = cells.find(({ k }) => k === 0)?.players ?? 0;
+    return {
+      size,
+      values: this.#each((k) => this.#value(series, k, size)),
+      complete: this.#each((k) => this.#isComplete(newest, k)),
+    };
+  }
+
+  /** Returns the sums over all cohorts that are old enough for each column. */
+  overall(byCohort: readonly (readonly CohortCell[])[]) {
+    const series = byCohort.map((cells) => this.#seriesOf(cells));
+    const sizes = byCohort.map((cells) => cells.find(({ k }) => k === 0)?.players ?? 0);
+    return this.#each((k) => {
+      const old = series.flatMap((one, cohort) => (this.#isComplete(cohort, k) ? [{ one, cohort }] : []));
+      const sum = (pick: (one: Series) => number): number => old.reduce((all, { one }) => all + pick(one), 0);
+      const eligible = old.reduce((all, { cohort }) => all + sizes[cohort]!, 0);
+      const players = sum((one) => one.players[k]!);
+      const added: Series = { players: [], events: [], amount: [] };
+      added.players[k] = players;
+      added.events[k] = sum((one) => one.events[k]!);
+      added.amount[k] = sum((one) => one.amount[k]!);
+      return { k, eligible, players, value: this.#value(added, k, eligible) };
+    });
+  }
+
+  #each<T>(make: (k: number) => T): T[] {
+    return Array.from({ length: this.#columns }, (_, k) => make(k));
+  }
+
+  #isComplete(cohort: number, k: number): boolean {
+    return this.#periods.startsMs[cohort + k + 1]! <= this.#asOfMs;
+  }
+
+  #value({ players, events, amount }: Series, k: number, size: number): number {
+    switch (this.#question.metric) {
+      case "players":
+        return players[k]!;
+      case "rate":
+        return rateOf(players[k]!, size);
+      case "events":
+        return events[k]!;
+      case "eventsPerPlayer":
+        return size === 0 ? 0 : rounded(events[k]! / size);
+      case "xp":
+      case "sum":
+        return rounded(amount[k]!);
+    }
+  }
+
+  /** Cumulative: players of a period or any later one; events and amounts up to a period. */
+  #seriesOf(cells: readonly CohortCell[]): Series {
+    const { isCumulative } = this.#question;
+    const of = (pick: (cell: CohortCell) => number): number[] => {
+      const values = this.#each(() => 0);
+      for (const cell of cells) if (cell.k < this.#columns) values[cell.k]! += pick(cell);
+      return values;
+    };
+    const [events, amount] = [of(({ events: count }) => count), of((cell) => cell.amount)];
+    if (!isCumulative) return { players: of(({ players }) => players), events, amount };
+    const upTo = (values: readonly number[]): number[] => {
+      let all = 0;
+      return values.map((value) => (all += value));
+    };
+    const players = this.#each((k) => cells.reduce((all, cell) => all + (cell.k >= k ? cell.last : 0), 0));
+    return { players, events: upTo(events), amount: upTo(amount) };
+  }
+}
 
 export const SEGMENTATIONS = ["acquisition", "property"] as const;
 /** Columns behind the first one. */
 export const PERIODS_MAX = 100;
 
-export type CohortView = {
+type CohortView = {
   /** The first local day; null where a property divides players. */
   period: string | null;
   label: string;
@@ -35,12 +153,12 @@ export type CohortView = {
   complete: boolean[];
 };
 
-export type CohortsView = {
+type CohortsView = {
   cohorts: CohortView[];
   overall: { k: number; eligible: number; players: number; value: number }[];
 };
 
-export type CohortParts = Asked & { question: CohortQuestion; periods: Periods; cuts: Cuts };
+type CohortParts = Asked & { question: CohortQuestion; periods: Periods; cuts: Cuts };
 
 /** What is added up by stretch: the columns player_id, c, events, amount, and value of the first event. */
 const activity = (parts: CohortParts): RawBuilder<unknown> => {
@@ -68,7 +186,7 @@ const activity = (parts: CohortParts): RawBuilder<unknown> => {
  * that of the first stretch with events; a stretch without any may have an amount. Windows find what belongs
  * to a player: of joins, the planner would guess the numbers wrong.
  */
-export const cellsOf = (parts: CohortParts): RawBuilder<unknown> => {
+const cellsOf = (parts: CohortParts): RawBuilder<unknown> => {
   const { cuts, question } = parts;
   const { segmentBy } = question;
   const period = (stretch: string) => sql`(${`{${cuts.periods.join(",")}}`}::int[])[${sql.ref(stretch)} + 1]`;
@@ -141,7 +259,7 @@ const readSums = async (work: Work, parts: CohortParts): Promise<Cells> => {
 type Judge = (stretches: ArrayLike<number>, countOf: (i: number) => number, who: Who | null) => void;
 
 /** Finds when each player was active. */
-export const eachActive = async (
+const eachActive = async (
   work: Work,
   { frame, cuts, question }: CohortParts,
   isNamed: boolean,
@@ -192,14 +310,14 @@ const readActivity = async (work: Work, parts: CohortParts): Promise<Cells> => {
 };
 
 /** @throws DomainError VALIDATION_ERROR for too many cohorts or cells */
-export const partsOf = ({ frame, range }: Asked, question: CohortQuestion): CohortParts => {
+const partsOf = ({ frame, range }: Asked, question: CohortQuestion): CohortParts => {
   const cellsOfEach = question.periods + 1;
   const periods = periodsOf(frame, range, { unit: question.unit, cellsOfEach, later: cellsOfEach });
   return { frame, range, question, periods, cuts: cutsOf(frame, range, periods) };
 };
 
 /** Whether the database adds up. */
-export const isOfSums = ({ metric, segmentBy }: CohortQuestion): boolean =>
+const isOfSums = ({ metric, segmentBy }: CohortQuestion): boolean =>
   metric === "xp" || metric === "sum" || segmentBy !== undefined;
 
 /**
@@ -237,4 +355,66 @@ const segmentRows = (bySegment: Cells["bySegment"], table: CohortTable): CohortV
   }));
   const rank = ({ label, size }: CohortView): number => (label === OTHER ? -1 : size);
   return rows.toSorted((a, b) => rank(b) - rank(a) || (a.label < b.label ? -1 : 1));
+};
+
+/** A number of `readCohorts`: the size of a row, which is a cohort or a segment; with `k` a cell of it. */
+export type CohortNumber = {
+  cohort?: string | undefined;
+  segment?: string | undefined;
+  k?: number | undefined;
+};
+
+/** @throws DomainError VALIDATION_ERROR for a column that the question does not have, or not of players */
+const checkColumn = ({ periods, metric }: CohortQuestion, k: number): void => {
+  if (k > periods) throw invalid("k", `may be at most ${periods}`);
+  if (metric !== "players" && metric !== "rate")
+    throw invalid("k", "is for the metrics players and rate: other values are no players");
+};
+
+/** @throws DomainError VALIDATION_ERROR. @returns the number of the cohort; -1 of a segment */
+const checkNumber = ({ question, periods }: CohortParts, { cohort, segment, k }: CohortNumber): number => {
+  if (k !== undefined) checkColumn(question, k);
+  if (question.segmentBy) {
+    if (segment === undefined || cohort !== undefined)
+      throw invalid("segment", "names the row where a property divides players");
+    return -1;
+  }
+  if (segment !== undefined) throw invalid("segment", "is for segmentBy=property");
+  const wanted = periods.days.slice(0, periods.cohorts).findIndex((day) => dateOfDay(day) === cohort);
+  if (wanted < 0)
+    throw invalid("cohort", "must be the period of a cohort of the question, such as 2026-01-31");
+  return wanted;
+};
+
+/**
+ * Finds the players whom `readCohorts` counts in a row or a cell.
+ * @returns a query of their ids, in the column player_id
+ * @throws DomainError VALIDATION_ERROR as that, and for a row or a cell that the question does not have
+ */
+export const findCohortPlayers = async (
+  work: Work,
+  asked: Asked,
+  question: CohortQuestion,
+  number: CohortNumber,
+): Promise<RawBuilder<unknown>> => {
+  const parts = partsOf(asked, question);
+  const wanted = checkNumber(parts, number);
+  const { k = 0, segment } = number;
+  const { isCumulative } = question;
+  const isLater = number.k !== undefined && isCumulative;
+  if (isOfSums(question)) {
+    const row =
+      segment === undefined ? sql`cohort = ${wanted}::int` : sql`coalesce(segment, ${OTHER}) = ${segment}`;
+    const column = isLater ? sql`k >= ${k}::int` : sql`k = ${k}::int`;
+    return sql`${cellsOf(parts)}
+      select distinct player_id from cells where ${row} and ${column} and events > 0`;
+  }
+  const players = new FoundPlayers();
+  await eachActive(work, parts, true, (stretches, _, who) => {
+    const periodOf = (i: number): number => parts.cuts.periods[stretches[i]!]!;
+    if (periodOf(0) !== wanted) return;
+    for (let i = stretches.length - 1; i >= 0 && periodOf(i) - wanted >= k; i--)
+      if (isLater || periodOf(i) - wanted === k) return players.add(who!);
+  });
+  return players.query(asked.frame);
 };

@@ -1,6 +1,5 @@
 import { invalid } from "../kernel/errors.ts";
-import { dateOfDay, monthOf } from "./calendar.ts";
-import { daysOf, type Frame, type Range, rangeOf, rangeOfDays } from "./range.ts";
+import { dateOfDay, daysOf, type Frame, monthOf, type Range, rangeOf, rangeOfDays } from "./range.ts";
 
 export const COMPARISONS = ["previous_period", "previous_week", "previous_year", "custom", "none"] as const;
 export type Comparison = (typeof COMPARISONS)[number];

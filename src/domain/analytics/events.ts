@@ -1,9 +1,22 @@
 import { type RawBuilder, sql } from "kysely";
+import {
+  bucketOf,
+  calendarBuckets,
+  type CalendarInterval,
+  dateOfDay,
+  type Frame,
+  intervalAfter,
+  intervalDays,
+  intervalOf,
+  monthOf,
+  type Range,
+} from "./range.ts";
+import { invalid } from "../kernel/errors.ts";
 import { idFloor } from "../kernel/ids.ts";
-import type { Frame } from "./range.ts";
 
 /** How much earlier than its own time an event may be received, in ms: the clocks of clients may be ahead. */
 const AHEAD_MS = 86_400_000;
+
 /** How much the clock that stamps ids may differ from the one that checks times, in ms. */
 const CLOCKS_MS = 60_000;
 
@@ -51,4 +64,276 @@ export const eventsOf = (
       and not starts_with(e.event_type, 'system.')
       and not exists (select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id
         and r.status in ('REJECTED', 'REVERTED'))`;
+};
+
+/** When something happened that is counted, in ms, half-open. */
+type Span = { fromMs: number; untilMs: number };
+
+/**
+ * What is counted besides events: things that happened to a player, each with a time, an amount and, where
+ * there are several kinds, a key. The sum of the amounts is the number.
+ */
+export const EFFECTS = [
+  "xpGranted",
+  "currencyGranted",
+  "levelUps",
+  "badgesEarned",
+  "questsStarted",
+  "questsCompleted",
+  "adventuresStarted",
+  "adventuresCompleted",
+  "matches",
+  "matchPlayers",
+  "messages",
+  "webhooksDelivered",
+  "webhooksFailed",
+] as const;
+export type Effect = (typeof EFFECTS)[number];
+/** Columns: metric, key, at, player_id (null where it is nobody's), amount. */
+type Source = (frame: Frame, span: Span) => RawBuilder<unknown>;
+
+const isNotReverted = (of: string): RawBuilder<unknown> => {
+  const row = sql.raw(of);
+  return sql`not exists (select 1 from event_results r where r.project_id = ${row}.project_id
+    and r.event_id = ${row}.event_id and r.status = 'REVERTED')`;
+};
+
+const recordedSince = (of: string, { fromMs }: Span): RawBuilder<unknown> =>
+  sql`${sql.raw(of)}.created_at >= ${instant(fromMs - AHEAD_MS)}`;
+
+/** What players gain: rows that are only added, and that an erasure deletes at most. Rolled up. */
+export const GAINS = ["xpGranted", "currencyGranted", "badgesEarned", "levelUps"] as const;
+export type Gain = (typeof GAINS)[number];
+
+/**
+ * Rows of gains, whether their events count or not, with the columns id, metric, key, player_id, event_id,
+ * created_at and amount.
+ */
+export const GAIN_ROWS: readonly {
+  metrics: readonly Gain[];
+  table: string;
+  rowsOf: (projectId: string, where: RawBuilder<unknown>) => RawBuilder<unknown>;
+}[] = [
+  {
+    // Without what a merge moved, and what players sent one another: nobody gained anything by it.
+    metrics: ["xpGranted", "currencyGranted"],
+    table: "ledger_entries",
+    rowsOf: (projectId, where) => sql`
+      select l.id, case l.asset when 'XP' then 'xpGranted' else 'currencyGranted' end as metric,
+        coalesce(l.currency_key, '') as key, l.player_id, l.event_id, l.created_at, l.amount::float8 as amount
+      from ledger_entries l
+      where l.project_id = ${projectId}::uuid and l.asset in ('XP', 'CURRENCY')
+        and l.amount > 0 and l.reverses is null and l.tx_id is null
+        and l.cause->>'kind' is distinct from 'MERGE' and ${where}`,
+  },
+  {
+    metrics: ["badgesEarned"],
+    table: "badge_awards",
+    rowsOf: (projectId, where) => sql`
+      select l.id, 'badgesEarned' as metric, '' as key, l.player_id, l.event_id, l.created_at,
+        1::float8 as amount
+      from badge_awards l
+      where l.project_id = ${projectId}::uuid and l.action = 'AWARDED' and ${where}`,
+  },
+  {
+    metrics: ["levelUps"],
+    table: "outbox",
+    rowsOf: (projectId, where) => sql`
+      select l.id, 'levelUps' as metric, '' as key, l.player_id, l.event_id, l.created_at, 1::float8 as amount
+      from outbox l
+      where l.project_id = ${projectId}::uuid and l.type = 'player.level_up' and ${where}`,
+  },
+];
+
+/** Gains of a kind with their times: what an event brought has the event's time. */
+const gained =
+  (metric: Gain): Source =>
+  ({ projectId, aheadMs }, span) => {
+    const { table, rowsOf } = GAIN_ROWS.find(({ metrics }) => metrics.includes(metric))!;
+    const recorded =
+      table === "outbox"
+        ? sql`l.id >= ${idFloor(span.fromMs - AHEAD_MS - aheadMs)}::uuid`
+        : recordedSince("l", span);
+    const asset = metric === "xpGranted" ? "XP" : "CURRENCY";
+    const own = table === "ledger_entries" ? sql`and l.asset = ${asset}` : sql``;
+    return sql`
+      select ${metric}::text as metric, x.key, coalesce(e.occurred_at, x.created_at) as at, x.player_id,
+        x.amount
+      from (${rowsOf(projectId, sql`${recorded} ${own} and ${isNotReverted("l")}`)}) x
+      left join tracked_events e on e.project_id = ${projectId}::uuid and e.id = x.event_id`;
+  };
+
+/** What players begin and complete: a column of a table of theirs. */
+const reached =
+  (metric: Effect, { table, key, at }: { table: string; key: string; at: string }): Source =>
+  ({ projectId }, { fromMs, untilMs }) =>
+    sql`
+    select ${metric}, ${sql.ref(key)}, ${sql.ref(at)}, player_id, 1
+    from ${sql.table(table)}
+    where project_id = ${projectId}::uuid and ${sql.ref(at)} >= ${instant(fromMs)}
+      and ${sql.ref(at)} < ${instant(untilMs)}`;
+
+const QUESTS = { table: "player_quests", key: "quest_key" } as const;
+const ADVENTURES = { table: "player_adventures", key: "adventure_key" } as const;
+
+const matches: Source = ({ projectId }, { fromMs, untilMs }) => sql`
+  select 'matches', mode, started_at, null::uuid, 1
+  from lobbies where project_id = ${projectId}::uuid and started_at >= ${instant(fromMs)}
+    and started_at < ${instant(untilMs)}`;
+
+const matchPlayers: Source = ({ projectId }, { fromMs, untilMs }) => sql`
+  select 'matchPlayers', l.mode, l.started_at, m.player_id, 1
+  from lobbies l join lobby_members m on m.project_id = l.project_id and m.lobby_id = l.id
+  where l.project_id = ${projectId}::uuid and l.started_at >= ${instant(fromMs)}
+    and l.started_at < ${instant(untilMs)} and m.role = 'PLAYER'
+    and (m.left_at is null or m.left_at >= l.started_at)`;
+
+const messages: Source = ({ projectId }, { fromMs, untilMs }) => sql`
+  select 'messages', '', created_at, sender_id, 1
+  from chat_messages where project_id = ${projectId}::uuid and created_at >= ${instant(fromMs)}
+    and created_at < ${instant(untilMs)} and type = 'TEXT' and sender_id is not null
+    and moderation <> 'REMOVED'`;
+
+const deliveries =
+  (metric: Effect, status: "success" | "failed"): Source =>
+  ({ projectId }, { fromMs, untilMs }) =>
+    sql`
+    select ${metric}, d.event_type, d.created_at, null::uuid, 1
+    from webhooks w join webhook_deliveries d on d.webhook_id = w.id and d.id >= ${idFloor(fromMs)}::uuid
+    where d.project_id = ${projectId}::uuid and d.created_at >= ${instant(fromMs)}
+      and d.created_at < ${instant(untilMs)} and d.status = ${status} and not d.is_test`;
+
+const SOURCES: Readonly<Record<Effect, Source>> = {
+  xpGranted: gained("xpGranted"),
+  currencyGranted: gained("currencyGranted"),
+  levelUps: gained("levelUps"),
+  badgesEarned: gained("badgesEarned"),
+  questsStarted: reached("questsStarted", { ...QUESTS, at: "started_at" }),
+  questsCompleted: reached("questsCompleted", { ...QUESTS, at: "completed_at" }),
+  adventuresStarted: reached("adventuresStarted", { ...ADVENTURES, at: "started_at" }),
+  adventuresCompleted: reached("adventuresCompleted", { ...ADVENTURES, at: "completed_at" }),
+  matches,
+  matchPlayers,
+  messages,
+  webhooksDelivered: deliveries("webhooksDelivered", "success"),
+  webhooksFailed: deliveries("webhooksFailed", "failed"),
+};
+
+/**
+ * A query of effects within a span, with the columns metric, key, at, player_id (null where it is nobody's)
+ * and amount. What was reverted does not count.
+ */
+export const effectsOf = (
+  frame: Frame,
+  effects: readonly Effect[],
+  { fromMs, untilMs }: Span,
+): RawBuilder<unknown> => {
+  const span = { fromMs, untilMs: Math.min(untilMs, frame.asOfMs) };
+  const parts = effects.map((effect) => SOURCES[effect](frame, span));
+  return sql`
+    select s.metric, s.key, s.at, coalesce(p.merged_into, s.player_id) as player_id, s.amount
+    from (${sql.join(parts, sql` union all `)}) as s(metric, key, at, player_id, amount)
+    left join players p on p.project_id = ${frame.projectId}::uuid and p.id = s.player_id
+    where s.at >= ${instant(span.fromMs)} and s.at < ${instant(span.untilMs)}`;
+};
+
+/** Periods in which players may have come, and cells of all of them. */
+const COHORTS_MAX = 400;
+const CELLS_MAX = 10_000;
+
+/**
+ * Consecutive days, weeks or months of a calendar: the one at `i` is `[startsMs[i], startsMs[i + 1])`. The
+ * first `cohorts` of them touch the range.
+ */
+export type Periods = {
+  unit: CalendarInterval;
+  cohorts: number;
+  /** First local days. */
+  days: readonly number[];
+  startsMs: readonly number[];
+};
+
+type PeriodsQuery = { unit: CalendarInterval; cellsOfEach: number; later: number };
+
+/**
+ * Returns the periods that a range touches, and `later` more that begin behind them.
+ * @throws DomainError VALIDATION_ERROR for more than COHORTS_MAX, or CELLS_MAX with `cellsOfEach`
+ */
+export const periodsOf = (
+  frame: Frame,
+  { firstDay, lastDay }: Range,
+  { unit, cellsOfEach, later }: PeriodsQuery,
+): Periods => {
+  const tooMany = (what: string): Error => invalid("from", `gives more than ${what}: take a shorter range`);
+  // Each unit has no more days than this, so that a long range is refused before it is divided.
+  const most = { day: 1, week: 7, month: 31 }[unit] * COHORTS_MAX;
+  if (lastDay - firstDay >= most) throw tooMany(`${COHORTS_MAX} ${unit}s`);
+  const cohorts = intervalDays(frame, unit, firstDay, lastDay).length;
+  if (cohorts > COHORTS_MAX) throw tooMany(`${COHORTS_MAX} ${unit}s`);
+  if (cohorts * cellsOfEach > CELLS_MAX) throw tooMany(`${CELLS_MAX} cells`);
+  const end = intervalAfter(unit, intervalOf(unit, lastDay, frame.weekStart), later + 1);
+  const { days, startsMs } = calendarBuckets(frame, unit, { firstDay, lastDay: end });
+  return { unit, cohorts, days, startsMs };
+};
+
+/** Returns the number of the period that contains an instant, which is not before the first one. */
+export const periodAt = ({ startsMs }: Pick<Periods, "startsMs">, ms: number): number => {
+  let [low, high] = [0, startsMs.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (startsMs[middle]! <= ms) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+};
+
+/**
+ * Stretches of time between the instants that matter to a question: where periods begin, and where the range
+ * begins and ends. Stretch -1 is all time before the range.
+ */
+export type Cuts = {
+  atMs: readonly number[];
+  /** By stretch: the period that it is part of. */
+  periods: readonly number[];
+  /** The stretches of the range are those from 0 to the one before this. */
+  end: number;
+};
+
+/** Returns the stretches of a range and of the periods behind it, as far as there may be events. */
+export const cutsOf = ({ asOfMs }: Frame, { startMs, endMs }: Range, periods: Periods): Cuts => {
+  const known = new Set([startMs, endMs, ...periods.startsMs.filter((ms) => ms > startMs && ms < asOfMs)]);
+  const atMs = [...known].toSorted((a, b) => a - b);
+  return {
+    atMs,
+    periods: atMs.map((ms) => periodAt(periods, ms)),
+    end: atMs.indexOf(endMs),
+  };
+};
+
+/** The number of the stretch that contains an instant. */
+export const stretchOf = ({ atMs }: Cuts, at: RawBuilder<unknown>): RawBuilder<unknown> =>
+  bucketOf({ startsMs: atMs, endMs: Infinity }, at);
+
+/**
+ * A query of who did anything in which stretch: the columns player_id and c, any number of rows of each. All
+ * time before the range is read too, because players are new by their first event ever.
+ */
+export const activeStretches = (frame: Frame, cuts: Cuts): RawBuilder<unknown> => sql`
+  select e.player_id, ${stretchOf(cuts, sql`e.at`)} as c from (${eventsOf(frame)}) e`;
+
+const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+
+const shortDate = (day: number): string => {
+  const [, month, date] = dateOfDay(day).split("-").map(Number) as [number, number, number];
+  return `${MONTHS[month - 1]} ${date}`;
+};
+
+/** Returns a period as people name it: `Sep 1 - 7`, `Sep 29 - Oct 5`, `Sep 2014`, `Sep 1`. */
+export const labelOf = (unit: CalendarInterval, day: number): string => {
+  if (unit === "day") return shortDate(day);
+  if (unit === "month")
+    return `${MONTHS[new Date(day * 86_400_000).getUTCMonth()]} ${dateOfDay(day).slice(0, 4)}`;
+  const last = day + 6;
+  const end = monthOf(day) === monthOf(last) ? Number(dateOfDay(last).slice(8)) : shortDate(last);
+  return `${shortDate(day)} - ${end}`;
 };

@@ -1,19 +1,70 @@
 import { type RawBuilder, sql } from "kysely";
+import type { Asked } from "./ask.ts";
+import { eventsOf } from "./events.ts";
+import { type Chain, type FunnelTask, judgeFunnel } from "./funnel-chains.ts";
+import { eachPlayer, type PlayerEvents } from "./packed.ts";
+import {
+  type Breakdown,
+  checkFilter,
+  CountsByValue,
+  filterCondition,
+  NONE,
+  Numbers,
+  OTHER,
+  propertyText,
+  rateOf,
+} from "./properties.ts";
+import type { Frame } from "./range.ts";
+import { eachRolledTimes, type JudgedPlayer } from "./rollups/each-player.ts";
+import { openRolled } from "./rollups/rolled.ts";
+import { parseDuration } from "../evaluation/language/operators.ts";
 import type { Filter } from "../evaluation/metrics/filter.ts";
 import { invalid } from "../kernel/errors.ts";
 import type { Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
-import type { Asked } from "./ask.ts";
-import { type Breakdown, CountsByValue } from "./breakdown.ts";
-import { showDuration } from "./durations.ts";
-import { eventsOf } from "./events.ts";
-import { type Chain, type FunnelTask, judgeFunnel } from "./funnel-chains.ts";
-import { eachPlayer, type PlayerEvents } from "./packed.ts";
-import { checkFilter, filterCondition, NONE, OTHER, propertyText } from "./properties.ts";
-import { Numbers, rateOf } from "./rates.ts";
-import { openRolled } from "./rollups/rolled.ts";
-import { eachRolledTimes } from "./rollups/times.ts";
-import { FoundPlayers, type Who } from "./who.ts";
+
+const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
+
+/** Returns the ms of a duration such as `30m`, `24h`, `7d`, `2w`, `P7D` or `PT12H`; undefined otherwise. */
+export const readDuration = (text: string): number | undefined => {
+  const short = /^(\d{1,7})([mhdw])$/.exec(text);
+  if (!short) return parseDuration(text);
+  return Number(short[1]) * UNITS_MS[short[2] as keyof typeof UNITS_MS];
+};
+
+/** Returns an ISO 8601 duration of at least a second. */
+export const showDuration = (ms: number): string => {
+  const seconds = Math.floor(ms / 1_000);
+  if (seconds % 86_400 === 0) return `P${seconds / 86_400}D`;
+  const parts = [
+    [Math.floor(seconds / 3_600), "H"],
+    [Math.floor((seconds % 3_600) / 60), "M"],
+    [seconds % 60, "S"],
+  ] as const;
+  return `PT${parts.map(([count, unit]) => (count === 0 ? "" : `${count}${unit}`)).join("")}`;
+};
+
+/** Who a player is: by number or as a person, where rollups were read; by id, where events were. */
+export type Who = JudgedPlayer["who"] | string;
+
+/** Collects players whom a question counts. Each is added once. */
+export class FoundPlayers {
+  readonly #numbers: number[] = [];
+  readonly #ids: string[] = [];
+
+  add(who: Who): void {
+    if (typeof who === "number") this.#numbers.push(who);
+    else this.#ids.push(typeof who === "string" ? who : who.id);
+  }
+
+  /** A query of their ids, in the column player_id. */
+  query({ projectId }: Frame): RawBuilder<unknown> {
+    return sql`
+      select n.player_id from analytics_players n where n.project_id = ${projectId}::uuid
+        and n.no = any(${`{${this.#numbers.join(",")}}`}::int[])
+      union all select unnest(${`{${this.#ids.join(",")}}`}::uuid[])`;
+  }
+}
 
 export const FUNNEL_ORDERS = ["ordered", "strict", "any"] as const;
 export const STEPS_MAX = 10;
@@ -32,7 +83,7 @@ export type FunnelQuestion = {
   breakdown?: Breakdown | undefined;
 };
 
-export type FunnelStep = {
+type FunnelStep = {
   index: number;
   eventType: string | null;
   label: string | null;
@@ -43,7 +94,7 @@ export type FunnelStep = {
   medianSecondsFromPrevious: number | null;
 };
 
-export type FunnelView = {
+type FunnelView = {
   order: FunnelQuestion["order"];
   window: string;
   steps: FunnelStep[];

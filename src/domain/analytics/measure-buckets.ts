@@ -1,19 +1,178 @@
 import { sql } from "kysely";
-import type { Work } from "../kernel/work.ts";
-import { activityOf, firstsOf } from "./activity.ts";
-import { bucketOf, type Buckets, dayBuckets } from "./buckets.ts";
-import { localDay } from "./calendar.ts";
-import { EFFECTS, effectsOf } from "./effects.ts";
-import { instant } from "./events.ts";
-import { sumGains } from "./measure-effects.ts";
+import { rounded } from "./comparison.ts";
+import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt } from "./events.ts";
 import { withIndexes } from "./indexes.ts";
-import { MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
-import type { Part, Whole } from "./metrics.ts";
-import { periodAt } from "./periods.ts";
-import { type Frame, type Range, untilAsOf } from "./range.ts";
-import { eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
-import { areDivisible, type Stretches } from "./rollups/quarters.ts";
+import { activityOf, firstsOf, MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
+import {
+  bucketOf,
+  type Buckets,
+  dayBuckets,
+  daysOf,
+  type Frame,
+  localDay,
+  type Range,
+  untilAsOf,
+} from "./range.ts";
+import {
+  areDivisible,
+  eachFirstTime,
+  eachRolledPlayer,
+  type GainSum,
+  type Stretches,
+  sumRolledGains,
+} from "./rollups/players.ts";
 import { openRolled, type Rolled } from "./rollups/rolled.ts";
+import type { Work } from "../kernel/work.ts";
+
+/** What happened in a range besides events. Series have a value for each of its local days. */
+type EffectSums = {
+  sums: Record<Effect, number>;
+  daily: Record<Effect, number[]>;
+  /** Of currencyGranted, by key of the currency. */
+  currencies: Record<string, number>;
+  /** Players who sent messages. */
+  senders: number;
+};
+
+type Row = { metric: Effect; d: number | null; key: string | null; amount: number; players: string };
+
+const byEffect = <T>(make: () => T): Record<Effect, T> =>
+  Object.fromEntries(EFFECTS.map((effect) => [effect, make()])) as Record<Effect, T>;
+
+/**
+ * Gains by bucket from rollups, where there are such, and what is left to be read from where it is stored.
+ * @param startsMs of buckets, the first of which may begin before the range
+ */
+const sumGains = async (
+  work: Work,
+  frame: Frame,
+  { startsMs, startMs, endMs }: { startsMs: readonly number[]; startMs: number; endMs: number },
+): Promise<{ gains: GainSum[]; others: readonly Effect[] }> => {
+  const cutsMs = startsMs.map((ms, i) => (i === 0 ? Math.max(ms, startMs) : ms));
+  const gains = await sumRolledGains(work, frame, { cutsMs, untilMs: endMs });
+  const others = EFFECTS.filter((effect) => !(GAINS as readonly Effect[]).includes(effect));
+  return gains ? { gains, others } : { gains: [], others: EFFECTS };
+};
+
+/** Measures what happened in a range. */
+export const measureEffects = async (work: Work, frame: Frame, range: Range): Promise<EffectSums> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const days = dayBuckets(frame, range.firstDay, range.lastDay);
+  const { gains, others } = await sumGains(work, frame, { startsMs: days.startsMs, startMs, endMs });
+  const effects = effectsOf(frame, others, { fromMs: startMs, untilMs: endMs });
+  const day = bucketOf(days, sql`at`);
+  const query = sql<Row>`
+    select metric, d, key, sum(amount) as amount, count(distinct player_id) as players
+    from (select metric, key, player_id, amount, ${day} as d from (${effects}) x) e
+    group by grouping sets ((metric, d), (metric, key))
+    having key is null or metric in ('currencyGranted', 'messages')`;
+  const { rows } = await withIndexes(work, () => query.execute(work.db));
+  const measured: EffectSums = {
+    sums: byEffect(() => 0),
+    daily: byEffect(() => Array.from({ length: daysOf(range) }, () => 0)),
+    currencies: {},
+    senders: 0,
+  };
+  for (const { metric, d, key, amount, players } of rows) {
+    if (d !== null) {
+      measured.sums[metric] += amount;
+      measured.daily[metric][d] = amount;
+    } else if (metric === "currencyGranted") measured.currencies[key!] = amount;
+    else measured.senders = Number(players);
+  }
+  for (const { metric, key, sums } of gains) {
+    const total = sums.reduce((sum, amount) => sum + amount, 0);
+    measured.sums[metric] += total;
+    for (const [d, amount] of sums.entries()) measured.daily[metric][d]! += amount;
+    if (metric === "currencyGranted" && total !== 0) measured.currencies[key] = total;
+  }
+  return measured;
+};
+
+/** Counts the quests that were started in a range, and how many of those were completed by `asOf`. */
+export const countCompletions = async (
+  { db }: Work,
+  frame: Frame,
+  range: Range,
+): Promise<{ started: number; completed: number }> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const { rows } = await sql<{ started: string; completed: string }>`
+    select count(*) as started, count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
+    from player_quests where project_id = ${frame.projectId}::uuid
+      and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)}`.execute(db);
+  return { started: Number(rows[0]!.started), completed: Number(rows[0]!.completed) };
+};
+
+/** What is measured of a range or a bucket. Parts that no metric needed are zero. */
+export type Whole = {
+  activity: { active: number; events: number };
+  /** Active in the 7 and 30 days that end with it; mean daily active players, of it and of those 30 days. */
+  windows: { wau: number; mau: number; dau: number; monthlyDau: number };
+  newcomers: { fresh: number; total: number };
+  returning: number;
+  effects: Pick<EffectSums, "sums" | "currencies" | "senders">;
+  quests: { started: number; completed: number };
+};
+
+/** Parts of a Whole, each of which takes a statement; `events` is counted with the activity. */
+export type Part = "activity" | "events" | "windows" | "newcomers" | "effects" | "quests";
+
+/** A metric: a number, or a rate from 0 to 1; null where there is nothing to divide by. */
+type Metric = {
+  unit: "count" | "distinct" | "mean" | "rate";
+  /** Whether more is better: for colours. */
+  goodDirection: "up" | "down";
+  /** What it is read from. */
+  of: readonly Part[];
+  read: (whole: Whole) => number | null;
+};
+
+const ratio = (part: number, of: number, decimals: number): number | null =>
+  of === 0 ? null : rounded(part / of, decimals);
+
+const metricOf =
+  (unit: Metric["unit"]) =>
+  (of: readonly Part[], read: Metric["read"]): Metric => ({ unit, goodDirection: "up", of, read });
+const count = metricOf("count");
+const distinct = metricOf("distinct");
+const mean = metricOf("mean");
+const rate = metricOf("rate");
+
+const effect = (name: keyof EffectSums["sums"]): Metric =>
+  count(["effects"], ({ effects }) => effects.sums[name]);
+
+/** The metrics of an overview, in the order of its answer; the guide says what each means. */
+export const METRICS = {
+  activePlayers: distinct(["activity"], ({ activity }) => activity.active),
+  newPlayers: count(["newcomers"], ({ newcomers }) => newcomers.fresh),
+  returningPlayers: distinct(["activity", "newcomers"], ({ returning }) => returning),
+  totalPlayers: distinct(["newcomers"], ({ newcomers }) => newcomers.total),
+  events: count(["activity", "events"], ({ activity }) => activity.events),
+  eventsPerActivePlayer: mean(["activity", "events"], ({ activity }) =>
+    ratio(activity.events, activity.active, 4),
+  ),
+  avgDau: mean(["windows"], ({ windows }) => rounded(windows.dau, 4)),
+  wau: distinct(["windows"], ({ windows }) => windows.wau),
+  mau: distinct(["windows"], ({ windows }) => windows.mau),
+  stickiness: rate(["windows"], ({ windows }) => ratio(windows.monthlyDau, windows.mau, 6)),
+  xpGranted: effect("xpGranted"),
+  levelUps: effect("levelUps"),
+  badgesEarned: effect("badgesEarned"),
+  questsStarted: effect("questsStarted"),
+  questsCompleted: effect("questsCompleted"),
+  questCompletionRate: rate(["quests"], ({ quests }) => ratio(quests.completed, quests.started, 6)),
+  adventuresStarted: effect("adventuresStarted"),
+  adventuresCompleted: effect("adventuresCompleted"),
+  matches: effect("matches"),
+  playersPerMatch: mean(["effects"], ({ effects: { sums } }) => ratio(sums.matchPlayers, sums.matches, 4)),
+  messages: effect("messages"),
+  messageSenders: distinct(["effects"], ({ effects }) => effects.senders),
+  webhookSuccessRate: rate(["effects"], ({ effects: { sums } }) =>
+    ratio(sums.webhooksDelivered, sums.webhooksDelivered + sums.webhooksFailed, 6),
+  ),
+} as const satisfies Record<string, Metric>;
+export type MetricName = keyof typeof METRICS;
+export const METRIC_NAMES = Object.keys(METRICS) as MetricName[];
 
 type Measuring = { work: Work; frame: Frame; range: Range; buckets: Buckets };
 

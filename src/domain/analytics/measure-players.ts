@@ -1,23 +1,51 @@
-import { sql } from "kysely";
-import type { Work } from "../kernel/work.ts";
-import { type ActiveEvents, activityOf, firstsOf } from "./activity.ts";
-import { bucketOf, type Buckets, dayBuckets } from "./buckets.ts";
-import { instant } from "./events.ts";
-import { periodAt } from "./periods.ts";
-import { eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
-import { areDivisible } from "./rollups/quarters.ts";
+import { type RawBuilder, sql } from "kysely";
+import { eventsOf, instant, periodAt, textList } from "./events.ts";
+import { bucketOf, type Buckets, dayBuckets, daysOf, type Frame, type Range, untilAsOf } from "./range.ts";
+import { areDivisible, eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
 import { openRolled, type Rolled } from "./rollups/rolled.ts";
-import { daysOf, type Frame, type Range, untilAsOf } from "./range.ts";
+import type { Work } from "../kernel/work.ts";
+
+/** Event types that make a player active; undefined: every type. */
+export type ActiveEvents = readonly string[] | undefined;
+
+type ActivePlayers = {
+  buckets: Buckets;
+  /** Events before it are marked as not in the range; `buckets` may begin earlier. In ms. */
+  startMs: number;
+  untilMs: number;
+  activeEvents?: ActiveEvents;
+};
+
+/**
+ * A query of who did how much when: the columns player_id, d (the number of the bucket), in_range, events and
+ * active (of those, events that make a player active).
+ */
+export const activityOf = (
+  frame: Frame,
+  { buckets, startMs, untilMs, activeEvents }: ActivePlayers,
+): RawBuilder<unknown> => {
+  const isActive =
+    activeEvents === undefined ? sql`` : sql`filter (where e.event_type in ${textList(activeEvents)})`;
+  return sql`
+    select e.player_id, ${bucketOf(buckets, sql`e.at`)} as d, e.at >= ${instant(startMs)} as in_range,
+      count(*) as events, count(*) ${isActive} as active
+    from (${eventsOf(frame, { fromMs: buckets.startsMs[0]!, untilMs })}) e
+    group by 1, 2, 3`;
+};
+
+/** A query of players with the time of their first event ever: the columns player_id and first_at. */
+export const firstsOf = (frame: Frame): RawBuilder<unknown> => sql`
+  select e.player_id, min(e.at) as first_at from (${eventsOf(frame)}) e group by 1`;
 
 /** Windows of active players that end with a range, in days. */
 export const WEEK_DAYS = 7;
 export const MONTH_DAYS = 30;
 
 /** Whose players are measured, when, and by which events they are active. */
-export type Measuring = { work: Work; frame: Frame; range: Range; activeEvents: ActiveEvents };
+type Measuring = { work: Work; frame: Frame; range: Range; activeEvents: ActiveEvents };
 
 /** What players did in a range. Series have a value for each of its local days. */
-export type Activity = {
+type Activity = {
   active: number;
   events: number;
   /** Active in the 7 and 30 days that end with the range. */
@@ -132,7 +160,7 @@ const activityFromRollups = async (
 };
 
 /** Players whose first event ever was in a range, and before its end. */
-export type Newcomers = { fresh: number; total: number; daily: number[] };
+type Newcomers = { fresh: number; total: number; daily: number[] };
 
 /** Measures the new players of ranges by rollups. */
 const newcomersFromRollups = async (

@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Filter } from "../evaluation/metrics/filter.ts";
-import type { OperatorName } from "../evaluation/language/operators.ts";
+import { textList } from "./events.ts";
+import { compareText, type OperatorName } from "../evaluation/language/operators.ts";
 import type { Scalar } from "../evaluation/language/syntax.ts";
 import { groupOf, visitLeaves } from "../evaluation/language/trees.ts";
-import { invalid } from "../kernel/errors.ts";
-import { textList } from "./events.ts";
+import type { Filter } from "../evaluation/metrics/filter.ts";
+import { DomainError, invalid } from "../kernel/errors.ts";
 
 /**
  * Properties of events in SQL: conditions as rules and metrics have them, over `e.properties`. Paths and
@@ -125,3 +125,74 @@ export const propertyNumber = (path: readonly string[]): Sql => numberAs("numeri
 
 /** As `propertyNumber`, in half the time: in double precision. */
 export const propertyFloat = (path: readonly string[]): Sql => numberAs("float8", path);
+
+/** A property whose values divide players, and how many of them are shown. */
+export type Breakdown = { path: readonly string[]; limit: number };
+
+/** Different values that one question counts. */
+const VALUES_MAX = 50_000;
+
+/**
+ * Counts by the values of a property. `Counts` add up element by element; the first is the one by which
+ * values are ranked.
+ */
+export class CountsByValue {
+  readonly #length: number;
+  readonly #counts = new Map<string, Int32Array>();
+
+  /** @param length of the counts of one value */
+  constructor(length: number) {
+    this.#length = length;
+  }
+
+  /** The counts of a value, to be added to. @throws DomainError VALIDATION_ERROR for too many values */
+  of(value: string | null | undefined): Int32Array {
+    const key = value ?? NONE;
+    let counts = this.#counts.get(key);
+    if (counts) return counts;
+    if (this.#counts.size >= VALUES_MAX)
+      throw new DomainError(
+        "VALIDATION_ERROR",
+        `The property has more than ${VALUES_MAX.toLocaleString("en")} values here: take one that has fewer`,
+      );
+    this.#counts.set(key, (counts = new Int32Array(this.#length)));
+    return counts;
+  }
+
+  /** The most frequent values, of equals the first by name; behind them all others as one. */
+  ranked(limit: number): { value: string; counts: Int32Array }[] {
+    const all = [...this.#counts].map(([value, counts]) => ({ value, counts }));
+    all.sort((a, b) => b.counts[0]! - a.counts[0]! || compareText(a.value, b.value));
+    const rest = all.slice(limit);
+    if (rest.length === 0) return all;
+    const other = new Int32Array(this.#length);
+    for (const { counts } of rest) for (let i = 0; i < other.length; i++) other[i]! += counts[i]!;
+    return [...all.slice(0, limit), { value: OTHER, counts: other }];
+  }
+}
+
+/** Returns a share with six decimals: 0 of nothing. */
+export const rateOf = (part: number, whole: number): number =>
+  whole === 0 ? 0 : Math.round((part / whole) * 1e6) / 1e6;
+
+/** Numbers of which the median is asked: as many as come, eight bytes each. */
+export class Numbers {
+  #kept = new Float64Array(16);
+  #size = 0;
+
+  add(value: number): void {
+    if (this.#size === this.#kept.length) {
+      const longer = new Float64Array(2 * this.#size);
+      longer.set(this.#kept);
+      this.#kept = longer;
+    }
+    this.#kept[this.#size++] = value;
+  }
+
+  /** The middle one, or the mean of both in the middle; null of none. */
+  median(): number | null {
+    if (this.#size === 0) return null;
+    const sorted = this.#kept.subarray(0, this.#size).toSorted();
+    return (sorted[(this.#size - 1) >> 1]! + sorted[this.#size >> 1]!) / 2;
+  }
+}

@@ -5,9 +5,14 @@ import type { Work } from "../kernel/work.ts";
 import type { Asked } from "./ask.ts";
 import { eventsOf } from "./events.ts";
 import type { Frame } from "./range.ts";
-import type { SegmentGroup } from "./segment-days.ts";
-import type { Place } from "./segment-places.ts";
-import { lastCompleteDay, placesAt, SEGMENTS, segmentsOf } from "./segments.ts";
+import {
+  lastCompleteDay,
+  type Place,
+  placesAt,
+  type SegmentGroup,
+  SEGMENTS,
+  segmentsOf,
+} from "./segments.ts";
 
 /** A player of a segment. */
 export type SegmentPlayer = {

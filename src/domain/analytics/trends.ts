@@ -1,17 +1,38 @@
-import { invalid } from "../kernel/errors.ts";
-import { mapInSlices } from "../kernel/slices.ts";
-import type { Work } from "../kernel/work.ts";
 import type { Asked } from "./ask.ts";
 import {
+  type Change,
+  changeOf,
+  type Compared,
+  comparedWith,
+  type ComparisonQuery,
+  pointsOf,
+  rounded,
+  showComparison,
+} from "./comparison.ts";
+import {
+  countCompletions,
+  measureBuckets,
+  measureEffects,
+  METRIC_NAMES,
+  type MetricName,
+  METRICS,
+  type Part,
+  type Whole,
+} from "./measure-buckets.ts";
+import { type ActiveEvents, countReturning, measureActivity, measureNewcomers } from "./measure-players.ts";
+import {
+  type Buckets,
   calendarBuckets,
+  dateOfDay,
+  type Frame,
   hourBuckets,
   hourLabel,
   type Interval,
+  POINTS_MAX,
+  type Range,
   tooManyPoints,
-  type Buckets,
-} from "./buckets.ts";
-import { dateOfDay } from "./calendar.ts";
-import { type Compared, comparedWith, type ComparisonQuery, rounded, showComparison } from "./comparison.ts";
+  untilAsOf,
+} from "./range.ts";
 import {
   type Breakdown,
   type Counted,
@@ -19,16 +40,122 @@ import {
   type Measure,
   type PropertyFilter,
   readEventSeries,
-} from "./event-series.ts";
-import { measureBuckets } from "./measure-buckets.ts";
-import { METRICS, type Part, type Whole } from "./metrics.ts";
-import { type Frame, POINTS_MAX, type Range, untilAsOf } from "./range.ts";
-import type { TrendMetric } from "./trend-query.ts";
+  type TrendMetric,
+} from "./trend-query.ts";
+import { invalid } from "../kernel/errors.ts";
+import { mapInSlices } from "../kernel/slices.ts";
+import type { Work } from "../kernel/work.ts";
+
+export type OverviewQuery = ComparisonQuery & { activeEvents?: ActiveEvents };
+
+/** A metric as answers show it. */
+export type MetricView = {
+  value: number | null;
+  goodDirection: "up" | "down";
+  /** A value for each local day. */
+  series?: number[];
+} & Partial<Change>;
+
+type Overview = {
+  comparison: ReturnType<typeof showComparison> | null;
+  metrics: Record<MetricName, MetricView> & { currencyGranted: Record<string, MetricView> };
+};
+
+/** What is measured of a range, with a value for each of its local days where a metric has such. */
+type Measured = Whole & { daily: Partial<Record<MetricName, number[]>> };
+
+/** Measures ranges: everything that an overview shows. */
+const measureRanges = async (
+  work: Work,
+  { frame, ranges, activeEvents }: { frame: Frame; ranges: readonly Range[]; activeEvents: ActiveEvents },
+): Promise<Measured[]> => {
+  const newcomers = await measureNewcomers(work, frame, ranges);
+  const measured: Measured[] = [];
+  for (const [i, range] of ranges.entries()) {
+    const { fresh, total, daily: dailyNew } = newcomers[i]!;
+    const measuring = { work, frame, range, activeEvents };
+    const activity = await measureActivity(measuring);
+    // Whoever is new is active too, unless only some events count.
+    const returning = activeEvents === undefined ? activity.active - fresh : await countReturning(measuring);
+    const { daily, ...effects } = await measureEffects(work, frame, range);
+    const quests = await countCompletions(work, frame, range);
+    const { dailyActive: activePlayers, dailyEvents: events } = activity;
+    const {
+      matchPlayers: _players,
+      currencyGranted: _currency,
+      webhooksDelivered: _ok,
+      webhooksFailed: _no,
+      ...sums
+    } = daily;
+    measured.push({
+      activity,
+      windows: activity,
+      newcomers: { fresh, total },
+      returning,
+      effects,
+      quests,
+      daily: { activePlayers, newPlayers: dailyNew, events, ...sums },
+    });
+  }
+  return measured;
+};
+
+/**
+ * Reads the overview of a range: how players did, beside the range that it is compared with.
+ * @throws DomainError VALIDATION_ERROR for a comparison that is none
+ */
+export const readOverview = async (
+  work: Work,
+  { frame, range }: Asked,
+  query: OverviewQuery,
+): Promise<Overview> => {
+  const compared = comparedWith(frame, range, query);
+  const ranges = compared ? [range, compared.range] : [range];
+  const [now, before] = await measureRanges(work, { frame, ranges, activeEvents: query.activeEvents });
+  return {
+    comparison: compared ? showComparison(compared) : null,
+    metrics: { ...showMetrics(now!, before), currencyGranted: showCurrencies(now!, before) },
+  };
+};
+
+const showMetrics = (now: Measured, before: Whole | undefined): Record<MetricName, MetricView> =>
+  Object.fromEntries(
+    METRIC_NAMES.map((name) => {
+      const { unit, goodDirection, read } = METRICS[name];
+      const value = read(now);
+      const change = unit === "rate" ? pointsOf : changeOf;
+      const series = now.daily[name];
+      return [
+        name,
+        {
+          value,
+          ...(before ? change(value, read(before)) : {}),
+          goodDirection,
+          ...(series ? { series } : {}),
+        },
+      ];
+    }),
+  ) as Record<MetricName, MetricView>;
+
+const showCurrencies = (now: Whole, before: Whole | undefined): Record<string, MetricView> => {
+  const keys = [now, ...(before ? [before] : [])].flatMap(({ effects }) => Object.keys(effects.currencies));
+  const read = ({ effects }: Whole, key: string): number => effects.currencies[key] ?? 0;
+  return Object.fromEntries(
+    [...new Set(keys)].toSorted().map((key) => [
+      key,
+      {
+        value: read(now, key),
+        ...(before ? changeOf(read(now, key), read(before, key)) : {}),
+        goodDirection: "up",
+      },
+    ]),
+  );
+};
 
 /** Series of one answer, over all metrics. */
 export const METRICS_MAX = 10;
 /** Points of one answer, over all series and those that they are compared with. */
-export const ANSWER_POINTS_MAX = 50_000;
+const ANSWER_POINTS_MAX = 50_000;
 
 export type TrendQuery = ComparisonQuery & {
   metrics: readonly { text: string; metric: TrendMetric }[];
@@ -40,7 +167,7 @@ export type TrendQuery = ComparisonQuery & {
   filters: readonly PropertyFilter[];
 };
 
-export type TrendPoint = {
+type TrendPoint = {
   date: string;
   start: string;
   value: number | null;

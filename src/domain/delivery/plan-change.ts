@@ -1,10 +1,9 @@
 import type { Mail } from "../accounts/email/mail.ts";
-import { showUsage, type UsageItem } from "../accounts/billing/usage.ts";
-import { lockTenant } from "../accounts/tenants/lock-tenant.ts";
+import { showUsage, type UsageItem } from "../accounts/billing/usage-notices.ts";
+import { lockTenant, type Tenant } from "../accounts/tenants/tenant.ts";
 import { notifyAdmins } from "../accounts/tenants/notify-owners.ts";
-import { setPlan } from "../accounts/tenants/set-plan.ts";
-import type { Tenant } from "../accounts/tenants/tenant.ts";
-import { FEATURES, hasFeature, limitsOf, type Plan } from "../kernel/plans.ts";
+import { setPlan } from "../accounts/tenants/approval.ts";
+import { FEATURES, hasFeature, limitsOf, type Plan } from "../kernel/caller.ts";
 import type { Work } from "../kernel/work.ts";
 import { fitWebhooks } from "./webhooks/fit-plan.ts";
 

@@ -1,8 +1,7 @@
 import { type Cause, type CustomData, customType, type Json } from "../kernel/events/events.ts";
 import { BODY_MAX, sendMessage, TITLE_MAX } from "./inbox/send.ts";
 import { outboxRow } from "../kernel/outbox-row.ts";
-import { write } from "./event-steps.ts";
-import type { Turn } from "./turn.ts";
+import { type Turn, write } from "./turn.ts";
 
 /** Steps of publishing an event, besides writing the row. */
 const PUBLISH_STEPS = 40;

@@ -1,35 +1,36 @@
-import { followMetrics } from "./badges/follow.ts";
+import { followMetrics } from "./badges/award.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
 import type { Cause } from "../kernel/events/events.ts";
 import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
-import { scoreEvent } from "./boards/board-index.ts";
-import { holdingsOf, scoreHoldings } from "./boards/holdings.ts";
+import { holdingsOf, scoreEvent, scoreHoldings } from "./boards/holdings.ts";
 import { countEvent } from "./metrics/count.ts";
 import { giveBundle } from "./rewards/give.ts";
-import { advanceAdventures, refreshGoals } from "./adventures/advance.ts";
-import { announceAdventures } from "./adventures/announce.ts";
-import { changeAdventure, grantPremium } from "./adventures/change.ts";
-import { isQuestOpen } from "./adventures/context.ts";
-import { adventureStanding } from "./adventures/show.ts";
+import { advanceAdventures, changeAdventure, grantPremium, refreshGoals } from "./adventures/advance.ts";
+import { adventureStanding, announceAdventures } from "./adventures/show.ts";
+import { isQuestOpen } from "./adventures/progress.ts";
 import { advanceQuests, watchQuests } from "./quests/advance.ts";
-import { announceQuests } from "./quests/announce.ts";
-import { changeQuest } from "./quests/change.ts";
-import { questStanding } from "./quests/hooks.ts";
-import type { RuleObserver } from "./running/observe.ts";
+import { announceQuests, changeQuest, questStanding } from "./quests/show.ts";
+import type { RuleObserver } from "./running/outcome.ts";
 import { runRules } from "./running/run.ts";
 import { runSpawned, SPAWNED_TYPES } from "./running/spawned.ts";
 import { refreshSegments, watchSegments } from "./segments/membership.ts";
 import { advanceStreaks } from "./streaks/advance.ts";
 import { derive, publish } from "./emit.ts";
 import { type EventAccounts, openAccounts } from "./event-accounts.ts";
-import { payBy, reportStepsHit } from "./event-steps.ts";
-import { isGuarded, reportLoop } from "./loop-guard.ts";
+import {
+  isGuarded,
+  payBy,
+  reportLoop,
+  reportStepsHit,
+  type Root,
+  type TraceSink,
+  type Turn,
+} from "./turn.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { RuleEvent } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 import type { Effects } from "./effects.ts";
-import type { Root, TraceSink, Turn } from "./turn.ts";
 
 export const noEffects = (): Effects => ({
   outbox: [],

@@ -1,6 +1,5 @@
 import { threadCpuMs } from "../kernel/cpu-clock.ts";
-import { PacedBudget } from "../kernel/pace.ts";
-import { StepBudget } from "../kernel/step-budget.ts";
+import { PacedBudget, StepBudget } from "../kernel/pace.ts";
 import type { PlayerState } from "./player-state.ts";
 
 /** Steps that the rules triggered by one tracked event may take together, derived events included. */

@@ -1,9 +1,10 @@
-import type { Cause, Json } from "../kernel/events/events.ts";
-import type { LoadedList, Moment } from "./boards/list.ts";
-import type { ScopeAmounts } from "./caps/amounts.ts";
-import type { AggregateState } from "./metrics/aggregates.ts";
 import type { AdventureRow } from "./adventures/row.ts";
+import type { LoadedList, Moment } from "./boards/board.ts";
+import type { ScopeAmounts } from "./caps/cap.ts";
+import type { AggregateState } from "./metrics/aggregates.ts";
 import type { QuestRow } from "./quests/row.ts";
+import { conflict } from "../kernel/errors.ts";
+import type { Cause, Json } from "../kernel/events/events.ts";
 
 /**
  * A player's state in evaluation: loaded once for a batch, changed in memory, saved once. Every value here is
@@ -23,7 +24,7 @@ export type PlayerState = {
   /** Sequence of the player stream: +1 for each outbox row of the player. */
   seq: number;
   ledgerSeq: number;
-  /** Tip of the player's ledger chain, hexadecimal; see evaluation/ledger/chain.ts. */
+  /** Tip of the player's ledger chain, hexadecimal; see evaluation/ledger/append.ts. */
   ledgerHash: string | null;
   lives: LivesStored;
   timezone: string | null;
@@ -59,7 +60,7 @@ export type PlayerState = {
  * Holdings of players, each kind in a map of its own. A new kind must be added to every record keyed by
  * `HoldingName`: how it is loaded, saved, merged, erased and shown.
  */
-export type Holdings = {
+type Holdings = {
   /** Entries of lists of boards, by the list's id. */
   entries: EntryState;
   /** By key of the currency. */
@@ -82,16 +83,16 @@ export type Holdings = {
 export type HoldingName = keyof Holdings;
 
 /** Keys of changed holdings; see the part of each (progression/parts). */
-export type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]: Set<string> };
+type Dirty = { profile: boolean; doc: boolean } & { [Name in HoldingName]: Set<string> };
 
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
- * counters by metric id (metrics/counters.ts); `g`: what caps have counted, by rule id as in `l`, or `*` for
- * the project's (caps/amounts.ts); `x`: [local day number, XP of it before the cap] for the daily
+ * counters by metric id (metrics/compile.ts); `g`: what caps have counted, by rule id as in `l`, or `*` for
+ * the project's (caps/cap.ts); `x`: [local day number, XP of it before the cap] for the daily
  * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
  * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
  * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
- * versions of entries that were removed, by list (boards/leave.ts); `s`: [minute, scores submitted in it], by id of a board
+ * versions of entries that were removed, by list (boards/lists.ts); `s`: [minute, scores submitted in it], by id of a board
  * that limits these; `q`: what steps of quests in progress have counted, by id of the player's quest and key
  * of the step; `h`: how many awards of a repeatable badge its progress did not bring, by key: those by hand, and
  * all before it was revoked.
@@ -265,3 +266,8 @@ export const nothingDirty = (): Dirty => ({
   doc: false,
   ...eachHolding(() => new Set<string>()),
 });
+
+/** Rejects changes to players that are not ACTIVE. @throws DomainError CONFLICT PLAYER_INACTIVE */
+export const checkActive = ({ status }: Pick<PlayerState, "status">): void => {
+  if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+};

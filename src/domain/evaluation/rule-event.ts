@@ -1,5 +1,5 @@
 import type { Json } from "../kernel/events/events.ts";
-import { StepBudget } from "../kernel/step-budget.ts";
+import { StepBudget } from "../kernel/pace.ts";
 
 /**
  * An event as rules see it; `at` is its timestamp in ms, never later than now. A derived event carries the id

@@ -1,15 +1,18 @@
+import type { AdventureRow, PlayerAdventureState } from "./adventures/row.ts";
+import { PROJECT_SCOPE } from "./caps/cap.ts";
+import type { Effects } from "./effects.ts";
+import type { EventAccount, EventAccounts, Spender } from "./event-accounts.ts";
+import type { DocSize, PlayerDoc, PlayerState, QuestState } from "./player-state.ts";
+import type { CompiledDefinitions } from "./project-settings.ts";
+import type { PlayerQuestState } from "./quests/row.ts";
+import type { BundleGrant } from "./rewards/bundle.ts";
+import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
+import type { RuleObserver } from "./running/outcome.ts";
+import type { SharedCounters } from "./shared-counters.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
 import type { Cause } from "../kernel/events/events.ts";
-import type { BundleGrant } from "./rewards/bundle.ts";
-import type { RuleObserver } from "./running/observe.ts";
-import type { Effects } from "./effects.ts";
-import type { EventAccount, EventAccounts } from "./event-accounts.ts";
-import type { CompiledDefinitions } from "./compiled-definitions.ts";
-import type { AdventureRow, PlayerAdventureState } from "./adventures/row.ts";
-import type { PlayerState, QuestState } from "./player-state.ts";
-import type { PlayerQuestState } from "./quests/row.ts";
-import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
-import type { SharedCounters } from "./shared-counters.ts";
+import { PLAYER_STATE_MAX_BYTES } from "../kernel/limits.ts";
+import { outboxRow } from "../kernel/outbox-row.ts";
 
 /** State shared by the turns of one root event: by its pass. */
 export type Root = {
@@ -152,4 +155,225 @@ export type Turn = {
   changeAdventure(order: QuestOrder): string | undefined;
   /** Adds a warning to traces, such as a division by zero. */
   warn(message: string): void;
+};
+
+/** Estimated bytes above which a document is measured. */
+const MEASURED_FROM = PLAYER_STATE_MAX_BYTES / 2;
+/** Bytes above which a document counts as large: half of MEASURED_FROM, so that measuring stays rare. */
+const LARGE = PLAYER_STATE_MAX_BYTES / 4;
+/** Bytes of JSON that are serialised and measured in one step. */
+const BYTES_PER_STEP = 32;
+
+/** Returns the bytes of a value as JSON; 0 for undefined. Documents contain ASCII only. */
+export const jsonLength = (value: unknown): number =>
+  value === undefined ? 0 : JSON.stringify(value).length;
+
+const measure = (player: PlayerState, isPruned: boolean): DocSize => {
+  const bytes = jsonLength(player.doc);
+  return { bytes, isExact: bytes > LARGE, isPruned };
+};
+
+/** Growth of a document in bytes: `most` is an upper bound, and `grown` measures it. */
+type Growth = { most: number; grown: () => number };
+
+/**
+ * Reserves room in a player's document; returns whether there was enough. A full document first loses what no
+ * definition reads any more.
+ */
+export const reserveRoom = (turn: Turn, { most, grown }: Growth): boolean => {
+  const { player } = turn;
+  const size = sizeBefore(turn, most);
+  if (!size.isExact) {
+    player.docSize = { ...size, bytes: size.bytes + most };
+    return true;
+  }
+  turn.root.steps.spend(most / BYTES_PER_STEP);
+  const growth = grown();
+  if (growth > 0 && size.bytes + growth > PLAYER_STATE_MAX_BYTES && !size.isPruned) {
+    turn.root.steps.spend(size.bytes / BYTES_PER_STEP);
+    pruneDoc(turn.project, player);
+  }
+  const { bytes } = player.docSize;
+  const hasRoom = growth <= 0 || bytes + growth <= PLAYER_STATE_MAX_BYTES;
+  if (hasRoom) player.docSize = { ...player.docSize, isExact: true, bytes: bytes + growth };
+  return hasRoom;
+};
+
+const sizeBefore = ({ player, root }: Turn, most: number): DocSize => {
+  const { bytes, isExact, isPruned } = player.docSize;
+  if (isExact || bytes + most <= MEASURED_FROM) return player.docSize;
+  root.steps.spend(bytes / BYTES_PER_STEP);
+  return (player.docSize = measure(player, isPruned));
+};
+
+/** As `reserveRoom`, for data that must be stored in any case: it is bounded by itself. */
+export const recordGrowth = (turn: Turn, growth: Growth): void => {
+  if (reserveRoom(turn, growth)) return;
+  const { docSize } = turn.player;
+  turn.player.docSize = { ...docSize, bytes: docSize.bytes + growth.grown() };
+};
+
+/** Returns whether a document is within its limit. */
+export const isWithinRoom = (doc: PlayerDoc): boolean => jsonLength(doc) <= PLAYER_STATE_MAX_BYTES;
+
+type Readers = Pick<CompiledDefinitions, "metrics" | "rules">;
+
+const keptOf = <V>(values: Readonly<Record<string, V>> = {}, isRead: (id: string) => boolean) =>
+  Object.fromEntries(Object.entries(values).filter(([id]) => isRead(id)));
+
+/** Returns a document without unread counters, and without the limits of rules that do not run. */
+export const withoutUnread = ({ metrics, rules }: Readers, doc: PlayerDoc): PlayerDoc => {
+  const counted = { ...doc, c: keptOf(doc.c, (id) => metrics.ids.has(id)) };
+  // Limits of a paused rule are kept where there is room, so that it can resume from them.
+  if (isWithinRoom(counted)) return counted;
+  const running = new Set(rules.all.map(({ id, isShadow }) => (isShadow ? `~${id}` : id)));
+  const isCapped = (scope: string): boolean => scope === PROJECT_SCOPE || running.has(scope);
+  return {
+    ...counted,
+    l: keptOf(doc.l, (id) => running.has(id)),
+    ...(doc.g ? { g: keptOf(doc.g, isCapped) } : {}),
+  };
+};
+
+/** Removes what no definition reads from an oversized document. */
+export const shrinkDoc = (readers: Readers, player: PlayerState): void => {
+  if (player.docSize.bytes <= PLAYER_STATE_MAX_BYTES) return;
+  player.docSize = measure(player, false);
+  if (player.docSize.bytes > PLAYER_STATE_MAX_BYTES) pruneDoc(readers, player);
+  // The measured size is saved, so that it need not be measured again.
+  else player.dirty.doc = true;
+};
+
+/** Removes what no definition reads. */
+const pruneDoc = (readers: Readers, player: PlayerState): void => {
+  player.doc = withoutUnread(readers, player.doc);
+  player.docSize = measure(player, true);
+  player.dirty.doc = true;
+};
+
+/**
+ * Steps of writing a row, besides its bytes: a short one of the outbox takes some 30 us to be built, sent and
+ * inserted, at 0.12 us a step, as the slower ones of evaluation.
+ */
+const ROW_STEPS = 250;
+/** Bytes of a row as JSON per step: 1,000 that do not compress take another 30 us. */
+const WRITTEN_PER_STEP = 4;
+
+/** Maximum length of text assumed to be ASCII: checking would take longer than it saves. */
+const SHORT_TEXT = 50;
+/** Bytes of a number, true, false or null. */
+const WORD_BYTES = 5;
+
+/** Estimates the bytes of a value as JSON, at a fifth of the cost of serialising it. */
+const sizeOf = (value: unknown): number => {
+  if (typeof value === "string")
+    return 2 + (value.length > SHORT_TEXT ? Buffer.byteLength(value) : value.length);
+  if (typeof value !== "object" || value === null) return WORD_BYTES;
+  let size = 2;
+  if (Array.isArray(value)) for (const item of value) size += 1 + sizeOf(item);
+  else
+    for (const name in value) {
+      const part = (value as Record<string, unknown>)[name];
+      if (part !== undefined) size += 4 + name.length + sizeOf(part);
+    }
+  return size;
+};
+
+/** Adds a row to the event's effects. It is charged even if it is rolled back later. */
+export const write = <K extends keyof Effects>(
+  { effects, root }: Pick<Turn, "effects" | "root">,
+  kind: K,
+  row: Effects[K][number],
+): void => {
+  root.steps.written.spend(ROW_STEPS + sizeOf(row) / WRITTEN_PER_STEP);
+  (effects[kind] as Effects[K][number][]).push(row);
+};
+
+/** Runs `run` and charges its steps to `account`. */
+export const payBy = <T>(root: Root, account: EventAccount, run: () => T): T => {
+  const { steps } = root;
+  root.steps = account;
+  try {
+    return run();
+  } finally {
+    root.steps = steps;
+  }
+};
+
+/** Where evaluation ran out of steps: the most expensive single definition. */
+export type StepsHit = { projectId: string; rootEventId: string; spender: Spender };
+
+/** Returns the most expensive definition of an exceeded account; undefined while none is. */
+export const stepsHitOf = ({ root, project }: Turn): StepsHit | undefined => {
+  const { rules, upkeep } = root.accounts;
+  const dearest = [rules.written, rules, upkeep].find(({ isSpent }) => isSpent)?.dearest;
+  return dearest && { projectId: project.projectId, rootEventId: root.id, spender: dearest.spender };
+};
+
+/** Reports, once per root, that its step budget was exceeded. */
+export const reportStepsHit = (turn: Turn): void => {
+  const { root } = turn;
+  const hit = root.accounts.isTold ? undefined : stepsHitOf(turn);
+  if (!hit) return;
+  root.accounts.isTold = true;
+  const data = { ...hit.spender, rootEventId: hit.rootEventId, paused: false };
+  const options = root.isTracked ? { eventId: root.id } : {};
+  write(turn, "outbox", outboxRow(hit.projectId, "event.steps_exhausted", data, options));
+};
+
+/** Reports, once per root, that a player's document had no room for the counter of a definition. */
+export const reportUncounted = (turn: Turn, spender: Spender | undefined): void => {
+  const { root, player } = turn;
+  if (root.isUncountedReported || !spender) return;
+  root.isUncountedReported = true;
+  const data = {
+    ...spender,
+    rootEventId: root.id,
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+  };
+  const options = root.isTracked ? { eventId: root.id } : {};
+  write(turn, "outbox", outboxRow(player.projectId, "event.uncounted", data, options));
+};
+
+/** Maximum chain length from a tracked event to a derived event. */
+export const DEPTH_MAX = 5;
+/** Maximum events derived from one tracked event. */
+export const DERIVED_MAX = 100;
+
+/**
+ * Approximate maximum of outbox rows of one tracked event, which are saved as one statement, before
+ * derivation stops.
+ */
+export const PUBLISHED_MAX = 10_000;
+
+/** Returns whether the event has published so much that it may cause no more. */
+export const isFlooded = ({ root, effects }: Turn): boolean =>
+  effects.outbox.length - root.outboxBefore >= PUBLISHED_MAX;
+
+/** Returns whether the next derived event would exceed a limit; the remaining ones are then dropped. */
+export const isGuarded = (turn: Turn): boolean => {
+  const { root } = turn;
+  const next = root.derived[root.taken]!;
+  if (next.depth <= DEPTH_MAX && root.taken < DERIVED_MAX && !isFlooded(turn)) return false;
+  root.guarded.push(...new Set(root.derived.slice(root.taken).map(({ type }) => type)));
+  recordLoop(turn, next.via ?? []);
+  return true;
+};
+
+/** Records once per root that the rule at the end of `chain` was held. */
+export const recordLoop = ({ root, project }: Turn, chain: readonly RuleStep[]): void => {
+  if (chain.length > 0) root.loop ??= { projectId: project.projectId, rootEventId: root.id, chain };
+};
+
+/** Reports the loop that was held, if any. */
+export const reportLoop = (turn: Turn): void => {
+  const { root } = turn;
+  if (!root.loop) return;
+  const { projectId, rootEventId, chain } = root.loop;
+  const { ruleId, ruleKey } = chain.at(-1)!;
+  const keys = chain.map((step) => step.ruleKey);
+  const data = { ruleKey, ruleId, rootEventId, chain: keys, paused: false };
+  const options = root.isTracked ? { eventId: root.id } : {};
+  write(turn, "outbox", outboxRow(projectId, "rule.loop_detected", data, options));
 };

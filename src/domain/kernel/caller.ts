@@ -1,5 +1,130 @@
 import assert from "node:assert/strict";
-import type { PlanLimits, Plan } from "./plans.ts";
+import { DomainError, type FieldProblem } from "./errors.ts";
+
+export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
+export type Plan = (typeof PLANS)[number];
+
+/** Limits of a plan; null is unlimited. */
+export type PlanLimits = {
+  /** Of API keys, per project. */
+  requestsPerMinute: number | null;
+  /** Events taken in a calendar month in UTC, of all projects and sandboxes. */
+  eventsPerMonth: number | null;
+  /** Players with an event in a calendar month in UTC; more are played on, and told of. */
+  activePlayersPerMonth: number | null;
+  projects: number | null;
+  /** Including pending invitations. */
+  members: number | null;
+  activeKeysPerProject: number | null;
+  webhooks: number | null;
+  customDomains: number | null;
+  analyticsHistoryDays: number | null;
+  deliveryLogDays: number | null;
+  /** The most that a project's setting of the same name may keep. */
+  activityDays: number | null;
+  executionsDays: number | null;
+};
+
+export const FEATURES = ["webhooks", "customDomains", "sso"] as const;
+type Feature = (typeof FEATURES)[number];
+
+/** Limits by plan. From the specification: requests per minute of FREE, STARTER and PRO. */
+export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
+  FREE: {
+    requestsPerMinute: 100,
+    eventsPerMonth: 50_000,
+    activePlayersPerMonth: 1_000,
+    projects: 1,
+    members: 2,
+    activeKeysPerProject: 5,
+    webhooks: 0,
+    customDomains: 0,
+    analyticsHistoryDays: 7,
+    deliveryLogDays: 0,
+    activityDays: 30,
+    executionsDays: 90,
+  },
+  STARTER: {
+    requestsPerMinute: 500,
+    eventsPerMonth: 500_000,
+    activePlayersPerMonth: 10_000,
+    projects: 3,
+    members: 5,
+    activeKeysPerProject: 20,
+    webhooks: 0,
+    customDomains: 0,
+    analyticsHistoryDays: 30,
+    deliveryLogDays: 0,
+    activityDays: 30,
+    executionsDays: 90,
+  },
+  PRO: {
+    requestsPerMinute: 1_000,
+    eventsPerMonth: 5_000_000,
+    activePlayersPerMonth: 100_000,
+    projects: 10,
+    members: 20,
+    activeKeysPerProject: 100,
+    webhooks: 10,
+    customDomains: 1,
+    analyticsHistoryDays: 180,
+    deliveryLogDays: 30,
+    activityDays: 90,
+    executionsDays: 180,
+  },
+  ENTERPRISE: {
+    requestsPerMinute: null,
+    eventsPerMonth: null,
+    activePlayersPerMonth: null,
+    projects: null,
+    members: null,
+    activeKeysPerProject: 500,
+    webhooks: 50,
+    customDomains: 20,
+    analyticsHistoryDays: 730,
+    deliveryLogDays: 90,
+    activityDays: null,
+    executionsDays: null,
+  },
+};
+
+export const PLAN_FEATURES: Readonly<Record<Plan, readonly Feature[]>> = {
+  FREE: [],
+  STARTER: [],
+  PRO: ["webhooks", "customDomains"],
+  ENTERPRISE: ["webhooks", "customDomains", "sso"],
+};
+
+type Subscriber = { plan: Plan; planOverrides: Partial<PlanLimits> };
+
+/** Returns the limits of a tenant: those of its plan, overridden by those that a super-admin has set. */
+export const limitsOf = ({ plan, planOverrides }: Subscriber): PlanLimits => ({
+  ...PLAN_LIMITS[plan],
+  ...planOverrides,
+});
+
+/** Percent of its events that a paid plan may use in a month before more are refused; FREE: 100. */
+const PAID_EVENTS_PERCENT = 120;
+
+/** Returns how many events of a month are taken of a tenant; null is any number. */
+export const eventsTakenOf = (tenant: Subscriber): number | null => {
+  const { eventsPerMonth } = limitsOf(tenant);
+  if (eventsPerMonth === null || tenant.plan === "FREE") return eventsPerMonth;
+  return Math.floor((eventsPerMonth * PAID_EVENTS_PERCENT) / 100);
+};
+
+/** Builds the error for exceeding a limit of the plan. */
+export const planLimitExceeded = (message: string, details: FieldProblem[] = []): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED", details });
+
+/** Builds the error for what the plan does not include. */
+export const featureUnavailable = (plan: Plan): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", `The plan ${plan} does not include this`, {
+    reason: "PLAN_FEATURE_UNAVAILABLE",
+  });
+
+export const hasFeature = ({ plan }: Pick<Subscriber, "plan">, feature: Feature): boolean =>
+  PLAN_FEATURES[plan].includes(feature);
 
 /** Console roles, exactly as on the wire. */
 export const ROLES = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"] as const;
@@ -121,3 +246,95 @@ export const actorOf = (caller: Caller): string =>
 export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
 
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
+
+/** All scopes of API keys; `read` reads, `write` is for run time, `manage` is for definitions. */
+export const SCOPES = [
+  "events:read",
+  "events:write",
+  "players:read",
+  "players:write",
+  "rules:read",
+  "rules:manage",
+  "leaderboards:read",
+  "leaderboards:write",
+  "leaderboards:manage",
+  "quests:read",
+  "quests:write",
+  "quests:manage",
+  "adventures:read",
+  "adventures:write",
+  "adventures:manage",
+  "lobbies:read",
+  "lobbies:write",
+  "chat:read",
+  "chat:write",
+  "chat:moderate",
+  "config:read",
+  "config:manage",
+  "projects:read",
+  "realtime:connect",
+  "webhooks:read",
+  "webhooks:write",
+  "analytics:read",
+] as const;
+export type Scope = (typeof SCOPES)[number];
+
+export const DEFAULT_SCOPES: readonly Scope[] = ["events:write", "players:read", "players:write"];
+
+/**
+ * Role sets of the permission matrix. Roles are not ordered: DESIGNER and DEVELOPER each have permissions
+ * that the other lacks.
+ */
+export const EVERY_ROLE: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"];
+export const ADMINS: readonly Role[] = ["OWNER", "ADMIN"];
+export const DESIGNERS: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER"];
+export const DEVELOPERS: readonly Role[] = ["OWNER", "ADMIN", "DEVELOPER"];
+export const BUILDERS: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER"];
+
+/** Requirements besides the role or scope. */
+export type Needs = {
+  /** The user's email address is verified (where this server sends mail). */
+  verifiedEmail?: true;
+  /** The tenant is APPROVED. */
+  approval?: true;
+  /** The tenant's plan includes the feature. */
+  feature?: Feature;
+  /**
+   * Stays allowed while the tenant is SUSPENDED: operations that its members need to see and fix the cause.
+   */
+  suspended?: true;
+  /** Allowed for members who have not been accepted yet: their own account. */
+  pending?: true;
+  /** Allowed for those who must set up a second factor first: what that takes. */
+  enrolling?: true;
+};
+
+/**
+ * Access rules of an operation. Without `scope`, API keys are denied; of several scopes any one suffices.
+ * Without `roles`, console users are denied; `admin` is for super-admins, and for platform tokens with that
+ * scope. `scim` is for identity providers with a token of their own alone.
+ */
+export type Access =
+  | "public"
+  | {
+      scope?: Scope | readonly Scope[];
+      roles?: readonly Role[];
+      needs?: Needs;
+      admin?: AdminScope;
+      scim?: true;
+    };
+
+/** Returns the scopes of which a key needs one; empty where keys are denied. */
+export const scopesOf = (access: Access): readonly Scope[] => {
+  if (access === "public" || access.scope === undefined) return [];
+  return typeof access.scope === "string" ? [access.scope] : access.scope;
+};
+
+/** Access to a member's own account, whatever the state of the account and its tenant. */
+export const OWN_ACCOUNT = { roles: EVERY_ROLE, needs: { suspended: true, pending: true } } as const;
+
+/** As `OWN_ACCOUNT`, also for those who must set up a second factor first. */
+export const OWN_ENROLMENT = {
+  roles: EVERY_ROLE,
+  needs: { suspended: true, pending: true, enrolling: true },
+} as const;

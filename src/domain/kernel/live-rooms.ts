@@ -1,5 +1,5 @@
 import type { PageQuery } from "./paging.ts";
-import type { Total } from "./counting.ts";
+import type { Total } from "./work.ts";
 
 /** All kinds of rooms, by the name used to join. */
 export const ROOM_KINDS = ["player", "leaderboard", "chat", "lobby", "lobbies"] as const;

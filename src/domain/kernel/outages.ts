@@ -1,4 +1,4 @@
-import { Unprepared } from "./unprepared.ts";
+import { Unprepared } from "./work.ts";
 import { DomainError } from "./errors.ts";
 
 /**

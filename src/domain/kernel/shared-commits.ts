@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
-import { tooBusy } from "./connection-slots.ts";
+import { tooBusy } from "./slots.ts";
 import { outageOf } from "./outages.ts";
-import { type MemberOutcome, type MemberRun, runMembers } from "./shared-work.ts";
-import { Apart } from "./together.ts";
+import { Apart, type MemberOutcome, type MemberRun, runMembers } from "./together.ts";
 import { isTransacting } from "./transact.ts";
 import type { RowScope, Transact, TransactAs, Work } from "./work.ts";
 

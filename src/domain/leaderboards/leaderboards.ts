@@ -1,26 +1,142 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
+import { auditDefinition } from "../accounts/audit/audit.ts";
 import { Project } from "../accounts/projects/project.ts";
+import { checkActiveKey } from "../economy/definitions/references.ts";
+import { changeRunning, checkSize } from "../economy/definitions/running.ts";
+import { checkBundles } from "../economy/rewards/references.ts";
+import { type Board, type BoardStatus, type List, windowAt } from "../evaluation/boards/board.ts";
+import {
+  type Definition,
+  definitionProblem,
+  type LeaderboardPatch,
+  type NewLeaderboard,
+} from "../evaluation/boards/definition.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, listOf } from "../evaluation/boards/lists.ts";
 import { inZone } from "../evaluation/boards/period.ts";
-import { auditDefinition } from "../accounts/audit/definitions.ts";
-import { changeConfig } from "../kernel/config-lock.ts";
-import { changeRunning } from "../economy/definitions/running.ts";
-import { checkSize } from "../economy/definitions/size.ts";
+import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { isId, newId, NIL_ID } from "../kernel/ids.ts";
-import { type PageQuery, offsetOf } from "../kernel/paging.ts";
+import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
 import { entityOrder, type Ordered, type SortOf } from "../kernel/sorting.ts";
-import type { Transact, Work } from "../kernel/work.ts";
-import type { BoardStatus } from "../evaluation/boards/board.ts";
-import type { Definition, LeaderboardPatch, NewLeaderboard } from "../evaluation/boards/definition.ts";
-import { definitionProblem } from "../evaluation/boards/definition-problems.ts";
-import { deleteEntries, fillFromEvents } from "./fill.ts";
-import { fillFromXp } from "./fill-xp.ts";
-import { Leaderboard, boardOf } from "../progression/leaderboard.ts";
+import { changeConfig, type Transact, type Work } from "../kernel/work.ts";
+import { deleteEntries, fillFromEvents, makePeriods } from "./fill.ts";
 import { openBoard } from "./periods/open.ts";
-import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
-import { checkReferences } from "./references.ts";
+import { lineCause } from "../progression/ledger-line.ts";
+import { boardOf, Leaderboard } from "../progression/load-plan.ts";
+
+/**
+ * Fills a board of total XP with every eligible player who has ever had XP, as if it had been there from the
+ * beginning: whoever has lost all of it stands at 0. A score was reached with the player's last
+ * ledger entry: at the time of its event, otherwise when it was written. Must be called under the project's
+ * config lock.
+ */
+const fillFromXp = async (work: Work, projectId: string, board: Board): Promise<void> => {
+  const lists = await listsOf(work, projectId, board);
+  await makePeriods(work, projectId, lists);
+  const { db, now } = work;
+  const scoreSign = board.sort === "DESC" ? -1 : 1;
+  const tieSign = board.ties === "LATEST" ? -1 : 1;
+  const rows = JSON.stringify(lists.map(({ id, value }) => ({ id, v: value })));
+  const score = sql`${scoreSign}::bigint * p.xp`;
+  await sql`
+    insert into leaderboard_entries
+      (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
+    select p.project_id, w.id, p.id, ${score}, ${tieSign}::bigint * r.us, r.us, 1,
+      ${now.toISOString()}::timestamptz
+    from players p
+    join json_to_recordset(${rows}::json) as w(id uuid, v text) on w.v = ${valueOf(board)}
+    left join lateral (
+      select (${lineCause("x")})->>'eventId' as event_id, x.created_at from ledger_entries x
+      where x.project_id = p.project_id and x.player_id = p.id and x.asset = 'XP'
+      order by x.seq desc limit 1) l on true
+    left join tracked_events e on e.project_id = p.project_id and e.id = l.event_id::uuid
+    cross join lateral (
+      select coalesce(least(e.occurred_at, l.created_at), p.created_at) as at) t
+    cross join lateral (select (extract(epoch from t.at) * 1000000)::bigint as us) r
+    where p.project_id = ${projectId} and ${IS_SHOWN} and (p.xp > 0 or l.created_at is not null)
+      and ${audienceOf(board)}
+      and ${board.minRankScore === undefined ? sql`true` : sql`${score} <= ${board.minRankScore}::bigint`}
+      and not exists (select 1 from player_states s where s.project_id = p.project_id
+        and s.player_id = p.id and s.doc -> 'b' @> to_jsonb(${board.id}::text))`.execute(db);
+};
+
+/** Merged and erased players are on no board. */
+const IS_SHOWN = sql`p.status not in ('MERGED', 'ERASED')`;
+
+/** The player's value of the breakdown as text; "" without one. */
+const valueOf = ({ breakdownAttribute }: Board): RawBuilder<unknown> => {
+  if (breakdownAttribute === undefined) return sql`''`;
+  const path = `{${breakdownAttribute.split(".").join(",")}}`;
+  return sql`case when jsonb_typeof(p.attributes #> ${path}) in ('string', 'number', 'boolean')
+    then p.attributes #>> ${path} end`;
+};
+
+const audienceOf = ({ audience }: Board): RawBuilder<unknown> => {
+  if (!audience) return sql`true`;
+  const { segmentKeys, match } = audience;
+  const keys = JSON.stringify(segmentKeys);
+  const found = sql`(select count(*) from player_segments s
+    where s.project_id = p.project_id and s.player_id = p.id
+      and s.segment_key in (select json_array_elements_text(${keys}::json)))`;
+  if (match === "ALL") return sql`${found} = ${new Set(segmentKeys).size}`;
+  return match === "ANY" ? sql`${found} > 0` : sql`${found} = 0`;
+};
+
+/** Returns the lists of the single window: one for each value among players who have had XP. */
+const listsOf = async ({ db, now }: Work, projectId: string, board: Board): Promise<List[]> => {
+  const window = windowAt(board, now.getTime());
+  if (!window) return [];
+  if (board.breakdownAttribute === undefined) return [listOf(board, window, "")];
+  const found = await sql<{ value: string }>`
+    select distinct ${valueOf(board)} as value from players p
+    where p.project_id = ${projectId} and ${IS_SHOWN}
+      and (p.xp > 0 or exists (select from ledger_entries l
+        where l.project_id = p.project_id and l.player_id = p.id and l.asset = 'XP'))
+      and length(${valueOf(board)}) between 1 and ${BREAKDOWN_VALUE_MAX}
+    limit ${BREAKDOWN_VALUES_MAX}`.execute(db);
+  return found.rows.map(({ value }) => listOf(board, window, value));
+};
+
+type Named = { field: string; kind: "currency" | "streak" | "segment" | "quest" | "adventure"; key: string };
+
+const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
+  ...(metric.source === "CURRENCY"
+    ? [{ field: "metric.currencyKey", kind: "currency" as const, key: metric.currencyKey }]
+    : []),
+  ...(metric.source === "STREAK"
+    ? [{ field: "metric.streakKey", kind: "streak" as const, key: metric.streakKey }]
+    : []),
+  ...(metric.source === "ADVENTURE_POINTS"
+    ? [{ field: "metric.adventureKey", kind: "adventure" as const, key: metric.adventureKey }]
+    : []),
+  ...(metric.source === "QUESTS_COMPLETED" && metric.questKey !== undefined
+    ? [{ field: "metric.questKey", kind: "quest" as const, key: metric.questKey }]
+    : []),
+  ...(audience?.segmentKeys ?? []).map((key, i) => {
+    return { field: `audience.segmentKeys.${i}`, kind: "segment" as const, key };
+  }),
+  ...(entryCost
+    ? [{ field: "entryCost.currencyKey", kind: "currency" as const, key: entryCost.currencyKey }]
+    : []),
+];
+
+/**
+ * Checks that everything a leaderboard names exists in the project.
+ * @throws DomainError VALIDATION_ERROR naming the field
+ */
+const checkReferences = async (
+  work: Work,
+  projectId: string,
+  { key, definition }: { key: string; definition: Definition },
+): Promise<void> => {
+  for (const name of namesOf(definition)) await checkActiveKey(work, projectId, name);
+  const bundles = (definition.prizes ?? []).map(({ rewards: bundle }, i) => {
+    return { bundle, field: `prizes.${i}.rewards` };
+  });
+  await checkBundles(work, projectId, { kind: "grant", key, bundles });
+};
 
 /** Maximum number of active leaderboards of a project: each costs the evaluation of every event. */
 export const LEADERBOARDS_MAX = 100;
@@ -105,7 +221,7 @@ export const LEADERBOARD_ORDERS = {
   usual: "desc",
 } as const;
 
-export type ListLeaderboards = PageQuery &
+type ListLeaderboards = PageQuery &
   Ordered<SortOf<typeof LEADERBOARD_ORDERS>> & {
     status?: BoardStatus | undefined;
     /** Part of the name or key, in any case. */
@@ -142,7 +258,7 @@ const lockLeaderboard = async (work: Work, projectId: string, ref: string): Prom
 
 type Step = "updated" | "paused" | "resumed" | "archived" | "restored";
 
-export const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
+const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
   leaderboard.version++;
   leaderboard.updatedAt = work.now;
   work.emit(leaderboard.projectId, "leaderboard.changed", { leaderboardId: leaderboard.id });
@@ -209,7 +325,7 @@ export const pauseLeaderboard = async (work: Work, projectId: string, ref: strin
   return touch(work, leaderboard, "paused");
 };
 
-export type Resumed = {
+type Resumed = {
   leaderboard: Leaderboard;
   /** A period that has no entries any more: its rank index can be dropped. */
   closedPeriodId?: string;

@@ -1,16 +1,223 @@
+import type { RankStore, Standing } from "../evaluation/boards/ranks.ts";
+import { type Aged, type CacheSize, createSizedCache, type YoungCache } from "../kernel/caches.ts";
 import { notFound } from "../kernel/errors.ts";
-import { isId } from "../kernel/ids.ts";
+import { ageOfId, isId, ranksPart } from "../kernel/ids.ts";
 import type { Read } from "../kernel/read.ts";
 import type { Transact } from "../kernel/work.ts";
-import type { Aged, YoungCache } from "../kernel/young-cache.ts";
-import type { RankStore, Standing } from "../evaluation/boards/ranks.ts";
-import type { Leaderboard } from "../progression/leaderboard.ts";
+import {
+  type AskedList,
+  askedList,
+  type BoardList,
+  listOf,
+  type ListQuery,
+  type ListRow,
+  type PlacesSource,
+} from "./board-list.ts";
+import { type KeptRow, listedOf, type ListedPlayer } from "./names.ts";
 import { unknownPlayer } from "../players/player-refs.ts";
-import type { BoardCache } from "./board-cache.ts";
-import { type AskedList, askedList, type BoardList, listOf, type ListQuery } from "./board-list.ts";
-import { type ListFacts, type PlayerRef, readListFacts, readPlayersOf, resolvePlayer } from "./live-facts.ts";
-import type { ListedPlayer } from "./names.ts";
-import type { PlacesSource } from "./places.ts";
+import type { Leaderboard } from "../progression/load-plan.ts";
+
+/** Maximum boards, and bytes of their definitions, that a process remembers. */
+const BOARDS_KEPT = { items: 10_000, bytes: 8 * 1024 * 1024 };
+/** Maximum external ids of players whose own ids a process remembers. */
+const PLAYERS_KEPT = { items: 20_000, bytes: 4 * 1024 * 1024 };
+/** Bytes of a remembered id beside its name. */
+const PLAYER_BYTES = 150;
+
+/** Definitions of boards, and ids of players. */
+type Remembered = "boards" | "players";
+type OnLookUp = (of: Remembered, isHit: boolean) => void;
+
+/** A board as it is in one version of its project's configuration. */
+type KnownBoard = { configVersion: string; leaderboard: Leaderboard };
+
+type BoardRow = {
+  config_version: string | number;
+  id: string | null;
+  key: string;
+  name: string;
+  status: Leaderboard["status"];
+  definition: Leaderboard["definition"];
+  version: number;
+  period_id: string;
+  resets: number;
+  reset_at: Date | string | null;
+  opens_at: Date | string | null;
+  created_at: Date | string;
+  updated_at: Date | string;
+  bytes: number;
+};
+
+const BOARD = `
+  select j.config_version, l.*, octet_length(l.definition::text) as bytes
+  from projects j
+  left join lateral (
+    select id, key, name, status, definition, version, period_id, resets, reset_at, opens_at, created_at,
+      updated_at
+    from leaderboards where project_id = j.id and (id = $2::uuid or key = $3::text)
+    order by (id = $2::uuid) desc nulls last limit 1) l on true
+  where j.id = $1::uuid`;
+
+const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
+
+const boardOf = (projectId: string, row: BoardRow & { id: string }): Leaderboard => ({
+  id: row.id,
+  projectId,
+  key: row.key,
+  name: row.name,
+  status: row.status,
+  definition: row.definition,
+  version: row.version,
+  periodId: row.period_id,
+  resets: row.resets,
+  resetAt: dateOf(row.reset_at),
+  opensAt: dateOf(row.opens_at),
+  createdAt: new Date(row.created_at),
+  updatedAt: new Date(row.updated_at),
+});
+
+/**
+ * What reads of boards remember between requests: definitions, and players' ids by their external ones. Both
+ * are guesses that the statement of each read confirms, so they may be of any age; nothing is answered from
+ * them alone.
+ */
+export class BoardCache {
+  readonly #boards = createSizedCache<KnownBoard>(BOARDS_KEPT);
+  readonly #players = createSizedCache<string>(PLAYERS_KEPT);
+  readonly #onLookUp: OnLookUp;
+
+  constructor(onLookUp: OnLookUp = () => undefined) {
+    this.#onLookUp = onLookUp;
+  }
+
+  get sizes(): Record<Remembered, CacheSize> {
+    return { boards: this.#boards.size, players: this.#players.size };
+  }
+
+  /** Returns a board by its id or key. @throws DomainError NOT_FOUND */
+  async board(read: Read, projectId: string, ref: string): Promise<KnownBoard> {
+    const known = this.#boards.get(`${projectId}:${ref}`);
+    this.#onLookUp("boards", known !== undefined);
+    return known ?? this.#read(read, projectId, ref);
+  }
+
+  async #read(read: Read, projectId: string, ref: string): Promise<KnownBoard> {
+    const [row] = await read<BoardRow>({ text: BOARD, values: [projectId, isId(ref) ? ref : null, ref] });
+    if (!row || row.id === null) throw notFound("leaderboard");
+    const leaderboard = boardOf(projectId, { ...row, id: row.id });
+    const known = { configVersion: String(row.config_version), leaderboard };
+    return this.#boards.keep(`${projectId}:${ref}`, known, { owner: projectId, bytes: row.bytes });
+  }
+
+  /** Forgets a board that has turned out to be of another version. */
+  forget(projectId: string, ref: string): void {
+    this.#boards.drop(`${projectId}:${ref}`);
+  }
+
+  /** Returns the id that an external id had; undefined where it is not remembered. */
+  playerId(projectId: string, externalUserId: string): string | undefined {
+    const known = this.#players.get(`${projectId}:${externalUserId}`);
+    this.#onLookUp("players", known !== undefined);
+    return known;
+  }
+
+  keepPlayer(projectId: string, externalUserId: string, playerId: string): void {
+    const bytes = externalUserId.length + PLAYER_BYTES;
+    this.#players.keep(`${projectId}:${externalUserId}`, playerId, { owner: projectId, bytes });
+  }
+}
+
+/** What the database says about a list, whoever is on it. */
+export type ListFacts = {
+  configVersion: string;
+  /** The list's row; undefined before it has one. */
+  row: ListRow | undefined;
+  /** Age of the oldest change that the rank index does not contain yet, in s. */
+  behindSeconds: number;
+};
+
+type FactsRow = Omit<ListRow, "id"> & {
+  config_version: string | number;
+  list_id: string | null;
+  waiting: string | null;
+};
+
+const LIST = `
+  select j.config_version, w.id as list_id, w.starts_at, w.ends_at, coalesce(w.status, 'OPEN') as status,
+    coalesce(w.participants, 0) as participants,
+    (select k.outbox_ids[1] from outbox_q k where k.project_id = $1::uuid and k.part = $2::smallint
+      order by k.seq limit 1) as waiting
+  from projects j
+  left join leaderboard_periods w on w.project_id = $1::uuid and w.leaderboard_id = $3::uuid
+    and w.period_key = $4::text and w.board = $5::text
+  where j.id = $1::uuid`;
+
+/** Reads what is known of a list; undefined without the project. */
+const readListFacts = async (
+  read: Read,
+  { leaderboard: { projectId, id }, asked }: { leaderboard: Leaderboard; asked: AskedList },
+): Promise<ListFacts | undefined> => {
+  const values = [projectId, ranksPart(projectId), id, asked.key, asked.board];
+  const [found] = await read<FactsRow>({ text: LIST, values });
+  if (!found) return undefined;
+  const { config_version: version, waiting, list_id: listId, ...row } = found;
+  const { starts_at, ends_at, status, participants } = row;
+  return {
+    configVersion: String(version),
+    row: listId === null ? undefined : { id: listId, starts_at, ends_at, status, participants },
+    behindSeconds: waiting === null ? 0 : Math.floor(ageOfId(waiting) / 1_000),
+  };
+};
+
+/**
+ * The plan does not hang on statistics: each player is looked up by primary keys, which `limit 1` keeps the
+ * planner from turning into a join.
+ */
+const PLAYERS = `
+  select p.id, p.external_user_id, p.display_name, p.avatar_url, n.rank as notified,
+    n.previous_rank as notified_before, e.meta
+  from unnest($3::uuid[]) as u(id)
+  cross join lateral (
+    select id, external_user_id, display_name, avatar_url from players
+    where project_id = $1::uuid and id = u.id and status not in ('BANNED', 'MERGED', 'ERASED')
+      and deleted_at is null limit 1) p
+  left join lateral (
+    select rank, previous_rank from leaderboard_notices
+    where project_id = $1::uuid and period_id = $2::uuid and player_id = u.id
+      and told_at is not null limit 1) n on true
+  left join lateral (
+    select meta from leaderboard_entries
+    where project_id = $1::uuid and period_id = $2::uuid and player_id = u.id limit 1) e on true`;
+
+/** As `readListedPlayers`, as one statement alone. */
+const readPlayersOf = async (
+  read: Read,
+  { projectId, periodId }: { projectId: string; periodId: string },
+  playerIds: readonly string[],
+): Promise<ReadonlyMap<string, ListedPlayer>> => {
+  if (playerIds.length === 0) return new Map();
+  const values = [projectId, periodId, `{${playerIds.join(",")}}`];
+  const rows = await read<KeptRow>({ text: PLAYERS, values });
+  return new Map(rows.map((row) => [row.id, listedOf(row)]));
+};
+
+/** By id, then by external id; a player who was merged stands for the other. */
+const RESOLVE = `
+  select coalesce(q.merged_into, q.id) as id from players q
+  where q.project_id = $1::uuid and (q.id = $2::uuid or q.external_user_id = $3::text)`;
+
+/** A player by id or external id, as a query names them. */
+type PlayerRef = { id: string | null; externalUserId: string | null };
+
+/** Returns the id of a player whom a query names; undefined for an unknown one. */
+const resolvePlayer = async (
+  read: Read,
+  projectId: string,
+  { id, externalUserId }: PlayerRef,
+): Promise<string | undefined> => {
+  const rows = await read<{ id: string }>({ text: RESOLVE, values: [projectId, id, externalUserId] });
+  return rows[0]?.id;
+};
 
 export type LeaderboardParts = {
   transact: Transact;
@@ -24,7 +231,7 @@ export type LeaderboardParts = {
 };
 
 /** What is read of an open list: the ranks, and everything about them at a later moment. */
-export type LiveList<P> = {
+type LiveList<P> = {
   leaderboard: Leaderboard;
   list: BoardList;
   behindSeconds: number;
@@ -36,7 +243,7 @@ export type LiveList<P> = {
   ageMs: number;
 };
 
-export type LiveQuery<P> = {
+type LiveQuery<P> = {
   projectId: string;
   leaderboardRef: string;
   list: ListQuery;

@@ -1,23 +1,31 @@
-import type { EntryChange, Json } from "../kernel/events/events.ts";
-import { playerIdsOf } from "../players/player-refs.ts";
-import { lockPlayersById } from "../progression/load.ts";
-import type { PlayerState } from "../evaluation/player-state.ts";
-import { ANY_CHANGE, openGroupChange } from "../progression/group-change.ts";
-import type { Work } from "../kernel/work.ts";
-import type { Board } from "../evaluation/boards/board.ts";
-import type { Moment } from "../evaluation/boards/list.ts";
-import { breakdownOf, findList } from "../evaluation/boards/lists.ts";
+import type { Board, Moment } from "../evaluation/boards/board.ts";
+import {
+  breakdownOf,
+  findList,
+  isBeyondRange,
+  type Refusal,
+  type Scored,
+} from "../evaluation/boards/lists.ts";
 import type { Ranked } from "../evaluation/boards/ranks.ts";
-import type { PlanTurn } from "../evaluation/project-plan.ts";
-import { changePlayer } from "../progression/change.ts";
-import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
-import type { Refusal, Scored } from "../evaluation/boards/record.ts";
 import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/score-meta.ts";
-import { isBeyondRange } from "../evaluation/boards/scoring.ts";
-import { submitScore } from "../evaluation/boards/submit.ts";
+import { refusalOf, submitScore } from "../evaluation/boards/submit.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { PlanTurn } from "../evaluation/project-plan.ts";
+import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
+import type { EntryChange, Json } from "../kernel/events/events.ts";
+import { eachInTurn, together } from "../kernel/together.ts";
+import type { Transact, Work } from "../kernel/work.ts";
+import { getLeaderboard } from "./leaderboards.ts";
+import type { RankMove, RankMoves } from "./rank-moves.ts";
+import { playerIdsOf } from "../players/player-refs.ts";
+import { changePlayer } from "../progression/change.ts";
+import { ANY_CHANGE, openGroupChange } from "../progression/group-change.ts";
+import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
+import { lockPlayersById } from "../progression/load.ts";
+import { lockPlan } from "../progression/locked-plan.ts";
 
 /** Maximum ms by which a score's time may be in the future; up to then it counts as made now. */
-export const SCORE_FUTURE_MAX_MS = 86_400_000;
+const SCORE_FUTURE_MAX_MS = 86_400_000;
 /** Maximum number of scores per request. */
 export const SCORES_MAX = 500;
 
@@ -30,14 +38,14 @@ export type ScoreSubmission = {
 };
 
 /** Why a score did not count, beyond the board's own restrictions. */
-export type ScoreProblem = { code: "NOT_FOUND" | "CONFLICT" | "VALIDATION_ERROR"; message: string } & (
+type ScoreProblem = { code: "NOT_FOUND" | "CONFLICT" | "VALIDATION_ERROR"; message: string } & (
   | { field: string }
   | { reason: string }
   | object
 );
 
 /** A score that was submitted. */
-export type RecordedScore = {
+type RecordedScore = {
   playerId: string;
   scored: Scored;
   change: EntryChange | undefined;
@@ -45,7 +53,7 @@ export type RecordedScore = {
 };
 
 /** The outcome of one score. */
-export type ScoreOutcome = { problem: ScoreProblem } | RecordedScore;
+type ScoreOutcome = { problem: ScoreProblem } | RecordedScore;
 
 /** Converts the problem of a single score to an error. */
 export const errorOfProblem = (problem: ScoreProblem): DomainError => {
@@ -56,7 +64,7 @@ export const errorOfProblem = (problem: ScoreProblem): DomainError => {
 };
 
 /** A fault of the submission itself. */
-export const submissionProblem = (
+const submissionProblem = (
   board: Pick<Board, "scoreDecimals">,
   { score, occurredAt, meta }: Omit<ScoreSubmission, "playerId">,
   now: Date,
@@ -73,7 +81,7 @@ export const submissionProblem = (
   return undefined;
 };
 
-export const problemOfRefusal = ({ reason, message }: Refusal): ScoreProblem => ({
+const problemOfRefusal = ({ reason, message }: Refusal): ScoreProblem => ({
   code: "CONFLICT",
   reason,
   message,
@@ -128,7 +136,7 @@ const outcomeOf = (board: Board, player: PlayerState, scored: Scored): RecordedS
 };
 
 /** A list in which a score counts, and the player's entry there before it. */
-export type EntryBefore = { listId: string; entry: Ranked | undefined };
+type EntryBefore = { listId: string; entry: Ranked | undefined };
 
 const entryBefore = (board: Board, player: PlayerState, atMs: number): EntryBefore | undefined => {
   const list = findList(board, player, { at: atMs });
@@ -142,7 +150,7 @@ const entryBefore = (board: Board, player: PlayerState, atMs: number): EntryBefo
  * Submits one score to a CUSTOM leaderboard, together with the others who share the transaction.
  * @throws DomainError NOT_FOUND for an unknown player; CONFLICT
  */
-export const recordScore = async (
+const recordScore = async (
   work: Work,
   { projectId, board }: { projectId: string; board: Board },
   submission: ScoreSubmission,
@@ -179,7 +187,7 @@ const momentsOf = (
   return moments;
 };
 
-export const notActive = (key: string): Refusal => ({
+const notActive = (key: string): Refusal => ({
   reason: "LEADERBOARD_CLOSED",
   message: `leaderboard ${key} is not active`,
 });
@@ -189,3 +197,136 @@ const inactive = ({ status }: PlayerState): ScoreProblem => ({
   reason: "PLAYER_INACTIVE",
   message: `the player is ${status}`,
 });
+
+/** What is left to do of a submission once it is committed, as JSON: its ranks. */
+export type ScoreLeft = { result: ScoreResult; move: RankMove; isListed: boolean };
+
+/** The effect of a score. `held`: it waits for a review, and nothing has changed. */
+type ScoreChange = {
+  accepted: boolean;
+  improved: boolean;
+  score: number | null;
+  held: boolean;
+  reviewId: string | null;
+};
+
+/** Ranks are null when the player has none, and when the rank index did not answer. */
+type ScoreResult = ScoreChange & { rank: number | null; previousRank: number | null };
+
+/** Returns the leaderboard if it accepts scores. @throws DomainError NOT_FOUND, CONFLICT */
+const takesScores = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
+  const leaderboard = await getLeaderboard(work, projectId, ref);
+  const refusal = refusalOf(boardOf(leaderboard));
+  if (refusal) throw errorOfProblem(problemOfRefusal(refusal));
+  return leaderboard;
+};
+
+const changeOf = ({ accepted, improved, score, held }: Scored): ScoreChange => ({
+  accepted,
+  improved,
+  score,
+  held: held !== undefined,
+  reviewId: held?.reviewId ?? null,
+});
+
+/** Returns why a score did not count; undefined when it did, or is held. */
+export const problemOf = (outcome: ScoreOutcome): ScoreProblem | undefined => {
+  if ("problem" in outcome) return outcome.problem;
+  const { refusal } = outcome.scored;
+  return refusal && problemOfRefusal(refusal);
+};
+
+const checkTakesScores = together({
+  phase: "READS",
+  isWrite: false,
+  run: (work, boards: readonly { projectId: string; ref: string }[]) =>
+    eachInTurn(boards, ({ projectId, ref }) => takesScores(work, projectId, ref)),
+});
+
+/** Returns the board if it accepts scores. @throws DomainError NOT_FOUND, CONFLICT */
+const boardFor = async (work: Work, projectId: string, ref: string): Promise<Board> => {
+  const { boards, boardsByKey } = await lockPlan(work, projectId);
+  const board = boards.find(({ id }) => id === ref.toLowerCase()) ?? boardsByKey.get(ref);
+  if (board && !refusalOf(board)) return board;
+  const { key } = await checkTakesScores(work, { projectId, ref });
+  throw errorOfProblem(problemOfRefusal(notActive(key)));
+};
+
+/**
+ * Submits a player's score to a CUSTOM leaderboard by its operator, in the period of its time. `accepted` is
+ * false when a newer score stands (LATEST), when it does not suffice to enter, and when it is held. The ranks
+ * are those before and after, unless others score at the same time; they are read by `finish`, once the score
+ * is committed.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard or player; VALIDATION_ERROR for a score, a time or
+ * a meta out of range; CONFLICT: LEADERBOARD_CLOSED, LEADERBOARD_DERIVED, PLAYER_INACTIVE, NOT_ELIGIBLE,
+ * LIMIT_REACHED, SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
+ */
+export const submitPlayerScore = async (
+  transact: Transact,
+  projectId: string,
+  leaderboardRef: string,
+  submission: ScoreSubmission,
+): Promise<{ result: ScoreResult; left: ScoreLeft | undefined }> => {
+  const { scored, playerId, change, before, ties } = await transact(async (work) => {
+    const board = await boardFor(work, projectId, leaderboardRef);
+    const problem = submissionProblem(board, submission, work.now);
+    if (problem) throw errorOfProblem(problem);
+    return { ...(await recordScore(work, { projectId, board }, submission)), ties: board.ties };
+  });
+  const result = { ...changeOf(scored), rank: null, previousRank: null };
+  if (!before) return { result, left: undefined };
+  const period = { projectId, periodId: before.listId, ties };
+  const move = { period, playerId, before: before.entry, change };
+  return { result, left: { result, move, isListed: scored.listId !== undefined } };
+};
+
+/**
+ * Reads the ranks of a committed score: those before and after it, unless others score at the same time. May
+ * run twice.
+ */
+export const finishScore = async (
+  { rankMoves }: { rankMoves: RankMoves },
+  { result, move, isListed }: ScoreLeft,
+): Promise<ScoreResult> => {
+  const ranks = await rankMoves(move);
+  return { ...result, ...ranks, ...(isListed ? {} : { rank: null }) };
+};
+
+/** The outcome of one score of a batch. */
+export type BatchScore = ScoreChange & {
+  playerId: string | null;
+  error: { code: string; reason: string | null; message: string } | null;
+};
+
+const NOTHING: ScoreChange = { accepted: false, improved: false, score: null, held: false, reviewId: null };
+
+/** The result for an invalid score. */
+export const unreadable = (message: string): BatchScore => failed({ code: "VALIDATION_ERROR", message });
+
+const failed = (problem: ScoreProblem): BatchScore => {
+  const { code, message } = problem;
+  const reason = "reason" in problem ? problem.reason : null;
+  return { ...NOTHING, playerId: null, error: { code, reason, message } };
+};
+
+/**
+ * Submits many scores to one leaderboard, each as if alone: one result for each, and a faulty one does not
+ * affect the others.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard; CONFLICT: LEADERBOARD_CLOSED, LEADERBOARD_DERIVED
+ */
+export const submitScores = async (
+  work: Work,
+  projectId: string,
+  leaderboardRef: string,
+  submissions: readonly ScoreSubmission[],
+): Promise<BatchScore[]> => {
+  const { key: leaderboardKey } = await takesScores(work, projectId, leaderboardRef);
+  const outcomes = await recordScores(work, { projectId, leaderboardKey }, submissions);
+  return outcomes.map((outcome) => {
+    const problem = problemOf(outcome);
+    if ("problem" in outcome) return failed(outcome.problem);
+    const { playerId, scored } = outcome;
+    if (problem) return { ...failed(problem), playerId, score: scored.score };
+    return { ...changeOf(scored), playerId, error: null };
+  });
+};

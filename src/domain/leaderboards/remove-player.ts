@@ -1,18 +1,15 @@
 import { sql } from "kysely";
-import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { auditDefinition } from "../accounts/audit/audit.ts";
 import { notFound } from "../kernel/errors.ts";
 import { getPlayer } from "../progression/players/players.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { openGroupChange } from "../progression/group-change.ts";
 import type { Work } from "../kernel/work.ts";
-import type { Board } from "../evaluation/boards/board.ts";
-import { boardOf } from "../progression/leaderboard.ts";
+import { type Board, type List, windowAt } from "../evaluation/boards/board.ts";
+import { boardOf } from "../progression/load-plan.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import { leaveList } from "../evaluation/boards/leave.ts";
-import type { List } from "../evaluation/boards/list.ts";
-import { findList, listOf, markList } from "../evaluation/boards/lists.ts";
-import { windowAt } from "../evaluation/boards/windows.ts";
+import { findList, leaveList, listOf, markList } from "../evaluation/boards/lists.ts";
 
 /** `ban`: true keeps the player off the leaderboard from now on, false lifts that. */
 export type Removal = { leaderboardRef: string; playerRef: string; ban?: boolean | undefined };

@@ -1,16 +1,14 @@
 import { sql } from "kysely";
-import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { auditDefinition } from "../accounts/audit/audit.ts";
 import { actorOf } from "../kernel/caller.ts";
-import { countRows, type Total } from "../kernel/counting.ts";
+import { countRows, type Total, type Work } from "../kernel/work.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId } from "../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
-import type { Work } from "../kernel/work.ts";
 import { isPlayer } from "../progression/players/players.ts";
-import { problemOf } from "./scores.ts";
-import { errorOfProblem, recordScores } from "./record-scores.ts";
+import { errorOfProblem, problemOf, recordScores } from "./record-scores.ts";
 
 export const REVIEW_STATUSES = ["OPEN", "ACCEPTED", "REJECTED"] as const;
 export type ReviewStatus = (typeof REVIEW_STATUSES)[number];

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { UNKNOWN_REFERENCE } from "../economy/definitions/references.ts";
-import { TOO_LARGE } from "../economy/definitions/size.ts";
+import { TOO_LARGE } from "../economy/definitions/running.ts";
 import { DomainError } from "../kernel/errors.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Definition } from "../evaluation/boards/definition.ts";
-import { Leaderboard } from "../progression/leaderboard.ts";
+import { Leaderboard } from "../progression/load-plan.ts";
 import { windowsOf } from "../evaluation/boards/period.ts";
 import {
   archiveLeaderboard,

@@ -1,14 +1,12 @@
 import { sql } from "kysely";
 import { invalid, notFound } from "../kernel/errors.ts";
-import type { RankedValue } from "../kernel/events/realtime-events.ts";
+import type { RankedValue } from "../kernel/events/domain-events.ts";
 import { offsetOf, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
-import { BREAKDOWN_VALUES_MAX, breakdownNameOf } from "../evaluation/boards/lists.ts";
-import { fromRankScore } from "../evaluation/boards/scoring.ts";
-import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
-import { findWindow, type ShownWindow } from "./board-list.ts";
+import { BREAKDOWN_VALUES_MAX, breakdownNameOf, fromRankScore } from "../evaluation/boards/lists.ts";
+import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
+import { AROUND_LIMIT_DEFAULT, findWindow, type ShownWindow } from "./board-list.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import { AROUND_LIMIT_DEFAULT } from "./places.ts";
 import { windowStart } from "./standings.ts";
 
 /** By what the values of a breakdown are ranked. */

@@ -1,14 +1,57 @@
 import { sql } from "kysely";
-import { auditDefinition } from "../accounts/audit/definitions.ts";
-import { countRows, type Total } from "../kernel/counting.ts";
+import type { z } from "zod";
+import { auditDefinition } from "../accounts/audit/audit.ts";
+import type { Role, Scope } from "../kernel/caller.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
+import { FairQueue, TEXT_PER_STEP } from "../kernel/pace.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
-import { lockRoom } from "../kernel/room-lock.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
-import type { Work } from "../kernel/work.ts";
-import type { JobKind } from "./job-kind.ts";
+import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
+
+export type JobInProgress<P> = {
+  id: string;
+  projectId: string;
+  params: P;
+  /** State left by the previous step; {} at first. */
+  state: Json;
+  createdBy: string;
+};
+
+/**
+ * Result of a step: more to do (`progress` in percent), or the job's result, as JSON text where that may be
+ * megabytes.
+ */
+export type Step =
+  | {
+      state: Json;
+      progress: number;
+      /** Others have to do something first: the next step is made a moment later. */
+      isWaiting?: boolean;
+    }
+  | { result: Json }
+  | { resultText: string };
+
+/** Access to the operation that starts such a job; it also grants reading and cancelling the job. */
+export type JobAccess = { scope: Scope; roles: readonly Role[] };
+
+/**
+ * Long-running work in a project, done in steps: each is one transaction together with the job's own state,
+ * so that a job that is killed resumes where it was. To add one, add a file in its feature's folder and a
+ * line in `registries/jobs/kinds.ts`.
+ */
+export type JobKind<P extends Json = Json> = {
+  kind: string;
+  access: JobAccess;
+  params: z.ZodType<P>;
+  /** A step's statements see one snapshot, and read much: it answers questions of analytics. */
+  isSnapshot?: true;
+  /** Does a bounded amount of work: a page of players, a few thousand rows. */
+  step(work: Work, job: JobInProgress<P>): Promise<Step>;
+};
+
+export const jobKind = <P extends Json>(kind: JobKind<P>): JobKind => kind;
 
 export const JOB_STATUSES = ["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
@@ -127,7 +170,7 @@ export const getJobResult = async (work: Work, ref: JobRef): Promise<string> => 
 export const JOB_ORDERS = { by: { createdAt: sql`id` }, usual: "desc" } as const;
 
 /** `kinds`: those that the caller may see; others are neither listed nor counted. */
-export type ListJobs = PageQuery &
+type ListJobs = PageQuery &
   Ordered<SortOf<typeof JOB_ORDERS>> & {
     kinds: readonly string[];
     kind?: string | undefined;
@@ -163,4 +206,23 @@ export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> =>
   if (!done.rows[0]) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
   await auditDefinition(work, "job.cancelled", { projectId, id });
   return show(done.rows[0]);
+};
+
+/** Reads the result of a tenant's job. @throws DomainError as getJobResult */
+type ReadResult = (transact: Transact, tenantId: string, ref: JobRef) => Promise<string>;
+
+/**
+ * Creates a reader of results, which may be megabytes: a process reads one at a time, next that of the tenant
+ * with the least consumption, so that one tenant does not take all its connections or memory.
+ */
+export const createResultReader = (): ReadResult => {
+  const queue = new FairQueue();
+  return async (transact, tenantId, ref) => {
+    let text = "";
+    await queue.run(tenantId, async (steps) => {
+      text = await transact((work) => getJobResult(work, ref));
+      steps.spend(text.length / TEXT_PER_STEP);
+    });
+    return text;
+  };
 };

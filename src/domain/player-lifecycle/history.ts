@@ -1,12 +1,153 @@
 import { sql } from "kysely";
-import { invalid } from "../kernel/errors.ts";
 import { levelOf } from "../evaluation/xp/levels.ts";
-import { projectPlans, readPlan } from "../progression/plan.ts";
+import { invalid } from "../kernel/errors.ts";
 import type { Work } from "../kernel/work.ts";
+import { firstZone, localTime, windowStart } from "../kernel/zones.ts";
 import type { Player } from "../players/player.ts";
+import { projectPlans, readPlan } from "../progression/plan.ts";
+
+/** Maximum span of one recap. */
+export const RECAP_DAYS_MAX = 366;
+const DAY_MS = 86_400_000;
+
+type Recap = {
+  playerId: string;
+  from: string;
+  to: string;
+  /** The zone that defines days: the player's, otherwise the project's. */
+  timezone: string;
+  xpGained: number;
+  levelsGained: number;
+  currencies: { currencyKey: string; earned: number; spent: number }[];
+  badges: { badgeKey: string; tier: number; earnedAt: string }[];
+  /** Days on which XP was gained, and the one with the most. */
+  activeDays: number;
+  bestDay: { date: string; xp: number } | null;
+  /** The longest run of each streak that was extended in the span. */
+  streaks: { streakKey: string; longest: number }[];
+};
+
+/** Returns the moment itself, or when the day of a date begins in a zone. */
+const beginning = (given: Date | string, zone: string): Date =>
+  typeof given === "string" ? new Date(windowStart("DAY", zone, Date.parse(given) / DAY_MS)) : given;
+
+/** Summarizes a player's recorded activity in a span, of moments or days. @throws DomainError VALIDATION_ERROR */
+export const readRecap = async (
+  work: Work,
+  player: Player,
+  asked: { from: Date | string; to: Date | string },
+): Promise<Recap> => {
+  const plan = await readPlan(work, player.projectId, projectPlans);
+  const timezone = firstZone(player.timezone, plan.timezone);
+  const [from, to] = [beginning(asked.from, timezone), beginning(asked.to, timezone)];
+  if (to.getTime() <= from.getTime()) throw invalid("to", "must be after from");
+  if (to.getTime() - from.getTime() > RECAP_DAYS_MAX * DAY_MS)
+    throw invalid("to", `must be at most ${RECAP_DAYS_MAX} days after from`);
+  const span = spanOf(player, from, to);
+  const days = await readDays(work, span, timezone);
+  const [best] = days.toSorted((a, b) => b.xp - a.xp || (a.date < b.date ? -1 : 1));
+  const { levelsGained, streaks } = await readStream(work, span);
+  return {
+    playerId: player.id,
+    from: from.toISOString(),
+    to: to.toISOString(),
+    timezone,
+    xpGained: days.reduce((sum, { xp }) => sum + xp, 0),
+    levelsGained,
+    currencies: await readCurrencies(work, span),
+    badges: await readRecapBadges(work, span),
+    activeDays: days.length,
+    bestDay: best ?? null,
+    streaks,
+  };
+};
+
+type Span = ReturnType<typeof spanOf>;
+
+/**
+ * Returns the rows of a table in the span, as `l` with the time `at`: what an event has brought, however late
+ * that came, has the event's time. Without those of events that have been reverted.
+ */
+const spanOf =
+  ({ projectId, id }: Player, from: Date, to: Date) =>
+  (table: "ledger_entries" | "badge_awards" | "outbox") =>
+    sql`(
+    select l.*, least(coalesce(e.occurred_at, l.created_at), l.created_at) as at
+    from ${sql.table(table)} l
+    left join tracked_events e on e.project_id = l.project_id and e.id = l.event_id
+    where l.project_id = ${projectId} and l.player_id = ${id} and l.created_at >= ${from.toISOString()}::timestamptz
+      and least(coalesce(e.occurred_at, l.created_at), l.created_at) >= ${from.toISOString()}::timestamptz
+      and least(coalesce(e.occurred_at, l.created_at), l.created_at) < ${to.toISOString()}::timestamptz
+      and not exists (select 1 from event_results r where r.project_id = l.project_id
+        and r.event_id = l.event_id and r.status = 'REVERTED')) l`;
+
+/** All offsets of today's zones are whole quarters of an hour. */
+const QUARTER_S = 900;
+
+/** Returns XP gained by local day; merged XP belongs to the days on which the other player gained it. */
+const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date: string; xp: number }[]> => {
+  // The database may know other zones than this process, or older rules of them.
+  const found = await sql<{ quarter: string | number; xp: string | number }>`
+    select floor(extract(epoch from at) / ${QUARTER_S}) as quarter, sum(amount) as xp
+    from ${span("ledger_entries")}
+    where asset = 'XP' and amount > 0 and reverses is null and cause->>'kind' <> 'MERGE'
+    group by 1 order by 1`.execute(db);
+  const days = new Map<number, number>();
+  for (const { quarter, xp } of found.rows) {
+    const { dayNumber } = localTime(zone, Number(quarter) * QUARTER_S * 1_000);
+    days.set(dayNumber, (days.get(dayNumber) ?? 0) + Number(xp));
+  }
+  return [...days].map(([day, xp]) => ({ date: new Date(day * DAY_MS).toISOString().slice(0, 10), xp }));
+};
+
+const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currencies"]> => {
+  const found = await sql<{ key: string; earned: string | number; spent: string | number }>`
+    select currency_key as key, coalesce(sum(amount) filter (where amount > 0), 0) as earned,
+      coalesce(-sum(amount) filter (where amount < 0), 0) as spent
+    from ${span("ledger_entries")}
+    where asset = 'CURRENCY' and reverses is null and cause->>'kind' <> 'MERGE'
+    group by 1 order by 1`.execute(db);
+  return found.rows.map(({ key, earned, spent }) => ({
+    currencyKey: key,
+    earned: Number(earned),
+    spent: Number(spent),
+  }));
+};
+
+/** Maximum number of badges shown for one span. */
+const BADGES_MAX = 1_000;
+
+const readRecapBadges = async ({ db }: Work, span: Span): Promise<Recap["badges"]> => {
+  const found = await sql<{ badge_key: string; tier: number; at: Date | string }>`
+    select badge_key, tier, min(at) as at from ${span("badge_awards")}
+    where action = 'AWARDED' and cause->>'kind' <> 'MERGE'
+    group by 1, 2 order by 3, 1, 2 limit ${BADGES_MAX}`.execute(db);
+  return found.rows.map(({ badge_key: badgeKey, tier, at }) => ({
+    badgeKey,
+    tier,
+    earnedAt: new Date(at).toISOString(),
+  }));
+};
+
+type StreamRow = { type: string; key: string | null; levels: string | number; longest: number | null };
+
+const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levelsGained" | "streaks">> => {
+  const found = await sql<StreamRow>`
+    select type, data->>'streakKey' as key, max((data->>'current')::int) as longest,
+      coalesce(sum((data->>'newLevel')::int - (data->>'previousLevel')::int), 0) as levels
+    from ${span("outbox")} where type in ('player.level_up', 'player.streak_extended')
+    group by 1, 2 order by 2`.execute(db);
+  const levelsGained = found.rows
+    .filter(({ type }) => type === "player.level_up")
+    .reduce((sum, { levels }) => sum + Number(levels), 0);
+  const streaks = found.rows.flatMap(({ key, longest }) =>
+    key === null || longest === null ? [] : [{ streakKey: key, longest }],
+  );
+  return { levelsGained, streaks };
+};
 
 /** A player's state at a moment, as it was recorded then. */
-export type PointInTimeState = {
+type PointInTimeState = {
   playerId: string;
   at: string;
   xp: number;

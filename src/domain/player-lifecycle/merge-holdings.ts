@@ -1,19 +1,15 @@
 import { badgeStateOf, otherAwards, setOtherAwards } from "../evaluation/badges/award.ts";
-import { addToLots, BALANCE_MAX, takeFromLots } from "../evaluation/currencies/balance.ts";
-import { touch } from "../evaluation/currencies/adjust.ts";
-import { expireLots } from "../evaluation/currencies/expire.ts";
-import type { Cause } from "../kernel/events/events.ts";
+import { addToLots, BALANCE_MAX, expireLots, takeFromLots, touch } from "../evaluation/currencies/adjust.ts";
+import type { Cause, MergeStrategy, MergeSummary } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import { appendLedger } from "../evaluation/ledger/append.ts";
 import { currentLives, showLives } from "../evaluation/lives/lives.ts";
 import { publish } from "../evaluation/emit.ts";
 import type { Pieces } from "../kernel/pace.ts";
-import { write } from "../evaluation/event-steps.ts";
+import { type Turn, write } from "../evaluation/turn.ts";
 import type { BadgeState, BalanceState } from "../evaluation/player-state.ts";
 import type { PlanTurn } from "../evaluation/project-plan.ts";
-import type { Turn } from "../evaluation/turn.ts";
 import { grantXp, XP_MAX } from "../evaluation/xp/xp.ts";
-import type { MergeStrategy, MergeSummary } from "../kernel/events/merge-plan.ts";
 
 /** Two players being merged. Effects on the source go to its own stream. */
 export type Merging = {

@@ -1,25 +1,31 @@
-import { removedVersion } from "../evaluation/boards/leave.ts";
+import {
+  fromRankScore,
+  nextEntry,
+  type Operation,
+  reachedUs,
+  removedVersion,
+} from "../evaluation/boards/lists.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
 import type { Board } from "../evaluation/boards/board.ts";
 import { followsPlayer } from "../evaluation/boards/holdings.ts";
-import { fromRankScore, nextEntry, reachedUs, type Operation } from "../evaluation/boards/scoring.ts";
-import { type CompiledMetric, compileMetric } from "../evaluation/metrics/compile.ts";
-import { type CounterState, mergeCounters } from "../evaluation/metrics/counters.ts";
+import {
+  type CompiledMetric,
+  compileMetric,
+  type CounterState,
+  mergeCounters,
+} from "../evaluation/metrics/compile.ts";
 import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
-import { mergeScopes } from "../evaluation/caps/amounts.ts";
-import { isWithinRoom, withoutUnread } from "../evaluation/doc-room.ts";
-import { write } from "../evaluation/event-steps.ts";
+import { mergeScopes } from "../evaluation/caps/cap.ts";
+import { isWithinRoom, type Turn, withoutUnread, write } from "../evaluation/turn.ts";
 import type { EntryState, PlayerDoc, PlayerState, StreakState } from "../evaluation/player-state.ts";
 import { attributesProblem, TAGS_MAX } from "../evaluation/profile.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import type { Turn } from "../evaluation/turn.ts";
-import { mergeLimits } from "../evaluation/running/merge-limits.ts";
+import { mergeLimits } from "../evaluation/running/budgets.ts";
 import { endSpell, setMembership } from "../evaluation/segments/membership.ts";
-import { runOf } from "../evaluation/streaks/announce.ts";
-import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
+import { runOf } from "../evaluation/streaks/advance.ts";
+import type { CompiledStreak, Run, StreakDoc } from "../evaluation/streaks/compile.ts";
 import { settle } from "../evaluation/streaks/settle.ts";
-import type { Run, StreakDoc } from "../evaluation/streaks/state.ts";
 import { FREEZES_MAX } from "../evaluation/streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 

@@ -1,11 +1,10 @@
 import { type Caller, tenantOf } from "../kernel/caller.ts";
 import { forbidden, invalid, notFound, unauthorized } from "../kernel/errors.ts";
 import type { Player } from "../players/player.ts";
-import { readChanged } from "../progression/players/show-together.ts";
+import { readChanged } from "../progression/players/show.ts";
 import { findPlayer, identifyPlayer } from "../progression/players/players.ts";
-import { findKnownProject, resolveProject } from "../accounts/projects/resolve.ts";
-import { type Limiter, RateLimited } from "../accounts/rate-limits/limiter.ts";
-import { LIMITS } from "../accounts/rate-limits/limits.ts";
+import { findKnownProject, resolveProject } from "../accounts/projects/project.ts";
+import { type Limiter, LIMITS, RateLimited } from "../accounts/rate-limits/limiter.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { SignedToken, Tokens } from "../accounts/auth/tokens.ts";
 import { User } from "../accounts/auth/user.ts";

@@ -1,12 +1,19 @@
-import { defineEntity, p } from "@mikro-orm/core";
+import { defineEntity, type FilterQuery, p, raw } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { invalid } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
+import { lineData, linesOf, PACKED_MAX } from "../kernel/outbox-row.ts";
+import { offsetOf, PAGE_DEPTH_MAX, type PageQuery, UNINDEXED_DEPTH_MAX } from "../kernel/paging.ts";
+import type { Read } from "../kernel/read.ts";
+import { containing } from "../kernel/search.ts";
+import { countUpTo, type Total, type Work } from "../kernel/work.ts";
 
 export type PlayerStatus = "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";
 
 /**
  * A hot table: scalar keys, no relations. Read and edited as an entity, changed in batches by progression.
  */
-export const PlayerSchema = defineEntity({
+const PlayerSchema = defineEntity({
   name: "Player",
   tableName: "players",
   properties: {
@@ -44,3 +51,216 @@ export const PlayerSchema = defineEntity({
 });
 export class Player extends PlayerSchema.class {}
 PlayerSchema.setClass(Player);
+
+/** Maximum event types in one request. */
+export const ACTIVITY_TYPES_MAX = 20;
+
+/** An event of a player: a line of the player stream. */
+type Activity = { id: string; seq: number; type: string; data: Json; createdAt: string };
+
+type ListActivity = {
+  limit: number;
+  /** Returns lines older than the one of this `seq`. */
+  cursor?: number | undefined;
+  types?: readonly string[] | undefined;
+};
+
+type Row = {
+  id: string;
+  seq: string | number;
+  lines: number | null;
+  type: string;
+  data: Json;
+  created_at: Date | string;
+};
+
+/** The lines of a row, newest first. */
+const activityOf = ({ type, data, created_at: createdAt, ...row }: Row): Activity[] =>
+  linesOf(row)
+    .map((line) => ({
+      id: line.id,
+      seq: line.seq!,
+      type,
+      data: lineData(data, line),
+      createdAt: new Date(createdAt).toISOString(),
+    }))
+    .toReversed();
+
+/** Returns a player's events, newest first, and the cursor of the next page. */
+export const listActivity = async (
+  { db }: Work,
+  { projectId, id }: Player,
+  { limit, cursor, types }: ListActivity,
+): Promise<{ activity: Activity[]; nextCursor: string | null }> => {
+  const named = types === undefined ? null : JSON.stringify(types);
+  const before = cursor ?? Number.MAX_SAFE_INTEGER;
+  // The last line of a row may be newer than the cursor, and others of it not.
+  const found = await sql<Row>`
+    select id, player_seq as seq, lines, type, data, created_at from outbox
+    where project_id = ${projectId} and player_id = ${id} and player_seq is not null
+      and player_seq - coalesce(lines, 1) + 1 < ${before}::bigint
+      and player_seq < ${Math.min(before + PACKED_MAX, Number.MAX_SAFE_INTEGER)}::bigint
+      and (${named}::text is null or type in (select jsonb_array_elements_text(${named}::jsonb)))
+    order by player_seq desc limit ${limit + 1}`.execute(db);
+  const lines = found.rows.flatMap(activityOf).filter(({ seq }) => seq < before);
+  const activity = lines.slice(0, limit);
+  return { activity, nextCursor: lines.length > limit ? String(activity.at(-1)!.seq) : null };
+};
+
+/** Maximum external ids in one request. */
+export const EXTERNAL_IDS_MAX = 100;
+
+export const PLAYER_SORTS = [
+  "createdAt",
+  "updatedAt",
+  "lastSeenAt",
+  "xp",
+  "level",
+  "displayName",
+  "externalUserId",
+] as const;
+/** Sorts whose columns may be empty. The others keep the plain order, which their indexes have. */
+const NULLABLE: ReadonlySet<string> = new Set(["lastSeenAt", "displayName"]);
+/** An index of the others would be written with every event. */
+const INDEXED: ReadonlySet<string> = new Set(["createdAt", "externalUserId"]);
+
+type PlayerSort = (typeof PLAYER_SORTS)[number];
+
+/** Statuses that lists can show; merged and erased players are never listed. */
+export const LISTED_STATUSES = ["ACTIVE", "SUSPENDED", "BANNED"] as const;
+
+type PlayerFilter = {
+  externalUserIds?: readonly string[] | undefined;
+  status?: (typeof LISTED_STATUSES)[number] | undefined;
+  search?: string | undefined;
+  tag?: string | undefined;
+  /** Key of a segment. */
+  segment?: string | undefined;
+  /** An id at another provider. */
+  identity?: { provider: string; externalId: string } | undefined;
+  level?: number | undefined;
+  minLevel?: number | undefined;
+  maxLevel?: number | undefined;
+  /** By creation: from inclusive, to exclusive. */
+  from?: Date | undefined;
+  to?: Date | undefined;
+};
+
+type ListPlayers = PageQuery &
+  PlayerFilter & {
+    sort: PlayerSort;
+    order: "asc" | "desc";
+    /** The last player of the page before, by creation: what is made meanwhile moves nothing. */
+    cursor?: string | undefined;
+  };
+
+/**
+ * Returns a page of players, their number and the cursor of the next page; without deleted, merged and erased
+ * ones.
+ * @throws DomainError VALIDATION_ERROR for a cursor that is no player, or goes with another sort or a page
+ */
+export const listPlayers = async (
+  work: Work,
+  projectId: string,
+  query: ListPlayers,
+): Promise<Total & { players: Player[]; nextCursor: string | null }> => {
+  const where = playerWhere(projectId, query);
+  const after = await afterCursor(work, projectId, query);
+  const players = await work.em.find(
+    Player,
+    { $and: [where, ...after] },
+    {
+      orderBy: [
+        { [query.sort]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
+        { id: query.order },
+      ],
+      limit: query.limit,
+      offset: offsetOf(query, INDEXED.has(query.sort) ? PAGE_DEPTH_MAX : UNINDEXED_DEPTH_MAX),
+      // The unit of work would compare every document with its original, though none has changed.
+      disableIdentityMap: true,
+    },
+  );
+  const isMore = query.sort === "createdAt" && players.length === query.limit;
+  const nextCursor = isMore ? players.at(-1)!.id : null;
+  return { players, nextCursor, ...(await countUpTo(work, Player, where)) };
+};
+
+/** Players who come after the cursor in the order of their creation. */
+const afterCursor = async (
+  { em }: Work,
+  projectId: string,
+  { cursor, sort, order, page }: ListPlayers,
+): Promise<FilterQuery<Player>[]> => {
+  if (cursor === undefined) return [];
+  if (sort !== "createdAt" || page !== 1)
+    throw invalid("cursor", "goes with sort=createdAt and without page");
+  const last = await em.findOne(Player, { projectId, id: cursor }, { fields: ["createdAt"] });
+  if (!last) throw invalid("cursor", "is not nextCursor of a page before");
+  const { createdAt } = last;
+  return order === "asc"
+    ? [{ createdAt: { $gte: createdAt }, $or: [{ createdAt: { $gt: createdAt } }, { id: { $gt: cursor } }] }]
+    : [{ createdAt: { $lte: createdAt }, $or: [{ createdAt: { $lt: createdAt } }, { id: { $lt: cursor } }] }];
+};
+
+const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Player> => {
+  const parts: FilterQuery<Player>[] = [
+    { projectId, deletedAt: null, status: filter.status ?? { $nin: ["MERGED", "ERASED"] } },
+    ...levelWhere(filter),
+    ...memberWhere(projectId, filter),
+  ];
+  const { externalUserIds, search, from, to } = filter;
+  if (from) parts.push({ createdAt: { $gte: from } });
+  if (to) parts.push({ createdAt: { $lt: to } });
+  if (externalUserIds) parts.push({ externalUserId: { $in: [...externalUserIds] } });
+  if (search !== undefined) {
+    const contains = containing(search);
+    parts.push({ $or: [{ externalUserId: { $ilike: contains } }, { displayName: { $ilike: contains } }] });
+  }
+  return { $and: parts };
+};
+
+const levelWhere = ({ level, minLevel, maxLevel }: PlayerFilter): FilterQuery<Player>[] => [
+  ...(level === undefined ? [] : [{ level }]),
+  ...(minLevel === undefined ? [] : [{ level: { $gte: minLevel } }]),
+  ...(maxLevel === undefined ? [] : [{ level: { $lte: maxLevel } }]),
+];
+
+const memberWhere = (projectId: string, { tag, segment, identity }: PlayerFilter): FilterQuery<Player>[] => {
+  const parts: FilterQuery<Player>[] = [];
+  if (tag !== undefined) parts.push({ tags: { $contains: [tag] } });
+  if (segment !== undefined) {
+    const members = raw("select player_id from player_segments where project_id = ? and segment_key = ?", [
+      projectId,
+      segment,
+    ]);
+    parts.push({ id: { $in: members as never } });
+  }
+  if (identity) {
+    const owners = raw(
+      "select player_id from player_identities where project_id = ? and provider = ? and external_id = ?",
+      [projectId, identity.provider, identity.externalId],
+    );
+    parts.push({ id: { $in: owners as never } });
+  }
+  return parts;
+};
+
+const STATUSES = `
+  select r.n, p.status
+  from json_to_recordset($1::json) as r(n int, j uuid, p uuid)
+  cross join lateral (
+    select status from players where project_id = r.j and id = r.p limit 1) p`;
+
+/** Returns the status of players of any projects, in order, by one statement; undefined for unknown ones. */
+export const readStatuses = async (
+  read: Read,
+  players: readonly { projectId: string; playerId: string }[],
+): Promise<(PlayerStatus | undefined)[]> => {
+  const asked = players.map(({ projectId, playerId }, n) => ({ n, j: projectId, p: playerId }));
+  const rows = await read<{ n: number; status: PlayerStatus }>({
+    text: STATUSES,
+    values: [JSON.stringify(asked)],
+  });
+  const found = new Map(rows.map(({ n, status }) => [n, status]));
+  return players.map((_, n) => found.get(n));
+};

@@ -1,25 +1,373 @@
-import { newId } from "../kernel/ids.ts";
-import { PacedBudget, paced } from "../kernel/pace.ts";
-import { atProjectTime } from "../kernel/project-time.ts";
-import { together } from "../kernel/together.ts";
+import assert from "node:assert/strict";
+import { hash } from "node:crypto";
+import { sql } from "kysely";
+import type { Moment } from "../evaluation/boards/board.ts";
+import type { Effects } from "../evaluation/effects.ts";
+import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { ChangeBudget, stepsOf } from "../evaluation/event-accounts.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
-import type { Work } from "../kernel/work.ts";
-import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
-import { ChangeBudget } from "../evaluation/event-accounts.ts";
-import { type Changed, changeTogether, type PlayerChange } from "./change-together.ts";
-import { lockPlayersById } from "./load.ts";
-import { loadStates } from "./load-states.ts";
-import { PLAYER_PARTS } from "./parts/parts.ts";
+import { counterIdOf, type SharedCounters, type SharedKey } from "../evaluation/shared-counters.ts";
+import { saveTurn } from "../evaluation/snapshot.ts";
+import { conflict, type DomainError } from "../kernel/errors.ts";
+import { isId, newId } from "../kernel/ids.ts";
+import { paced, PacedBudget } from "../kernel/pace.ts";
+import { kept } from "../kernel/statements.ts";
+import { Apart, type Outcome, together } from "../kernel/together.ts";
+import { atProjectTime, localKey, type Work } from "../kernel/work.ts";
+import { unknownPlayer } from "../players/player-refs.ts";
+import { loadStates, partsFor } from "./load-states.ts";
+import { COLUMNS, type FoundRow, lockPlayersById, playersOf } from "./load.ts";
+import { lockFreeCounters, lockSharedCounters } from "./lock-shared-counters.ts";
+import { planOf } from "./locked-plan.ts";
+import type { PlayerPart } from "./parts/part.ts";
+import { PLAYER_PARTS } from "./parts/quests.ts";
 import { loadPlans, projectPlans } from "./plan.ts";
 import { saveBatch } from "./save.ts";
-import { lockSharedCounters } from "./lock-shared-counters.ts";
-import type { PlayerKey } from "./reference.ts";
-import type { SharedKey } from "../evaluation/shared-counters.ts";
-import { sharedKeysOf } from "../evaluation/shared-needs.ts";
-import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 
-export type { Changed } from "./change-together.ts";
+/** A player that a request names, or the error of the request. */
+type LockedRef = { player: PlayerState } | { error: Error };
+
+/** SQL for `s(ref, id)`: the players that references stand for; merged ones are their merge target. */
+const namedBy = (projectId: string, refs: readonly string[]) => {
+  const ids = refs.filter(isId).map((f) => ({ f, i: f }));
+  const names = refs.filter((ref) => ref.startsWith("ext:")).map((f) => ({ f, u: f.slice("ext:".length) }));
+  return sql`s as materialized (
+    select r.f as ref, coalesce(q.merged_into, q.id) as id
+    from json_to_recordset(${JSON.stringify(ids)}::json) as r(f text, i uuid)
+    join players q on q.project_id = ${projectId} and q.id = r.i
+    union all
+    select r.f, coalesce(q.merged_into, q.id)
+    from json_to_recordset(${JSON.stringify(names)}::json) as r(f text, u text)
+    join players q on q.project_id = ${projectId} and q.external_user_id = r.u)`;
+};
+
+/**
+ * Locks the players that UUIDs or `ext:…` references stand for and reads them, in id order and in one
+ * statement. In a shared transaction nobody is waited for: a player that others hold is an error `Apart`.
+ * @returns by reference
+ */
+const lockRefs = async (
+  work: Work,
+  projectId: string,
+  refs: readonly string[],
+): Promise<Map<string, LockedRef>> => {
+  const asked = [...new Set(refs)];
+  const rows = work.isShared ? await lockFree(work, projectId, asked) : await lockAll(work, projectId, asked);
+  const isMerged = new Set(rows.filter((row) => row.merged_into !== null).map(({ ref }) => ref));
+  const free = rows.filter(
+    (row): row is FoundRow => row.id !== null && !(work.isShared && isMerged.has(row.ref)),
+  );
+  const players = await playersOf(work, free, ({ ref }) => ref);
+  const known = new Set(rows.map(({ ref }) => ref));
+  const lockedOf = (ref: string): LockedRef => {
+    const player = players.get(ref);
+    if (player) return { player };
+    const isHeld = work.isShared && known.has(ref);
+    return { error: isHeld ? new Apart("ALONE", "others hold its player") : unknownPlayer(ref) };
+  };
+  return new Map(asked.map((ref) => [ref, lockedOf(ref)]));
+};
+
+type MaybeRow = FoundRow | { id: null; ref: string; merged_into: null };
+
+const lockAll = async ({ db }: Work, projectId: string, refs: readonly string[]): Promise<MaybeRow[]> => {
+  const found = await kept(
+    db,
+    sql<FoundRow>`
+    with ${namedBy(projectId, refs)}
+    select ${COLUMNS}, s.ref from s join players t on t.project_id = ${projectId} and t.id = s.id
+    order by t.project_id, t.id for update of t`,
+  );
+  return found.rows;
+};
+
+const lockFree = async ({ db }: Work, projectId: string, refs: readonly string[]): Promise<MaybeRow[]> => {
+  const found = await kept(
+    db,
+    sql<MaybeRow>`
+    with ${namedBy(projectId, refs)},
+    k as materialized (
+      select ${COLUMNS}, s.ref as asked from s join players t on t.project_id = ${projectId} and t.id = s.id
+      order by t.project_id, t.id for update of t skip locked)
+    select k.*, s.ref from s left join k on k.asked = s.ref`,
+  );
+  return found.rows;
+};
+
+/** A reference that a change of a player is requested under. */
+type ReferenceUse = { playerId: string; reference: string };
+
+/**
+ * Returns the ledger key of a change requested under a reference, such as an order number. Keys are part of
+ * the hash chain and stay when a player is erased, so the text, which may be personal data, is hashed.
+ */
+const referenceKey = (reference: string): string => `api:ref:${hash("sha256", reference, "hex")}`;
+
+const referenceUsed = (reference: string): DomainError =>
+  conflict("REFERENCE_USED", `reference ${reference} was used for this player before`);
+
+/** References of the changes of one transaction. */
+type References = {
+  /**
+   * Returns the ledger key of a change. A reference can be used once per player, for any purpose.
+   * @throws DomainError CONFLICT REFERENCE_USED
+   */
+  keyOf(playerId: string, reference: string | undefined): string;
+  /** Notes that a change under the reference was made. */
+  use(playerId: string, reference: string | undefined): void;
+};
+
+const idOf = (playerId: string, reference: string): string => `${playerId} ${reference}`;
+
+const referencesOf = (used: Set<string>): References => ({
+  keyOf: (playerId, reference) => {
+    if (reference === undefined) return `api:${newId()}`;
+    if (used.has(idOf(playerId, reference))) throw referenceUsed(reference);
+    return referenceKey(reference);
+  },
+  use: (playerId, reference) => {
+    if (reference !== undefined) used.add(idOf(playerId, reference));
+  },
+});
+
+/** For changes without references. */
+const noReferences = (): References => referencesOf(new Set());
+
+/** Reads which references the players have used already; the players are locked. One statement. */
+const openReferences = async (
+  work: Work,
+  projectId: string,
+  uses: readonly ReferenceUse[],
+): Promise<References> => {
+  const used = await readUsed(work, projectId, uses);
+  return referencesOf(new Set(used.map(({ playerId, reference }) => idOf(playerId, reference))));
+};
+
+/**
+ * Returns those uses of which the player, or one merged into it, has a ledger line or hold already. The
+ * result only holds while the players are locked.
+ */
+const readUsed = async (
+  { db }: Work,
+  projectId: string,
+  uses: readonly ReferenceUse[],
+): Promise<ReferenceUse[]> => {
+  // The second key is of the original format.
+  const rows = uses.flatMap(({ playerId, reference }, n) =>
+    [referenceKey(reference), `api:ref:${reference}`].map((k) => ({ n, p: playerId, f: reference, k })),
+  );
+  const found = await sql<{ n: number }>`
+    with r as materialized (
+      select * from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, p uuid, f text, k text)),
+    own as materialized (
+      select n, f, k, p as id from r
+      union all
+      select r.n, r.f, r.k, q.id from r
+      join players q on q.project_id = ${projectId} and q.merged_into = r.p)
+    select own.n from own join ledger_entries l
+      on l.project_id = ${projectId} and l.player_id = own.id and l.idempotency_key = own.k
+    union select own.n from own join currency_holds h
+      on h.project_id = ${projectId} and h.player_id = own.id and h.reference = own.f`.execute(db);
+  return found.rows.map(({ n }) => uses[n]!);
+};
+
+/** A change of one player outside event processing. */
+type PlayerChange<T> = {
+  projectId: string;
+  /** UUID, or `ext:` and the integrator's id. */
+  player: string;
+  /**
+   * Changes the player in memory; what it throws undoes this change. `key`: the ledger key of the change.
+   * @returns what makes the result once everything that follows has been applied
+   */
+  change: (turn: PlanTurn, key: string) => () => T;
+  /** Bundles that the change may give besides XP, so that the counters they share are locked. */
+  gives?: readonly RewardBundle[] | undefined;
+  /** Further counters to be locked. */
+  counters?: readonly SharedKey[] | undefined;
+  /** Loads only what the active definitions may touch. */
+  isOfActive?: boolean | undefined;
+  /** Moments of the change whose lists are loaded; default: now. */
+  moments?: readonly Moment[] | undefined;
+  /** A name for the change that serves the player once. */
+  reference?: string | undefined;
+};
+
+type Changed<T> = { value: T; player: PlayerState };
+
+/** Steps of a shared transaction after which the others share the next one: about 100 ms. */
+const SHARED_STEPS_MAX = 500_000;
+
+const NONE: ReadonlySet<string> = new Set();
+
+type Located = { change: PlayerChange<unknown>; player: PlayerState };
+
+/**
+ * Changes players of one project in order, each change as if it were alone: what one throws is its outcome.
+ * A constant number of statements.
+ */
+const changeTogether = async (
+  outer: Work,
+  changes: readonly PlayerChange<unknown>[],
+): Promise<Outcome<Changed<unknown>>[]> => {
+  const { projectId } = changes[0]!;
+  assert(
+    changes.every((change) => change.projectId === projectId),
+    "a transaction changes players of one project",
+  );
+  const plan = await planOf(outer, projectId);
+  const work = atProjectTime(outer, plan);
+  const locked = await lockRefs(
+    work,
+    projectId,
+    changes.map(({ player }) => player),
+  );
+  const located = changes.flatMap((change): Located[] => {
+    const found = locked.get(change.player)!;
+    return "player" in found ? [{ change, player: found.player }] : [];
+  });
+  const turns = located.length === 0 ? undefined : await openTurns(work, plan, located);
+  const outcomes: Outcome<Changed<unknown>>[] = [];
+  for (const change of changes) {
+    const found = locked.get(change.player)!;
+    outcomes.push("error" in found ? found : await turns!.run(change, found.player));
+  }
+  await turns?.save();
+  return outcomes;
+};
+
+/** Parts to load: those that all changes need. */
+const partsOf = (plan: ProjectPlan, located: readonly Located[]): readonly PlayerPart[] =>
+  located.every(({ change }) => change.isOfActive) ? partsFor([plan]) : PLAYER_PARTS;
+
+const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Located[]) => {
+  const players = [...new Set(located.map(({ player }) => player))];
+  for (const { change, player } of located)
+    if (change.moments) player.moments = [...player.moments, ...change.moments];
+  await loadStates(work, players, [plan], partsOf(plan, located));
+  const event = changeEvent(newId(), work.now.getTime());
+  const keysOf = ({ gives = [], counters = [] }: PlayerChange<unknown>): SharedKey[] => [
+    ...limitedKeysOf(plan, gives),
+    ...counters,
+  ];
+  const limited = located.flatMap(({ change }) => keysOf(change));
+  const ofRules = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const { counters: shared, held } = work.isShared
+    ? await lockFreeCounters(work, [...ofRules, ...limited])
+    : { counters: await lockSharedCounters(work, [...ofRules, ...limited]), held: NONE };
+  /** Whether a change may count something that others have locked. */
+  const isHeld = (change: PlayerChange<unknown>): boolean =>
+    held.size > 0 && [...ofRules, ...keysOf(change)].some((key) => held.has(counterIdOf(key)));
+  const asked = located.flatMap(({ change: { reference }, player }) =>
+    reference === undefined ? [] : [{ playerId: player.id, reference }],
+  );
+  const references = asked.length === 0 ? noReferences() : await openReferences(work, plan.projectId, asked);
+  return new Turns({ work, plan, shared, isHeld, references, isOne: located.length === 1 });
+};
+
+type TurnsParts = {
+  work: Work;
+  plan: ProjectPlan;
+  shared: SharedCounters;
+  isHeld: (change: PlayerChange<unknown>) => boolean;
+  references: References;
+  /** Then nothing is saved if the change fails, and nothing has to be restored. */
+  isOne: boolean;
+};
+
+/** Turns of changes that are saved together. */
+class Turns {
+  readonly #parts: TurnsParts;
+  readonly #effects: Effects = noEffects();
+  readonly #changed = new Set<PlayerState>();
+  readonly #pace = new PacedBudget(Infinity);
+
+  constructor(parts: TurnsParts) {
+    this.#parts = parts;
+  }
+
+  async run(change: PlayerChange<unknown>, player: PlayerState): Promise<Outcome<Changed<unknown>>> {
+    if (this.#pace.spent > SHARED_STEPS_MAX) return { error: new Apart("NEXT", "others have taken long") };
+    const { work, plan, shared, isHeld } = this.#parts;
+    if (isHeld(change)) return { error: new Apart("ALONE", "others hold a counter that it may need") };
+    const nowMs = work.now.getTime();
+    const budget = new ChangeBudget();
+    const accounts = budget.open();
+    const event = changeEvent(newId(), nowMs);
+    const turn = openTurn({ plan, player, event, nowMs, effects: this.#effects, shared, accounts });
+    const outcome = this.#apply(turn, change);
+    await budget.close(accounts);
+    this.#pace.spend(Math.max(budget.spent, stepsOf(accounts)));
+    await this.#pace.pause();
+    return outcome;
+  }
+
+  #apply(turn: PlanTurn, { change, reference }: PlayerChange<unknown>): Outcome<Changed<unknown>> {
+    const { references, isOne } = this.#parts;
+    const { player } = turn;
+    const undo = isOne ? undefined : saveTurn(turn);
+    const xpBefore = player.xp;
+    try {
+      const key = references.keyOf(player.id, reference);
+      const answer = change(turn, key);
+      settleTurn(turn, xpBefore);
+      const value = answer();
+      references.use(player.id, reference);
+      this.#changed.add(player);
+      return { value: { value, player } };
+    } catch (error) {
+      undo?.();
+      return { error };
+    }
+  }
+
+  /** Writes all changes in one statement. */
+  async save(): Promise<void> {
+    if (this.#changed.size === 0) return;
+    const { work, shared } = this.#parts;
+    const players = [...this.#changed];
+    await saveBatch(work, { players, effects: this.#effects, shared, verdicts: [], done: [] });
+  }
+}
+
+/** `id`: the UUID, or `ext:` and the integrator's id where a request names the player. */
+export type PlayerKey = { projectId: string; id: string };
+
+/** Players whose rows a request of this transaction has for itself. */
+const OWNED = localKey("owned players", () => new Set<string>());
+
+/** Whether a request of this transaction has locked the player by `lockPlayerRow`. */
+export const isOwned = (work: Work, playerId: string): boolean => work.local.get(OWNED).has(playerId);
+
+const lockOne = async (work: Work, keys: readonly PlayerKey[]): Promise<Outcome<PlayerKey>[]> => {
+  const { projectId } = keys[0]!;
+  await planOf(work, projectId);
+  const locked = await lockRefs(
+    work,
+    projectId,
+    keys.map(({ id }) => id),
+  );
+  const owned = work.local.get(OWNED);
+  return keys.map(({ id }) => {
+    const found = locked.get(id)!;
+    if ("error" in found) return found;
+    const { player } = found;
+    if (work.isShared && owned.has(player.id))
+      return { error: new Apart("NEXT", "another request has the player") };
+    owned.add(player.id);
+    return { value: { projectId, id: player.id } };
+  });
+};
+
+/**
+ * Locks a player, or its merge target, in the lock order of batches: the project's definitions first, to
+ * avoid deadlocks with a change of them. No other request of the transaction locks the same player.
+ * @throws DomainError NOT_FOUND
+ */
+export const lockPlayerRow = together({ phase: "LOCKS", isWrite: false, run: lockOne });
 
 const takeChange = together({ phase: "CHANGE", isWrite: true, run: changeTogether });
 

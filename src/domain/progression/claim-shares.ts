@@ -1,5 +1,168 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { FavouredSearch } from "./favoured-search.ts";
+import { CLAIM_PROJECTS, FIRST_PROJECT } from "./queue.ts";
+
+/** Half-life of a tenant's recorded consumption, in ms. */
+const HALF_LIFE_MS = 5_000;
+/** Total steps of all tenants, within about a half-life, below which nobody has to wait for another. */
+export const BUSY_STEPS = 4_000_000;
+/** Maximum projects put off at once: the queue is read around each of them. */
+const PUT_OFF_MAX = 100;
+/** Maximum projects remembered; the one charged longest ago is forgotten. */
+const PROJECTS_MAX = 2_000;
+
+export type ProjectOwner = { projectId: string; tenantId: string };
+
+type Charge = { steps: number; atMs: number };
+type Load = Charge & { tenantId: string };
+
+/** Fractions of an equal share; tenants above one of them come after those below it. */
+const TIERS = [1 / 8, 1];
+
+/**
+ * `putOff`: for each of TIERS, the projects of tenants above it, the largest consumers first; empty while
+ * nobody is put off. `loads`: consumption of the project's tenant, by project. `maxOf`: the highest
+ * consumption of tenants in each tier.
+ */
+type Order = {
+  putOff: readonly (readonly string[])[];
+  loads: ReadonlyMap<string, number>;
+  maxOf: readonly number[];
+};
+
+const NO_ORDER: Order = { putOff: [], loads: new Map(), maxOf: [] };
+
+/**
+ * Tracks the recent consumption of tenants in a process, however many projects they spread it over. A tenant
+ * above an equal share, counting one idle tenant more, lets the others go first, and a tenant above an eighth
+ * of it goes after those below. So a tenant with little work never waits for the queues of large ones, and
+ * large ones share the rest. The state only decides the order, so it may be lost.
+ */
+export class TenantLoads {
+  readonly #nowMs: () => number;
+  readonly #projects = new Map<string, Load>();
+  /** Consumption of all projects, forgotten ones included: usually too little to look at each. */
+  #all: Charge = { steps: 0, atMs: 0 };
+
+  /** @param nowMs a monotonic clock */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  knows(projectId: string): boolean {
+    return this.#projects.has(projectId);
+  }
+
+  charge({ projectId, tenantId }: ProjectOwner, steps: number): void {
+    const known = this.#projects.get(projectId);
+    this.#projects.delete(projectId);
+    const atMs = this.#nowMs();
+    this.#all = { steps: leftOf(this.#all, atMs) + steps, atMs };
+    this.#projects.set(projectId, { tenantId, steps: steps + (known ? leftOf(known, atMs) : 0), atMs });
+    if (this.#projects.size > PROJECTS_MAX) this.#projects.delete(this.#projects.keys().next().value!);
+  }
+
+  /** Returns which projects are put off now. */
+  order(): Order {
+    const nowMs = this.#nowMs();
+    if (leftOf(this.#all, nowMs) < BUSY_STEPS) return NO_ORDER;
+    const projects = [...this.#projects].map(([id, load]) => ({ ...load, id, steps: leftOf(load, nowMs) }));
+    const byTenant = new Map<string, number>();
+    for (const { tenantId, steps } of projects) byTenant.set(tenantId, (byTenant.get(tenantId) ?? 0) + steps);
+    const total = [...byTenant.values()].reduce((sum, steps) => sum + steps, 0);
+    if (total < BUSY_STEPS) return NO_ORDER;
+    const share = total / (byTenant.size + 1);
+    const most = projects.toSorted((one, other) => other.steps - one.steps);
+    const putOff = TIERS.map((part) =>
+      most
+        .filter(({ tenantId }) => byTenant.get(tenantId)! > share * part)
+        .slice(0, PUT_OFF_MAX)
+        .map(({ id }) => id),
+    );
+    const loads = new Map(projects.map(({ id, tenantId }) => [id, byTenant.get(tenantId)!]));
+    return { putOff, loads, maxOf: TIERS.map((part) => share * part) };
+  }
+}
+
+const leftOf = ({ steps, atMs }: Charge, nowMs: number): number =>
+  steps * 2 ** ((atMs - nowMs) / HALF_LIFE_MS);
+
+/** How soon events of a tier are looked for again where there were none, in ms. */
+const LOOK_AGAIN_MS = 20;
+
+/** Finds events of tenants below their share before those of all others. */
+class FavouredSearch {
+  readonly #nowMs: () => number;
+  readonly #loads: TenantLoads;
+  /** Project after which the next search for events of a tier begins, by tier and partition. */
+  readonly #cursors = new Map<string, string>();
+  /** When a search last found no events, by tier. */
+  readonly #noneMs: number[] = [];
+  #order: Order;
+
+  /** @param nowMs a monotonic clock */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+    this.#loads = new TenantLoads(nowMs);
+    this.#order = this.#loads.order();
+  }
+
+  charge(owner: ProjectOwner, steps: number): void {
+    this.#loads.charge(owner, steps);
+  }
+
+  /** Returns the tiers to search before all other events now. */
+  tiers(): number[] {
+    const nowMs = this.#nowMs();
+    this.#order = this.#loads.order();
+    const isDue = (tier: number): boolean => nowMs - (this.#noneMs[tier] ?? -Infinity) >= LOOK_AGAIN_MS;
+    return this.#order.putOff.flatMap((putOff, tier) => (putOff.length > 0 && isDue(tier) ? [tier] : []));
+  }
+
+  /** Returns the projects that a tier leaves out. */
+  putOffOf(tier: number): readonly string[] {
+    return this.#order.putOff[tier] ?? [];
+  }
+
+  /** Returns the project after which the search for events of a tier begins in a partition. */
+  cursorOf(tier: number, part: number): string {
+    return this.#cursors.get(`${tier}:${part}`) ?? FIRST_PROJECT;
+  }
+
+  /** Returns the projects of events whose tenants are not known yet. */
+  unknownOf(events: readonly { projectId: string }[]): string[] {
+    const ids = new Set(events.map(({ projectId }) => projectId));
+    return [...ids].filter((id) => !this.#loads.knows(id));
+  }
+
+  /** Records whose projects are, before anything was charged to them. */
+  learn(owners: readonly ProjectOwner[]): void {
+    for (const owner of owners) this.#loads.charge(owner, 0);
+    this.#order = this.#loads.order();
+  }
+
+  /**
+   * Records the result of a search for events of a tier in the partitions that were locked.
+   * @returns the events that belong to the tier, those of the tenants that have taken least first
+   */
+  found<T extends { part: number; projectId: string }>(
+    tier: number,
+    parts: readonly number[],
+    events: readonly T[],
+  ): T[] {
+    for (const part of parts) {
+      const own = events.filter((event) => event.part === part).map(({ projectId }) => projectId);
+      const ids = [...new Set(own)].toSorted();
+      if (ids.length >= CLAIM_PROJECTS) this.#cursors.set(`${tier}:${part}`, ids.at(-1)!);
+      else this.#cursors.delete(`${tier}:${part}`);
+    }
+    const { loads, maxOf } = this.#order;
+    const loadOf = ({ projectId }: T): number => loads.get(projectId) ?? 0;
+    const favoured = events.filter((event) => loadOf(event) <= (maxOf[tier] ?? Infinity));
+    // Where only projects of others were found, the search goes on behind them.
+    if (events.length === 0) this.#noneMs[tier] = this.#nowMs();
+    return favoured.toSorted((one, other) => loadOf(one) - loadOf(other));
+  }
+}
 
 /** Steps of one project in one claim that make it expensive: half of a claim's budget. */
 export const EXPENSIVE_STEPS = 1_000_000;

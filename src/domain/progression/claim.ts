@@ -1,17 +1,208 @@
-import { atProjectTime } from "../kernel/project-time.ts";
-import type { Work } from "../kernel/work.ts";
-import { runBatch } from "./batch.ts";
-import { CLAIM_STEPS_MAX, ClaimBudget } from "./claim-budget.ts";
-import { cursorsBefore, partsOf, scanEvents, scanFavoured, scanOnly } from "./claim-look.ts";
-import { type ProcessOptions, type RunClaim, throwUnlessTried } from "./claim-run.ts";
-import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
-import type { ClaimHand } from "./in-hand.ts";
-import { runOneByOne } from "./one-by-one.ts";
-import { tryLoadPlans } from "./plan.ts";
-import { nextCursors, onePerPartition, type PartitionCursor, type QueuedEvent } from "./queue.ts";
-import { blameSlowest } from "./starved.ts";
+import { sql } from "kysely";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import { EventsUnready } from "./unready.ts";
+import { outageOf, throwOutage } from "../kernel/outages.ts";
+import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
+import { atProjectTime, savepoint, type Transact, type Work } from "../kernel/work.ts";
+import { type BatchObserver, lockUnheld, runBatch, sharedKeys } from "./batch.ts";
+import {
+  CLAIM_STEPS_MAX,
+  ClaimBudget,
+  type ClaimLimits,
+  cursorsBefore,
+  partsOf,
+  scanEvents,
+  scanFavoured,
+  scanOnly,
+} from "./claim-budget.ts";
+import { type ClaimShare, ClaimShares, SLOW_EVENT_MS } from "./claim-shares.ts";
+import type { ClaimHand, InHand } from "./in-hand.ts";
+import { EventsUnready, lockUnheldCounters } from "./lock-shared-counters.ts";
+import { type PlanCache, tryLoadPlans } from "./plan.ts";
+import {
+  countTry,
+  holdPartition,
+  nextCursors,
+  onePerPartition,
+  type PartitionCursor,
+  type QueuedEvent,
+} from "./queue.ts";
+
+export type ProcessOptions = BatchObserver &
+  ClaimLimits & {
+    transact: Transact;
+    plans: PlanCache;
+    /** Shares the claims of the process among projects; default: this is the only claim. */
+    shares?: ClaimShares;
+    /** What the process has in hand, and the suspects that it leaves; default: neither is known. */
+    hand?: InHand;
+    /** Consecutive claims of these partitions that were rolled back because the database was busy. */
+    busyInRow?: number;
+    /** CPU time of evaluation, in ms; default: that of this thread. */
+    cpuMs?: () => number;
+    /** Called with the partitions that the claim leaves to others, before it continues. */
+    onLeft: (cursors: readonly PartitionCursor[]) => void;
+    onError: (error: unknown, event: QueuedEvent) => void;
+  };
+
+/** Consecutive claims rolled back by a busy database before the events are tried one by one. */
+export const BUSY_MAX = 10;
+
+const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
+
+type Claim = { events: readonly QueuedEvent[]; steps: ClaimBudget };
+/** @returns the events that were evaluated, of each player the first ones; the rest stays in the queue */
+type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
+
+/** Rethrows outages, except a busy database that has been retried often enough. */
+const throwUnlessTried = (error: unknown, options: ProcessOptions): void => {
+  if (outageOf(error) !== "busy" || !isTooOftenBusy(options)) throwOutage(error);
+};
+
+/** Events of a claim that may each be blamed for a busy database; more have another cause. */
+const BUSY_ALONE_MAX = 3;
+
+/** The plan of one project, or the error of loading it. */
+type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
+
+/** Runs the events of a claim under savepoints: one that fails counts a try and undoes only itself. */
+const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
+  const loaded = new Map<string, LoadedPlan>();
+  for (const [projectId, own] of Map.groupBy(events, (event) => event.projectId))
+    loaded.set(projectId, await tryPlan(work, own, options.plans));
+  const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options, steps });
+  const taken: QueuedEvent[] = [];
+  const busy: { event: QueuedEvent; error: unknown }[] = [];
+  for (const event of ahead) {
+    if (taken.length > 0 && steps.isSpent) break;
+    const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
+    // Completed events must not be repeated: the rest stays in the queue.
+    if (error instanceof EventsUnready && taken.length > 0) break;
+    if (error instanceof EventsUnready) throw error;
+    if (error !== undefined) busy.push({ event, error });
+    taken.push(event);
+    if (busy.length > BUSY_ALONE_MAX) throw busy[0]!.error;
+  }
+  await blameBusy(work, { busy, taken }, options);
+  return taken;
+};
+
+/** Counts a failed attempt for events that could not be saved where others of the claim could. */
+const blameBusy = async (
+  work: Work,
+  { busy, taken }: { busy: readonly { event: QueuedEvent; error: unknown }[]; taken: readonly QueuedEvent[] },
+  { onError }: ProcessOptions,
+): Promise<void> => {
+  // If none could be saved, the database is to blame.
+  if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
+  for (const { event, error } of busy) await countTry(work, { event, error, onError });
+};
+
+/** @param events events of one project */
+const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCache): Promise<LoadedPlan> => {
+  try {
+    return { plans: await savepoint(work, () => tryLoadPlans(work, events, cache)) };
+  } catch (error) {
+    if (error instanceof EventsUnready) throw error;
+    throwOutage(error);
+    return { error };
+  }
+};
+
+/**
+ * Takes the locks of a whole claim at once, in the global lock order: events tried one by one would take them
+ * in their own order, and could deadlock.
+ * @returns the leading events whose locks were taken, at least one
+ */
+const lockAhead = async (
+  work: Work,
+  events: readonly QueuedEvent[],
+  { loaded, options, steps }: { loaded: readonly LoadedPlan[]; options: ProcessOptions; steps: ClaimBudget },
+): Promise<readonly QueuedEvent[]> => {
+  try {
+    const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
+    return await savepoint(work, async () => {
+      await lockUnheld(work, events);
+      const { keys, covered } = await sharedKeys(work, { plans, events }, steps);
+      await lockUnheldCounters(work, keys);
+      return events.slice(0, covered);
+    });
+  } catch (error) {
+    if (error instanceof EventsUnready) throw error;
+    throwUnlessTried(error, options);
+    // Each event then takes its own locks, and shows its own error.
+    return events;
+  }
+};
+
+type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: ClaimBudget };
+
+/**
+ * Runs one event alone.
+ * @returns the error of an event that could not be saved because the database was busy or others hold its
+ * player
+ */
+const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {
+  try {
+    if ("error" in plan) throw plan.error;
+    const { plans } = plan;
+    const own = atProjectTime(work, plans.get(event.projectId)!);
+    await savepoint(work, () => runBatch(own, { events: [event], plans, steps }, options));
+  } catch (error) {
+    if (error instanceof EventsUnready) return error;
+    throwUnlessTried(error, options);
+    if (outageOf(error) !== undefined) return error;
+    await countTry(work, { event, error, onError: options.onError });
+  }
+  return undefined;
+};
+
+/** Error of an attempt that blocked the process for so long that its transaction was lost. */
+class EvaluationTooLong extends Error {
+  constructor(ms: number) {
+    super(`evaluation took ${Math.round(ms)} ms without a pause, and its transaction was lost meanwhile`);
+  }
+}
+
+type FailedClaim = {
+  error: unknown;
+  steps: ClaimBudget;
+  onError: (error: unknown, event: QueuedEvent) => void;
+};
+
+/**
+ * Counts a failed attempt for the slowest event of a claim that an outage rolled back, if that event blocked
+ * this process for half as long as a transaction may be idle: PostgreSQL ends such transactions and drops
+ * unresponsive clients, so the event itself caused the outage. Runs in its own transaction.
+ * @returns the event that was blamed; undefined when there is none: then `error` is a genuine outage
+ */
+const blameSlowest = async (
+  transact: Transact,
+  { error, steps: { slowest }, onError }: FailedClaim,
+): Promise<QueuedEvent | undefined> => {
+  if (outageOf(error) === undefined || slowest === undefined) return undefined;
+  const { idleMs } = chosenTimeouts() ?? BATCH;
+  if (slowest.ms < Math.min(SLOW_EVENT_MS, idleMs / 2)) return undefined;
+  const { event, ms } = slowest;
+  try {
+    await transact(async (work) => {
+      await holdPartition(work, event.part);
+      if (await isWaiting(work, event))
+        await countTry(work, { event, error: new EvaluationTooLong(ms), onError });
+    });
+    return event;
+  } catch (again) {
+    if (outageOf(again) === undefined) throw again;
+    return undefined;
+  }
+};
+
+/** Returns whether the event is still queued, with no attempt counted since it was claimed. */
+const isWaiting = async ({ db }: Work, event: QueuedEvent): Promise<boolean> => {
+  const { rows } = await sql`
+    select 1 from event_q where project_id = ${event.projectId} and part = ${event.part}
+      and seq = ${event.seq} and attempts = ${event.attempts}`.execute(db);
+  return rows.length > 0;
+};
 
 export type Processed = {
   events: number;

@@ -1,10 +1,8 @@
 import { sql } from "kysely";
 import { outageOf, throwOutage } from "../kernel/outages.ts";
 import type { Transact, Work } from "../kernel/work.ts";
-import { countTry } from "./fail-event.ts";
-import type { Noted, SoleEvent } from "./hand-notes.ts";
-import type { InHand, OthersHand } from "./in-hand.ts";
-import { eventOf, holdPartition, type QueuedEvent, type QueueRow } from "./queue.ts";
+import { countTry, eventOf, holdPartition, type QueuedEvent, type QueueRow } from "./queue.ts";
+import type { InHand, Noted, OthersHand, SoleEvent } from "./in-hand.ts";
 
 /** Error of an attempt that ended the process in which the event was evaluated alone. */
 class ProcessDied extends Error {

@@ -1,19 +1,17 @@
 import { newId } from "../kernel/ids.ts";
-import { PacedBudget, paced } from "../kernel/pace.ts";
-import { atProjectTime } from "../kernel/project-time.ts";
+import { paced, PacedBudget } from "../kernel/pace.ts";
+import { atProjectTime, type Work } from "../kernel/work.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
-import type { Work } from "../kernel/work.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { planOf } from "./locked-plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
+import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
-import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import type { Turn } from "../evaluation/turn.ts";
 

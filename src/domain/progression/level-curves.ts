@@ -1,6 +1,5 @@
 import { sql } from "kysely";
-import { changeConfig } from "../kernel/config-lock.ts";
-import type { Work } from "../kernel/work.ts";
+import { changeConfig, type Work } from "../kernel/work.ts";
 import { buildCurve, type CurveInput, DEFAULT_CURVE, type LevelCurve } from "../evaluation/xp/levels.ts";
 
 type CurveRow = {

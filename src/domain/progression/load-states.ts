@@ -1,13 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
 import { conflict } from "../kernel/errors.ts";
 import { markLists } from "../evaluation/boards/lists.ts";
-import { PacedBudget, paced } from "../kernel/pace.ts";
+import { paced, PacedBudget } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
-import { shrinkDoc } from "../evaluation/doc-room.ts";
-import { doc } from "./parts/doc.ts";
-import type { Loadable, LoadedRow, PlayerPart } from "./parts/part.ts";
-import { PLAYER_PARTS } from "./parts/parts.ts";
+import { shrinkDoc } from "../evaluation/turn.ts";
+import { docPart, type Loadable, type LoadedRow, type PlayerPart } from "./parts/part.ts";
+import { PLAYER_PARTS } from "./parts/quests.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
@@ -63,7 +62,7 @@ export const loadFirst = async (
   await nameLists(work, players, plansById);
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }, n) => ({ n, i: id, p: projectId })));
-  const from = parts.includes(doc) ? playersWithDocs(rows, bytesMax) : playersAlone(rows);
+  const from = parts.includes(docPart) ? playersWithDocs(rows, bytesMax) : playersAlone(rows);
   const loads = [
     sql`select ${sql.lit(COUNT_TAG)}, null::uuid, null::uuid, (select count(*) from r)::text, null::json`,
     ...parts.map((part) => part.load(plans, players)),

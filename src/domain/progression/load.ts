@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
-import { type PlayerState, nothingDirty, noHoldings } from "../evaluation/player-state.ts";
+import { noHoldings, nothingDirty, type PlayerState } from "../evaluation/player-state.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };

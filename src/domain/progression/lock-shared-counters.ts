@@ -1,16 +1,67 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { alongside, type Loadable } from "./parts/part.ts";
-import type { Work } from "../kernel/work.ts";
-import { kept } from "../kernel/statements.ts";
-import { waitBriefly } from "./brief-wait.ts";
-import { EventsHeld } from "./unready.ts";
 import {
+  counterIdOf,
+  createSharedCounters,
+  noSharedCounters,
   type SharedCounters,
   type SharedKey,
-  createSharedCounters,
-  counterIdOf,
-  noSharedCounters,
 } from "../evaluation/shared-counters.ts";
+import { isLockTimeout } from "../kernel/outages.ts";
+import { kept, unanswered } from "../kernel/statements.ts";
+import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
+import { savepoint, Unprepared, type Work } from "../kernel/work.ts";
+import { alongside, type Loadable } from "./parts/part.ts";
+import type { QueuedEvent } from "./queue.ts";
+
+/** Maximum time that a claim waits for a lock held by a request, in ms. */
+const BRIEF_MS = 50;
+
+const limitWaits = async ({ db }: Work, ms: number): Promise<void> => {
+  await unanswered(db, sql`set local lock_timeout = ${sql.lit(ms)}`);
+};
+
+/**
+ * Runs statements of a claim that wait for locks of other transactions, each only briefly.
+ * @returns undefined on timeout; then all its statements are rolled back
+ */
+export const waitBriefly = async <T>(work: Work, run: () => Promise<T>): Promise<T | undefined> => {
+  try {
+    return await savepoint(work, async () => {
+      await limitWaits(work, BRIEF_MS);
+      const value = await run();
+      await limitWaits(work, (chosenTimeouts() ?? BATCH).lockMs);
+      return value;
+    });
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    return undefined;
+  }
+};
+
+/** Thrown where some events of a claim cannot be evaluated yet, while the others can. */
+export abstract class EventsUnready extends Unprepared {
+  /** Returns whether an event is one of those, and stays in the queue. */
+  abstract isLate(event: QueuedEvent): boolean;
+}
+
+/** Delay before events are retried whose project or player was locked by others, in ms. */
+const HELD_AFTER_MS = 50;
+
+/** Thrown where others hold locks that events need: a claim does not wait for them. */
+export class EventsHeld extends EventsUnready {
+  readonly isLate: (event: QueuedEvent) => boolean;
+
+  /** @param what the locked items, for the message */
+  constructor(what: string, isLate: (event: QueuedEvent) => boolean) {
+    super(`others hold ${what}`);
+    this.isLate = isLate;
+  }
+
+  override async prepare(): Promise<void> {
+    await delay(HELD_AFTER_MS);
+  }
+}
 
 type Row = {
   project_id: string;

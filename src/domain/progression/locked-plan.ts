@@ -1,8 +1,6 @@
-import { mayChangeConfig } from "../kernel/config-lock.ts";
+import { localKey, mayChangeConfig, type Work } from "../kernel/work.ts";
 import { notFound } from "../kernel/errors.ts";
 import { together } from "../kernel/together.ts";
-import type { Work } from "../kernel/work.ts";
-import { localKey } from "../kernel/work-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { loadPlans, projectPlans } from "./plan.ts";
 

@@ -1,8 +1,144 @@
 import { type RawBuilder, sql } from "kysely";
-import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { NIL_ID } from "../kernel/ids.ts";
-import type { Work } from "../kernel/work.ts";
+import { shareConfig, type Work } from "../kernel/work.ts";
+import { type ChangeInput, changePlayers } from "./change.ts";
 import { planOf } from "./locked-plan.ts";
+
+export type PlayersOf = { projectId: string; playerIds: readonly string[] };
+
+type Preparing<P> = {
+  /** Runs once the players are locked, before they are read. */
+  prepare?: (playerIds: readonly string[]) => Promise<P>;
+  /** Returns what is locked for what the change may give. */
+  locksOf?: (plan: ProjectPlan, prepared: P) => Pick<ChangeInput, "gives" | "counters">;
+};
+
+/**
+ * Changes those of a project's players that no other transaction has locked, as a sweep does for all players
+ * with something due. Players passed over are found by the next sweep. What `prepare` returns is passed on.
+ */
+export const changeFreePlayers = async <P = undefined>(
+  work: Work,
+  { projectId, playerIds }: PlayersOf,
+  { prepare, locksOf }: Preparing<P>,
+  change: (turn: PlanTurn, prepared: P) => void,
+): Promise<void> => {
+  // In the lock order of batches.
+  await shareConfig(work, [projectId]);
+  const free = await lockFree(work, projectId, playerIds);
+  if (free.length === 0) return;
+  const prepared = (await prepare?.(free)) as P;
+  const locks = locksOf && ((plan: ProjectPlan) => locksOf(plan, prepared));
+  await changePlayers(work, projectId, { playerIds: free, locksOf: locks }, (turn) => change(turn, prepared));
+};
+
+/** Locks players by id, skipping those locked by other transactions. */
+const lockFree = async ({ db }: Work, projectId: string, playerIds: readonly string[]): Promise<string[]> => {
+  const locked = await sql<{ id: string }>`
+    select id from players
+    where project_id = ${projectId} and id = any(${`{${playerIds.join(",")}}`}::uuid[])
+      and merged_into is null
+    order by id for update skip locked`.execute(db);
+  return locked.rows.map(({ id }) => id);
+};
+
+/** A player with something due, and its position in the page order. */
+export type Due = { at: string; projectId: string; playerId: string };
+
+/** Players per page. */
+export const DUE_PAGE = 200;
+
+const BEGINNING: Due = {
+  at: "-infinity",
+  projectId: NIL_ID,
+  playerId: NIL_ID,
+};
+
+/**
+ * Rows of players in `table` are due when `column` (default `expires_at`) has passed; it has an index on
+ * (column, project_id, player_id). `where`: the predicate of that index.
+ */
+export type DueRows = { table: string; column?: string; where?: RawBuilder<unknown> };
+
+const columnOf = ({ column = "expires_at" }: DueRows): RawBuilder<unknown> => sql.ref(column);
+
+const fromDue = (due: DueRows, now: Date): RawBuilder<unknown> => sql`
+  from ${sql.ref(due.table)}
+  where ${due.where ?? sql`true`} and ${columnOf(due)} <= ${now.toISOString()}::timestamptz`;
+
+/** Returns the condition that a player of any project has such a row. */
+export const arePlayersDue =
+  (due: DueRows) =>
+  (now: Date): RawBuilder<unknown> =>
+    sql`exists (select ${fromDue(due, now)})`;
+
+/** Finds the next players, of any project, with such a row. */
+export const findDue = async ({ db, now }: Work, due: DueRows, after: Due = BEGINNING): Promise<Due[]> => {
+  const at = columnOf(due);
+  const { rows } = await sql<Due>`
+    select ${at}::text as at, project_id as "projectId", player_id as "playerId" ${fromDue(due, now)}
+      and (${at}, project_id, player_id)
+        > (${after.at}::timestamptz, ${after.projectId}::uuid, ${after.playerId}::uuid)
+    group by ${at}, project_id, player_id
+    order by ${at}, project_id, player_id limit ${DUE_PAGE}`.execute(db);
+  return rows;
+};
+
+const ofProject = (due: DueRows, projectId: string, now: Date): RawBuilder<unknown> =>
+  sql`${fromDue(due, now)} and project_id = ${projectId}::uuid`;
+
+/** Finds the first players of one project with such a row. */
+export const findDueOf = async (
+  { db, now }: Work,
+  due: DueRows,
+  projectId: string,
+): Promise<{ playerIds: string[]; rows: number }> => {
+  const { rows } = await sql<{ id: string; n: string | number }>`
+    select player_id as id, count(*) as n ${ofProject(due, projectId, now)}
+    group by player_id order by min(${columnOf(due)}), player_id limit ${DUE_PAGE}`.execute(db);
+  return { playerIds: rows.map(({ id }) => id), rows: rows.reduce((sum, { n }) => sum + Number(n), 0) };
+};
+
+/** Counts such rows of some players of one project. */
+export const countDueOf = async (
+  { db, now }: Work,
+  due: DueRows,
+  { projectId, playerIds }: { projectId: string; playerIds: readonly string[] },
+): Promise<number> => {
+  const { rows } = await sql<{ n: string | number }>`
+    select count(*) as n ${ofProject(due, projectId, now)}
+      and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])`.execute(db);
+  return Number(rows[0]!.n);
+};
+
+/** Selects the times at which such rows of one project are due. */
+export const dueTimesOf = (due: DueRows, projectId: string): RawBuilder<unknown> => sql`
+  select ${columnOf(due)} as due_at from ${sql.ref(due.table)}
+  where ${due.where ?? sql`true`} and project_id = ${projectId}::uuid`;
+
+/** Groups a page by project: the players of one project are changed in one transaction. */
+export const byProject = (page: readonly Due[]): Map<string, string[]> => {
+  const groups = new Map<string, Set<string>>();
+  for (const { projectId, playerId } of page) {
+    const group = groups.get(projectId) ?? new Set();
+    groups.set(projectId, group.add(playerId));
+  }
+  return new Map([...groups].map(([projectId, ids]) => [projectId, [...ids]]));
+};
+
+/** Clears what is due of players who were merged into another, or erased: they are not changed any more. */
+export const clearDueOfMerged = async (
+  { db }: Work,
+  table: "player_quests" | "player_adventures" | "player_streaks",
+  { projectId, playerIds }: PlayersOf,
+): Promise<void> => {
+  await sql`
+    update ${sql.table(table)} s set due_at = null from players p
+    where s.project_id = ${projectId} and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
+      and s.due_at is not null and p.project_id = s.project_id and p.id = s.player_id
+      and (p.merged_into is not null or p.status = 'ERASED')`.execute(db);
+};
 
 /** Rows looked at in one transaction. */
 export const ENDS_PAGE = 1_000;
@@ -16,7 +152,7 @@ const DEFINITIONS_MAX = 1_000;
 export type Ends = { openMs: number; claimMs: number; kept: readonly number[] };
 
 /** Players of a page whose rows may be due too late, and the place after it; undefined behind the last. */
-export type EndsPage = { playerIds: readonly string[]; after: string | undefined };
+type EndsPage = { playerIds: readonly string[]; after: string | undefined };
 
 /** What of a definition's players falls due with its end: rows of `table`, at `due_at`. */
 export type EndingRows = {
@@ -64,7 +200,7 @@ export const areEndsMoved = (rows: EndingRows): RawBuilder<unknown> => sql`exist
 export const movedEndsOf = (rows: EndingRows, projectId: string): RawBuilder<unknown> =>
   sql`select 'epoch'::timestamptz as due_at ${changed(rows)} and project_id = ${projectId}::uuid`;
 
-export type MovedEnd = { projectId: string; id: string };
+type MovedEnd = { projectId: string; id: string };
 
 /** Returns definitions whose ends may have been moved, of all projects or one. */
 export const movedEnds = async ({ db }: Work, rows: EndingRows, projectId?: string): Promise<MovedEnd[]> => {

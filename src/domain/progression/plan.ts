@@ -1,11 +1,12 @@
-import { mayChangeConfig, shareConfig, tryShareConfig } from "../kernel/config-lock.ts";
-import { notFound } from "../kernel/errors.ts";
-import { PacedBudget } from "../kernel/pace.ts";
+import { sql } from "kysely";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
-import { StepBudget, StepsExceeded } from "../kernel/step-budget.ts";
-import type { Transact, Work } from "../kernel/work.ts";
-import { readPlanBytes } from "./plan-bytes.ts";
-import { PLAN_BYTES_MAX, PLAN_STEPS_MAX, type PlanCache } from "./plan-cache.ts";
+import { createSizedCache } from "../kernel/caches.ts";
+import { notFound } from "../kernel/errors.ts";
+import { joinFlight } from "../kernel/flights.ts";
+import { throwOutage } from "../kernel/outages.ts";
+import { FairQueue, PacedBudget, StepBudget, StepsExceeded } from "../kernel/pace.ts";
+import { mayChangeConfig, shareConfig, type Transact, tryShareConfig, type Work } from "../kernel/work.ts";
 import {
   compileParts,
   type PlanParts,
@@ -16,13 +17,196 @@ import {
   readRows,
   type Version,
   versionOf,
-} from "./plan-parts.ts";
-import { preparePlan } from "./plan-preparation.ts";
-import type { ProjectPlan } from "../evaluation/project-plan.ts";
+} from "./load-plan.ts";
+import { EventsHeld, EventsUnready } from "./lock-shared-counters.ts";
 import type { QueuedEvent } from "./queue.ts";
-import { EventsHeld, EventsUnready } from "./unready.ts";
 
-export { createPlanCache, observedPlans, type PlanCache, projectPlans } from "./plan-cache.ts";
+/**
+ * Returns the bytes of the definitions that plans of these projects are compiled from, without reading them:
+ * one statement for all. A project without definitions is missing.
+ */
+export const readPlanBytes = async (
+  { db }: Work,
+  projectIds: readonly string[],
+): Promise<Map<string, number>> => {
+  if (projectIds.length === 0) return new Map();
+  const ids = sql`any(${`{${projectIds.join(",")}}`}::uuid[])`;
+  const found = await sql<{ project_id: string; bytes: string | number }>`
+    select project_id, sum(bytes) as bytes from (
+      select r.project_id, v.bytes
+      from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+      where r.project_id = ${ids} and r.status in ('ACTIVE', 'SHADOW')
+      union all select project_id, bytes from definitions
+      where project_id = ${ids} and status = 'ACTIVE'
+      union all select project_id, bytes from leaderboards
+      where project_id = ${ids} and status <> 'ARCHIVED') those
+    group by project_id`.execute(db);
+  return new Map(found.rows.map(({ project_id, bytes }) => [project_id, Number(bytes)]));
+};
+
+/** Maximum plans in a cache; an evicted plan is compiled again. */
+const PLANS_MAX = 1_000;
+/** Maximum bytes of JSON that the cached plans were compiled from: their memory is a multiple. */
+const PLANS_MAX_BYTES = 32 * 1024 * 1024;
+/** Maximum bytes of plans that were prepared and not requested since. */
+const UNUSED_MAX_BYTES = PLANS_MAX_BYTES / 2;
+/**
+ * Steps that compiling a plan may take within a transaction, which holds locks meanwhile: about 50 ms. A
+ * larger plan is compiled outside.
+ */
+export const PLAN_STEPS_MAX = 250_000;
+/**
+ * Maximum bytes of definitions that are read within such a transaction. A plan of more is prepared outside,
+ * without having been read.
+ */
+export const PLAN_BYTES_MAX = 64 * 1024;
+/** Maximum projects remembered as having larger plans. */
+const LARGE_MAX = 10_000;
+/** How long definitions that fail to compile are not retried, in ms. */
+export const BROKEN_MS = 10_000;
+
+/**
+ * Cache of compiled plans by project, valid for one config version; tenants do not evict each other's plans.
+ */
+export type PlanCache = {
+  get(projectId: string): ProjectPlan | undefined;
+  /** Caches a plan, evicting others when there are too many or they are too large. Returns the plan. */
+  keep(plan: ProjectPlan): ProjectPlan;
+  /** Pins a plan until it is first requested, and then caches it as `keep` does. */
+  pin(plan: ProjectPlan): void;
+  /**
+   * Returns whether a project's plan took more than PLAN_STEPS_MAX when it was last compiled, or this version
+   * of its definitions has more than PLAN_BYTES_MAX.
+   */
+  isLarge(version: Version): boolean;
+  noteSteps(version: Version, steps: number): void;
+  noteBytes(version: Version, bytes: number): void;
+  /** Returns the error of a version that failed to compile within the last BROKEN_MS. */
+  brokenBy(version: Version): Error | undefined;
+  noteBroken(version: Version, error: unknown): void;
+  /** Charges the steps of reading and compiling a project's plan. */
+  charge(projectId: string, steps: number): void;
+  /** Preparations of plans that are running or queued, by project. */
+  preparing: Map<string, Promise<void>>;
+  noteBegun(projectId: string, preparing: Promise<void>): void;
+  /** Queue in which plans are prepared one after the other. */
+  queue: FairQueue;
+};
+
+type PlanCacheOptions = {
+  /** Maximum bytes of the documents of all cached plans. */
+  maxBytes?: number;
+  /** Called with the steps taken for a project. */
+  onSteps?: (projectId: string, steps: number) => void;
+  /** Called with a project whose plan is to be prepared, and a promise of the end that never rejects. */
+  onPreparing?: (projectId: string, over: Promise<unknown>) => void;
+  /** A monotonic clock. */
+  nowMs?: () => number;
+};
+
+type Broken = { configVersion: number; error: Error; untilMs: number };
+
+const sizeOf = ({ tenantId, bytes }: ProjectPlan) => ({ owner: tenantId, bytes });
+
+export const createPlanCache = ({
+  maxBytes = PLANS_MAX_BYTES,
+  onSteps = () => undefined,
+  onPreparing = () => undefined,
+  nowMs = () => performance.now(),
+}: PlanCacheOptions = {}): PlanCache => {
+  const cache = createSizedCache<ProjectPlan>({ items: PLANS_MAX, bytes: maxBytes });
+  const unused = createSizedCache<ProjectPlan>({ items: PLANS_MAX, bytes: UNUSED_MAX_BYTES });
+  const large = createSizedCache<true>({ items: LARGE_MAX });
+  const largeVersions = createSizedCache<number>({ items: LARGE_MAX });
+  const broken = createSizedCache<Broken>({ items: PLANS_MAX });
+  const keep = (plan: ProjectPlan): ProjectPlan => {
+    unused.drop(plan.projectId);
+    return cache.keep(plan.projectId, plan, sizeOf(plan));
+  };
+  const preparing = new Map<string, Promise<void>>();
+  return {
+    get: (projectId) => {
+      const handed = unused.drop(projectId);
+      return handed ? keep(handed) : cache.get(projectId);
+    },
+    keep,
+    pin: (plan) => void unused.keep(plan.projectId, plan, sizeOf(plan)),
+    isLarge: ({ projectId, configVersion }) =>
+      large.get(projectId) === true || largeVersions.get(projectId) === configVersion,
+    noteSteps: ({ projectId, tenantId }, steps) => {
+      if (steps > PLAN_STEPS_MAX) large.keep(projectId, true, { owner: tenantId });
+      else large.drop(projectId);
+    },
+    noteBytes: ({ projectId, tenantId, configVersion }, bytes) => {
+      if (bytes > PLAN_BYTES_MAX) largeVersions.keep(projectId, configVersion, { owner: tenantId });
+      else largeVersions.drop(projectId);
+    },
+    brokenBy: ({ projectId, configVersion }) => {
+      const found = broken.get(projectId);
+      return found?.configVersion === configVersion && found.untilMs > nowMs() ? found.error : undefined;
+    },
+    noteBroken: ({ projectId, tenantId, configVersion }, thrown) => {
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      const one = { configVersion, error, untilMs: nowMs() + BROKEN_MS };
+      broken.keep(projectId, one, { owner: tenantId });
+    },
+    charge: onSteps,
+    preparing,
+    noteBegun: (projectId, running) => onPreparing(projectId, Promise.allSettled([running])),
+    queue: new FairQueue(),
+  };
+};
+
+/**
+ * The plans of this process. Each is valid for one config version, whoever compiled it, so requests, rooms
+ * and workers share them.
+ */
+export const projectPlans = createPlanCache();
+
+/** The same plans for one who is to know what compiling them takes. */
+export const observedPlans = ({
+  onSteps,
+  onPreparing,
+}: Required<Pick<PlanCacheOptions, "onSteps" | "onPreparing">>): PlanCache => ({
+  ...projectPlans,
+  charge: onSteps,
+  noteBegun: (projectId, running) => {
+    projectPlans.noteBegun(projectId, running);
+    onPreparing(projectId, Promise.allSettled([running]));
+  },
+});
+
+/**
+ * Compiles the plan of one project outside any transaction, once for all who wait for it, and hands it to the
+ * next to request it. Plans of a process are prepared one by one, fairly between tenants.
+ * @throws errors of the definitions, but not outages: that version is not retried for a while
+ */
+const preparePlan = (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
+  const { projectId, tenantId } = version;
+  return joinFlight(cache.preparing, projectId, () => {
+    const preparing = cache.queue.run(tenantId, (steps) => prepareNow(transact, version, { cache, steps }));
+    cache.noteBegun(projectId, preparing);
+    return preparing;
+  });
+};
+
+const prepareNow = async (
+  transact: Transact,
+  version: Version,
+  { cache, steps }: { cache: PlanCache; steps: PacedBudget },
+): Promise<void> => {
+  try {
+    const parts = await transact((work) => readParts(work, version.projectId));
+    if (parts) cache.pin(await compileParts(parts, steps));
+    cache.noteSteps(version, steps.spent);
+  } catch (error) {
+    throwOutage(error);
+    cache.noteBroken(version, error);
+    throw error;
+  } finally {
+    cache.charge(version.projectId, steps.spent);
+  }
+};
 
 /** Steps of all plans compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;

@@ -1,11 +1,15 @@
 import { sql } from "kysely";
-import { LOCK_SPACES } from "../kernel/advisory-locks.ts";
+import { noEffects } from "../evaluation/evaluate.ts";
+import { noSharedCounters } from "../evaluation/shared-counters.ts";
+import { failedTrace } from "../evaluation/trace/keep-trace.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { NIL_ID } from "../kernel/ids.ts";
-import type { Work } from "../kernel/work.ts";
-import { kept, unanswered } from "../kernel/statements.ts";
+import { storedBytes } from "../kernel/outbox-lines.ts";
+import { outboxRow } from "../kernel/outbox-row.ts";
 import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
-import { storedBytes } from "../kernel/stored-bytes.ts";
+import { kept, unanswered } from "../kernel/statements.ts";
+import { LOCK_SPACES, type Work } from "../kernel/work.ts";
+import { saveBatch } from "./save.ts";
 
 /** Projects of a partition served by one claim; the next claim continues with the following ones. */
 export const CLAIM_PROJECTS = 4;
@@ -47,7 +51,7 @@ export const onePerPartition = (cursors: readonly PartitionCursor[]): PartitionC
  * `together`: partitions are locked until this many events wait in them; `each`: maximum counted in one;
  * `closed`: ids of projects whose events are ignored.
  */
-export type ClaimSizes = { together: number; each: number; closed: readonly string[] };
+type ClaimSizes = { together: number; each: number; closed: readonly string[] };
 
 /**
  * Result of trying to lock a partition: MINE is locked until commit, with `waiting` events seen before. With
@@ -255,7 +259,7 @@ const isAllTaken = (
 ): boolean => waiting < claimLimit && afterProject === FIRST_PROJECT && !large.has(part);
 
 /** Postpones a failed event until it is due, so that it blocks no others. */
-export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {
+const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {
   const dueAt = new Date(now.getTime() + RETRY_DELAYS_MS[event.attempts]!).toISOString();
   await sql`
     with q as (
@@ -266,4 +270,39 @@ export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Prom
     select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(
     db,
   );
+};
+
+/** Marks an event as FAILED for good and publishes `event.failed`. */
+const failEvent = async (work: Work, event: QueuedEvent, error: unknown): Promise<void> => {
+  const { projectId, eventId, eventType, externalUserId, part, seq } = event;
+  const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
+  const attempts = event.attempts + 1;
+  const failed = outboxRow(projectId, "event.failed", {
+    eventId,
+    eventType,
+    externalUserId,
+    error: message,
+    attempts,
+  });
+  const batch = {
+    players: [],
+    effects: {
+      ...noEffects(),
+      outbox: [failed],
+      traces: [failedTrace(event, { error: message, now: work.now })],
+    },
+    shared: noSharedCounters(),
+    verdicts: [{ projectId, eventId, status: "FAILED" as const, error: message, attempts }],
+    done: [{ projectId, part, seq }],
+  };
+  await saveBatch(work, batch);
+};
+
+type Failed = { event: QueuedEvent; error: unknown; onError: (error: unknown, event: QueuedEvent) => void };
+
+/** Retries the event later, or fails it after the last attempt. */
+export const countTry = async (work: Work, { event, error, onError }: Failed): Promise<void> => {
+  onError(error, event);
+  if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, event);
+  else await failEvent(work, event, error);
 };

@@ -1,8 +1,7 @@
 import { sql } from "kysely";
-import { LOCKS } from "../kernel/advisory-locks.ts";
+import { LOCKS, type Work } from "../kernel/work.ts";
 import { idFloor, timeOfId } from "../kernel/ids.ts";
 import type { Db } from "../kernel/db.ts";
-import type { Work } from "../kernel/work.ts";
 
 const WEEK_MS = 7 * 86_400_000;
 /** Weeks ahead for which partitions exist; the job that creates them runs every hour. */

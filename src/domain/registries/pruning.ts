@@ -1,10 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
-import { SPELLS_KEPT_MS } from "../economy/segments/members-at.ts";
+import { SPELLS_KEPT_MS } from "../economy/segments/members.ts";
 import { IDEMPOTENCY_HOURS } from "../kernel/idempotency.ts";
-import { CLOSED_KEPT_MS } from "../social/lobbies/limits.ts";
-import { monthOf, monthStart } from "../kernel/usage-counters.ts";
+import { CLOSED_KEPT_MS } from "../social/lobbies/fields.ts";
+import { monthOf, monthStart, type Work } from "../kernel/work.ts";
 import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../kernel/zones.ts";
-import type { Work } from "../kernel/work.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

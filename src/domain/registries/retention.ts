@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { idFloor } from "../kernel/ids.ts";
-import { limitsOf, type Plan, type PlanLimits } from "../kernel/plans.ts";
+import { limitsOf, type Plan, type PlanLimits } from "../kernel/caller.ts";
 import { DEFAULT_SETTINGS } from "../evaluation/project-settings.ts";
 import type { Work } from "../kernel/work.ts";
-import { waitsForWarehouse } from "../analytics/warehouse/retention.ts";
+import { waitsForWarehouse } from "../analytics/warehouse/manifest.ts";
 import { partitionsOf } from "./partitions.ts";
 
 const DAY_MS = 86_400_000;

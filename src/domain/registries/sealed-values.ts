@@ -1,7 +1,6 @@
 import { sql } from "kysely";
-import { accountContext } from "../accounts/domains/account.ts";
-import { keyContext } from "../accounts/domains/order.ts";
-import { totpContext } from "../accounts/mfa/totp.ts";
+import { accountContext, keyContext } from "../accounts/domains/order.ts";
+import { totpContext } from "../accounts/mfa/owner.ts";
 import { secretContext } from "../accounts/sso/configuration.ts";
 import type { SecretBox } from "../kernel/secret-box.ts";
 import type { Work } from "../kernel/work.ts";

@@ -1,17 +1,85 @@
 import { dueTier } from "../evaluation/badges/award.ts";
 import type { CompiledBadge } from "../evaluation/badges/badge.ts";
-import type { CompiledMetric } from "../evaluation/metrics/compile.ts";
-import { type PastEvent, sampleOfEvent } from "../evaluation/metrics/count.ts";
 import {
+  addToCounter,
+  type CompiledMetric,
   type CounterState,
   isReversible,
   type Moment,
   readCounter,
   subtractFromCounter,
-} from "../evaluation/metrics/counters.ts";
+} from "../evaluation/metrics/compile.ts";
+import { type PastEvent, sampleOfEvent } from "../evaluation/metrics/count.ts";
 import type { BadgeState, PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import type { CounterStarts } from "./reverse-counters.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import { idFloor } from "../kernel/ids.ts";
+import type { Pieces, StepBudget } from "../kernel/pace.ts";
+import type { Work } from "../kernel/work.ts";
+import { type HistoryVisitor, visitHistories } from "./read-submitted.ts";
+import type { CausedEvent, Reversal } from "./record.ts";
+import type { HistoryEvent } from "../rules/insight/history.ts";
+
+/** When counters began, in ms, by id of the metric: earlier events are not counted in them. */
+export type CounterStarts = ReadonlyMap<string, number>;
+
+const CUSTOM = "custom.";
+
+/** Returns the events derived from the event, as far as they were emitted. */
+export const derivedOf = (emitted: readonly CausedEvent[], at: number): PastEvent[] =>
+  emitted.flatMap(({ type, data }) => {
+    if (!type.startsWith(CUSTOM)) return [{ type, at, properties: data }];
+    const { eventType, properties } = data as { eventType: string; properties: PastEvent["properties"] };
+    return [{ type: eventType, at, properties }];
+  });
+
+type Counting = {
+  starts: CounterStarts;
+  receivedMs: number;
+  /** Counters that a sample cannot be subtracted from, by id of the metric. */
+  recounted: ReadonlyMap<string, CounterState | undefined>;
+  reversal: Reversal;
+};
+
+/** Removes events from the counters that counted them, in the windows that are still kept; in pieces. */
+export function* reverseCounters(
+  turn: Turn,
+  events: readonly PastEvent[],
+  { starts, receivedMs, recounted, reversal }: Counting,
+): Pieces<void> {
+  for (const event of events) {
+    for (const metric of turn.project.metrics.forEvent(event.type)) {
+      yield metric.steps;
+      if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
+      reverseCounter(turn, metric, { event, recounted, reversal });
+    }
+  }
+}
+
+const reverseCounter = (
+  turn: Turn,
+  metric: CompiledMetric,
+  { event, recounted, reversal }: Pick<Counting, "recounted" | "reversal"> & { event: PastEvent },
+): void => {
+  const old = turn.player.doc.c?.[metric.id] as CounterState | undefined;
+  const counted = sampleOfEvent(metric, turn, event);
+  if (old === undefined || !counted) return;
+  if (recounted.has(metric.id)) return setCounter(turn, metric, recounted.get(metric.id));
+  if (!isReversible(metric)) {
+    const { aggregate, property } = metric.definition;
+    reversal.left.add(`counter ${aggregate}(${property ?? ""})`);
+    return;
+  }
+  const next = subtractFromCounter(metric, old, counted.sample, counted.moment);
+  if (next !== old) setCounter(turn, metric, next);
+};
+
+const setCounter = ({ player }: Turn, { id }: CompiledMetric, next: CounterState | undefined): void => {
+  // Changed in place: copying all counters for each event would take far longer.
+  if (next === undefined) delete player.doc.c![id];
+  else player.doc.c![id] = next;
+  player.dirty.doc = true;
+};
 
 /** The player whose counters are meant, and the project. */
 export type Owner = { player: PlayerState; project: ProjectPlan };
@@ -33,7 +101,7 @@ export type Touched = {
 };
 
 /** Returns the player's counter as stored. */
-export const storedCounter = (owner: Owner, { id }: CompiledMetric): CounterState | undefined =>
+const storedCounter = (owner: Owner, { id }: CompiledMetric): CounterState | undefined =>
   storedCounterById(owner, id);
 
 /** As `storedCounter`, by the id of the metric. */
@@ -94,7 +162,7 @@ export const followersOf = ({ player, project }: Owner, { id }: CompiledMetric):
   });
 
 /** Returns the progress of badges that follow a counter. */
-export const progressOf = (metric: CompiledMetric, state: CounterState | undefined, moment: Moment): number =>
+const progressOf = (metric: CompiledMetric, state: CounterState | undefined, moment: Moment): number =>
   Math.max(0, readCounter(metric, state, moment) ?? 0);
 
 type Standing = Pick<Touched, "metric" | "state" | "moments">;
@@ -107,7 +175,7 @@ export const leastProgress = ({ metric, state, moments }: Standing): number =>
 export type Due = { tier: number; times: number };
 
 /** Returns what progress gives of a badge; a badge that is not repeatable is awarded once. */
-export const dueAt = ({ definition }: CompiledBadge, progress: number): Due => {
+const dueAt = ({ definition }: CompiledBadge, progress: number): Due => {
   const tier = dueTier(definition, progress);
   const { tiers, repeatable } = definition;
   const once = tier > 0 ? 1 : 0;
@@ -145,3 +213,112 @@ export const neverFalls = (metric: CompiledMetric): boolean =>
 
 export const isAlwaysAvailable = ({ fromMs, untilMs }: CompiledBadge): boolean =>
   fromMs === -Infinity && untilMs === Infinity;
+
+/** A counter as the player's other events give it, and the most that it gives of badges, by key. */
+export type Recounted = { state: CounterState | undefined; due: ReadonlyMap<string, Due> };
+
+type RecountJob = {
+  metric: CompiledMetric;
+  fromId: string;
+  followers: readonly Follower[];
+  withEvent: CounterState | undefined;
+  without: CounterState | undefined;
+  due: Map<string, Due>;
+};
+
+type Recount = {
+  metrics: readonly CompiledMetric[];
+  starts: CounterStarts;
+  /** The events that are left out. */
+  eventIds: ReadonlySet<string>;
+};
+
+/** Counts a player's events again, one by one. */
+export type Recounting = HistoryVisitor & {
+  /** To be called after the last event. */
+  result(): Map<string, Recounted>;
+};
+
+/**
+ * Opens counting a player's events again, in the order of their arrival, without some of them. The result
+ * omits counters for which the events do not give what is stored: those also count what Laurel sent itself,
+ * or what was merged, or began under another time zone.
+ */
+export const openRecount = (owner: Owner, { metrics, starts, eventIds }: Recount): Recounting => {
+  const countings = new Map<string, RecountJob>(
+    metrics.map((metric) => [
+      metric.id,
+      {
+        metric,
+        fromId: idFloor(Math.max(0, starts.get(metric.id) ?? 0)),
+        followers: followersOf(owner, metric),
+        withEvent: undefined,
+        without: undefined,
+        due: new Map(),
+      },
+    ]),
+  );
+  return {
+    visit: (event, steps) => {
+      for (const { id } of owner.project.metrics.forEvent(event.type)) {
+        const counting = countings.get(id);
+        if (counting && event.id >= counting.fromId) count(owner, counting, { event, steps, eventIds });
+      }
+    },
+    result: () => {
+      const found = new Map<string, Recounted>();
+      for (const [id, { metric, withEvent, without, due }] of countings)
+        if (isSameCounter(withEvent, storedCounter(owner, metric))) found.set(id, { state: without, due });
+      return found;
+    },
+  };
+};
+
+/** Counts all of a player's events again, as `openRecount`; nothing is known of a player with too many. */
+export const recount = async (
+  work: Work,
+  owner: Owner,
+  query: Omit<Recount, "eventIds">,
+): Promise<Map<string, Recounted>> => {
+  if (query.metrics.length === 0) return new Map();
+  const counting = openRecount(owner, { ...query, eventIds: new Set() });
+  const { id: playerId } = owner.player;
+  const read = await visitHistories(work, owner.project.projectId, [{ playerId, ...counting }]);
+  return read.has(playerId) ? counting.result() : new Map();
+};
+
+type Counted = { event: HistoryEvent; steps: StepBudget; eventIds: ReadonlySet<string> };
+
+const count = (owner: Owner, counting: RecountJob, { event, steps, eventIds }: Counted): void => {
+  const { metric, followers, due } = counting;
+  const counted = sampleOfEvent(metric, owner, event, steps);
+  if (!counted) return;
+  const { sample, moment } = counted;
+  counting.withEvent = addToCounter(metric, counting.withEvent, sample, moment);
+  if (eventIds.has(event.id)) return;
+  counting.without = addToCounter(metric, counting.without, sample, moment);
+  steps.spend(metric.steps * (1 + followers.length));
+  const progress = progressOf(metric, counting.without, moment);
+  for (const { badge } of followers) {
+    const { key } = badge.definition;
+    if (event.at < badge.fromMs || event.at >= badge.untilMs) continue;
+    const before = due.get(key) ?? { tier: 0, times: 0 };
+    const now = dueAt(badge, progress);
+    due.set(key, { tier: Math.max(before.tier, now.tier), times: Math.max(before.times, now.times) });
+  }
+};
+
+/** A window that counts nothing is as good as none: reverts leave such. */
+const meaning = (state: CounterState | undefined): string => {
+  if (state === undefined || state === 0) return "";
+  if (!Array.isArray(state)) return JSON.stringify(state);
+  const windows = state.filter((one) => !Array.isArray(one) || !isNothing(one[1]));
+  return isNothing(state) || windows.length === 0 ? "" : JSON.stringify(windows);
+};
+
+const isNothing = (state: unknown): boolean =>
+  state === 0 || (Array.isArray(state) && state.length === 2 && state[0] === 0 && state[1] === 0);
+
+/** Returns whether two states of a counter mean the same. */
+export const isSameCounter = (a: CounterState | undefined, b: CounterState | undefined): boolean =>
+  meaning(a) === meaning(b);

@@ -1,18 +1,82 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Cause } from "../kernel/events/events.ts";
+import { needsOf, type RuleDocument } from "../evaluation/language/document.ts";
+import { metricId } from "../evaluation/metrics/compile.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import type { RuleDocument } from "../evaluation/language/document.ts";
-import { metricId } from "../evaluation/metrics/metric-id.ts";
-import { needsOf } from "../evaluation/language/needs.ts";
+import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
+import type { Cause } from "../kernel/events/events.ts";
 import { OUTBOX_LINES } from "../kernel/outbox-lines.ts";
 import { mapInSlices } from "../kernel/slices.ts";
-import { lineCause } from "../progression/ledger-line.ts";
 import type { Work } from "../kernel/work.ts";
-import { type OwnedAward, readAwards } from "./read-awards.ts";
-import type { CausedEvent, CausedFiring, CausedGrant, CausedLine } from "./record.ts";
-import type { CounterStarts } from "./reverse-counters.ts";
-import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
-import type { BoardStarts } from "./reverse-scores.ts";
+import { lineCause } from "../progression/ledger-line.ts";
+import type { CounterStarts } from "./counters-without.ts";
+import { tooLarge } from "./read-submitted.ts";
+import type {
+  CausedEvent,
+  CausedFiring,
+  CausedGrant,
+  CausedLine,
+  LoggedAward,
+  LostRewards,
+} from "./record.ts";
+import { type BoardStarts, controlsOf, type FiredRules, firingKey } from "./reverse-scores.ts";
+
+export type OwnedAward = LoggedAward & { playerId: string };
+
+/**
+ * A log may contain any number of repeated awards: of those by something else since the badge was last
+ * revoked, only those that raised its tier are read, and the last one.
+ */
+const readAwards = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<OwnedAward[]> => {
+  const found = await sql<AwardRow>`
+    with log as materialized (
+      select a.*, coalesce(a.event_id = any(${`{${eventIds.join(",")}}`}::uuid[]), false) as is_own,
+        coalesce(a.cause->>'kind' = 'BADGE' and a.cause->>'refKey' = a.badge_key, false) as is_by_counter,
+        a.cause->>'kind' = 'REVERSAL' as is_reversal
+      from badge_awards a
+      where a.project_id = ${projectId} and (a.player_id, a.badge_key) in (
+        select player_id, badge_key from badge_awards
+        where project_id = ${projectId} and event_id = any(${`{${eventIds.join(",")}}`}::uuid[]))),
+    revoked as (
+      select distinct on (player_id, badge_key) *, 0 as others from log where action = 'REVOKED'
+      order by player_id, badge_key, created_at desc, id desc),
+    standing as (
+      select l.*, count(*) over w as others, max(l.tier) over (w order by l.created_at, l.id
+          rows between unbounded preceding and 1 preceding) as before,
+        row_number() over (w order by l.created_at desc, l.id desc) as back
+      from log l left join revoked r on r.player_id = l.player_id and r.badge_key = l.badge_key
+      where not l.is_own and l.action = 'AWARDED' and not exists (
+          select 1 from event_results e where e.project_id = l.project_id and e.event_id = l.event_id
+            and e.status = 'REVERTED')
+        and (r.id is null or (l.created_at, l.id) > (r.created_at, r.id))
+      window w as (partition by l.player_id, l.badge_key, l.is_by_counter)),
+    a as (
+      select ${COLUMNS}, 0 as others from log where is_own
+      union select ${COLUMNS}, others from revoked where not is_own
+      union select ${COLUMNS}, others from standing where before is null or tier > before or back = 1)
+    select badge_key as "badgeKey", tier, action, serial_no as "serialNo", idempotency_key as key,
+      player_id as "playerId", event_id as "eventId", is_own as "isOfEvent",
+      is_by_counter as "isByCounter", is_reversal as "isReversal", others
+    from a order by created_at, id`.execute(db);
+  return found.rows.map((award) => ({
+    ...award,
+    serialNo: toNumber(award.serialNo),
+    others: Number(award.others),
+  }));
+};
+
+const COLUMNS = sql.raw(`badge_key, tier, action, serial_no, idempotency_key, player_id, event_id, is_own,
+  is_by_counter, is_reversal, created_at, id`);
+
+type AwardRow = Omit<OwnedAward, "serialNo" | "others"> & {
+  serialNo: string | number | null;
+  others: string | number;
+};
+
+const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
 /** Rows of several events and players, with their owners. */
 type Owned<T> = T & { eventId: string; playerId: string };
@@ -37,7 +101,7 @@ const idsOf = (ids: readonly string[]): string => `{${ids.join(",")}}`;
  */
 export const CAUSED_ROWS_MAX = 20_000;
 /** Maximum bytes of emitted events, as PostgreSQL stores them. */
-export const CAUSED_BYTES_MAX = 32 * 1024 * 1024;
+const CAUSED_BYTES_MAX = 32 * 1024 * 1024;
 
 /** Whether events have caused no more than one transaction can revert. Counts no further than that. */
 export const isBounded = async (
@@ -246,4 +310,137 @@ export const readLongestRuns = async (
   const runs = new Map<string, Map<string, number>>(playerIds.map((id) => [id, new Map()]));
   for (const { playerId, key, length } of found.rows) runs.get(playerId)?.set(key, length);
   return runs;
+};
+
+/** What a player was given for what is lost. */
+export type Rewards = { lost: LostRewards[]; grants: CausedGrant[] };
+
+type OwnedGrant = CausedGrant & { playerId: string };
+
+/** A ledger entry of a reward as it is read. */
+type RewardLine = Omit<CausedLine, "seq" | "amount" | "cause"> & {
+  seq: string | number;
+  amount: string | number;
+  cause: Cause;
+  playerId: string;
+  at: Date | string;
+};
+
+const lineOf = ({ id, seq, asset, currencyKey, amount, key, cause }: RewardLine): CausedLine => ({
+  id,
+  seq: Number(seq),
+  asset,
+  currencyKey,
+  amount: Number(amount),
+  key,
+  cause,
+});
+
+type RewardsQuery = {
+  /** Item of FROM named `w`, with the players as `i`. */
+  those: RawBuilder<unknown>;
+  /** Whether a reward is lost, by its key and the column of the event that has given it. */
+  isLost: (key: RawBuilder<unknown>, eventId: RawBuilder<unknown>) => RawBuilder<unknown>;
+  playerIds: readonly string[];
+  /** Events whose effects are read elsewhere. */
+  eventIds: readonly string[];
+  /** What it was given for, in words. */
+  what: string;
+};
+
+/**
+ * Reads what other events and requests have given of lost rewards; by player.
+ * @throws DomainError CONFLICT EVENT_TOO_LARGE
+ */
+export const readRewards = async (
+  { db }: Work,
+  projectId: string,
+  { those, isLost, playerIds, eventIds, what }: RewardsQuery,
+): Promise<Map<string, Rewards>> => {
+  const isWanted = (table: "l" | "g") => {
+    const eventId = sql.ref(`${table}.event_id`);
+    return sql`${isLost(sql.ref(`${table}.idempotency_key`), eventId)}
+      and (${eventId} is null or ${eventId} <> all(${`{${eventIds.join(",")}}`}::uuid[]))`;
+  };
+  const lines = await sql<RewardLine>`
+    select l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount, l.idempotency_key as key,
+      ${lineCause("l")} as cause, l.player_id as "playerId",
+      coalesce(least(e.occurred_at, e.received_at), l.created_at) as at
+    from ${those} join ledger_entries l on l.project_id = ${projectId} and l.player_id = w.i
+    left join tracked_events e on e.project_id = l.project_id and e.id = l.event_id
+    where ${isWanted("l")} and l.reverses is null
+      and not exists (select 1 from ledger_entries r where r.project_id = l.project_id
+        and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)
+    limit ${sql.lit(CAUSED_ROWS_MAX + 1)}`.execute(db);
+  const grants = await sql<OwnedGrant>`
+    select g.id, g.reward_key as "rewardKey", g.quantity, g.status, g.idempotency_key as key, g.code,
+      g.player_id as "playerId"
+    from ${those} join reward_grants g on g.project_id = ${projectId} and g.player_id = w.i
+    where ${isWanted("g")} and g.status not in ('REVOKED', 'EXPIRED')
+    limit ${sql.lit(CAUSED_ROWS_MAX + 1)}`.execute(db);
+  if (Math.max(lines.rows.length, grants.rows.length) > CAUSED_ROWS_MAX)
+    throw tooLarge(`too much was given for ${what}`);
+  return rewardsByPlayer(playerIds, lines.rows, grants.rows);
+};
+
+/** Sorts what was read by player, and by the time at which it was given. */
+const rewardsByPlayer = (
+  playerIds: readonly string[],
+  lines: readonly RewardLine[],
+  grants: readonly OwnedGrant[],
+): Map<string, Rewards> => {
+  const linesOf = Map.groupBy(lines, ({ playerId }) => playerId);
+  const grantsOf = Map.groupBy(grants, ({ playerId }) => playerId);
+  return new Map(
+    playerIds.map((id) => {
+      const byTime = Map.groupBy(linesOf.get(id) ?? [], ({ at }) => new Date(at).getTime());
+      const lost = [...byTime].map(([atMs, rows]) => ({ atMs, ledger: rows.map(lineOf) }));
+      return [id, { lost, grants: grantsOf.get(id) ?? [] }];
+    }),
+  );
+};
+
+/** The reward of a quest or adventure in keys, for both JavaScript and PostgreSQL. */
+const REWARD = "^(q:[^:]+:(?:complete|start|s:[^:~]+)|adv:[^:]+:(?:complete|t:[0-9]+:(?:FREE|PREMIUM)))";
+const REWARD_KEY = new RegExp(REWARD);
+
+/** Returns the reward of a quest or adventure that a key belongs to, however often it was given. */
+export const rewardOfGoal = (key: string): string | undefined => REWARD_KEY.exec(key)?.[1];
+
+const REMAINING = ["badges", "boosts", "streakFreezes", "addTags", "premium"] as const;
+
+/** Returns the parts of a bundle that stay although it is taken back. */
+export const remainderOf = (bundle: RewardBundle, isOfReverted: boolean): string[] =>
+  REMAINING.filter((part) => {
+    const isThere = Object.keys(bundle[part] ?? {}).length > 0;
+    return isThere && !(isOfReverted && (part === "badges" || part === "boosts"));
+  });
+
+type Query = {
+  /** Rewards of quests and adventures, as `rewardOfGoal` names them, by player. */
+  lostOf: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Events whose effects are read elsewhere. */
+  eventIds: readonly string[];
+};
+
+/**
+ * Reads what players were given for steps, quests, tiers and adventures that are lost, by requests and other
+ * events; by player.
+ * @throws DomainError CONFLICT EVENT_TOO_LARGE
+ */
+export const readGoalRewards = async (
+  work: Work,
+  projectId: string,
+  { lostOf, eventIds }: Query,
+): Promise<Map<string, Rewards>> => {
+  const wanted = [...lostOf].flatMap(([i, keys]) => (keys.size === 0 ? [] : [{ i, ks: [...keys] }]));
+  if (wanted.length === 0) return new Map();
+  return readRewards(work, projectId, {
+    those: sql`json_to_recordset(${JSON.stringify(wanted)}::json) as w(i uuid, ks json)`,
+    isLost: (key) => sql`(starts_with(${key}, 'q:') or starts_with(${key}, 'adv:'))
+      and substring(${key} from ${REWARD}) in (select json_array_elements_text(w.ks))`,
+    playerIds: [...lostOf.keys()],
+    eventIds,
+    what: "quests and adventures",
+  });
 };

@@ -1,25 +1,23 @@
 import { sql } from "kysely";
-import { insertUncounted } from "../kernel/events/uncounted.ts";
-import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
-import { holdEvents } from "../kernel/config-lock.ts";
-import type { EventData } from "../kernel/events/domain-events.ts";
-import { conflict, notFound } from "../kernel/errors.ts";
-import type { Json } from "../kernel/events/events.ts";
-import { partitionOf } from "../kernel/ids.ts";
+import { z } from "zod";
 import { openTurn } from "../evaluation/evaluate.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
+import { ADMINS } from "../kernel/caller.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
+import type { EventData } from "../kernel/events/domain-events.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { insertUncounted } from "../kernel/events/uncounted.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
+import { isId, partitionOf } from "../kernel/ids.ts";
+import { paced, PacedBudget, StepsExceeded } from "../kernel/pace.ts";
+import { holdEvents, projectTime, type Work } from "../kernel/work.ts";
+import { getJob, jobKind, type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
 import { loadPlans, projectPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
-import { PacedBudget, paced } from "../kernel/pace.ts";
-import { StepsExceeded } from "../kernel/step-budget.ts";
-import { projectTime } from "../kernel/project-time.ts";
-import type { Work } from "../kernel/work.ts";
-import { type EventStatus, readPlainStatuses } from "../tracking/events.ts";
-import { readEvents } from "./read-events.ts";
 import { nextRecord, type PlayerGroups, readGroups } from "./read-groups.ts";
 import { type Caused, isBounded, readCaused } from "./read-record.ts";
+import { readEvents, tooLarge } from "./read-submitted.ts";
 import { newReversal, type Reversal, type RevertedEvent } from "./record.ts";
-import { type HowToRevert, resultOf, reversedOf, type RevertResult } from "./revert-result.ts";
 import { reversePlayer } from "./reverse.ts";
 import {
   type EventPart,
@@ -30,10 +28,63 @@ import {
   readRevertState,
   type RevertState,
 } from "./revert-state.ts";
-import { tooLarge } from "./too-large.ts";
+import { auditEvent, type EventStatus, readPlainStatuses, readStatuses } from "../tracking/events.ts";
+
+export const ON_SHORTFALL = ["CLAMP", "REJECT"] as const;
+
+/** How events are reverted. */
+export type HowToRevert = {
+  reason: string;
+  /** What happens when granted amounts are no longer there: take back what is left, or nothing at all. */
+  onShortfall: (typeof ON_SHORTFALL)[number];
+  actor: string;
+};
+
+/** What the revert of one event has changed. */
+export type RevertResult = {
+  eventId: string;
+  /** False if the event had been reverted before. */
+  isReverted: boolean;
+  reversed: EventData<"event.reverted">["reversed"];
+  lives: number;
+  /** Keys of the adventures whose progress has been taken back. */
+  adventures: string[];
+  streaks: string[];
+  shortfall: Record<string, number>;
+  /** Number of pending actions on other players or for later times that were cancelled. */
+  cancelled: number;
+  players: number;
+  /** Effects that remain. */
+  left: string[];
+};
+
+/** Returns the result of reverting one event. */
+const resultOf = (
+  { id: eventId }: RevertedEvent,
+  reversal: Reversal,
+  more: Pick<RevertResult, "isReverted" | "players" | "cancelled">,
+): RevertResult => ({
+  eventId,
+  reversed: reversedOf(reversal),
+  lives: reversal.lives,
+  adventures: [...reversal.adventures].toSorted(),
+  streaks: [...reversal.streaks].toSorted(),
+  shortfall: reversal.shortfall,
+  left: [...reversal.left].toSorted(),
+  ...more,
+});
+
+/** Returns what was reverted, as it is told. */
+const reversedOf = ({ xp, currencies, badges, quests, scores }: Reversal): RevertResult["reversed"] => ({
+  xp,
+  currencies,
+  badges: [...badges].toSorted(),
+  quests: [...quests].toSorted(),
+  scores: [...scores].toSorted(),
+});
 
 /** Events that are reverted together, in one transaction. */
-export type RevertGroup = HowToRevert & { eventIds: readonly string[] };
+type RevertGroup = HowToRevert & { eventIds: readonly string[] };
 
 export type Reverted = {
   /** In the order of arrival; an event that another of them has sent is part of that one's. */
@@ -278,4 +329,62 @@ const emitReverted = (
     "event.reverted",
     data,
   );
+};
+
+type Revert = HowToRevert & { eventId: string };
+
+/**
+ * Reverts one event with everything that it has caused, as `revertEvents`.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event without effects, EVENT_TOO_LARGE,
+ * SHORTFALL
+ */
+export const revertEvent = async (
+  work: Work,
+  projectId: string,
+  { eventId, ...how }: Revert,
+): Promise<RevertResult> => {
+  const { results, refused } = await revertEvents(work, projectId, { eventIds: [eventId], ...how });
+  const [result] = results;
+  if (result) return result;
+  const status = refused.get(eventId);
+  if (status === undefined) throw notFound("event");
+  throw conflict("INVALID_STATE", `the event is ${status}: it has no effects`);
+};
+
+/** Reverts one event; all of it is one step. */
+export const eventRevert = jobKind({
+  kind: "EVENT_REVERT",
+  access: { scope: "players:write", roles: ADMINS },
+  params: z.object({ eventId: z.uuid(), reason: z.string(), onShortfall: z.enum(ON_SHORTFALL) }),
+  step: async (work, { projectId, params, createdBy }) => ({
+    result: await revertEvent(work, projectId, { ...params, actor: createdBy }),
+  }),
+});
+
+/**
+ * Queues the revert of an event. A repetition returns the job that has done it or will do it.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event that has no effects, JOB_LIMIT
+ */
+export const requestRevert = async (work: Work, projectId: string, revert: Revert): Promise<ProjectJob> => {
+  const { eventId, reason, onShortfall, actor } = revert;
+  const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
+  if (!found) throw notFound("event");
+  const known = await findJob(work, projectId, eventId);
+  if (known) return known;
+  if (found.status !== "PROCESSED" && found.status !== "PENDING")
+    throw conflict("INVALID_STATE", `the event is ${found.status}`);
+  await auditEvent(work, "event.revert_requested", { id: eventId, projectId, reason, onShortfall });
+  const params = { eventId: eventId.toLowerCase(), reason, onShortfall };
+  return queueJob(work, projectId, { kind: eventRevert, params, createdBy: actor });
+};
+
+/** Returns the job that has reverted the event, or will do so. */
+const findJob = async (work: Work, projectId: string, eventId: string): Promise<ProjectJob | undefined> => {
+  const found = await sql<{ id: string }>`
+    select id from project_jobs
+    where project_id = ${projectId} and kind = ${eventRevert.kind}
+      and params->>'eventId' = ${eventId.toLowerCase()} and status in ('QUEUED', 'RUNNING', 'SUCCEEDED')
+    order by id desc limit 1`.execute(work.db);
+  const [job] = found.rows;
+  return job && getJob(work, { projectId, id: job.id, kinds: [eventRevert.kind] });
 };

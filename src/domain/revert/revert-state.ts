@@ -1,9 +1,9 @@
-import type { Moment } from "../evaluation/boards/list.ts";
+import type { Moment } from "../evaluation/boards/board.ts";
 import { sql } from "kysely";
 import { noEffects } from "../evaluation/evaluate.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { loadStates } from "../progression/load-states.ts";
-import { PLAYER_PARTS } from "../progression/parts/parts.ts";
+import { PLAYER_PARTS } from "../progression/parts/quests.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
@@ -13,13 +13,19 @@ import type { Effects } from "../evaluation/effects.ts";
 import type { CompiledQuest } from "../evaluation/quests/compile.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
-import { type PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
+import { paced, type PacedBudget, type Pieces } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
-import type { OwnedAward } from "./read-awards.ts";
-import { type Caused, readBoardStarts, readCounterStarts, type ReadRules, readRules } from "./read-record.ts";
+import {
+  type Caused,
+  type OwnedAward,
+  readBoardStarts,
+  readCounterStarts,
+  type ReadRules,
+  readRules,
+} from "./read-record.ts";
 import type { RevertedEvent } from "./record.ts";
 import type { ReverseContext } from "./reverse.ts";
-import { type FiredRules, sharedKeysOfFirings } from "./reverse-firings.ts";
+import { type FiredRules, sharedKeysOfFirings } from "./reverse-scores.ts";
 
 /** Returns the players of external ids; a merged player resolves to the other one. */
 export const playerIdsOf = async (

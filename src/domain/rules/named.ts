@@ -2,11 +2,10 @@ import { sql } from "kysely";
 import type { FieldProblem } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
-import type { RuleDocument } from "../evaluation/language/document.ts";
+import { mentionsOf, type RuleDocument } from "../evaluation/language/document.ts";
 import { kindOf } from "../evaluation/actions/action-kinds.ts";
 import type { FindDefinition } from "../evaluation/actions/action.ts";
-import type { Mention, NamedKind } from "../evaluation/language/mention.ts";
-import { mentionsOf } from "../evaluation/language/mentions.ts";
+import type { Mention, NamedKind } from "../evaluation/language/syntax.ts";
 
 /** The part of a definition that rules depend on. `document` is null for an archived one. */
 type KnownDefinition = { document: Json | null };

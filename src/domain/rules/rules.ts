@@ -1,20 +1,95 @@
-import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
-import { auditDefinition } from "../accounts/audit/definitions.ts";
-import { refuseLargeDraft } from "../economy/definitions/running.ts";
-import { checkSize } from "../economy/definitions/size.ts";
+import { auditDefinition } from "../accounts/audit/audit.ts";
+import { checkSize, refuseLargeDraft } from "../economy/definitions/running.ts";
+import { identifyActions, RuleDocument, type RulePatch } from "../evaluation/language/document.ts";
+import { patternsOf } from "../evaluation/language/patterns.ts";
+import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../kernel/limits.ts";
 import { bytesOf } from "../kernel/oversize.ts";
-import { type PageQuery, offsetOf } from "../kernel/paging.ts";
-import { lockRoom } from "../kernel/room-lock.ts";
+import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
-import type { Work } from "../kernel/work.ts";
-import { RuleDocument, type RulePatch, identifyActions } from "../evaluation/language/document.ts";
-import { patternsOf } from "../evaluation/language/patterns.ts";
-import { Rule, type RuleToShow, RuleVersion, type ShownRule, showRule } from "./rule.ts";
-import type { RuleStatus } from "../evaluation/running/rule-status.ts";
+import { lockRoom, type Work } from "../kernel/work.ts";
+
+const RuleSchema = defineEntity({
+  name: "Rule",
+  tableName: "rules",
+  properties: {
+    id: p.uuid().primary(),
+    projectId: p.uuid(),
+    key: p.text(),
+    name: p.text(),
+    status: p.text().$type<RuleStatus>(),
+    /** Why the engine paused it: LOOP_GUARD, BUDGET, STEPS or UNFIT. */
+    pauseReason: p.text().nullable(),
+    /** The version that designers edit; it takes effect only by publishing. */
+    draft: p.json<RuleDocument>(),
+    draftVersion: p.integer(),
+    publishedVersion: p.integer().nullable(),
+    createdBy: p.text(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+
+export class Rule extends RuleSchema.class {}
+
+RuleSchema.setClass(Rule);
+
+/** A published version; never changed. */
+const RuleVersionSchema = defineEntity({
+  name: "RuleVersion",
+  tableName: "rule_versions",
+  properties: {
+    ruleId: p.uuid().primary(),
+    version: p.integer().primary(),
+    definition: p.json<RuleDocument>(),
+    changeNote: p.text().nullable(),
+    publishedBy: p.text(),
+    publishedAt: p.datetime(3),
+  },
+});
+
+export class RuleVersion extends RuleVersionSchema.class {}
+
+RuleVersionSchema.setClass(RuleVersion);
+
+type RuleToShow = Pick<
+  Rule,
+  | "id"
+  | "key"
+  | "name"
+  | "status"
+  | "pauseReason"
+  | "draft"
+  | "draftVersion"
+  | "publishedVersion"
+  | "createdBy"
+  | "createdAt"
+  | "updatedAt"
+>;
+
+/** A rule as the API shows it; `published` is what runs while the status is ACTIVE or SHADOW. */
+const showRule = (rule: RuleToShow, published: RuleDocument | null) => ({
+  id: rule.id,
+  key: rule.key,
+  name: rule.name,
+  description: rule.draft.description ?? null,
+  status: rule.status,
+  pauseReason: rule.pauseReason ?? null,
+  tags: rule.draft.tags,
+  draft: rule.draft,
+  draftVersion: rule.draftVersion,
+  published,
+  publishedVersion: rule.publishedVersion ?? null,
+  createdBy: rule.createdBy,
+  createdAt: rule.createdAt.toISOString(),
+  updatedAt: rule.updatedAt.toISOString(),
+});
+
+export type ShownRule = ReturnType<typeof showRule>;
 
 /** Maximum number of a project's rules that are not archived. */
 export const RULES_MAX = 2_000;
@@ -135,7 +210,7 @@ export const presentRule = async (work: Work, rule: Rule): Promise<ShownRule> =>
 export const getRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> =>
   presentRule(work, await findRule(work, projectId, ref));
 
-export type ListRules = PageQuery & {
+type ListRules = PageQuery & {
   /** Default: all but ARCHIVED. */
   status?: RuleStatus | undefined;
   /** Rules whose draft listens to this event type, by name or by pattern. */
@@ -159,7 +234,7 @@ const SORTS = {
   priority: sql`coalesce((draft->>'priority')::int, 0)`,
 };
 
-export type RuleSort = keyof typeof SORTS;
+type RuleSort = keyof typeof SORTS;
 
 export const RULE_SORTS = Object.keys(SORTS) as [RuleSort, ...RuleSort[]];
 

@@ -4,8 +4,8 @@ import { idFor, NIL_ID, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { lastRunMs, nextRunMs } from "../evaluation/language/cron.ts";
 import type { RuleDocument, ScheduleTrigger } from "../evaluation/language/document.ts";
-import { type Rule, RuleVersion } from "./rule.ts";
-import { SCHEDULE_TYPE } from "../evaluation/language/triggers.ts";
+import { type Rule, RuleVersion } from "./rules.ts";
+import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 
 /** Number of players per transaction for whom a rule is scheduled. */
 export const SCHEDULE_PAGE = 500;

@@ -1,18 +1,31 @@
 import { type RawBuilder, sql } from "kysely";
-import { notFound } from "../kernel/errors.ts";
-import { OUTBOX_LINES } from "../kernel/outbox-lines.ts";
-import type { Cause, Json } from "../kernel/events/events.ts";
-import { isId } from "../kernel/ids.ts";
-import { PAGE_BYTES_MAX } from "../kernel/paging.ts";
-import { storedBytes } from "../kernel/stored-bytes.ts";
-import { getPlayer } from "../progression/players/players.ts";
+import { audit } from "../accounts/audit/audit.ts";
 import { causeOf } from "../evaluation/evaluate.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
+import type { Cause, Json } from "../kernel/events/events.ts";
+import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
+import { isId, partitionOf } from "../kernel/ids.ts";
+import { OUTBOX_LINES, storedBytes } from "../kernel/outbox-lines.ts";
+import { PAGE_BYTES_MAX } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
+import { getPlayer } from "../progression/players/players.ts";
+
+/** Records an action on an event or event type in the audit log of the tenant. */
+export const auditEvent = async (
+  work: Work,
+  action: string,
+  { id, ...data }: Json & { id: string; projectId: string },
+): Promise<void> => {
+  const caller = work.by?.caller;
+  if (caller?.kind !== "user" && caller?.kind !== "key") return;
+  const target = { type: action.split(".", 1)[0]!, id };
+  await audit(work, { action, target, tenantId: caller.tenantId, data });
+};
 
 export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REVERTED";
 /** The origin of an event: an integrator, a scheduled rule, or a rule's target or delay. */
 export const EVENT_SOURCES = ["API", "SCHEDULE", "SYSTEM"] as const;
-export type EventSource = (typeof EVENT_SOURCES)[number];
+type EventSource = (typeof EVENT_SOURCES)[number];
 export type Effect = { type: string; data: Json; cause: Cause };
 /** Maximum bytes of effects read at once: parsed, they may take twenty times as much memory. */
 export const EFFECTS_BYTES_MAX = 1024 * 1024;
@@ -32,7 +45,7 @@ export type TrackedEvent = {
   error: string | null;
 };
 
-export type ListEvents = {
+type ListEvents = {
   limit: number;
   /** Returns events older than this one. */
   cursor?: string | undefined;
@@ -185,7 +198,7 @@ export const getEvent = async (
 };
 
 /** The first effects of an event; `effectsLeftOut` more did not fit. */
-export type EffectsShown = { effects: Effect[]; effectsLeftOut?: number };
+type EffectsShown = { effects: Effect[]; effectsLeftOut?: number };
 export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null } & EffectsShown;
 
 /** Reads the statuses of events alone, by id; unknown ids are left out. */
@@ -247,4 +260,29 @@ export const readStatuses = async (
     effects: (effects ?? []).map(({ type, data }) => ({ type, data, cause: causeOf(data, id) })),
     ...(Number(left_out) > 0 ? { effectsLeftOut: Number(left_out) } : {}),
   }));
+};
+
+/**
+ * Requeues a failed event with all its attempts. Of two concurrent requests, one succeeds.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for an event that is not FAILED
+ */
+export const retryEvent = async (work: Work, projectId: string, eventId: string): Promise<void> => {
+  const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
+  if (!found) throw notFound("event");
+  const freed = await sql<{ external_user_id: string }>`
+    with r as (
+      delete from event_results
+      where project_id = ${projectId} and event_id = ${eventId} and status = 'FAILED' returning event_id),
+    c as (${insertWarehouseChanges(projectId, "CHANGED", sql`select event_id as ref from r`)})
+    select e.external_user_id from r
+    join tracked_events e on e.project_id = ${projectId} and e.id = r.event_id`.execute(work.db);
+  const [event] = freed.rows;
+  if (!event)
+    throw conflict("INVALID_STATE", `the event is ${found.status}; only a FAILED event can be retried`);
+  const part = partitionOf(projectId, event.external_user_id);
+  await sql`
+    insert into event_q (project_id, part, event_id)
+    values (${projectId}, ${part}::smallint, ${eventId})`.execute(work.db);
+  work.wakeEvents([part]);
+  await auditEvent(work, "event.retried", { id: eventId, projectId });
 };

@@ -1,11 +1,46 @@
+import { hostname } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
 import { DomainError, retryLater } from "../kernel/errors.ts";
+import { processedTopic, type Topics } from "../kernel/events/chat-views.ts";
+import { fnv1a } from "../kernel/ids.ts";
 import { outageOf } from "../kernel/outages.ts";
-import { retainedKey } from "../kernel/work-state.ts";
-import type { Transact, Work } from "../kernel/work.ts";
-import { type NewEvent, partsOf } from "./event-input.ts";
-import { groupSlot, singleSlot } from "./count-slots.ts";
-import type { Ingested } from "./ingest.ts";
+import { retainedKey, type Transact, type Work } from "../kernel/work.ts";
+import { type Ingested, type NewEvent, partsOf, projectsOf } from "./event-input.ts";
+import { type Effect, readStatuses, type StatusOfEvent } from "./events.ts";
 import { type MeteredRequest, type Sender, storeMetered } from "./meter.ts";
+
+/** Transactions of a process that count at once without meeting. */
+const LANES = 8;
+/** Of them, those of groups; the others count single requests within larger transactions. */
+const GROUP_LANES = 4;
+/** Processes that never meet, as far as their numbers differ: those of one machine mostly do. */
+const PROCESSES = 32;
+
+const first = 1 + ((fnv1a(hostname()) + process.pid) % PROCESSES) * LANES;
+let turn = 0;
+
+/** Returns the slot of a lane; at most one transaction at a time should count in each. */
+export const groupSlot = (lane: number): number => first + (lane % GROUP_LANES);
+
+/** Returns a slot for a transaction that knows nothing of others. */
+const singleSlot = (): number => {
+  turn = (turn + 1) % (LANES - GROUP_LANES);
+  return first + GROUP_LANES + turn;
+};
+
+/** The response to the sender of one event. */
+export type EventResult = {
+  eventId: string | null;
+  status: "PENDING" | "PROCESSED" | "DUPLICATE" | "REJECTED" | "FAILED";
+  skipped: boolean;
+  message: string;
+  existingEventId?: string;
+  effects?: Effect[];
+  /** Number of effects that did not fit into the response. */
+  effectsLeftOut?: number;
+  /** Violations of the type's schema, and unknown fields, of an event that was accepted all the same. */
+  warnings?: string[];
+};
 
 /**
  * Stores the events of one request of a tenant durably; the results are in their order.
@@ -192,4 +227,182 @@ export const createIngest = (options: GroupCommitOptions): Ingest => {
       void pump();
     });
   };
+};
+
+/** How long `?wait=true` waits before it responds with PENDING, in ms. */
+const WAIT_MAX_MS = 2_000;
+/** Polling interval in ms, for signals that get lost or while Redis is unavailable. */
+const LOOK_EVERY_MS = 250;
+/** Maximum events of one request that can be waited for. */
+export const WAIT_MAX_EVENTS = 50;
+
+/**
+ * Waits until the PENDING results are decided or the time is up, and fills in the outcome known then. To be
+ * called after the commit: it subscribes first, then reads. The workers' signal only triggers a read; the
+ * database has the outcome.
+ */
+const settle = async (
+  { transact, topics }: { transact: Transact; topics: Topics },
+  events: readonly NewEvent[],
+  results: readonly EventResult[],
+): Promise<void> => {
+  const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));
+  const asked = events.filter((event) => pending.has(event.id));
+  if (asked.length === 0) return;
+  const signals = await listen(topics, new Set(asked.map((event) => event.h)));
+  try {
+    const deadlineMs = performance.now() + WAIT_MAX_MS;
+    while (pending.size > 0) {
+      const signal = signals.next();
+      for (const status of await readInTime(transact, asked, deadlineMs)) {
+        if (status.status === "PENDING") continue;
+        Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
+        pending.delete(status.eventId);
+      }
+      if (performance.now() > deadlineMs) return;
+      if (pending.size > 0) await signal;
+    }
+  } finally {
+    signals.close();
+  }
+};
+
+type SignalStream = { next(): Promise<void>; close(): void };
+
+const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<SignalStream> => {
+  let wake = (): void => undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => wake()));
+  const ends = await Promise.allSettled(listening);
+  return {
+    next: () =>
+      new Promise<void>((resolve) => {
+        wake = resolve;
+        clearTimeout(timer);
+        timer = setTimeout(resolve, LOOK_EVERY_MS);
+      }),
+    close: () => {
+      clearTimeout(timer);
+      for (const end of ends) if (end.status === "fulfilled") end.value();
+    },
+  };
+};
+
+/**
+ * Reads the outcome until the time is up: the events are stored, so a database that stalls or fails now is
+ * only a reason to respond with PENDING.
+ */
+const readInTime = async (
+  transact: Transact,
+  events: readonly NewEvent[],
+  deadlineMs: number,
+): Promise<StatusOfEvent[]> => {
+  const late = new AbortController();
+  const read = readAll(transact, events).catch((error: unknown) => {
+    if (outageOf(error) === undefined) throw error;
+    return [];
+  });
+  try {
+    const waitMs = Math.max(LOOK_EVERY_MS, deadlineMs - performance.now());
+    return await Promise.race([read, delay(waitMs, [], { signal: late.signal }).catch(() => [])]);
+  } finally {
+    late.abort();
+    read.catch(() => undefined);
+  }
+};
+
+/** Reads the statuses of events that may belong to several projects. */
+const readAll = (transact: Transact, events: readonly NewEvent[]): Promise<StatusOfEvent[]> =>
+  transact(async (work) => {
+    const statuses: StatusOfEvent[] = [];
+    for (const projectId of projectsOf(events)) {
+      const ids = events.filter((event) => event.p === projectId).map((event) => event.id);
+      statuses.push(...(await readStatuses(work, projectId, ids)));
+    }
+    return statuses;
+  });
+
+const outcome = ({ status, error, effects, effectsLeftOut }: StatusOfEvent): Partial<EventResult> => {
+  const shown = effectsLeftOut === undefined ? { effects } : { effects, effectsLeftOut };
+  if (status === "PROCESSED") return { status, message: "Event processed", ...shown };
+  return { status: status === "FAILED" ? "FAILED" : "REJECTED", message: error ?? "Event failed", ...shown };
+};
+
+export type BatchResult = { accepted: number; rejected: number; skipped: number; results: EventResult[] };
+
+type Counter = { inc(by: number): void };
+type TrackParts = {
+  ingest: Ingest;
+  transact: Transact;
+  topics: Topics;
+  metrics: { eventsAccepted: Counter; eventsRejected: Counter; eventsSkipped: Counter };
+};
+
+/** `settle` waits for the outcome, at most WAIT_MAX_MS; to be called after the events are committed. */
+type Tracked<T> = {
+  result: T;
+  settle: (parts: Pick<TrackParts, "transact" | "topics">) => Promise<T>;
+};
+
+type Batch = { sender: Sender; inputs: readonly (NewEvent | DomainError)[] };
+
+/**
+ * Stores the valid events of a tenant's batch and returns a result for each in order; an input that is an
+ * error is REJECTED with its message.
+ * @throws DomainError PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ */
+export const trackBatch = async (
+  parts: Pick<TrackParts, "ingest" | "metrics">,
+  { sender, inputs }: Batch,
+): Promise<Tracked<BatchResult>> => {
+  const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
+  const stored = await parts.ingest(sender, events);
+  let next = 0;
+  const results = inputs.map((input) =>
+    input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!, input.w),
+  );
+  const counts = countsOf(results);
+  parts.metrics.eventsAccepted.inc(counts.accepted);
+  parts.metrics.eventsRejected.inc(counts.rejected);
+  parts.metrics.eventsSkipped.inc(counts.skipped);
+  const result = { ...counts, results };
+  return {
+    result,
+    settle: async (later) => {
+      if (events.length <= WAIT_MAX_EVENTS) await settle(later, events, results);
+      return result;
+    },
+  };
+};
+
+const rejected = ({ message }: DomainError): EventResult => ({
+  eventId: null,
+  status: "REJECTED",
+  skipped: false,
+  message,
+});
+
+const resultOf = (stored: Ingested, warnings: NewEvent["w"]): EventResult => {
+  if (stored.kind === "stored") {
+    return {
+      eventId: stored.eventId,
+      status: "PENDING",
+      skipped: false,
+      message: "Event queued for processing",
+      ...(warnings ? { warnings: [...warnings] } : {}),
+    };
+  }
+  const { existingEventId, isSameBody, isReverted } = stored;
+  const message = [
+    "An event with this idempotencyKey was accepted before",
+    ...(isSameBody ? [] : [" with a different body; the first one stands"]),
+    ...(isReverted ? ["; it was reverted since: to count it again, send it with another key"] : []),
+  ].join("");
+  return { eventId: existingEventId, status: "DUPLICATE", skipped: true, message, existingEventId };
+};
+
+const countsOf = (results: readonly EventResult[]): Omit<BatchResult, "results"> => {
+  const skipped = results.filter((result) => result.status === "DUPLICATE").length;
+  const refused = results.filter((result) => result.status === "REJECTED").length;
+  return { accepted: results.length - skipped - refused, rejected: refused, skipped };
 };

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Caller } from "../kernel/caller.ts";
-import { projectChanges } from "../accounts/projects/resolve.ts";
-import { createSizedCache } from "../kernel/sized-cache.ts";
+import { projectChanges } from "../accounts/projects/project.ts";
+import { createSizedCache } from "../kernel/caches.ts";
 import type { Transact } from "../kernel/work.ts";
 import type { ReadContext } from "./event-input.ts";
 import { createSchemaStore, type SchemaProject } from "./event-schemas.ts";

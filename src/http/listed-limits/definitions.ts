@@ -1,27 +1,315 @@
-import { ARCHIVED_FACTOR } from "../../domain/economy/definitions/definitions.ts";
-import { CAPS_MAX } from "../../domain/evaluation/caps/cap.ts";
-import { PASSED_ON_MAX_BYTES } from "../../domain/evaluation/actions/values.ts";
-import { ACTIONS_MAX, TRIGGERS_MAX } from "../../domain/evaluation/language/document.ts";
-import { EXPRESSION_MAX_DEPTH, EXPRESSION_MAX_NODES } from "../../domain/evaluation/language/expressions.ts";
-import { NAMED_METRICS_MAX } from "../../domain/evaluation/language/metric-readings.ts";
-import { TREE_MAX_DEPTH, TREE_MAX_LEAVES } from "../../domain/evaluation/language/trees.ts";
-import { ITEMS_MAX, TIERS_MAX as ADVENTURE_TIERS_MAX } from "../../domain/evaluation/adventures/adventure.ts";
-import { PAUSES_MAX } from "../../domain/evaluation/pauses.ts";
-import { STEPS_MAX } from "../../domain/evaluation/quests/quest.ts";
-import { BUNDLE_DEPTH_MAX, BUNDLE_SIZE_MAX } from "../../domain/evaluation/rewards/reward-graph.ts";
+import { KEY_METADATA_MAX_BYTES, WORKING_KEYS_MAX } from "../../domain/accounts/api-keys/api-key.ts";
+import { SESSIONS_PER_USER_MAX } from "../../domain/accounts/auth/sessions.ts";
+import { CUSTOM_DOMAINS_MAX } from "../../domain/accounts/domains/known.ts";
 import {
+  FIRST_ORDERS_OF_ALL,
+  ORDERS_OF_ALL,
+  ORDERS_PER_NAME,
+  ORDERS_PER_TENANT,
+} from "../../domain/accounts/domains/order.ts";
+import { PASSKEYS_MAX } from "../../domain/accounts/mfa/passkeys.ts";
+import { PROJECTS_PER_TENANT_MAX } from "../../domain/accounts/projects/projects.ts";
+import { COLUMNS_MAX } from "../../domain/analytics/exports/columns.ts";
+import {
+  EXPORT_FILE_MAX_BYTES,
+  EXPORT_KEPT_MS,
+  EXPORTS_MAX,
+} from "../../domain/analytics/exports/export-job.ts";
+import { LIST_SEGMENT_MAX } from "../../domain/analytics/lists/list-segment.ts";
+import { PLAYER_VALUES_MAX_BYTES } from "../../domain/analytics/packed.ts";
+import { RUNS_KEPT } from "../../domain/analytics/reports/runs.ts";
+import { REPORTS_MAX } from "../../domain/analytics/reports/saved-reports.ts";
+import { MAIL_TO_MAX, PARAMETERS_MAX_BYTES } from "../../domain/analytics/reports/schedule.ts";
+import { HOLDS_MAX, LOTS_MAX } from "../../domain/economy/currencies/holds.ts";
+import { ARCHIVED_FACTOR } from "../../domain/economy/definitions/definitions.ts";
+import { FREE_STEP_CODES_MAX, STEP_CODES_MAX } from "../../domain/economy/quests/submissions.ts";
+import { CODES_MAX, FREE_CODES_MAX } from "../../domain/economy/rewards/catalogue.ts";
+import { BULK_PLAYERS_MAX } from "../../domain/economy/rewards/references.ts";
+import { MEMBERS_CHANGED_MAX } from "../../domain/economy/segments/members.ts";
+import { PASSED_ON_MAX_BYTES } from "../../domain/evaluation/actions/action.ts";
+import { ITEMS_MAX, TIERS_MAX as ADVENTURE_TIERS_MAX } from "../../domain/evaluation/adventures/adventure.ts";
+import { PRIZES_MAX } from "../../domain/evaluation/boards/definition.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX } from "../../domain/evaluation/boards/lists.ts";
+import { FROZEN_COPIES_MAX, FROZEN_KEPT_MS, FROZEN_MAX } from "../../domain/evaluation/boards/ranks.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { BOOSTS_MAX } from "../../domain/evaluation/boosts/boosts.ts";
+import { CAPS_MAX } from "../../domain/evaluation/caps/cap.ts";
+import {
+  CHANGE_STEPS_MAX,
+  CHANGE_WRITTEN_STEPS_MAX,
+  EXPLAIN_STEPS_MAX,
+  RULE_STEPS_MAX,
+  UPKEEP_STEPS_MAX,
+  WRITTEN_STEPS_MAX,
+} from "../../domain/evaluation/event-accounts.ts";
+import { ACTIONS_MAX, TRIGGERS_MAX } from "../../domain/evaluation/language/document.ts";
+import {
+  EXPRESSION_MAX_DEPTH,
+  EXPRESSION_MAX_NODES,
+  NAMED_METRICS_MAX,
+} from "../../domain/evaluation/language/expressions.ts";
+import { TREE_MAX_DEPTH, TREE_MAX_LEAVES } from "../../domain/evaluation/language/trees.ts";
+import { PAUSES_MAX } from "../../domain/evaluation/live.ts";
+import {
+  ATTRIBUTES_MAX_BYTES,
+  ATTRIBUTES_MAX_DEPTH,
+  ATTRIBUTES_MAX_KEYS,
+  TAGS_MAX,
+} from "../../domain/evaluation/profile.ts";
+import { STEPS_MAX } from "../../domain/evaluation/quests/quest.ts";
+import { BUNDLE_DEPTH_MAX, BUNDLE_SIZE_MAX } from "../../domain/evaluation/rewards/bundle.ts";
+import { DEPTH_MAX, DERIVED_MAX } from "../../domain/evaluation/turn.ts";
+import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
+import { JSON_MAX_DEPTH } from "../../domain/kernel/hostile-json.ts";
+import {
+  BODY_LIMIT,
+  BODY_NAMES_MAX,
+  BODY_PARTS_MAX,
   COUNTERS_MAX,
   DEFINITION_MAX_BYTES,
+  DOCUMENT_MAX_BYTES,
+  DOCUMENT_PARTS_MAX,
   KEPT_MAX_BYTES,
+  LARGE_BODY_PARTS_MAX,
+  MATCHMAKE_BODY_LIMIT,
+  PLAYER_SOCKETS_MAX,
   PLAYER_STATE_MAX_BYTES,
+  PROBLEMS_MAX,
   PROJECT_MAX_BYTES,
+  PROJECT_ROOMS_MAX,
+  PUBLIC_BODY_LIMIT,
   RULE_MAX_BYTES,
 } from "../../domain/kernel/limits.ts";
+import {
+  PAGE_BYTES_MAX,
+  PAGE_DEPTH_MAX,
+  PAGE_LIMIT_DEFAULT,
+  PAGE_LIMIT_MAX,
+  UNINDEXED_DEPTH_MAX,
+} from "../../domain/kernel/paging.ts";
+import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
+import { BACKFILL_EVENTS_MAX } from "../../domain/leaderboards/fill.ts";
+import { LEADERBOARDS_MAX, LEADERBOARDS_WITH_ARCHIVED_MAX } from "../../domain/leaderboards/leaderboards.ts";
+import { FEED_MAX } from "../../domain/leaderboards/notices/feed.ts";
+import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
+import { JOBS_MAX } from "../../domain/long-work/project-jobs.ts";
+import { EXPORT_BYTES_MAX, EXPORT_ROWS_MAX } from "../../domain/player-lifecycle/erase.ts";
+import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { REQUEST_BYTES_MAX } from "../../domain/progression/load-states.ts";
+import { IDENTITIES_MAX } from "../../domain/progression/players/identities.ts";
+import { UPSERT_MAX } from "../../domain/progression/players/players.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
+import { BULK_EVENT_IDS_MAX, BULK_EVENTS_MAX, REFUSED_MAX } from "../../domain/revert/bulk/bulk-revert.ts";
+import { SENT_EVENTS_MAX } from "../../domain/revert/read-submitted.ts";
 import { ACTIVE_RULES_MAX } from "../../domain/rules/lifecycle/publishing.ts";
 import { RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "../../domain/rules/rules.ts";
+import {
+  BATCH_MAX_BYTES,
+  BATCH_MAX_EVENTS,
+  FUTURE_LIMIT_MS,
+  PROPERTIES_MAX_BYTES,
+} from "../../domain/tracking/event-input.ts";
+import { REQUEST_CHARACTERS_MAX, SCHEMAS_MAX } from "../../domain/tracking/event-schemas.ts";
+import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
+import { SCHEMA_MAX_BYTES, SCHEMA_MAX_PARTS } from "../../domain/tracking/json-schema/schema.ts";
+import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { type Limit, limit } from "./limit.ts";
+
+/** Limits of analytics. */
+export const ANALYTICS_LIMITS: readonly Limit[] = [
+  limit("analytics.export.columns", COLUMNS_MAX, "items", "columns of an export"),
+  limit("analytics.export.files", EXPORTS_MAX, "items", "exports of a project that are made or kept"),
+  limit("analytics.export.file", EXPORT_FILE_MAX_BYTES, "bytes", "the compressed file of an export"),
+  limit(
+    "analytics.breakdown.player",
+    PLAYER_VALUES_MAX_BYTES,
+    "bytes",
+    "values of one player that a breakdown of a funnel or of retention reads",
+  ),
+  limit("analytics.list.segment", LIST_SEGMENT_MAX, "items", "players of a list that becomes a segment"),
+  limit("analytics.reports", REPORTS_MAX, "items", "saved reports of a project"),
+  limit("analytics.report.parameters", PARAMETERS_MAX_BYTES, "bytes", "the parameters of a saved report"),
+  limit("analytics.report.runs", RUNS_KEPT, "items", "runs of a saved report that are kept"),
+  limit("analytics.report.recipients", MAIL_TO_MAX, "items", "members who are told of a report's runs"),
+  limit("analytics.export.kept", EXPORT_KEPT_MS, "ms", "how long a complete export can be downloaded"),
+];
+
+const HOUR = 3_600;
+
+/** Limits of custom domains, besides those of plans. */
+export const DOMAIN_LIMITS: readonly Limit[] = [
+  limit("domains", CUSTOM_DOMAINS_MAX, "items", "custom domains of a tenant, whatever its plan"),
+  {
+    ...limit("domains.orders.name", ORDERS_PER_NAME, "items", "certificates ordered for one name"),
+    windowSeconds: HOUR,
+  },
+  {
+    ...limit("domains.orders.tenant", ORDERS_PER_TENANT, "items", "certificates ordered for one tenant"),
+    windowSeconds: 24 * HOUR,
+  },
+  {
+    ...limit(
+      "domains.orders.first",
+      FIRST_ORDERS_OF_ALL,
+      "items",
+      "first certificates ordered by this server",
+    ),
+    windowSeconds: 3 * HOUR,
+  },
+  {
+    ...limit("domains.orders", ORDERS_OF_ALL, "items", "certificates ordered by this server"),
+    windowSeconds: 3 * HOUR,
+  },
+];
+
+export const EVENT_LIMITS: readonly Limit[] = [
+  limit("event.batch.events", BATCH_MAX_EVENTS, "items", "events of one batch"),
+  limit("event.batch.body", BATCH_MAX_BYTES, "bytes", "the body of a batch"),
+  limit("event.properties", PROPERTIES_MAX_BYTES, "bytes", "the properties of one event as JSON"),
+  limit("event.ahead", FUTURE_LIMIT_MS, "ms", "how far ahead of the server's clock an event may be"),
+  limit("event.types", EVENT_TYPES_MAX, "items", "types of events that a project may have"),
+  limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
+  limit("event.schema", SCHEMA_MAX_BYTES, "bytes", "the schema of an event type, as JSON"),
+  limit("event.schema.parts", SCHEMA_MAX_PARTS, "items", "schemas inside such a schema"),
+  limit(
+    "event.schemas.request",
+    REQUEST_CHARACTERS_MAX,
+    "items",
+    "characters of the schemas, as JSON, that the events of one request are checked against",
+  ),
+  limit(
+    "batch.refusals.short",
+    SHORT_REFUSALS_EXPLAINED,
+    "items",
+    `refused items of one batch, of fewer than ${LONG_ITEM_CHARS} characters, that are told why`,
+  ),
+];
+
+/** Limits of requests in general, of rooms together, of evaluation and of pages. */
+export const GENERAL_LIMITS: readonly Limit[] = [
+  limit("request.body", BODY_LIMIT, "bytes", "the body of a request, unless another limit is named"),
+  limit(
+    "request.publicBody",
+    PUBLIC_BODY_LIMIT,
+    "bytes",
+    "the same of an operation that is open to everyone",
+  ),
+  limit("request.body.parts", BODY_PARTS_MAX, "items", "names and values in the JSON of a body"),
+  limit(
+    "request.body.parts.large",
+    LARGE_BODY_PARTS_MAX,
+    "items",
+    "names and values in a body that may have more bytes than request.body, but for configurations",
+  ),
+  limit("config.document", DOCUMENT_MAX_BYTES, "bytes", "the body of an import of a configuration"),
+  limit("config.document.parts", DOCUMENT_PARTS_MAX, "items", "names and values in such a body"),
+  limit("request.body.names", BODY_NAMES_MAX, "items", "names of one object in the JSON of a body"),
+  limit("request.body.depth", JSON_MAX_DEPTH, "levels", "objects and arrays inside one another in a body"),
+  limit("request.problems", PROBLEMS_MAX, "items", "problems of a request that one answer names"),
+  limit("matchmaking.body", MATCHMAKE_BODY_LIMIT, "bytes", "the body of a matchmaking request"),
+  limit("room.open", PROJECT_ROOMS_MAX, "items", "open rooms of a project"),
+  limit("room.sockets", PLAYER_SOCKETS_MAX, "items", "sockets of one player over all rooms"),
+  limit("evaluation.steps.rules", RULE_STEPS_MAX, "steps", "the rules that one event sets off, together"),
+  limit(
+    "evaluation.steps.upkeep",
+    UPKEEP_STEPS_MAX,
+    "steps",
+    "what counts one event, such as boards, together",
+  ),
+  limit("evaluation.steps.explaining", EXPLAIN_STEPS_MAX, "steps", "showing what those rules saw"),
+  limit("evaluation.steps.written", WRITTEN_STEPS_MAX, "steps", "what those rules write"),
+  limit(
+    "evaluation.steps.change",
+    CHANGE_STEPS_MAX,
+    "steps",
+    "rules, for all players whom a request changes",
+  ),
+  limit(
+    "evaluation.steps.change.written",
+    CHANGE_WRITTEN_STEPS_MAX,
+    "steps",
+    "what rules write, for all players whom a request changes",
+  ),
+  limit("evaluation.derived", DERIVED_MAX, "items", "events that one event sets off"),
+  limit("evaluation.depth", DEPTH_MAX, "levels", "events that set one another off in a row"),
+  limit("list.limit.default", PAGE_LIMIT_DEFAULT, "items", "a page when `limit` is not given"),
+  limit("list.limit", PAGE_LIMIT_MAX, "items", "a page"),
+  limit("list.depth", PAGE_DEPTH_MAX, "items", "how far pages may reach"),
+  limit(
+    "list.depth.unindexed",
+    UNINDEXED_DEPTH_MAX,
+    "items",
+    "how far pages of players may reach in another order than createdAt or externalUserId",
+  ),
+  limit(
+    "list.bytes",
+    PAGE_BYTES_MAX,
+    "bytes",
+    "a page of documents that may have 16 KiB or more; one is always shown",
+  ),
+];
+
+export const LEADERBOARD_LIMITS: readonly Limit[] = [
+  limit("leaderboards", LEADERBOARDS_MAX, "items", "leaderboards of a project that are not archived"),
+  limit(
+    "leaderboards.withArchived",
+    LEADERBOARDS_WITH_ARCHIVED_MAX,
+    "items",
+    "leaderboards of a project, with archived ones",
+  ),
+  limit("leaderboard.breakdown.values", BREAKDOWN_VALUES_MAX, "items", "values of a breakdown in a period"),
+  limit("leaderboard.breakdown.value", BREAKDOWN_VALUE_MAX, "items", "characters of such a value"),
+  limit("leaderboard.prizes", PRIZES_MAX, "items", "prizes of a leaderboard"),
+  limit("leaderboard.score.meta", SCORE_META_MAX_BYTES, "bytes", "the meta of a score, as JSON"),
+  limit("leaderboard.scores.batch", SCORES_MAX, "items", "scores of one batch"),
+  limit("leaderboard.backfill", BACKFILL_EVENTS_MAX, "items", "stored events that a new leaderboard counts"),
+  limit("leaderboard.asOf.entries", FROZEN_MAX, "items", "places of a copy that asOf reads"),
+  limit("leaderboard.asOf.copies", FROZEN_COPIES_MAX, "items", "copies of a project's boards at a time"),
+  limit("leaderboard.asOf.kept", FROZEN_KEPT_MS, "ms", "how long such a copy is kept"),
+  limit("leaderboard.scope.examined", SCOPE_EXAMINED_MAX, "items", "places looked at for a scope"),
+  limit("leaderboard.feed", FEED_MAX, "items", "rank events kept of a leaderboard"),
+];
+
+/** Limits of the numbers that a plan does not decide. */
+export const ACCOUNT_LIMITS: readonly Limit[] = [
+  limit("tenant.projects", PROJECTS_PER_TENANT_MAX, "items", "projects of a tenant, whatever its plan"),
+  limit("project.keys", WORKING_KEYS_MAX, "items", "API keys of a project that work, replaced ones included"),
+  limit("project.key.metadata", KEY_METADATA_MAX_BYTES, "bytes", "the metadata of an API key, as JSON"),
+  limit("account.passkeys", PASSKEYS_MAX, "items", "passkeys of a user or super-admin"),
+  limit("user.sessions", SESSIONS_PER_USER_MAX, "items", "sessions of a user; the oldest end"),
+];
+
+export const PLAYER_LIMITS: readonly Limit[] = [
+  limit("player.batch.players", UPSERT_MAX, "items", "players of one batch"),
+  limit("player.identities", IDENTITIES_MAX, "items", "ids of one player at other providers"),
+  limit("player.attributes", ATTRIBUTES_MAX_BYTES, "bytes", "the attributes of a player, as JSON"),
+  limit("player.attributes.names", ATTRIBUTES_MAX_KEYS, "items", "names of a player's attributes"),
+  limit("player.attributes.depth", ATTRIBUTES_MAX_DEPTH, "levels", "objects inside one another in them"),
+  limit("player.metadata", METADATA_MAX_BYTES, "bytes", "the metadata of a player, as JSON"),
+  limit("player.tags", TAGS_MAX, "items", "tags of a player"),
+  limit("player.xp", XP_MAX, "items", "XP of a player"),
+  limit("player.boosts", BOOSTS_MAX, "items", "boosts of a player that have not expired"),
+  limit("player.export.rows", EXPORT_ROWS_MAX, "items", "rows of one list in the export of a player"),
+  limit("player.export", EXPORT_BYTES_MAX, "bytes", "the export of a player"),
+  limit(
+    "balance.lots",
+    LOTS_MAX,
+    "items",
+    "times of expiry of a player's currency, by grants that name them",
+  ),
+  limit("balance.holds", HOLDS_MAX, "items", "holds of a player that are neither captured nor released"),
+  limit("grant.bulk.players", BULK_PLAYERS_MAX, "items", "players that a bulk grant may name"),
+  limit("reward.codes", FREE_CODES_MAX, "items", "codes of a reward that nobody has yet"),
+  limit("reward.codes.batch", CODES_MAX, "items", "codes of one request"),
+  limit("quest.step.codes", FREE_STEP_CODES_MAX, "items", "codes of a step's pool that nobody has used"),
+  limit("quest.step.codes.batch", STEP_CODES_MAX, "items", "of these, codes of one request"),
+  limit("segment.members.batch", MEMBERS_CHANGED_MAX, "items", "players that one request adds or removes"),
+  limit("revert.sent", SENT_EVENTS_MAX, "items", "events that an event to be reverted may have sent"),
+  limit("revert.bulk.ids", BULK_EVENT_IDS_MAX, "items", "events that a bulk revert may name"),
+  limit("revert.bulk.events", BULK_EVENTS_MAX, "items", "events that a bulk revert may match"),
+  limit("revert.bulk.refused", REFUSED_MAX, "items", "events that a bulk revert may leave as they are"),
+  limit("job.open", JOBS_MAX, "items", "jobs of a project that wait or run"),
+];
 
 /** Limits of rules and definitions, and of what they keep of players. */
 export const DEFINITION_LIMITS: readonly Limit[] = [

@@ -1,4 +1,4 @@
-import { type LimitName, LIMITS as RATES } from "../../domain/accounts/rate-limits/limits.ts";
+import { type LimitName, LIMITS as RATES } from "../../domain/accounts/rate-limits/limiter.ts";
 import { type Limit, rate } from "./limit.ts";
 
 /** What each rate applies to, in the order in which they are listed; null: it is not told. */

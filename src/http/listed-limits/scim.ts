@@ -1,15 +1,18 @@
-import { SCIM_EMAILS_MAX, SCIM_TEXT_MAX } from "../../domain/accounts/scim/draft.ts";
+import {
+  SCIM_EMAILS_MAX,
+  SCIM_MEMBERS_MAX,
+  SCIM_OPERATIONS_MAX,
+  SCIM_TEXT_MAX,
+} from "../../domain/accounts/scim/draft.ts";
 import { SCIM_COMPARISONS_MAX, SCIM_FILTER_MAX } from "../../domain/accounts/scim/filter.ts";
-import { SCIM_MEMBERS_MAX } from "../../domain/accounts/scim/group-draft.ts";
 import { SCIM_GROUPS_MAX } from "../../domain/accounts/scim/groups.ts";
-import { SCIM_OPERATIONS_MAX } from "../../domain/accounts/scim/patch.ts";
 import {
   SCIM_PAGE_MAX,
   SCIM_SHOWN_GROUPS_MAX,
   SCIM_SHOWN_MEMBERS_MAX,
 } from "../../domain/accounts/scim/query.ts";
 import { SCIM_TOKENS_MAX } from "../../domain/accounts/scim/tokens.ts";
-import { SCIM_USER_MAX_BYTES } from "../scim/users.ts";
+import { SCIM_USER_MAX_BYTES } from "../scim/discovery.ts";
 import { type Limit, limit } from "./limit.ts";
 
 /** Limits of identity providers that speak SCIM. */

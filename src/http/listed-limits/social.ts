@@ -1,12 +1,12 @@
-import { CHANNELS_MAX } from "../../domain/social/chat/manage-channels.ts";
+import { CHANNELS_MAX } from "../../domain/social/chat/channels.ts";
 import { MENTIONS_MAX } from "../../domain/social/chat/mentions.ts";
-import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/social/chat/moderation/report-message.ts";
+import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/social/chat/moderation/report-queue.ts";
 import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { WORD_LENGTH_MAX } from "../../domain/social/chat/moderation/word-filter.ts";
-import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/social/chat/moderation/word-lists.ts";
-import { REACTIONS_MAX } from "../../domain/social/chat/react.ts";
+import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/social/chat/moderation/show-sanction.ts";
+import { REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { EMOJI_MAX } from "../../domain/social/chat/text.ts";
+import { EMOJI_MAX } from "../../domain/social/chat/context.ts";
 import {
   CLOSED_KEPT_MS,
   HEARTBEAT_MS,
@@ -19,7 +19,7 @@ import {
   MEMBER_DATA_MAX_BYTES,
   OPEN_LOBBIES_MAX,
   SPECTATORS_MAX,
-} from "../../domain/social/lobbies/limits.ts";
+} from "../../domain/social/lobbies/fields.ts";
 import {
   LOBBIES_FILTER_MAX_BYTES,
   LOBBIES_SHOWN_MAX,

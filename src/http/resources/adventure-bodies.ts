@@ -3,7 +3,7 @@ import { adventureShape } from "../../domain/evaluation/adventures/adventure.ts"
 import { ADVENTURE_STATES } from "../../domain/evaluation/adventures/row.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { draftFields, VersionBody } from "./definition-bodies.ts";
 
 const common = { tag: "Adventures", project: "caller" } as const;

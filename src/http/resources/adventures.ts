@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { DRAFT_STATUSES, publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
-import { adventureKind } from "../../domain/economy/adventures/kind.ts";
+import { adventureKind, readAdventureStats } from "../../domain/economy/adventures/kind.ts";
 import { listAdventures, ADVENTURE_ORDERS } from "../../domain/economy/adventures/list.ts";
-import { readAdventureStats } from "../../domain/economy/adventures/stats.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { type AnyRoute, route } from "../route.ts";

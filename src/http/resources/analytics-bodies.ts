@@ -1,9 +1,8 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { answer, type Asked, type FrameQuery } from "../../domain/analytics/ask.ts";
-import { WEEK_STARTS } from "../../domain/analytics/calendar.ts";
-import { PERIODS, type RangeQuery } from "../../domain/analytics/range.ts";
-import { EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { PERIODS, type RangeQuery, WEEK_STARTS } from "../../domain/analytics/range.ts";
+import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { Reply } from "../route.ts";

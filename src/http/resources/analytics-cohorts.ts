@@ -1,7 +1,12 @@
 import { z } from "zod";
-import { CALENDAR_INTERVALS } from "../../domain/analytics/calendar.ts";
-import { COHORT_METRICS, type CohortQuestion } from "../../domain/analytics/cohort-table.ts";
-import { PERIODS_MAX, readCohorts, SEGMENTATIONS } from "../../domain/analytics/cohorts.ts";
+import { CALENDAR_INTERVALS } from "../../domain/analytics/range.ts";
+import {
+  COHORT_METRICS,
+  type CohortQuestion,
+  PERIODS_MAX,
+  readCohorts,
+  SEGMENTATIONS,
+} from "../../domain/analytics/cohorts.ts";
 import { readMetric, readPath } from "../../domain/analytics/trend-query.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { route } from "../route.ts";

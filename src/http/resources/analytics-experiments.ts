@@ -1,10 +1,11 @@
 import { z } from "zod";
 import {
+  AGAINST,
   EXPERIMENT_METRICS_MAX,
   POPULATIONS,
   readExperiment,
+  readGroups,
 } from "../../domain/analytics/experiments/experiment.ts";
-import { AGAINST, readGroups } from "../../domain/analytics/experiments/groups.ts";
 import { readMetric } from "../../domain/analytics/trend-query.ts";
 import { route } from "../route.ts";
 import { answerQuestion, EnvelopeBody, question, QuestionQuery } from "./analytics-bodies.ts";

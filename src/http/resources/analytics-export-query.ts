@@ -1,8 +1,12 @@
 import { z } from "zod";
-import { EXPORT_FORMATS } from "../../domain/analytics/exports/format.ts";
-import type { ExportFields } from "../../domain/analytics/exports/plan.ts";
-import { PLAYER_SEGMENTS } from "../../domain/analytics/exports/player-report.ts";
-import { REPORT_NAMES, type ReportName, REPORTS } from "../../domain/analytics/exports/reports.ts";
+import {
+  EXPORT_FORMATS,
+  type ExportFields,
+  PLAYER_SEGMENTS,
+  REPORT_NAMES,
+  type ReportName,
+  REPORTS,
+} from "../../domain/analytics/exports/reports.ts";
 import { isFilterName } from "../../domain/analytics/trend-query.ts";
 import type { Caller } from "../../domain/kernel/caller.ts";
 import { forbidden } from "../../domain/kernel/errors.ts";

@@ -1,12 +1,9 @@
 import { z } from "zod";
-import { MEDIA_TYPES } from "../../domain/analytics/exports/format.ts";
-import { planExport } from "../../domain/analytics/exports/plan.ts";
-import { writeExport } from "../../domain/analytics/exports/write.ts";
-import { BUILDERS } from "../../domain/kernel/access.ts";
-import { tenantOf } from "../../domain/kernel/caller.ts";
+import { MEDIA_TYPES, planExport, writeExport } from "../../domain/analytics/exports/reports.ts";
+import { BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import { Reply, route } from "../route.ts";
-import { StreamedBody } from "../streamed.ts";
+import { StreamedBody } from "../compression.ts";
 import { ExportQuery, readExportQuery, requireReport } from "./analytics-export-query.ts";
 
 /** What operations of exports have in common. */

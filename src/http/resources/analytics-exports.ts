@@ -7,20 +7,18 @@ import {
   getCompleteExport,
   getExport,
   listExports,
+  readPiece,
   startAnalyticsExport,
   type StoredExport,
-} from "../../domain/analytics/exports/stored-exports.ts";
-import { EXPORT_FORMATS } from "../../domain/analytics/exports/format.ts";
-import { readPiece } from "../../domain/analytics/exports/pieces.ts";
-import { planExport } from "../../domain/analytics/exports/plan.ts";
-import { REPORT_NAMES } from "../../domain/analytics/exports/reports.ts";
+} from "../../domain/analytics/exports/export-job.ts";
+import { EXPORT_FORMATS, planExport, REPORT_NAMES } from "../../domain/analytics/exports/reports.ts";
 import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { Reply, route } from "../route.ts";
-import { type ByteRange, StreamedBody } from "../streamed.ts";
+import { type ByteRange, StreamedBody } from "../compression.ts";
 import { asFile, exporting } from "./analytics-export.ts";
 import {
   asQuery,

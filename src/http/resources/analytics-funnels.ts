@@ -3,10 +3,11 @@ import {
   EXCLUSIONS_MAX,
   FUNNEL_ORDERS,
   type FunnelQuestion,
+  readDuration,
   readFunnel,
+  showDuration,
   STEPS_MAX,
 } from "../../domain/analytics/funnels.ts";
-import { readDuration, showDuration } from "../../domain/analytics/durations.ts";
 import { readPath } from "../../domain/analytics/trend-query.ts";
 import { Filter } from "../../domain/evaluation/metrics/filter.ts";
 import type { App } from "../../app.ts";

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { FrameQuery } from "../../domain/analytics/ask.ts";
-import type { CohortQuestion } from "../../domain/analytics/cohort-table.ts";
+import type { CohortQuestion } from "../../domain/analytics/cohorts.ts";
 import type { FunnelQuestion } from "../../domain/analytics/funnels.ts";
-import { LISTED, type ListQuestion } from "../../domain/analytics/lists/list-question.ts";
+import { LISTED, type ListQuestion } from "../../domain/analytics/lists/list-segment.ts";
 import type { RangeQuery } from "../../domain/analytics/range.ts";
-import type { RetentionQuestion } from "../../domain/analytics/retention-tally.ts";
-import { SEGMENT_GROUPS, type SegmentGroup } from "../../domain/analytics/segment-days.ts";
+import type { RetentionQuestion } from "../../domain/analytics/retention.ts";
+import { SEGMENT_GROUPS, type SegmentGroup } from "../../domain/analytics/segments.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import type { AnyRoute } from "../route.ts";
 import { queryChecker } from "../validate.ts";

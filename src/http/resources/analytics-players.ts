@@ -1,17 +1,17 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ask } from "../../domain/analytics/ask.ts";
-import { listPlayersBehind } from "../../domain/analytics/lists/list-players.ts";
-import { LISTED, type ListQuestion } from "../../domain/analytics/lists/list-question.ts";
 import {
   createListSegment,
   LIST_AT_ONCE,
   LIST_SEGMENT_MAX,
+  LISTED,
+  listPlayersBehind,
+  type ListQuestion,
   readListIds,
 } from "../../domain/analytics/lists/list-segment.ts";
-import { segmentShape } from "../../domain/evaluation/segments/segment.ts";
-import { DESIGNERS } from "../../domain/kernel/access.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
+import { segmentShape } from "../../domain/evaluation/segments/membership.ts";
+import { actorOf, DESIGNERS } from "../../domain/kernel/caller.ts";
 import { SNAPSHOT } from "../../domain/kernel/cursor.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";

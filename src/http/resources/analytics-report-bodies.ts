@@ -1,15 +1,16 @@
 import { z } from "zod";
 import {
+  CheckedSchedule,
+  RelativeRange,
   ReportDescription,
   ReportKind,
   ReportName,
   ReportParameters,
   ReportRange,
-} from "../../domain/analytics/reports/fields.ts";
-import { CheckedSchedule, ScheduleFields } from "../../domain/analytics/reports/schedule.ts";
+  ScheduleFields,
+} from "../../domain/analytics/reports/schedule.ts";
 import { RUN_CAUSES } from "../../domain/analytics/reports/runs.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
-import { RelativeRange } from "../../domain/analytics/reports/relative-range.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
 import { routeOf } from "./analytics-list-query.ts";

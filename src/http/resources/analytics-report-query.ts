@@ -1,11 +1,14 @@
 import type { App } from "../../app.ts";
 import type { FrameQuery } from "../../domain/analytics/ask.ts";
 import type { RangeQuery } from "../../domain/analytics/range.ts";
-import type { SavedKindName, StoredQuestion } from "../../domain/analytics/reports/kinds.ts";
-import type { RelativeRange } from "../../domain/analytics/reports/relative-range.ts";
-import { atDates } from "../../domain/analytics/reports/resolve.ts";
+import {
+  asOfReport,
+  atDates,
+  type RelativeRange,
+  type SavedKindName,
+  type StoredQuestion,
+} from "../../domain/analytics/reports/schedule.ts";
 import type { SavedQuestion } from "../../domain/analytics/reports/saved-reports.ts";
-import { asOfReport } from "../../domain/analytics/reports/refused.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import type { AnyRoute, Reply, RouteContext } from "../route.ts";
 import { parseBody, parseParams, queryChecker } from "../validate.ts";

@@ -1,8 +1,15 @@
 import { z } from "zod";
-import { EXPORT_FORMATS, type ExportFormat, MEDIA_TYPES } from "../../domain/analytics/exports/format.ts";
-import { slugOf } from "../../domain/analytics/exports/plan.ts";
-import { writeAnswer } from "../../domain/analytics/reports/file.ts";
-import { SAVED_KIND_NAMES, type SavedKindName } from "../../domain/analytics/reports/kinds.ts";
+import {
+  EXPORT_FORMATS,
+  type ExportFormat,
+  MEDIA_TYPES,
+  slugOf,
+} from "../../domain/analytics/exports/reports.ts";
+import {
+  SAVED_KIND_NAMES,
+  type SavedKindName,
+  writeAnswer,
+} from "../../domain/analytics/reports/schedule.ts";
 import {
   createReport,
   deleteReport,
@@ -14,14 +21,13 @@ import {
   REPORTS_MAX,
   updateReport,
 } from "../../domain/analytics/reports/saved-reports.ts";
-import { BUILDERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
+import { actorOf, BUILDERS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { forbidden } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import type { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import { Reply, route } from "../route.ts";
-import { StreamedBody } from "../streamed.ts";
+import { StreamedBody } from "../compression.ts";
 import { question } from "./analytics-bodies.ts";
 import { asFile } from "./analytics-export.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";

@@ -1,14 +1,16 @@
 import { z } from "zod";
-import { CALENDAR_INTERVALS } from "../../domain/analytics/calendar.ts";
-import { OFFSET_MAX, OFFSETS_MAX, readRetention } from "../../domain/analytics/retention.ts";
-import { readPath } from "../../domain/analytics/trend-query.ts";
-import { invalid } from "../../domain/kernel/errors.ts";
+import { CALENDAR_INTERVALS } from "../../domain/analytics/range.ts";
 import {
   CLOCKS,
   ENTRIES,
+  OFFSET_MAX,
+  OFFSETS_MAX,
+  readRetention,
   RETENTION_TYPES,
   type RetentionQuestion,
-} from "../../domain/analytics/retention-tally.ts";
+} from "../../domain/analytics/retention.ts";
+import { readPath } from "../../domain/analytics/trend-query.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
 import { route } from "../route.ts";
 import {
   answerQuestion,

@@ -1,13 +1,11 @@
 import { z } from "zod";
 import { COMPARISONS } from "../../domain/analytics/comparison.ts";
-import { METRIC_NAMES } from "../../domain/analytics/metrics.ts";
-import { readOverview } from "../../domain/analytics/overview.ts";
-import { INTERVALS } from "../../domain/analytics/buckets.ts";
-import { SEGMENT_GROUPS } from "../../domain/analytics/segment-days.ts";
+import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
+import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/trends.ts";
+import { INTERVALS } from "../../domain/analytics/range.ts";
+import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
 import { listSegmentPlayers } from "../../domain/analytics/segment-players.ts";
-import { readSegments } from "../../domain/analytics/segments.ts";
 import { isFilterName, readBreakdown, readFilters, readMetric } from "../../domain/analytics/trend-query.ts";
-import { METRICS_MAX, readTrends } from "../../domain/analytics/trends.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import {

@@ -1,22 +1,25 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
-import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/kernel/access.ts";
-import { API_KEY_STATUSES, environmentOf, showApiKey } from "../../domain/accounts/api-keys/api-key.ts";
+import { type Caller, DEFAULT_SCOPES, DEVELOPERS, SCOPES, userOf } from "../../domain/kernel/caller.ts";
+import {
+  API_KEY_STATUSES,
+  environmentOf,
+  ENVIRONMENTS,
+  showApiKey,
+} from "../../domain/accounts/api-keys/api-key.ts";
 import {
   createApiKey,
   getApiKey,
   type Granter,
   listApiKeys,
   type MadeKey,
+  notifyOwnersOfKey,
   revokeApiKey,
+  rotateApiKey,
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
 import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { rotateApiKey } from "../../domain/accounts/api-keys/rotate.ts";
-import { ENVIRONMENTS } from "../../domain/accounts/api-keys/secret.ts";
-import { notifyOwnersOfKey } from "../../domain/accounts/api-keys/notify-owners.ts";
-import { type Caller, userOf } from "../../domain/kernel/caller.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";

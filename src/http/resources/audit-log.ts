@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
+import { ADMINS, userOf } from "../../domain/kernel/caller.ts";
 import { listAudit, AUDIT_ORDERS } from "../../domain/accounts/audit/list.ts";
-import { userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { pageReply, Span, sortedBy } from "./list-bodies.ts";

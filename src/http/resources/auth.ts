@@ -1,27 +1,33 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { OWN_ACCOUNT, OWN_ENROLMENT } from "../../domain/kernel/access.ts";
-import { changePassword, getAccount, type Self, updateAccount } from "../../domain/accounts/auth/account.ts";
-import { login } from "../../domain/accounts/auth/login.ts";
-import { refresh } from "../../domain/accounts/auth/refresh.ts";
+import {
+  APPROVAL_STATUSES,
+  type Caller,
+  MEMBER_STATUSES,
+  OWN_ACCOUNT,
+  OWN_ENROLMENT,
+  PLANS,
+  ROLES,
+  userOf,
+} from "../../domain/kernel/caller.ts";
+import {
+  changePassword,
+  getAccount,
+  login,
+  refresh,
+  type Self,
+  updateAccount,
+} from "../../domain/accounts/auth/account.ts";
 import {
   listSessions,
   logout,
   revokeSession,
   SESSION_ORDERS,
 } from "../../domain/accounts/auth/session-list.ts";
-import { SIGN_IN_METHODS } from "../../domain/accounts/auth/session.ts";
-import {
-  APPROVAL_STATUSES,
-  type Caller,
-  MEMBER_STATUSES,
-  ROLES,
-  userOf,
-} from "../../domain/kernel/caller.ts";
+import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { DomainError } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { PLANS } from "../../domain/kernel/plans.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, Reply, route } from "../route.ts";

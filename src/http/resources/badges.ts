@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
 import { TIERS_MAX } from "../../domain/evaluation/badges/tiers.ts";
-import { listHolders, HOLDER_ORDERS } from "../../domain/economy/badges/holders.ts";
+import { HOLDER_ORDERS, listHolders } from "../../domain/economy/badges/rarity.ts";
 import {
   awardByHand,
   BADGE_STATES,

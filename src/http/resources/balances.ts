@@ -1,23 +1,21 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { BALANCE_MAX } from "../../domain/evaluation/currencies/balance.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { BALANCE_MAX } from "../../domain/evaluation/currencies/adjust.ts";
 import {
   type BalanceChange,
   balancesOf,
-  changeBalance,
-  listBalances,
-} from "../../domain/economy/currencies/balances.ts";
-import {
   captureHold,
+  changeBalance,
   HOLD_SECONDS_MAX,
   HOLD_STATUSES,
   holdCurrency,
+  listBalances,
   releaseHold,
 } from "../../domain/economy/currencies/holds.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { readPlayer } from "../../domain/progression/players/read-player.ts";
+import { readPlayer } from "../../domain/progression/players/show.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";

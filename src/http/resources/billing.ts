@@ -7,24 +7,29 @@ import {
   type PageLimits,
   type ReturnRules,
   showSubscription,
+  type SyncParts,
 } from "../../domain/accounts/billing/buy.ts";
 import { findCustomer, markCustomers } from "../../domain/accounts/billing/customer.ts";
-import { SUBSCRIPTION_STATUSES } from "../../domain/accounts/billing/projection.ts";
-import { billingIsOff, INTERVALS, type Invoice, SOLD_PLANS } from "../../domain/accounts/billing/provider.ts";
-import type { SyncParts } from "../../domain/accounts/billing/sync.ts";
-import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
-import { takePlan } from "../../domain/delivery/plan-change.ts";
-import { USAGE_METRICS, showUsage } from "../../domain/accounts/billing/usage.ts";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { userOf } from "../../domain/kernel/caller.ts";
 import {
+  billingIsOff,
+  INTERVALS,
+  type Invoice,
+  SOLD_PLANS,
+  SUBSCRIPTION_STATUSES,
+} from "../../domain/accounts/billing/provider.ts";
+import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
+import { takePlan } from "../../domain/delivery/plan-change.ts";
+import { showUsage, USAGE_METRICS } from "../../domain/accounts/billing/usage-notices.ts";
+import {
+  ADMINS,
   eventsTakenOf,
   FEATURES,
   type Plan,
   PLAN_FEATURES,
   PLAN_LIMITS,
   PLANS,
-} from "../../domain/kernel/plans.ts";
+  userOf,
+} from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
 import { cursorBody, Limit } from "./list-bodies.ts";
 import { LimitsBody } from "./plan-bodies.ts";

@@ -1,7 +1,12 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import { getBlogPost, listBlogPosts, showBlogPost } from "../../domain/accounts/blog/posts.ts";
-import { SYNCED_POSTS_MAX, syncBlogPosts } from "../../domain/accounts/blog/sync.ts";
+import {
+  getBlogPost,
+  listBlogPosts,
+  showBlogPost,
+  syncBlogPosts,
+  SYNCED_POSTS_MAX,
+} from "../../domain/accounts/blog/sync.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Flag, Order, pageReply } from "./list-bodies.ts";

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
   BoostFactor,
   BoostSeconds,
   BoostStacking,
   BoostTarget,
   BoostUses,
-} from "../../domain/evaluation/boosts/boost-fields.ts";
+} from "../../domain/evaluation/boosts/campaign-boost.ts";
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";

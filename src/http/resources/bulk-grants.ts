@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
+import { actorOf, ADMINS } from "../../domain/kernel/caller.ts";
 import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
-import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/start-bulk-grant.ts";
+import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
+import { actorOf, ADMINS } from "../../domain/kernel/caller.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
-import { BULK_EVENT_IDS_MAX, startBulkRevert } from "../../domain/revert/bulk/start-bulk-revert.ts";
-import { ON_SHORTFALL } from "../../domain/revert/revert-result.ts";
+import { BULK_EVENT_IDS_MAX, startBulkRevert } from "../../domain/revert/bulk/bulk-revert.ts";
+import { ON_SHORTFALL } from "../../domain/revert/revert-events.ts";
 import { route } from "../route.ts";
 import { REASON_MAX } from "./event-revert.ts";
 import { JobBody } from "./project-jobs.ts";

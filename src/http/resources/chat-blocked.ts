@@ -1,6 +1,6 @@
 import type { App } from "../../app.ts";
 import { getChannelId } from "../../domain/social/chat/channels.ts";
-import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/escalation.ts";
+import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 
 export type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };

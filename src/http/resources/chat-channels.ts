@@ -1,14 +1,23 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import type { Caller } from "../../domain/kernel/caller.ts";
-import { chatActorOf } from "../../domain/social/chat/actor.ts";
-import { getChannelId, readChannel } from "../../domain/social/chat/channels.ts";
+import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import {
+  CHANNEL_ORDERS,
+  CHAT_MEMBER_ORDERS,
+  chatActorOf,
+  listChannels,
+  listMembers,
+  updateMember,
+} from "../../domain/social/chat/members.ts";
+import {
+  createChannel,
+  getChannelId,
+  openDirectFor,
+  readChannel,
+  setChannelStatus,
+  updateChannel,
+} from "../../domain/social/chat/channels.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
-import { openDirectFor } from "../../domain/social/chat/direct.ts";
-import { listChannels, CHANNEL_ORDERS } from "../../domain/social/chat/list-channels.ts";
-import { createChannel, setChannelStatus, updateChannel } from "../../domain/social/chat/manage-channels.ts";
-import { listMembers, updateMember, CHAT_MEMBER_ORDERS } from "../../domain/social/chat/members.ts";
 import {
   CHANNEL_KINDS,
   CHANNEL_STATUSES,

@@ -1,13 +1,12 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import type { Caller } from "../../domain/kernel/caller.ts";
-import { chatActorOf } from "../../domain/social/chat/actor.ts";
+import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { chatActorOf } from "../../domain/social/chat/members.ts";
 import { admitSend } from "../../domain/social/chat/admit-send.ts";
-import { deleteMessage, editMessage } from "../../domain/social/chat/change-message.ts";
+import { deleteMessage, editMessage } from "../../domain/social/chat/message-view.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
-import { prepareText } from "../../domain/social/chat/moderating.ts";
+import { prepareText } from "../../domain/social/chat/context.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
   type HistoryQuery,
@@ -15,8 +14,7 @@ import {
   sendMessages,
   type Sent,
 } from "../../domain/social/chat/messages.ts";
-import { react, type React, REACTIONS_MAX } from "../../domain/social/chat/react.ts";
-import { markRead } from "../../domain/social/chat/read-marker.ts";
+import { markRead, react, type React, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
 import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";

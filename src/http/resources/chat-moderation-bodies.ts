@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/social/chat/moderation/report.ts";
+import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/social/chat/moderation/report-queue.ts";
 import { APPEAL_STATUSES } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 

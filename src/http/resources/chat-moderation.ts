@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import {
   addSanction,
   answerAppeal,
@@ -9,13 +9,13 @@ import {
   SANCTION_REASON_MAX,
   SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
-import { restoreMessage } from "../../domain/social/chat/moderation/moderate-message.ts";
 import {
+  APPEAL_STATUSES,
   getSanction,
   listSanctions,
+  restoreMessage,
   SANCTION_ORDERS,
-} from "../../domain/social/chat/moderation/sanction-list.ts";
-import { APPEAL_STATUSES } from "../../domain/social/chat/moderation/show-sanction.ts";
+} from "../../domain/social/chat/moderation/show-sanction.ts";
 import { SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";

@@ -1,18 +1,17 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/social/chat/moderation/report.ts";
-import { patchReport } from "../../domain/social/chat/moderation/report-changes.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import {
   admitReport,
-  REPORT_NOTE_MAX,
-  reportMessage,
-} from "../../domain/social/chat/moderation/report-message.ts";
-import {
   listReports,
-  reviewReport,
+  REPORT_ACTIONS,
+  REPORT_NOTE_MAX,
   REPORT_ORDERS,
+  REPORT_STATUSES,
+  reportMessage,
+  reviewReport,
 } from "../../domain/social/chat/moderation/report-queue.ts";
 import {
+  patchReport,
   SANCTION_REASON_MAX,
   SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { DESIGNERS } from "../../domain/kernel/access.ts";
-import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
-import { tryFilter } from "../../domain/social/chat/moderation/try-filter.ts";
+import { DESIGNERS } from "../../domain/kernel/caller.ts";
+import { prepareFilter, tryFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
   LIST_ACTIONS,
   LIST_MATCHES,
@@ -13,7 +12,7 @@ import {
   LIST_WORDS_MAX,
   listWordLists,
   putWordList,
-} from "../../domain/social/chat/moderation/word-lists.ts";
+} from "../../domain/social/chat/moderation/show-sanction.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";

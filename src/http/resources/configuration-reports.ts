@@ -1,5 +1,5 @@
-import type { ConfigDocument } from "../../domain/registries/configuration/document.ts";
-import type { ReportQuestions } from "../../domain/registries/configuration/import-reports.ts";
+import type { ConfigDocument } from "../../domain/registries/configuration/diff.ts";
+import type { ReportQuestions } from "../../domain/registries/configuration/import.ts";
 import { DomainError } from "../../domain/kernel/errors.ts";
 import { readQuestion } from "./analytics-report-query.ts";
 

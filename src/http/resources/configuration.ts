@@ -1,20 +1,19 @@
 import { z } from "zod";
-import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
-import { CONFIG_ACTIONS } from "../../domain/registries/configuration/diff.ts";
+import { actorOf, ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import {
+  CONFIG_ACTIONS,
   CONFIG_FORMAT,
   ConfigDocument,
+  exportShown,
   readConfigDocument,
-} from "../../domain/registries/configuration/document.ts";
-import { exportShown } from "../../domain/registries/configuration/export.ts";
+} from "../../domain/registries/configuration/diff.ts";
 import { importConfig, tryImport } from "../../domain/registries/configuration/import.ts";
 import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limits.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
-import { changeProject } from "../../domain/economy/levels/change-project.ts";
-import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
+import { changeProject } from "../../domain/economy/levels/relevel.ts";
+import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/projects.ts";
 import { route, type RouteContext } from "../route.ts";
 import { readQuestions } from "./configuration-reports.ts";
 

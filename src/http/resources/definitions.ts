@@ -1,16 +1,16 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
-import { type Definition, showDefinition } from "../../domain/economy/definitions/definition.ts";
+import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
   archiveDefinition,
   createDefinition,
+  type Definition,
+  DEFINITION_ORDERS,
+  type DefinitionKind,
   getDefinition,
   listDefinitions,
   patchDefinition,
-  DEFINITION_ORDERS,
+  showDefinition,
 } from "../../domain/economy/definitions/definitions.ts";
-import type { DefinitionKind } from "../../domain/economy/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";

@@ -1,10 +1,16 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { type Caller, userOf } from "../../domain/kernel/caller.ts";
-import { ADMINS, DEVELOPERS } from "../../domain/kernel/access.ts";
-import { CAA_RESULTS } from "../../domain/accounts/domains/caa.ts";
-import { checkOne } from "../../domain/accounts/domains/check.ts";
+import { ADMINS, type Caller, DEVELOPERS, userOf } from "../../domain/kernel/caller.ts";
+import {
+  CAA_RESULTS,
+  CHECK_RESULTS,
+  DOMAIN_STATUSES,
+  type DomainWithCertificate,
+  readDomains,
+  SSL_STATUSES,
+} from "../../domain/accounts/domains/states.ts";
+import { checkOne } from "../../domain/accounts/domains/transition.ts";
 import {
   addCustomDomain,
   getCustomDomain,
@@ -13,16 +19,8 @@ import {
   removeCustomDomain,
   requireDomains,
   showCustomDomain,
-} from "../../domain/accounts/domains/domains.ts";
-import {
-  CHECK_RESULTS,
-  DOMAIN_STATUSES,
-  type DomainWithCertificate,
-  readDomains,
-  SSL_STATUSES,
-} from "../../domain/accounts/domains/row.ts";
-import { RateLimited } from "../../domain/accounts/rate-limits/limiter.ts";
-import { LIMITS } from "../../domain/accounts/rate-limits/limits.ts";
+} from "../../domain/accounts/domains/known.ts";
+import { LIMITS, RateLimited } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { Reply, route } from "../route.ts";
 import { Deleted } from "./plain-bodies.ts";

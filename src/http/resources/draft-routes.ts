@@ -1,7 +1,12 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import type { Definition } from "../../domain/economy/definitions/definition.ts";
-import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
+import {
+  type Definition,
+  type DefinitionKind,
+  getDefinition,
+  listVersions,
+  VERSION_ORDERS,
+} from "../../domain/economy/definitions/definitions.ts";
 import {
   archiveDraft,
   createDraft,
@@ -11,11 +16,8 @@ import {
   rollbackDraft,
   showDraft,
 } from "../../domain/economy/definitions/drafts.ts";
-import type { DefinitionKind } from "../../domain/economy/definitions/kind.ts";
-import { listVersions, VERSION_ORDERS } from "../../domain/economy/definitions/versions.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import type { Access } from "../../domain/kernel/access.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
+import { type Access, actorOf } from "../../domain/kernel/caller.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";

@@ -1,10 +1,12 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { userOf } from "../../domain/kernel/caller.ts";
+import { ADMINS, userOf } from "../../domain/kernel/caller.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
-import { EMAIL_STATUSES } from "../../domain/accounts/email/email-log.ts";
-import { listEmailLogs, showEmailLog } from "../../domain/accounts/email/logs.ts";
-import { MAIL_TEMPLATES } from "../../domain/accounts/email/mail.ts";
+import {
+  EMAIL_STATUSES,
+  listEmailLogs,
+  MAIL_TEMPLATES,
+  showEmailLog,
+} from "../../domain/accounts/email/mail.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Order, pageReply, Span } from "./list-bodies.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { readBacklog } from "../../domain/tracking/backlog.ts";
 import { route } from "../route.ts";
 

@@ -1,9 +1,7 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
-import { retryEvent } from "../../domain/tracking/retry.ts";
-import { requestRevert } from "../../domain/revert/request-revert.ts";
-import { ON_SHORTFALL } from "../../domain/revert/revert-result.ts";
+import { actorOf, ADMINS } from "../../domain/kernel/caller.ts";
+import { retryEvent } from "../../domain/tracking/events.ts";
+import { ON_SHORTFALL, requestRevert } from "../../domain/revert/revert-events.ts";
 import { route } from "../route.ts";
 import { EventResult } from "./events.ts";
 import { JobBody } from "./project-jobs.ts";

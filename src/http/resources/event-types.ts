@@ -1,15 +1,15 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { ENFORCEMENTS } from "../../domain/tracking/event-schemas.ts";
 import {
+  ENFORCEMENTS,
+  EVENT_TYPE_ORDERS,
   getEventType,
   listEventTypes,
   putEventSchema,
-  EVENT_TYPE_ORDERS,
-} from "../../domain/tracking/event-types.ts";
+} from "../../domain/tracking/event-schemas.ts";
 import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema/schema.ts";
-import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/property-shapes.ts";
+import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/event-type-recorder.ts";
 import { route } from "../route.ts";
 import { pageReply, Search, sortedBy } from "./list-bodies.ts";
 

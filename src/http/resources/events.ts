@@ -2,13 +2,19 @@ import { z } from "zod";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
-import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { type Actor, type Caller, customerOf, tenantOf } from "../../domain/kernel/caller.ts";
+import {
+  type Actor,
+  type Caller,
+  customerOf,
+  DEVELOPERS,
+  EVERY_ROLE,
+  tenantOf,
+} from "../../domain/kernel/caller.ts";
 import { DomainError, invalid } from "../../domain/kernel/errors.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 import { mapInSlices } from "../../domain/kernel/slices.ts";
-import { StepBudget } from "../../domain/kernel/step-budget.ts";
+import { StepBudget } from "../../domain/kernel/pace.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
@@ -18,11 +24,14 @@ import {
   readEvent,
   withIgnored,
 } from "../../domain/tracking/event-input.ts";
-import type { EventResult as Tracked } from "../../domain/tracking/event-result.ts";
+import {
+  type BatchResult as Batch,
+  type EventResult as Tracked,
+  trackBatch,
+  WAIT_MAX_EVENTS,
+} from "../../domain/tracking/group-commit.ts";
 import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
-import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
-import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
-import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/run.ts";
+import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/keywords.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";

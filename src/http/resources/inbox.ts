@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { listInbox, readMessage, sendByHand, INBOX_ORDERS } from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";

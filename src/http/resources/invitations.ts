@@ -1,11 +1,15 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { type Caller, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { ADMINS, type Caller, EVERY_ROLE, ROLES, userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { INVITATION_STATUSES } from "../../domain/accounts/team/invitation.ts";
-import { countInvitationMail } from "../../domain/accounts/team/invitation-mail.ts";
 import {
+  countInvitationMail,
+  INVITATION_STATUSES,
+  joinByInvitation,
+  readInvitation,
+} from "../../domain/accounts/team/accept.ts";
+import {
+  INVITATION_ORDERS,
   invite,
   listInvitations,
   requireMayInvite,
@@ -13,9 +17,7 @@ import {
   resendInvitation,
   revokeInvitation,
   showInvitation,
-  INVITATION_ORDERS,
 } from "../../domain/accounts/team/invitations.ts";
-import { joinByInvitation, readInvitation } from "../../domain/accounts/team/join.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
-import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
+import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";

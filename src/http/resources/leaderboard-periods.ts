@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import {
   openListsOf,
+  PERIOD_ORDERS,
   readPeriods,
   readResults,
   REBUILD_LISTS_MAX,
-  PERIOD_ORDERS,
+  resetLeaderboard,
 } from "../../domain/leaderboards/periods/list.ts";
-import { resetLeaderboard } from "../../domain/leaderboards/periods/reset.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { BoardValue, LeaderboardParams } from "./leaderboard-bodies.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import type { App } from "../../app.ts";
 import {
   PAGE_DEPTH_MAX,
@@ -8,8 +8,8 @@ import {
   pageBody,
   pageOf,
 } from "../../domain/kernel/paging.ts";
-import type { Aged } from "../../domain/kernel/young-cache.ts";
-import { AROUND_LIMIT_DEFAULT } from "../../domain/leaderboards/places.ts";
+import type { Aged } from "../../domain/kernel/caches.ts";
+import { AROUND_LIMIT_DEFAULT } from "../../domain/leaderboards/board-list.ts";
 import {
   pageOfValues,
   type RankedValues,

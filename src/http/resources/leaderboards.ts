@@ -1,17 +1,17 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { Definition, NewLeaderboard, LeaderboardPatch } from "../../domain/evaluation/boards/definition.ts";
-import { showLeaderboard } from "../../domain/progression/leaderboard.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { Definition, LeaderboardPatch, NewLeaderboard } from "../../domain/evaluation/boards/definition.ts";
+import { showLeaderboard } from "../../domain/progression/load-plan.ts";
 import {
   archiveLeaderboard,
   createLeaderboard,
   getLeaderboard,
+  LEADERBOARD_ORDERS,
   listLeaderboards,
   patchLeaderboard,
   pauseLeaderboard,
   resumeLeaderboard,
-  LEADERBOARD_ORDERS,
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";

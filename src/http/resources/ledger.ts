@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { listEntries } from "../../domain/economy/ledger/entries.ts";
-import { verifyLedger } from "../../domain/economy/ledger/verify.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { listEntries, verifyLedger } from "../../domain/economy/ledger/entries.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";

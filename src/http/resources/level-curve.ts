@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { auditDefinition } from "../../domain/accounts/audit/definitions.ts";
-import { actorOf } from "../../domain/kernel/caller.ts";
+import { actorOf, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { auditDefinition } from "../../domain/accounts/audit/audit.ts";
 import { getCurve, previewCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
 import { CurveInput, LEVELS_MAX } from "../../domain/evaluation/xp/levels.ts";
-import { saveCurve } from "../../domain/economy/levels/save-curve.ts";
+import { saveCurve } from "../../domain/economy/levels/relevel.ts";
 import { route } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
 

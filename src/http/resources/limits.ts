@@ -1,13 +1,16 @@
 import { z } from "zod";
-import { PLAN_LIMITS, type PlanLimits, type Plan, PLANS } from "../../domain/kernel/plans.ts";
-import { DEFINITION_LIMITS } from "../listed-limits/definitions.ts";
-import { ANALYTICS_LIMITS } from "../listed-limits/analytics.ts";
-import { DOMAIN_LIMITS } from "../listed-limits/domains.ts";
-import { EVENT_LIMITS } from "../listed-limits/events.ts";
-import { GENERAL_LIMITS } from "../listed-limits/general.ts";
-import { LEADERBOARD_LIMITS } from "../listed-limits/leaderboards.ts";
+import { type Plan, PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/caller.ts";
+import {
+  ACCOUNT_LIMITS,
+  ANALYTICS_LIMITS,
+  DEFINITION_LIMITS,
+  DOMAIN_LIMITS,
+  EVENT_LIMITS,
+  GENERAL_LIMITS,
+  LEADERBOARD_LIMITS,
+  PLAYER_LIMITS,
+} from "../listed-limits/definitions.ts";
 import { Limit, limit } from "../listed-limits/limit.ts";
-import { ACCOUNT_LIMITS, PLAYER_LIMITS } from "../listed-limits/players.ts";
 import { RATE_LIMITS } from "../listed-limits/rates.ts";
 import { SCIM_LIMITS } from "../listed-limits/scim.ts";
 import { CHAT_LIMITS, LOBBY_LIMITS, LOBBY_ROOM_LIMITS } from "../listed-limits/social.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Total } from "../../domain/kernel/counting.ts";
+import type { Total } from "../../domain/kernel/work.ts";
 import {
   type Page,
   PAGE_LIMIT_DEFAULT,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
 import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";

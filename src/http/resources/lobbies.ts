@@ -1,16 +1,25 @@
 import { z } from "zod";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { LIMITS } from "../../domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
 import { checkPasscode } from "../../domain/social/lobbies/commands.ts";
-import { createLobby, Mode, NewLobby } from "../../domain/social/lobbies/create.ts";
-import { Data, PlayerText } from "../../domain/social/lobbies/fields.ts";
-import { joinLobby } from "../../domain/social/lobbies/join.ts";
-import { MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../../domain/social/lobbies/limits.ts";
-import { hashPasscode } from "../../domain/social/lobbies/passcodes.ts";
-import { Quickplay, quickplay } from "../../domain/social/lobbies/quickplay.ts";
-import { findLobbyId, listLobbies, LOBBY_SORTS, readLobby } from "../../domain/social/lobbies/read.ts";
-import { lobbyFor } from "../../domain/social/lobbies/rights.ts";
-import { LOBBY_STATUSES, LOBBY_VISIBILITIES } from "../../domain/kernel/events/lobby-views.ts";
+import {
+  createLobby,
+  hashPasscode,
+  joinLobby,
+  Mode,
+  NewLobby,
+  Quickplay,
+  quickplay,
+} from "../../domain/social/lobbies/create.ts";
+import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX, PlayerText } from "../../domain/social/lobbies/fields.ts";
+import {
+  findLobbyId,
+  listLobbies,
+  LOBBY_SORTS,
+  lobbyFor,
+  readLobby,
+} from "../../domain/social/lobbies/edit.ts";
+import { LOBBY_STATUSES, LOBBY_VISIBILITIES } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";

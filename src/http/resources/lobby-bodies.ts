@@ -1,12 +1,11 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import type { Caller } from "../../domain/kernel/caller.ts";
+import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { isId } from "../../domain/kernel/ids.ts";
 import type { LobbyCommand } from "../../domain/social/lobbies/commands.ts";
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
-import { lobbyFor } from "../../domain/social/lobbies/rights.ts";
+import { lobbyFor } from "../../domain/social/lobbies/edit.ts";
 import type { LobbyRef } from "../../domain/social/lobbies/state.ts";
 import {
   LOBBY_STATUSES,
@@ -15,7 +14,7 @@ import {
   type LobbyView,
   MEMBER_STATUSES,
   OUTCOMES,
-} from "../../domain/kernel/events/lobby-views.ts";
+} from "../../domain/kernel/events/chat-views.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 

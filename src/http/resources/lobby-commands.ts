@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { answerInvite, type LobbyCommand, LOBBY_COMMANDS } from "../../domain/social/lobbies/commands.ts";
+import { answerInvite, LOBBY_COMMANDS, type LobbyCommand } from "../../domain/social/lobbies/commands.ts";
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
-import { readLobby } from "../../domain/social/lobbies/read.ts";
+import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import type { ProofParts } from "../../domain/accounts/mfa/proof.ts";
+import type { ProofParts } from "../../domain/accounts/mfa/sign-in.ts";
 import type { SignedInOwner } from "../../domain/accounts/mfa/step-up.ts";
 import { type Actor, adminOf, userOf } from "../../domain/kernel/caller.ts";
 import { CurrentPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";

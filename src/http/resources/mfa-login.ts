@@ -2,7 +2,7 @@ import { z } from "zod";
 import { passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
 import { completeLogin, loginWithPasskey } from "../../domain/accounts/mfa/sign-in.ts";
 import { verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
-import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { OWN_ACCOUNT } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
 import { LoginBody, signedInReply } from "./auth-bodies.ts";
 import {

@@ -7,14 +7,13 @@ import {
   enableTotp,
   removePasskey,
   replaceRecoveryCodes,
-} from "../../domain/accounts/mfa/changes.ts";
+  requireChangeProof,
+} from "../../domain/accounts/mfa/step-up.ts";
 import { refuseLastTotp, showFactors } from "../../domain/accounts/mfa/factors.ts";
-import { type FactorOwner, readOwner } from "../../domain/accounts/mfa/owner.ts";
+import { type FactorOwner, readOwner, setUpTotp } from "../../domain/accounts/mfa/owner.ts";
 import { passkeyCreation, renamePasskey, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
-import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
-import { setUpTotp } from "../../domain/accounts/mfa/totp.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
-import { OWN_ENROLMENT } from "../../domain/kernel/access.ts";
+import { OWN_ENROLMENT } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
 import {
   ChangeProofBody,

@@ -1,7 +1,7 @@
 import { parseCookie, stringifySetCookie } from "cookie";
 import type { App } from "../../app.ts";
 import type { CustomHost } from "../../domain/accounts/domains/known.ts";
-import type { OAuthError } from "../../domain/accounts/oauth/errors.ts";
+import type { OAuthError } from "../../domain/accounts/oauth/provider.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { Reply } from "../route.ts";
 

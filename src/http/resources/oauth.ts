@@ -1,24 +1,29 @@
 import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
-import { userOf } from "../../domain/kernel/caller.ts";
+import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
 import { DomainError, notFound } from "../../domain/kernel/errors.ts";
-import { exchangeCode } from "../../domain/accounts/oauth/codes.ts";
-import { type CompleteParts, completeFlow } from "../../domain/accounts/oauth/complete.ts";
-import { FLOW_SECONDS, FLOWS, RESPONSE_MODES } from "../../domain/accounts/oauth/flows.ts";
-import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import {
+  completeFlow,
+  type CompleteParts,
+  exchangeCode,
+  startAtPublicUrl,
+} from "../../domain/accounts/oauth/sign-in.ts";
+import {
+  FLOW_SECONDS,
+  FLOWS,
   type OAuthProvider,
   PROVIDER_NAMES,
   type ProviderId,
   PROVIDERS,
+  REDIRECT_URI_MAX,
+  RESPONSE_MODES,
+  startFlow,
+  startLink,
 } from "../../domain/accounts/oauth/provider.ts";
-import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
-import { startFlow, startLink } from "../../domain/accounts/oauth/start.ts";
+import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { route } from "../route.ts";
-import { startAtPublicUrl } from "../../domain/accounts/oauth/custom-hosts.ts";
 import { answerOf, cookieOf, redirect, reportTo } from "./oauth-browser.ts";
 import { ChangeProofBody, proofParts, selfOf } from "./mfa-bodies.ts";
 import { LoginBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";

@@ -1,7 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { resendVerification, verifyEmail } from "../../domain/accounts/auth/email-verification.ts";
-import { forgotPassword, resetPassword } from "../../domain/accounts/auth/password-reset.ts";
+import {
+  forgotPassword,
+  resendVerification,
+  resetPassword,
+  verifyEmail,
+} from "../../domain/accounts/auth/email-verification.ts";
 import { Reply, route } from "../route.ts";
 import { DEVICE_TOKEN, Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";

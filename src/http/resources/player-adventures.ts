@@ -4,14 +4,12 @@ import {
   claimPlayerTier,
   givePlayerPremium,
   joinPlayerAdventure,
-} from "../../domain/economy/adventures/change-adventures.ts";
-import {
   listPlayerAdventures,
   readPlayerAdventure,
-} from "../../domain/economy/adventures/player-adventures.ts";
+} from "../../domain/economy/adventures/change-adventures.ts";
 import { ADVENTURES_MAX } from "../../domain/evaluation/adventures/adventure.ts";
 import { ADVENTURE_STATES, TRACKS } from "../../domain/evaluation/adventures/row.ts";
-import { ADMINS } from "../../domain/kernel/access.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { AdventureParams, PlayerAdventureBody, readAdventures, writeAdventures } from "./adventure-bodies.ts";

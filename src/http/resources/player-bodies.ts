@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { ignoredWarnings } from "../../domain/kernel/ignored-fields.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/activity.ts";
-import { readStateAt } from "../../domain/player-lifecycle/history.ts";
+import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts";
+import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { readRecap, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/recap.ts";
-import { listMetrics } from "../../domain/player-lifecycle/metrics.ts";
+import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { AfterNumber, cursorBody, DayOrMoment, Moment } from "./list-bodies.ts";

@@ -6,11 +6,14 @@ import {
   PRIMARY_PROVIDER,
   removeIdentity,
 } from "../../domain/progression/players/identities.ts";
-import { getPlayer } from "../../domain/progression/players/players.ts";
+import { getPlayer, UPSERT_MAX, upsertPlayers } from "../../domain/progression/players/players.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
-import { UPSERT_MAX, upsertPlayers } from "../../domain/progression/players/upsert.ts";
-import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { readPlayerItems, type ReadItem } from "../player-items.ts";
+import {
+  explainedInPart,
+  type ReadItem,
+  readPlayerItems,
+  SHORT_REFUSALS_EXPLAINED,
+} from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 import {
   ExternalUserId,

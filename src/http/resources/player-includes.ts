@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Metric } from "../../domain/evaluation/metrics/metric.ts";
+import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
 import { PlayerAdventureBody } from "./adventure-bodies.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { actorOf } from "../../domain/kernel/caller.ts";
-import { DEFAULT_STRATEGY } from "../../domain/kernel/events/merge-plan.ts";
-import { mergePlayers } from "../../domain/player-lifecycle/merge.ts";
+import { DEFAULT_STRATEGY } from "../../domain/kernel/events/events.ts";
+import { mergePlayers } from "../../domain/player-lifecycle/alias.ts";
 import { getPlayer, refreshPlayer } from "../../domain/progression/players/players.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
 import { MergeSummaryShape } from "../../domain/delivery/webhooks/catalogue/shapes.ts";

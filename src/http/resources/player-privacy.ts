@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { actorOf } from "../../domain/kernel/caller.ts";
-import { startErase } from "../../domain/player-lifecycle/erase.ts";
-import { startExport } from "../../domain/player-lifecycle/export.ts";
+import { startErase, startExport } from "../../domain/player-lifecycle/erase.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { writesPlayers } from "./player-bodies.ts";

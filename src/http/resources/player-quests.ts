@@ -5,15 +5,16 @@ import {
   claimPlayerQuest,
   completePlayerQuest,
   failPlayerQuest,
+  listPlayerQuests,
+  readPlayerQuest,
   resetPlayerQuest,
   startPlayerQuest,
-} from "../../domain/economy/quests/change-quests.ts";
-import { listPlayerQuests, readPlayerQuest } from "../../domain/economy/quests/player-quests.ts";
+} from "../../domain/economy/quests/player-quests.ts";
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
-import { ADMINS } from "../../domain/kernel/access.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import { firstOf, Flag } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 import { PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";

@@ -3,20 +3,30 @@ import type { App } from "../../app.ts";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { showEntry } from "../../domain/economy/ledger/entries.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { INCLUDES, type Include, showIncluded } from "../../domain/player-lifecycle/includes.ts";
-import { EXTERNAL_IDS_MAX, LISTED_STATUSES, listPlayers, PLAYER_SORTS } from "../../domain/players/list.ts";
+import {
+  deletePlayer,
+  type Include,
+  INCLUDES,
+  readRanks,
+  setStatus,
+  SETTABLE_STATUSES,
+  showIncluded,
+} from "../../domain/player-lifecycle/includes.ts";
+import { EXTERNAL_IDS_MAX, LISTED_STATUSES, listPlayers, PLAYER_SORTS } from "../../domain/players/player.ts";
 import {
   getPlayer,
   grantPlayerXp,
   identifyPlayer,
   patchPlayer,
 } from "../../domain/progression/players/players.ts";
-import { readRanks } from "../../domain/player-lifecycle/ranks.ts";
 import { projectPlans, readPlan } from "../../domain/progression/plan.ts";
-import { readPlayer } from "../../domain/progression/players/read-player.ts";
-import { showPlayer, showPlayerOf, showPlayers } from "../../domain/progression/players/show.ts";
-import { showChanged } from "../../domain/progression/players/show-together.ts";
-import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/player-lifecycle/status.ts";
+import {
+  readPlayer,
+  showChanged,
+  showPlayer,
+  showPlayerOf,
+  showPlayers,
+} from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply, route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";

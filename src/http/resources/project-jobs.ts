@@ -1,16 +1,16 @@
 import { z } from "zod";
 import { type Caller, tenantOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/job-access.ts";
+import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/kinds.ts";
 import {
   cancelJob,
+  createResultReader,
   getJob,
+  JOB_ORDERS,
   JOB_STATUSES,
   type JobRef,
   listJobs,
-  JOB_ORDERS,
 } from "../../domain/long-work/project-jobs.ts";
-import { createResultReader } from "../../domain/long-work/job-results.ts";
 import { JsonText } from "../long-json.ts";
 import { route } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";

@@ -1,21 +1,20 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { actorOf, ADMINS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { AllowedOrigins } from "../../domain/accounts/projects/origins.ts";
+import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/project.ts";
 import {
   createProject,
   deleteProject,
   getProject,
   listProjects,
   PROJECT_SORTS,
+  SettingsPatch,
+  SettingsShape,
   showProject,
 } from "../../domain/accounts/projects/projects.ts";
-import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
-import { changeProject } from "../../domain/economy/levels/change-project.ts";
-import { isProjectOf } from "../../domain/accounts/projects/resolve.ts";
+import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";

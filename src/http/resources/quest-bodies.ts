@@ -2,9 +2,9 @@ import { z } from "zod";
 import { questShape } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { EVIDENCE_MODES, ShownQuestStep } from "../../domain/evaluation/quests/step.ts";
-import { STEP_STATES } from "../../domain/evaluation/quests/step-states.ts";
+import { STEP_STATES } from "../../domain/evaluation/quests/compile.ts";
 import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { draftFields, VersionBody } from "./definition-bodies.ts";
 
 const common = { tag: "Quests", project: "caller" } as const;

@@ -1,16 +1,19 @@
 import { z } from "zod";
-import { addStepCodes, STEP_CODES_MAX } from "../../domain/economy/quests/codes.ts";
 import {
+  addStepCodes,
+  admitAttempt,
   listSubmissions,
+  reviewPlayerStep,
+  STEP_CODES_MAX,
   SUBMISSION_ORDERS,
   SUBMISSION_STATUSES,
-} from "../../domain/economy/quests/reviews.ts";
-import { SubmitBody } from "../../domain/economy/quests/submit-body.ts";
-import { admitAttempt, reviewPlayerStep, submitPlayerStep } from "../../domain/economy/quests/submissions.ts";
+  submitPlayerStep,
+  SubmittedBody,
+} from "../../domain/economy/quests/submissions.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { DECISIONS } from "../../domain/evaluation/quests/review.ts";
-import { LIMITS } from "../../domain/accounts/rate-limits/limits.ts";
-import { DESIGNERS } from "../../domain/kernel/access.ts";
+import { DECISIONS } from "../../domain/evaluation/quests/submit.ts";
+import { LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
+import { DESIGNERS } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
@@ -71,7 +74,7 @@ export const questSubmissionRoutes = [
       "the quest is not in progress and does not start, STEP_LOCKED, STEP_PENDING_APPROVAL, STEP_DONE or " +
       "STEP_FAILED where the step is that.",
     params: Params,
-    body: SubmitBody,
+    body: SubmittedBody,
     response: SubmissionAnswer,
     prepare: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
       admitAttempt(app, { projectId, id: playerId }, { questRef, stepKey: key, body }),

@@ -5,7 +5,7 @@ import { listQuests, QUEST_ORDERS } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { orderQuestBackfill } from "../../domain/rules/insight/quest-backfill.ts";
+import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { type AnyRoute, route } from "../route.ts";
 import { draftRoutes } from "./draft-routes.ts";
 import { Search, sortedBy } from "./list-bodies.ts";

@@ -9,26 +9,24 @@ import {
   isProtected,
   overlap,
   subscriberOf,
-} from "../../domain/accounts/rate-limits/ip-address.ts";
-import { BLOCK_SOURCES } from "../../domain/accounts/rate-limits/ip-block.ts";
+} from "../../domain/accounts/rate-limits/limiter.ts";
 import {
   BLOCK_REASON_MAX,
   BLOCK_SECONDS_MAX,
+  BLOCK_SOURCES,
   blockAddress,
   findBlock,
-  listBlocks,
-  showBlock,
-  unblockAddress,
   IP_BLOCK_ORDERS,
-} from "../../domain/accounts/rate-limits/ip-blocks.ts";
-import {
   IP_BUCKETS,
   type IpBucket,
   ipStatus,
+  listBlocks,
   readIpUsage,
   resetIpUsage,
+  showBlock,
+  unblockAddress,
   unusedIp,
-} from "../../domain/accounts/rate-limits/ip-status.ts";
+} from "../../domain/accounts/rate-limits/ip-blocks.ts";
 import { Reply, route } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";

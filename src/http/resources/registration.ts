@@ -1,9 +1,7 @@
 import { z } from "zod";
-import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
-import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/captcha.ts";
-import { register } from "../../domain/accounts/auth/registration.ts";
-import { completeProfile } from "../../domain/accounts/auth/registration-profile.ts";
-import { ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { OWN_ACCOUNT, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.ts";
+import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { Reply, route } from "../route.ts";
 import { Email, NewPassword, SignedInBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";

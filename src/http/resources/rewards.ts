@@ -1,16 +1,21 @@
 import { z } from "zod";
-import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { grantByHand, purchaseReward } from "../../domain/economy/rewards/catalogue.ts";
-import { claimReward, fulfilReward } from "../../domain/economy/rewards/claims.ts";
-import { addCodes, CODES_MAX } from "../../domain/economy/rewards/codes.ts";
+import {
+  addCodes,
+  claimReward,
+  CODES_MAX,
+  fulfilReward,
+  grantByHand,
+  purchaseReward,
+  readStock,
+} from "../../domain/economy/rewards/catalogue.ts";
 import {
   GRANT_STATUSES,
   listPlayerRewards,
   PLAYER_REWARD_ORDERS,
 } from "../../domain/economy/rewards/player-rewards.ts";
-import { readStock } from "../../domain/economy/rewards/stock.ts";
 import { route } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

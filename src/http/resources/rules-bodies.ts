@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { StoredRule } from "../../domain/evaluation/language/document.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 

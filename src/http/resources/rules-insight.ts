@@ -1,10 +1,14 @@
 import { z } from "zod";
-import { getCatalogue } from "../../domain/rules/insight/catalogue.ts";
-import { EXECUTION_MODES, listExecutions } from "../../domain/rules/insight/execution-list.ts";
+import { EXECUTION_MODES, getCatalogue, listExecutions } from "../../domain/rules/insight/execution-list.ts";
 import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/economy/loops/graph.ts";
-import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/insight/lift.ts";
+import {
+  LIFT_DAYS_MAX,
+  reportLift,
+  reportStats,
+  STATS_DAYS_MAX,
+  STATS_INTERVALS,
+} from "../../domain/rules/insight/lift.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
-import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/insight/stats-report.ts";
 import { route } from "../route.ts";
 import { AfterId, cursorBody, Flag, Span } from "./list-bodies.ts";
 import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";

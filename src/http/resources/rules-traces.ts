@@ -1,7 +1,6 @@
 import { z } from "zod";
-import type { ExplainedNode } from "../../domain/evaluation/trace/trace-rules.ts";
-import type { EventTrace } from "../../domain/evaluation/trace/trace.ts";
-import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/shown-value.ts";
+import type { EventTrace, ExplainedNode } from "../../domain/evaluation/trace/trace.ts";
+import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/groups.ts";
 import { QUEST_REASONS } from "../../domain/evaluation/turn.ts";
 import { JsonObject } from "./rules-bodies.ts";
 

@@ -1,17 +1,16 @@
 import { z } from "zod";
-import { BUILDERS } from "../../domain/kernel/access.ts";
-import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
-import { Metric } from "../../domain/evaluation/metrics/metric.ts";
+import { actorOf, BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
+import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/insight/backtest.ts";
 import {
+  getTrace,
   readSimulation,
   simulate,
   type SimulatedEvent,
   Simulation,
 } from "../../domain/rules/insight/simulate.ts";
-import { getTrace } from "../../domain/rules/insight/traces.ts";
 import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
 import { route } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";

@@ -2,23 +2,23 @@ import { z } from "zod";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
-import { backfill } from "../../domain/rules/insight/backfill.ts";
+import { backfill } from "../../domain/rules/insight/recount-players.ts";
 import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
-import { duplicateRule } from "../../domain/rules/lifecycle/duplicate.ts";
-import { ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
+import { duplicateRule, ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
 import {
   archiveRule,
+  listVersions,
   pauseRule,
   PUBLISH_MODES,
   publishRule,
   resumeRule,
   rollbackRule,
   shadowRule,
+  VERSION_ORDERS,
 } from "../../domain/rules/lifecycle/publishing.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { listVersions, VERSION_ORDERS } from "../../domain/rules/lifecycle/versions.ts";
 import { route } from "../route.ts";
 import { Order, sortedBy } from "./list-bodies.ts";
 import {

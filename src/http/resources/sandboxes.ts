@@ -1,11 +1,10 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS } from "../../domain/kernel/access.ts";
+import { actorOf, ADMINS, tenantOf } from "../../domain/kernel/caller.ts";
 import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
-import { openSandbox } from "../../domain/accounts/projects/sandboxes.ts";
-import { syncSandbox } from "../../domain/registries/sync/sandbox.ts";
+import { openSandbox } from "../../domain/accounts/projects/projects.ts";
+import { syncSandbox } from "../../domain/registries/sync/definitions.ts";
 import { Reply, route } from "../route.ts";
 
 const Params = z.object({ projectId: z.string() });

@@ -1,14 +1,13 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { userOf } from "../../domain/kernel/caller.ts";
+import { ADMINS, userOf } from "../../domain/kernel/caller.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
-import { followSettings } from "../../domain/accounts/scim/roles.ts";
 import {
+  followSettings,
   readSettings,
   SCIM_MAPPINGS_MAX,
   SCIM_ROLES,
   writeSettings,
-} from "../../domain/accounts/scim/settings.ts";
+} from "../../domain/accounts/scim/roles.ts";
 import { createScimToken, listScimTokens, revokeScimToken } from "../../domain/accounts/scim/tokens.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import {
   decideReview,
   listReviews,

@@ -1,18 +1,22 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
-import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
-import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { ADMINS } from "../../domain/kernel/caller.ts";
 import {
   type BatchScore,
   finishScore,
   type ScoreLeft,
+  SCORES_MAX,
   submitPlayerScore,
   submitScores,
-} from "../../domain/leaderboards/scores.ts";
-import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
+} from "../../domain/leaderboards/record-scores.ts";
+import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import {
+  explainedInPart,
+  readScoreItems,
+  resultsInOrder,
+  SHORT_REFUSALS_EXPLAINED,
+} from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
-import { readScoreItems, resultsInOrder } from "../score-items.ts";
 import { LeaderboardParams, PlayerRef } from "./leaderboard-bodies.ts";
 import { SubmittedScore } from "./score-bodies.ts";
 

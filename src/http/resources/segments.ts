@@ -1,16 +1,16 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   changeMembers,
   listMembers,
   listPlayerSegments,
-  MEMBERS_CHANGED_MAX,
   MEMBER_ORDERS,
+  MEMBERS_CHANGED_MAX,
 } from "../../domain/economy/segments/members.ts";
-import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/preview.ts";
-import { SegmentConditions } from "../../domain/evaluation/segments/segment.ts";
+import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
+import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { route, type RouteContext } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer, Moment } from "./list-bodies.ts";
 

@@ -1,15 +1,13 @@
 import { z } from "zod";
 import { ROLES } from "../../domain/kernel/caller.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { CERTIFICATE_TEXT_MAX } from "../../domain/accounts/sso/certificates.ts";
+import { CERTIFICATE_TEXT_MAX, DOMAIN_MAX, type SsoInput } from "../../domain/accounts/sso/domain-name.ts";
 import {
   SSO_DOMAINS_MAX,
   SSO_PROVIDERS,
   SSO_STATUSES,
   type SsoProvider,
 } from "../../domain/accounts/sso/configuration.ts";
-import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
-import type { SsoInput } from "../../domain/accounts/sso/input.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 
 const ADDRESS_MAX = 2_048;

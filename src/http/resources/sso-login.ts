@@ -1,19 +1,21 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
-import { RESPONSE_MODES } from "../../domain/accounts/oauth/flows.ts";
-import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
+import { REDIRECT_URI_MAX, RESPONSE_MODES } from "../../domain/accounts/oauth/provider.ts";
 import type { CustomHost } from "../../domain/accounts/domains/known.ts";
-import { addressesOf } from "../../domain/accounts/sso/addresses.ts";
-import { completeOidc, completeSaml, type CompleteSsoParts } from "../../domain/accounts/sso/complete.ts";
-import type { FailureParts } from "../../domain/accounts/sso/failures.ts";
+import {
+  addressesOf,
+  customHostAddresses,
+  type FailureParts,
+  findSsoTenant,
+  SSO_FLOW_SECONDS,
+  startSso,
+} from "../../domain/accounts/sso/clients.ts";
+import { completeOidc, completeSaml, type CompleteSsoParts } from "../../domain/accounts/sso/resolve.ts";
 import type { Actor } from "../../domain/kernel/caller.ts";
-import { customHostAddresses } from "../../domain/accounts/sso/custom-hosts.ts";
-import { discoverSso } from "../../domain/accounts/sso/discover.ts";
-import { SSO_FLOW_SECONDS } from "../../domain/accounts/sso/flows.ts";
-import { findSsoTenant, startSso } from "../../domain/accounts/sso/start.ts";
+import { discoverSso } from "../../domain/accounts/sso/enforcement.ts";
 import { Reply, route } from "../route.ts";
-import { StreamedBody } from "../streamed.ts";
+import { StreamedBody } from "../compression.ts";
 import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth-browser.ts";
 
 const STATE_MAX = 128;

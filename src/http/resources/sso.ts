@@ -1,12 +1,19 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS } from "../../domain/kernel/access.ts";
-import { type Actor, userOf } from "../../domain/kernel/caller.ts";
-import { addressesOf } from "../../domain/accounts/sso/addresses.ts";
+import { type Actor, ADMINS, userOf } from "../../domain/kernel/caller.ts";
+import { addressesOf, customHostAddresses, listFailures } from "../../domain/accounts/sso/clients.ts";
 import type { SsoConfiguration } from "../../domain/accounts/sso/configuration.ts";
-import { deleteSso, getSso, noteTest, putSso, type SsoActor } from "../../domain/accounts/sso/configure.ts";
-import { customHostAddresses } from "../../domain/accounts/sso/custom-hosts.ts";
-import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
+import {
+  deleteSso,
+  getSso,
+  noteTest,
+  putSso,
+  requireDiscovery,
+  showSso,
+  type SsoActor,
+  testSso,
+} from "../../domain/accounts/sso/configure.ts";
+import { DOMAIN_MAX, idpOf, type SsoInput } from "../../domain/accounts/sso/domain-name.ts";
 import {
   addDomain,
   checkDomain,
@@ -15,10 +22,6 @@ import {
   showDomain,
   verifyDomain,
 } from "../../domain/accounts/sso/domains.ts";
-import { listFailures } from "../../domain/accounts/sso/failures.ts";
-import { idpOf, type SsoInput } from "../../domain/accounts/sso/input.ts";
-import { requireDiscovery, testSso } from "../../domain/accounts/sso/probe.ts";
-import { showSso } from "../../domain/accounts/sso/show.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { route } from "../route.ts";

@@ -1,14 +1,15 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { RUN_ENDS, streakHistory } from "../../domain/economy/streaks/history.ts";
 import {
   giveFreezes,
   listStreaks,
   repairStreak,
   resetStreak,
+  RUN_ENDS,
+  STREAK_STATUSES,
+  streakHistory,
 } from "../../domain/economy/streaks/player-streaks.ts";
-import { STREAK_STATUSES } from "../../domain/economy/streaks/show.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { audit } from "../../domain/accounts/audit/audit.ts";
-import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/accounts/email/logs.ts";
+import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/accounts/email/mail.ts";
 import { pageBody } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { EmailLogBody, EmailLogQuery } from "./email-logs.ts";

@@ -1,22 +1,22 @@
 import { z } from "zod";
-import { changeTenantPlan, type LimitChanges } from "../../domain/accounts/admin/plan-change.ts";
 import {
+  changeTenantPlan,
   countOfTenant,
   getPlatformTenant,
+  type LimitChanges,
   listPlatformTenants,
   showPlatformTenant,
 } from "../../domain/accounts/admin/tenants.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   approveTenant,
+  PLAN_LIMIT_MAX,
   rejectTenant,
   suspendTenant,
   unsuspendTenant,
 } from "../../domain/accounts/tenants/approval.ts";
-import { PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/plans.ts";
+import { APPROVAL_STATUSES, PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/caller.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
-import { PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/set-plan.ts";
-import { APPROVAL_STATUSES } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
 import { Order, pageReply, Search } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";

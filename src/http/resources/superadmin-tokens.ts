@@ -6,7 +6,7 @@ import {
   listPlatformTokens,
   revokePlatformToken,
   showPlatformToken,
-} from "../../domain/accounts/admin/platform-tokens.ts";
+} from "../../domain/accounts/admin/admins.ts";
 import { ADMIN_SCOPES } from "../../domain/kernel/caller.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";

@@ -6,7 +6,7 @@ import {
   listPlatformUsers,
   showPlatformUser,
 } from "../../domain/accounts/admin/users.ts";
-import { resetUserMfa } from "../../domain/accounts/mfa/reset.ts";
+import { resetUserMfa } from "../../domain/accounts/mfa/factors.ts";
 import { MEMBER_STATUSES, ROLES } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { MEMBER_STATUSES, type Role, ROLES } from "../../domain/kernel/caller.ts";
-import { INVITATION_STATUSES } from "../../domain/accounts/team/invitation.ts";
+import { INVITATION_STATUSES } from "../../domain/accounts/team/accept.ts";
 
 /** A role as callers may write it: MEMBER is an alias of VIEWER. */
 export const RoleInput = z

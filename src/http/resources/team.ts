@@ -1,9 +1,15 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE, OWN_ACCOUNT } from "../../domain/kernel/access.ts";
-import { type Caller, MEMBER_STATUSES, userOf } from "../../domain/kernel/caller.ts";
+import {
+  ADMINS,
+  type Caller,
+  EVERY_ROLE,
+  MEMBER_STATUSES,
+  OWN_ACCOUNT,
+  userOf,
+} from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { countInvitationMail } from "../../domain/accounts/team/invitation-mail.ts";
+import { countInvitationMail } from "../../domain/accounts/team/accept.ts";
 import { invite, requireMayInvite, showInvitation } from "../../domain/accounts/team/invitations.ts";
 import {
   acceptMember,
@@ -17,7 +23,7 @@ import {
 } from "../../domain/accounts/team/members.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { route } from "../route.ts";
-import { resetMemberMfa } from "../../domain/accounts/mfa/reset.ts";
+import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email } from "./auth-bodies.ts";
 import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";

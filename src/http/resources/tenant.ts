@@ -1,13 +1,19 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { APPROVAL_STATUSES, type Actor, userOf } from "../../domain/kernel/caller.ts";
-import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
+import {
+  type Actor,
+  ADMINS,
+  APPROVAL_STATUSES,
+  EVERY_ROLE,
+  FEATURES,
+  PLANS,
+  userOf,
+} from "../../domain/kernel/caller.ts";
+import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
 import { transferOwnership } from "../../domain/accounts/team/members.ts";
 import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { deleteTenant, restoreTenant } from "../../domain/accounts/tenants/deletion.ts";
-import { FEATURES, PLANS } from "../../domain/kernel/plans.ts";
 import type { Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import {
   getTenant,

@@ -1,17 +1,17 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { type Access, DESIGNERS } from "../../domain/kernel/access.ts";
-import { type Actor, actorOf, tenantOf } from "../../domain/kernel/caller.ts";
+import { type Access, type Actor, actorOf, DESIGNERS, tenantOf } from "../../domain/kernel/caller.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { parseDuration } from "../../domain/evaluation/language/text.ts";
+import { parseDuration } from "../../domain/evaluation/language/operators.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
-import { DUE_NAMES, type DueName } from "../../domain/registries/clock/due-kinds.ts";
-import { HAPPENED_MAX } from "../../domain/registries/clock/happened.ts";
 import {
   changeTestClock,
   type ClockChange,
+  DUE_NAMES,
+  type DueName,
   findSandbox,
+  HAPPENED_MAX,
   readTestClock,
   type TestClock,
 } from "../../domain/registries/clock/test-clock.ts";

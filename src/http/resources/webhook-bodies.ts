@@ -1,7 +1,12 @@
 import { z } from "zod";
-import { PATTERNS_MAX, URL_MAX } from "../../domain/delivery/webhooks/registration.ts";
-import { isSigningSecret, SECRET_MAX, SECRET_MIN } from "../../domain/delivery/webhooks/secrets.ts";
-import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
+import {
+  isSigningSecret,
+  PATTERNS_MAX,
+  SECRET_MAX,
+  SECRET_MIN,
+  URL_MAX,
+  WEBHOOK_STATUSES,
+} from "../../domain/delivery/webhooks/registration.ts";
 
 const DESCRIPTION_MAX = 255;
 const PATTERN_MAX = 120;

@@ -1,35 +1,32 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, BUILDERS, DEVELOPERS } from "../../domain/kernel/access.ts";
-import { type Caller, userOf } from "../../domain/kernel/caller.ts";
+import { ADMINS, BUILDERS, type Caller, DEVELOPERS, userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { KeyedSemaphore } from "../../domain/kernel/semaphore.ts";
-import { busy } from "../../domain/kernel/waiting-room.ts";
-import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/delivery.ts";
+import { busy, KeyedSemaphore } from "../../domain/kernel/slots.ts";
+import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/record-results.ts";
 import {
+  DELIVERY_ORDERS,
   type DeliveryDetail,
   getDelivery,
-  LISTED_RESPONSE_MAX,
+  INTERRUPTED,
   listDeliveries,
-  DELIVERY_ORDERS,
+  LISTED_RESPONSE_MAX,
+  type PlannedTest,
+  planTest,
+  recordTest,
+  RECOVERED_AT_ONCE,
+  recoverWebhook,
+  retryDelivery,
+  testRequest,
+  type TestResult,
 } from "../../domain/delivery/webhooks/delivery-list.ts";
-import { getWebhook } from "../../domain/delivery/webhooks/registration.ts";
-import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/delivery/webhooks/resend.ts";
-import { SECRET_LOST, SECRET_UNREADABLE } from "../../domain/delivery/webhooks/secrets.ts";
+import { getWebhook, SECRET_LOST, SECRET_UNREADABLE } from "../../domain/delivery/webhooks/registration.ts";
 import {
   notSent,
   SEND_TIMEOUT_MS,
   type WebhookOutcome,
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
-import {
-  INTERRUPTED,
-  recordTest,
-  type PlannedTest,
-  planTest,
-  testRequest,
-  type TestResult,
-} from "../../domain/delivery/webhooks/test-events.ts";
 import { Reply, route } from "../route.ts";
 import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
 import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";

@@ -1,11 +1,10 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
-import { tenantOf } from "../../domain/kernel/caller.ts";
+import { DEVELOPERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import { PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { eventTypes } from "../../domain/delivery/webhooks/catalogue/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
-import { makeTestEvent } from "../../domain/delivery/webhooks/test-events.ts";
+import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { route } from "../route.ts";
 import { NEEDS_WEBHOOKS } from "./webhook-bodies.ts";
 

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { ADMINS, BUILDERS } from "../../domain/kernel/access.ts";
-import { userOf } from "../../domain/kernel/caller.ts";
+import { ADMINS, BUILDERS, userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   checkUrl,
@@ -11,10 +10,10 @@ import {
   rotateSecret,
   updateWebhook,
   WEBHOOK_ORDERS,
+  WEBHOOK_STATUSES,
 } from "../../domain/delivery/webhooks/registration.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
-import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
 import { route } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import {

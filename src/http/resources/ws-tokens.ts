@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { issueWsToken } from "../../domain/player-lifecycle/ws-tokens.ts";
 import { route } from "../route.ts";
 import { ExternalUserId } from "./player-bodies.ts";

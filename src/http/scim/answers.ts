@@ -1,6 +1,6 @@
 import type { RequestHandler, Response } from "express";
 import type { DomainError } from "../../domain/kernel/errors.ts";
-import { ScimError, type ScimType } from "../../domain/accounts/scim/error.ts";
+import { ScimError, type ScimType } from "../../domain/accounts/scim/filter.ts";
 import type { Reply } from "../route.ts";
 
 const ERROR_SCHEMA = "urn:ietf:params:scim:api:messages:2.0:Error";

@@ -1,6 +1,32 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { emptyDraft, patchDraft, readPatch, setAttributes } from "../../domain/accounts/scim/draft.ts";
+import {
+  attributeName,
+  type Comparison,
+  invalidValue,
+  parseFilter,
+  provisioned,
+  type ProvisioningParts,
+} from "../../domain/accounts/scim/filter.ts";
+import {
+  GROUP_SCHEMA,
+  type Resource,
+  SCIM_PAGE_MAX,
+  type ScimPage,
+  USER_SCHEMA,
+} from "../../domain/accounts/scim/query.ts";
+import {
+  changeScimUser,
+  createScimUser,
+  deleteScimUser,
+  getScimUser,
+  listScimUsers,
+  type ScimScope,
+} from "../../domain/accounts/scim/users.ts";
+import { type Actor, type Caller, providerOf } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
-import { SCIM_PAGE_MAX } from "../../domain/accounts/scim/query.ts";
-import { GROUP_SCHEMA, USER_SCHEMA } from "../../domain/accounts/scim/show.ts";
+import { Reply, route } from "../route.ts";
 
 /** Where SCIM is served, without any prefix: providers add the names of resources to it. */
 export const SCIM_PATH = "/scim/v2";
@@ -178,10 +204,229 @@ export const oneOf = <T extends { id: string }>(list: readonly T[], id: string):
 };
 
 /** Builds the answer to a list (RFC 7644, 3.4.2). */
-export const listOf = (resources: readonly object[], total: number, startIndex: number) => ({
+const listOf = (resources: readonly object[], total: number, startIndex: number) => ({
   schemas: ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
   totalResults: total,
   startIndex,
   itemsPerPage: resources.length,
   Resources: resources,
 });
+
+/** Characters of `attributes` and `excludedAttributes`. */
+const ATTRIBUTES_MAX = 2_000;
+/** Beyond this no tenant has resources. */
+const INDEX_MAX = 1_000_000_000;
+
+/** Providers add parameters of their own. The length of the filter is checked by its parser. */
+const ListQuery = z.looseObject({
+  filter: z.string().optional(),
+  startIndex: z.string().optional(),
+  count: z.string().optional(),
+  attributes: z.string().max(ATTRIBUTES_MAX).optional(),
+  excludedAttributes: z.string().max(ATTRIBUTES_MAX).optional(),
+});
+type ListParameters = z.output<typeof ListQuery>;
+
+const integerOf = (name: string, text: string | undefined, usual: number): number => {
+  if (text === undefined || text === "") return usual;
+  if (!/^-?[0-9]{1,15}$/.test(text)) throw invalidValue(name, "must be an integer");
+  return Number(text);
+};
+
+const clamped = (value: number, least: number, most: number): number =>
+  Math.min(Math.max(value, least), most);
+
+/**
+ * Returns where a page begins, and its size. Numbers below the least count as that (RFC 7644, 3.4.2.4).
+ * @throws ScimError invalidValue
+ */
+export const pageOf = ({ startIndex, count }: ListParameters): ScimPage => ({
+  startIndex: clamped(integerOf("startIndex", startIndex, 1), 1, INDEX_MAX),
+  count: clamped(integerOf("count", count, SCIM_PAGE_MAX), 0, SCIM_PAGE_MAX),
+});
+
+/** Returns the comparisons of a filter; none without one. @throws ScimError invalidFilter */
+export const filterOf = ({ filter }: ListParameters): Comparison[] =>
+  filter === undefined || filter.trim() === "" ? [] : parseFilter(filter);
+
+const rootsOf = (text: string | undefined): Set<string> | undefined =>
+  text === undefined || text.trim() === ""
+    ? undefined
+    : new Set(text.split(",").map((name) => attributeName(name.trim()).split(".", 1)[0] ?? ""));
+
+const ALWAYS: ReadonlySet<string> = new Set(["schemas", "id"]);
+
+/**
+ * Returns what leaves out of a resource what is not wanted: whole attributes, since a part of one is not
+ * worth the trouble. `has`: whether an attribute is wanted.
+ */
+export const selectionOf = ({ attributes, excludedAttributes }: ListParameters) => {
+  const [wanted, unwanted] = [rootsOf(attributes), rootsOf(excludedAttributes)];
+  const has = (name: string): boolean => {
+    const lower = name.toLowerCase();
+    if (ALWAYS.has(lower)) return true;
+    return wanted ? wanted.has(lower) : !unwanted?.has(lower);
+  };
+  const select = (resource: object): object =>
+    wanted || unwanted
+      ? Object.fromEntries(Object.entries(resource).filter(([name]) => has(name)))
+      : resource;
+  return { has, select };
+};
+
+/**
+ * What all operations of SCIM have in common. They are open whatever the plan: who leaves a company must not
+ * keep an account because of it.
+ */
+export const common = {
+  tag: "SCIM",
+  project: "none",
+  access: { scim: true },
+  isScim: true,
+  takesNoIdempotencyKey: true,
+  query: ListQuery,
+  response: z.unknown(),
+} as const;
+
+/** What lets people in, or changes what they may. */
+export const provisioning = { ...common, access: { scim: true, needs: { feature: "sso" } } } as const;
+
+export const Params = z.object({ id: z.string().max(100) });
+/** Attributes are read by the domain, by names in any case: clients send many that are not kept. */
+export const Body = z.looseObject({});
+
+/** Returns the address of the service, without a slash at the end. */
+export const baseOf = ({ config }: App): string => `${config.publicUrl}${SCIM_PATH}`;
+
+/** Returns the tenant whose identity provider calls. */
+export const scopeOf = (app: App, caller: Caller): ScimScope => {
+  const { tenantId, tenant } = providerOf(caller);
+  return { tenantId, plan: tenant.plan, base: baseOf(app) };
+};
+
+/** Answers with a resource; its version and address are in the headers whatever is left out of the body. */
+export const replyOf = (
+  resource: Resource,
+  query: ListParameters,
+  status: 200 | 201 = 200,
+): Reply<unknown> => {
+  const { version, location } = resource.meta;
+  const headers = { ETag: version, ...(status === 201 ? { Location: location } : {}) };
+  return new Reply(status, selectionOf(query).select(resource), headers);
+};
+
+/** Answers with a list that has one page. */
+export const listAll = (resources: readonly object[]) => listOf(resources, resources.length, 1);
+
+/** Answers 204. */
+export const nothing = (): Reply<unknown> => new Reply<unknown>(204, undefined);
+
+/** Answers with a page of resources. */
+export const listReply = (
+  { resources, total }: { resources: Resource[]; total: number },
+  query: ListParameters,
+): object => {
+  const { select } = selectionOf(query);
+  return listOf(resources.map(select), total, pageOf(query).startIndex);
+};
+
+/** Bytes of a user, and of a PATCH of one. */
+export const SCIM_USER_MAX_BYTES = 64 * 1_024;
+
+const partsOf = ({ transact, transactAs, mail }: App, actor: Actor): ProvisioningParts => {
+  return { transact, accounts: transactAs({ role: "accounts", by: actor }), mail };
+};
+
+export const scimUserRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/Users`,
+    id: "scimListUsers",
+    summary: "List users",
+    run: async (app, { caller, query }) => {
+      const wanted = { filter: filterOf(query), page: pageOf(query) };
+      return listReply(
+        await app.transact((work) => listScimUsers(work, scopeOf(app, caller), wanted)),
+        query,
+      );
+    },
+  }),
+  route({
+    ...provisioning,
+    method: "post",
+    path: `${SCIM_PATH}/Users`,
+    id: "scimCreateUser",
+    summary: "Create a user",
+    bodyLimit: SCIM_USER_MAX_BYTES,
+    body: Body,
+    run: async (app, { actor, caller, query, body }) => {
+      const draft = setAttributes(emptyDraft(true), body);
+      const scope = scopeOf(app, caller);
+      const made = await provisioned(partsOf(app, actor), scope.tenantId, (work) =>
+        createScimUser(work, scope, draft),
+      );
+      return replyOf(made, query, 201);
+    },
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/Users/{id}`,
+    id: "scimGetUser",
+    summary: "Get a user",
+    params: Params,
+    run: async (app, { caller, params, query }) =>
+      replyOf(await app.transact((work) => getScimUser(work, scopeOf(app, caller), params.id)), query),
+  }),
+  route({
+    ...common,
+    method: "put",
+    path: `${SCIM_PATH}/Users/{id}`,
+    id: "scimReplaceUser",
+    summary: "Replace a user",
+    bodyLimit: SCIM_USER_MAX_BYTES,
+    params: Params,
+    body: Body,
+    run: async (app, { actor, caller, params, query, body, ifMatch }) => {
+      const change = { id: params.id, ifMatch, mail: app.mail };
+      const scope = scopeOf(app, caller);
+      // Whoever leaves `active` out does not mean to let somebody in again.
+      const changed = await provisioned(partsOf(app, actor), scope.tenantId, (work) =>
+        changeScimUser(work, scope, change, ({ active }) => setAttributes(emptyDraft(active), body)),
+      );
+      return replyOf(changed, query);
+    },
+  }),
+  route({
+    ...common,
+    method: "patch",
+    path: `${SCIM_PATH}/Users/{id}`,
+    id: "scimPatchUser",
+    summary: "Change a user",
+    bodyLimit: SCIM_USER_MAX_BYTES,
+    params: Params,
+    body: Body,
+    run: async (app, { actor, caller, params, query, body, ifMatch }) => {
+      const operations = readPatch(body);
+      const change = { id: params.id, ifMatch, mail: app.mail };
+      const scope = scopeOf(app, caller);
+      const changed = await provisioned(partsOf(app, actor), scope.tenantId, (work) =>
+        changeScimUser(work, scope, change, (known) => patchDraft(known, operations)),
+      );
+      return replyOf(changed, query);
+    },
+  }),
+  route({
+    ...common,
+    method: "delete",
+    path: `${SCIM_PATH}/Users/{id}`,
+    id: "scimDeleteUser",
+    summary: "Delete a user",
+    params: Params,
+    run: async (app, { caller, params, ifMatch }) => {
+      await app.transact((work) => deleteScimUser(work, scopeOf(app, caller), { id: params.id, ifMatch }));
+      return nothing();
+    },
+  }),
+];

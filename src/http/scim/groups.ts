@@ -1,4 +1,4 @@
-import { patchGroup, readGroup } from "../../domain/accounts/scim/group-draft.ts";
+import { patchGroup, readGroup, readPatch } from "../../domain/accounts/scim/draft.ts";
 import {
   changeScimGroup,
   createScimGroup,
@@ -6,13 +6,30 @@ import {
   getScimGroup,
   listScimGroups,
 } from "../../domain/accounts/scim/groups.ts";
-import { readPatch } from "../../domain/accounts/scim/patch.ts";
 import { route } from "../route.ts";
-import { Body, common, listReply, nothing, Params, provisioning, replyOf, scopeOf } from "./common.ts";
-import { SCIM_PATH } from "./discovery.ts";
-import { filterOf, pageOf, selectionOf } from "./query.ts";
+import {
+  baseOf,
+  Body,
+  common,
+  filterOf,
+  listAll,
+  listReply,
+  nothing,
+  oneOf,
+  pageOf,
+  Params,
+  providerConfig,
+  provisioning,
+  replyOf,
+  resourceTypes,
+  schemas,
+  SCIM_PATH,
+  scimUserRoutes,
+  scopeOf,
+  selectionOf,
+} from "./discovery.ts";
 
-export const scimGroupRoutes = [
+const scimGroupRoutes = [
   route({
     ...common,
     method: "get",
@@ -106,3 +123,51 @@ export const scimGroupRoutes = [
     },
   }),
 ];
+
+const discovery = [
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/ServiceProviderConfig`,
+    id: "scimGetProviderConfig",
+    summary: "Get what the service can do",
+    run: async (app) => providerConfig(baseOf(app)),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/ResourceTypes`,
+    id: "scimListResourceTypes",
+    summary: "List kinds of resources",
+    run: async (app) => listAll(resourceTypes(baseOf(app))),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/ResourceTypes/{id}`,
+    id: "scimGetResourceType",
+    summary: "Get a kind of resources",
+    params: Params,
+    run: async (app, { params }) => oneOf(resourceTypes(baseOf(app)), params.id),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/Schemas`,
+    id: "scimListSchemas",
+    summary: "List schemas",
+    run: async (app) => listAll(schemas(baseOf(app))),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: `${SCIM_PATH}/Schemas/{id}`,
+    id: "scimGetSchema",
+    summary: "Get a schema",
+    params: Params,
+    run: async (app, { params }) => oneOf(schemas(baseOf(app)), params.id),
+  }),
+];
+
+/** The operations of SCIM 2.0, which describes itself: they are not in /openapi.json. */
+export const scimRoutes = [...scimUserRoutes, ...scimGroupRoutes, ...discovery];

@@ -1,14 +1,275 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import * as client from "openid-client";
-import { OAuthError } from "../../domain/accounts/oauth/errors.ts";
-import type { Handshake } from "../../domain/accounts/oauth/provider.ts";
-import { profileFrom } from "../../domain/accounts/oauth/profile.ts";
-import type { OidcSettings, SsoClaims, SsoClients } from "../../domain/accounts/sso/clients.ts";
-import { createDiscovery } from "../oauth-discovery.ts";
-import { asOAuthError } from "../oauth-fetch.ts";
-import { discover, type OidcParts } from "./oidc-configuration.ts";
-import { checksOf } from "./oidc-probe.ts";
+import type { CustomFetch } from "openid-client";
+import type { Dispatcher } from "undici";
+import { type Handshake, OAuthError, profileFrom } from "../../domain/accounts/oauth/provider.ts";
+import type {
+  OidcSettings,
+  SsoCheck,
+  SsoClaims,
+  SsoClients,
+  SsoProbe,
+} from "../../domain/accounts/sso/clients.ts";
+import { KeyedSemaphore, Semaphore } from "../../domain/kernel/slots.ts";
+import { type Connections, Deadline } from "../guard/connections.ts";
+import { codeOf, Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
+import { asOAuthError, createDiscovery, TIMEOUT_SECONDS } from "../oauth-fetch.ts";
+
+/** Time limit for one request to an identity provider, over all its phases, in ms. */
+const REQUEST_MS = 10_000;
+/** Maximum bytes of an answer: the keys of a provider, with their certificates, have some tens of KiB. */
+const ANSWER_MAX_BYTES = 128 * 1_024;
+/** Requests at once of one tenant, whose provider may answer none of them, and how many wait. */
+const OF_TENANT_MAX = 8;
+const OF_TENANT_QUEUED_MAX = 50;
+/** As these, of all tenants. */
+const IN_FLIGHT_MAX = 256;
+const QUEUED_MAX = 1_000;
+
+/** The failure of a request, as `fetch` reports one, with why in the words of the guard. */
+class FetchFailed extends TypeError {
+  constructor(cause: unknown) {
+    super("fetch failed", { cause });
+  }
+}
+
+const bodyOf = async (body: Dispatcher.ResponseData["body"]): Promise<Buffer> => {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of body as AsyncIterable<Buffer>) {
+    length += part.byteLength;
+    if (length > ANSWER_MAX_BYTES) throw new Fault(`the answer is over ${ANSWER_MAX_BYTES} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+};
+
+const headersOf = (headers: Dispatcher.ResponseData["headers"]): Headers => {
+  const list = new Headers();
+  for (const [name, value] of Object.entries(headers))
+    for (const one of [value ?? []].flat()) list.append(name, one);
+  return list;
+};
+
+/** Statuses whose answers have no body, by the rules of `Response`. */
+const BODILESS: ReadonlySet<number> = new Set([101, 204, 205, 304]);
+
+type Request = Parameters<CustomFetch>[1];
+
+/** What the library sends are forms. */
+const textOf = (body: Request["body"]): string | null => {
+  if (body == null) return null;
+  if (typeof body === "string" || body instanceof URLSearchParams) return body.toString();
+  throw new TypeError("a body of this kind is not sent");
+};
+
+/** Returns the `fetch` of one tenant, whose id is given: tenants do not wait for each other's providers. */
+export type TenantFetch = (tenantId: string) => CustomFetch;
+
+/**
+ * Like `fetch`, for addresses that tenants have configured: only where the guard allows, over a connection of
+ * its own, within 10 s and 128 KiB, without following redirects, few at once of each tenant.
+ *
+ * @throws FetchFailed, whose cause says why
+ */
+export const createGuardedFetch = (guard: Guard, connections: Connections): TenantFetch => {
+  const refusal = () => new Fault("too many requests are on their way");
+  const all = new Semaphore({ slots: IN_FLIGHT_MAX, waitingMax: QUEUED_MAX, refusal });
+  const ofTenants = new KeyedSemaphore({ slots: OF_TENANT_MAX, waitingMax: OF_TENANT_QUEUED_MAX, refusal });
+  const ask = async (url: string, request: Request, deadline: Deadline): Promise<Response> => {
+    const { target, problem } = guard.judge(url);
+    if (target === undefined) throw new Refused(problem);
+    const { method, headers, body } = request;
+    const connection = connections.open(target);
+    // The library heeds a signal only once a name is looked up and a connection is there.
+    deadline.onOver = connection.end;
+    try {
+      const answer = await connection.client.request({
+        method,
+        path: target.path,
+        headers: { ...headers, "accept-encoding": "identity" },
+        body: textOf(body),
+      });
+      const bytes = await bodyOf(answer.body);
+      const { statusCode: status } = answer;
+      const sent = bytes.length === 0 || BODILESS.has(status) ? null : new Uint8Array(bytes);
+      return new Response(sent, { status, headers: headersOf(answer.headers) });
+    } finally {
+      connection.end();
+    }
+  };
+  return (tenantId) => async (url, request) => {
+    const deadline = new Deadline(REQUEST_MS, request.signal);
+    const send = () => all.run(() => ask(url, request, deadline), deadline);
+    try {
+      return await ofTenants.run(tenantId, send, deadline);
+    } catch (error) {
+      throw new FetchFailed(deadline.fault ?? error);
+    } finally {
+      deadline.clear();
+    }
+  };
+};
+
+/** Signatures of ID tokens that are accepted: those with public keys. */
+const SIGNATURES = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"];
+
+/** How a client proves itself at the token endpoint, by precedence. */
+const METHODS = ["client_secret_basic", "client_secret_post"] as const;
+
+type OidcParts = { fetchOf: TenantFetch; isLocal: boolean };
+
+const knownOf = (all: readonly string[], told: unknown): string[] =>
+  Array.isArray(told) ? all.filter((one) => told.includes(one)) : [];
+
+/**
+ * What is used of the metadata: it is remembered, and a provider may put anything into it. Of signatures only
+ * those that count: the library compares an ID token with this list.
+ */
+const usedOf = (metadata: Readonly<client.ServerMetadata>): client.ServerMetadata => {
+  const {
+    issuer,
+    authorization_endpoint: authorization,
+    token_endpoint: token,
+    userinfo_endpoint: userinfo,
+    jwks_uri: keys,
+    id_token_signing_alg_values_supported: signatures = ["RS256"],
+    token_endpoint_auth_methods_supported: methods,
+    code_challenge_methods_supported: challenges,
+    authorization_response_iss_parameter_supported: namesIssuer,
+  } = metadata;
+  return {
+    issuer,
+    ...(authorization !== undefined && { authorization_endpoint: authorization }),
+    ...(token !== undefined && { token_endpoint: token }),
+    ...(userinfo !== undefined && { userinfo_endpoint: userinfo }),
+    ...(keys !== undefined && { jwks_uri: keys }),
+    id_token_signing_alg_values_supported: knownOf(SIGNATURES, signatures),
+    ...(methods && { token_endpoint_auth_methods_supported: knownOf(METHODS, methods) }),
+    ...(challenges && { code_challenge_methods_supported: knownOf(["S256"], challenges) }),
+    ...(namesIssuer === true && { authorization_response_iss_parameter_supported: true }),
+  };
+};
+
+/** Members of public keys that verify signatures (RFC 7518, section 6), and those that choose among keys. */
+const KEY_MEMBERS = ["kty", "use", "key_ops", "alg", "kid", "crv", "x", "y", "n", "e"];
+const KEYS_MAX = 100;
+
+/** Leaves of a provider's keys what is used: the library remembers them. */
+const withKeysAlone =
+  (fetch: client.CustomFetch, keysUrl: string | undefined): client.CustomFetch =>
+  async (url, request) => {
+    const answer = await fetch(url, request);
+    const isKeys = keysUrl !== undefined && url === URL.parse(keysUrl)?.href;
+    if (!isKeys || answer.status !== 200) return answer;
+    const { keys } = (await answer.json()) as { keys?: unknown };
+    if (!Array.isArray(keys)) return Response.json({});
+    const used = keys
+      .slice(0, KEYS_MAX)
+      .map((key: Record<string, unknown> | null) =>
+        Object.fromEntries(KEY_MEMBERS.flatMap((name) => (key?.[name] == null ? [] : [[name, key[name]]]))),
+      );
+    return Response.json({ keys: used });
+  };
+
+/** Basic is the standard's default. */
+const authenticationOf = (
+  { token_endpoint_auth_methods_supported: methods }: Readonly<client.ServerMetadata>,
+  secret: string,
+): client.ClientAuth =>
+  methods === undefined || methods.includes(METHODS[0])
+    ? client.ClientSecretBasic(secret)
+    : client.ClientSecretPost(secret);
+
+/** Reads a provider's metadata. */
+export const discover = async (
+  { fetchOf, isLocal }: OidcParts,
+  { tenantId, issuer, clientId, clientSecret }: OidcSettings,
+): Promise<client.Configuration> => {
+  const fetch = fetchOf(tenantId);
+  // oxlint-disable-next-line typescript/no-deprecated -- marked to stand out; for providers on this machine
+  const local = isLocal ? [client.allowInsecureRequests] : [];
+  const found = await client.discovery(new URL(issuer), clientId, undefined, client.None(), {
+    [client.customFetch]: fetch,
+    timeout: TIMEOUT_SECONDS,
+    execute: local,
+  });
+  const metadata = usedOf(found.serverMetadata());
+  const configuration = new client.Configuration(
+    metadata,
+    clientId,
+    { client_secret: clientSecret },
+    authenticationOf(metadata, clientSecret),
+  );
+  configuration.timeout = TIMEOUT_SECONDS;
+  configuration[client.customFetch] = withKeysAlone(fetch, metadata.jwks_uri);
+  // Otherwise the library trusts TLS and does not verify the signature of an ID token.
+  client.enableNonRepudiationChecks(configuration);
+  for (const allow of local) allow(configuration);
+  return configuration;
+};
+
+const check = (name: string, ok: boolean, message: string): SsoCheck => ({ name, ok, message });
+
+/** Returns why a request failed, in words that hold nothing of it. */
+const reasonOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return "it failed";
+  const { cause } = error;
+  if (error.message === "fetch failed") return faultText(cause);
+  const code = codeOf(error);
+  if (code === "OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED") return "it names another issuer";
+  if (code === "OAUTH_RESPONSE_IS_NOT_CONFORM") return "it does not answer with 200";
+  return cause instanceof Error ? reasonOf(cause) : "it is not the metadata of an OpenID provider";
+};
+
+const methodsOf = (metadata: Readonly<client.ServerMetadata>): SsoCheck[] => {
+  const challenges = metadata.code_challenge_methods_supported;
+  const hasPkce = challenges === undefined || challenges.includes("S256");
+  const signatures = metadata.id_token_signing_alg_values_supported ?? [];
+  const endpoints = [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri];
+  return [
+    check(
+      "endpoints",
+      endpoints.every((one) => one !== undefined),
+      "authorization_endpoint, token_endpoint and jwks_uri",
+    ),
+    check("pkce", hasPkce, "code_challenge_methods_supported has S256, or is not told"),
+    check("signatures", signatures.length > 0, "ID tokens are signed with a public key, such as by RS256"),
+  ];
+};
+
+const keysCheck = async (fetch: client.CustomFetch, url: string | undefined): Promise<SsoCheck> => {
+  if (url === undefined) return check("keys", false, "there is no jwks_uri");
+  try {
+    const headers = { accept: "application/json" };
+    const answer = await fetch(url, { method: "GET", headers, body: undefined, redirect: "manual" });
+    const { keys } = (await answer.json()) as { keys?: unknown };
+    const count = Array.isArray(keys) ? keys.length : 0;
+    return check("keys", answer.status === 200 && count > 0, `jwks_uri has ${count} keys`);
+  } catch (error) {
+    return check("keys", false, `jwks_uri: ${reasonOf(error)}`);
+  }
+};
+
+/** Looks at what can be seen without signing in. */
+const checksOf = async (parts: OidcParts, settings: OidcSettings): Promise<SsoProbe> => {
+  let metadata: Readonly<client.ServerMetadata>;
+  try {
+    metadata = (await discover(parts, settings)).serverMetadata();
+  } catch (error) {
+    const message = `${settings.issuer}/.well-known/openid-configuration: ${reasonOf(error)}`;
+    return { checks: [check("discovery", false, message)] };
+  }
+  const found = check("discovery", true, "the metadata names this issuer");
+  return {
+    checks: [
+      found,
+      ...methodsOf(metadata),
+      await keysCheck(parts.fetchOf(settings.tenantId), metadata.jwks_uri),
+    ],
+  };
+};
 
 /** Maximum tenants whose provider's metadata a process remembers, of each one; the oldest are forgotten. */
 const KNOWN_MAX = 500;

@@ -1,21 +1,47 @@
-import { OAuthError } from "../../domain/accounts/oauth/errors.ts";
-import { profileFrom } from "../../domain/accounts/oauth/profile.ts";
-import type { SamlArrival, SamlClaims, SamlSettings } from "../../domain/accounts/sso/clients.ts";
-import type { XmlElement } from "./saml-libraries.ts";
+import type { DnsRecords } from "../../domain/accounts/domains/states.ts";
+import { OAuthError, profileFrom } from "../../domain/accounts/oauth/provider.ts";
+import type { SamlArrival, SamlClaims, SamlSettings, SsoClients } from "../../domain/accounts/sso/clients.ts";
+import { DomainError } from "../../domain/kernel/errors.ts";
 import {
   ASSERTION_NS,
   attributeOf,
+  checkShape,
   childrenOf,
+  decodeResponse,
   elementsIn,
   onlyChild,
+  parseXml,
   PROTOCOL_NS,
   SamlRefused,
 } from "./saml-document.ts";
+import { type RequestCache, SAML, type SamlConfig, type XmlElement } from "./saml-libraries.ts";
+
+const escaped = (text: string): string =>
+  text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
+
+const consumer = (acsUrl: string, index: number): string =>
+  `<AssertionConsumerService index="${index}" isDefault="${index === 0}"
+      Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="${escaped(acsUrl)}"/>`;
+
+type Metadata = { spEntityId: string; acsUrls: readonly string[] };
+
+/** Returns the metadata of a tenant's service provider (SAML 2.0 Metadata, 2.4.4). */
+const samlMetadata = ({ spEntityId, acsUrls }: Metadata): string =>
+  `<?xml version="1.0" encoding="UTF-8"?>
+<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="${escaped(spEntityId)}">
+  <SPSSODescriptor AuthnRequestsSigned="false" WantAssertionsSigned="true"
+      protocolSupportEnumeration="${PROTOCOL_NS}">
+    <NameIDFormat>urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress</NameIDFormat>
+    <NameIDFormat>urn:oasis:names:tc:SAML:2.0:nameid-format:persistent</NameIDFormat>
+    ${acsUrls.map(consumer).join("\n    ")}
+  </SPSSODescriptor>
+</EntityDescriptor>
+`;
 
 /** How far the clock of an identity provider may be off, in ms. */
-export const SKEW_MS = 60_000;
+const SKEW_MS = 60_000;
 /** Maximum age of an assertion, whatever it says itself, in ms. */
-export const AGE_MAX_MS = 600_000;
+const AGE_MAX_MS = 600_000;
 /** Maximum length of what is quoted of an answer. */
 const QUOTED_MAX = 200;
 const BEARER = "urn:oasis:names:tc:SAML:2.0:cm:bearer";
@@ -60,7 +86,7 @@ const checkWindow = (element: XmlElement, now: Date): void => {
 };
 
 /** Checks what the response itself says, which may be unsigned: it can only make it refused. */
-export const checkResponse = (root: XmlElement, settings: SamlSettings, { requestId }: SamlArrival): void => {
+const checkResponse = (root: XmlElement, settings: SamlSettings, { requestId }: SamlArrival): void => {
   const status = onlyChild(onlyChild(root, PROTOCOL_NS, "Status"), PROTOCOL_NS, "StatusCode");
   if (attributeOf(status, "Value") !== SUCCESS) {
     const reason = { text: saidIn(status), isAnybodys: true };
@@ -136,7 +162,7 @@ const attributesOf = (assertion: XmlElement): Map<string, string> => {
  * Checks a signed assertion and returns its claims. Nothing but the bytes that were signed is looked at.
  * @throws SamlRefused, OAuthError provider_error
  */
-export const claimsFromAssertion = (
+const claimsFromAssertion = (
   assertion: XmlElement,
   settings: SamlSettings,
   arrival: SamlArrival,
@@ -172,3 +198,111 @@ export const claimsFromAssertion = (
     validUntil: new Date(arrival.now.getTime() + AGE_MAX_MS + 2 * SKEW_MS),
   };
 };
+
+/** Knows one request: the one that this browser was sent with. The library asks about it. */
+const knowing = ({ requestId, now }: SamlArrival): RequestCache => ({
+  saveAsync: async (_key, value) => ({ value, createdAt: now.getTime() }),
+  getAsync: async (key) => (key === requestId ? now.toISOString() : null),
+  removeAsync: async (key) => key,
+});
+
+const configOf = (settings: SamlSettings): SamlConfig => ({
+  callbackUrl: settings.acsUrl,
+  entryPoint: settings.ssoUrl,
+  issuer: settings.spEntityId,
+  audience: settings.spEntityId,
+  idpCert: [...settings.certificates],
+  wantAssertionsSigned: true,
+  // A response may be signed besides its assertion.
+  wantAuthnResponseSigned: false,
+  acceptedClockSkewMs: SKEW_MS,
+  maxAssertionAgeMs: AGE_MAX_MS,
+  // How somebody proves who they are is the provider's business.
+  disableRequestedAuthnContext: true,
+  signatureAlgorithm: "sha256",
+});
+
+/** Verifies the signature, and what the library checks besides. @returns the XML that was signed */
+const verifiedAssertion = async (
+  settings: SamlSettings,
+  arrival: SamlArrival,
+  xml: string,
+): Promise<string> => {
+  const isAsked = arrival.requestId !== undefined;
+  const library = new SAML({
+    ...configOf(settings),
+    validateInResponseTo: isAsked ? "always" : "never",
+    cacheProvider: knowing(arrival),
+  });
+  const { profile } = await library.validatePostResponseAsync({
+    SAMLResponse: Buffer.from(xml).toString("base64"),
+  });
+  const assertion = profile?.getAssertionXml?.();
+  if (assertion === undefined) throw new SamlRefused("it has no assertion");
+  return assertion;
+};
+
+const verify = async (settings: SamlSettings, arrival: SamlArrival): Promise<SamlClaims> => {
+  if (settings.certificates.length === 0)
+    throw new SamlRefused("no certificate of the identity provider is valid now");
+  const signed = await signedIn(settings, arrival);
+  try {
+    return claimsFromAssertion(parseXml(signed).documentElement, settings, arrival);
+  } catch (error) {
+    throw refusal(error, false);
+  }
+};
+
+/** Returns the assertion that the provider has signed. */
+const signedIn = async (settings: SamlSettings, arrival: SamlArrival): Promise<string> => {
+  const xml = decodeResponse(arrival.response);
+  checkResponse(checkShape(parseXml(xml)), settings, arrival);
+  return verifiedAssertion(settings, arrival, xml);
+};
+
+/** Maximum length of what the library says: it may quote what it has found. */
+const REASON_MAX = 300;
+
+/**
+ * One message for all that is wrong: who signs in cannot mend it. `isAnybodys`: no signature says yet that it
+ * comes from the provider.
+ */
+const refusal = (error: unknown, isAnybodys = true): OAuthError => {
+  if (error instanceof OAuthError) return error;
+  const text = error instanceof Error ? error.message.slice(0, REASON_MAX) : "it cannot be read";
+  const reason = { text, isAnybodys };
+  return new OAuthError("provider_error", "The provider's answer could not be trusted", error, reason);
+};
+
+/** A SAML 2.0 service provider, one for all tenants. */
+export const createSaml = (probe: SsoClients["saml"]["probe"]): SsoClients["saml"] => ({
+  probe,
+  authorizationUrl: (settings, { requestId, relayState }) => {
+    const library = new SAML({ ...configOf(settings), generateUniqueId: () => requestId });
+    return library.getAuthorizeUrlAsync(relayState, undefined, {});
+  },
+  claimsOf: async (settings, arrival) => {
+    try {
+      return await verify(settings, arrival);
+    } catch (error) {
+      throw refusal(error);
+    }
+  },
+  metadata: samlMetadata,
+});
+
+const silent = (name: string): DomainError =>
+  new DomainError("UNPROCESSABLE_ENTITY", `The DNS servers of ${name} give no answer; try again`, {
+    reason: "DNS_NOT_READY",
+  });
+
+/** Looks TXT records up for somebody who waits for the answer. */
+export const createTxtLookup =
+  (dns: DnsRecords): SsoClients["txt"] =>
+  async (name) => {
+    try {
+      return await dns.txt(name);
+    } catch {
+      throw silent(name);
+    }
+  };

@@ -1,7 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { StoreError, type WarehouseStore } from "../../domain/analytics/warehouse/store.ts";
+import type { Config } from "../../config.ts";
+import type { WarehouseSettings } from "../../config/warehouse.ts";
+import { COMMIT_MS } from "../../domain/analytics/rollups/roll-up.ts";
+import { StoreError, type Warehouse, type WarehouseStore } from "../../domain/analytics/warehouse/store.ts";
+import { onceLoaded } from "../../domain/kernel/once-loaded.ts";
 import { within } from "../within.ts";
 
 /** Time limit of one operation, in ms: a directory of another machine may hang. */
@@ -124,4 +128,22 @@ export const createDirectoryStore = (root: string, timeoutMs = TIMEOUT_MS): Ware
     },
   };
   return store;
+};
+
+/** Opens the store of a warehouse; connects to nothing. */
+export const openWarehouseStore = async ({ store }: WarehouseSettings): Promise<WarehouseStore> => {
+  if (store.kind === "directory") return createDirectoryStore(store.path);
+  // Loaded here: most servers have no warehouse.
+  const { createS3Store } = await import("./s3.ts");
+  return createS3Store(store);
+};
+
+/** Returns where the configuration says that files for a warehouse go; undefined for nowhere. */
+export const warehouseOf = ({ warehouse }: Pick<Config, "warehouse">): Warehouse | undefined => {
+  if (!warehouse) return undefined;
+  return {
+    store: onceLoaded(() => openWarehouseStore(warehouse)),
+    everyMs: warehouse.everyMs,
+    lagMs: COMMIT_MS,
+  };
 };

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import type { Asked } from "../../../src/domain/analytics/ask.ts";
-import type { CohortQuestion } from "../../../src/domain/analytics/cohort-table.ts";
-import { readCohorts } from "../../../src/domain/analytics/cohorts.ts";
+import { type CohortQuestion, readCohorts } from "../../../src/domain/analytics/cohorts.ts";
 import { type FunnelQuestion, readFunnel } from "../../../src/domain/analytics/funnels.ts";
-import { listPlayersBehind } from "../../../src/domain/analytics/lists/list-players.ts";
-import type { ListQuestion } from "../../../src/domain/analytics/lists/list-question.ts";
-import { readRetention } from "../../../src/domain/analytics/retention.ts";
-import type { RetentionQuestion } from "../../../src/domain/analytics/retention-tally.ts";
-import { SEGMENT_GROUPS } from "../../../src/domain/analytics/segment-days.ts";
-import { readSegments } from "../../../src/domain/analytics/segments.ts";
+import { listPlayersBehind, type ListQuestion } from "../../../src/domain/analytics/lists/list-segment.ts";
+import { readRetention, type RetentionQuestion } from "../../../src/domain/analytics/retention.ts";
+import { readSegments, SEGMENT_GROUPS } from "../../../src/domain/analytics/segments.ts";
 import type { Work } from "../../../src/domain/kernel/work.ts";
 
 /** A number that an answer has, and what lists its players. */

@@ -4,7 +4,7 @@ import {
   monthOf,
   weekOf,
   type WeekStart,
-} from "../../../src/domain/analytics/calendar.ts";
+} from "../../../src/domain/analytics/range.ts";
 
 /** An event of a history, with its time in ms; in the order of arrival. */
 export type NaiveVisit = { user: string; type: string; at: number };

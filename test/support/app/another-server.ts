@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { App } from "../../../src/app.ts";
 import type { Config } from "../../../src/config.ts";
 import { KnownBlocks } from "../../../src/domain/accounts/rate-limits/ip-blocks.ts";
-import { createMail } from "../../../src/domain/accounts/email/outbox.ts";
+import { createMail } from "../../../src/domain/accounts/email/deliveries.ts";
 import { openApiDocument } from "../../../src/http/openapi.ts";
 import { routes } from "../../../src/http/routes.ts";
 import { createHttp } from "../../../src/http/server.ts";

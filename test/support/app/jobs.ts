@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import type { App } from "../../../src/app.ts";
-import type { JobKind } from "../../../src/domain/long-work/job-kind.ts";
-import { queueJob } from "../../../src/domain/long-work/project-jobs.ts";
-import { bulkGrant } from "../../../src/domain/economy/rewards/bulk-grant.ts";
+import { type JobKind, queueJob } from "../../../src/domain/long-work/project-jobs.ts";
+import { bulkGrant } from "../../../src/domain/economy/rewards/references.ts";
 
 /** A job of a project that no worker comes to, or one that has succeeded. */
 export const aJob = (

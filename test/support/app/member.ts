@@ -1,5 +1,5 @@
 import { startSession } from "../../../src/domain/accounts/auth/sessions.ts";
-import { addUser } from "../../../src/domain/accounts/tenants/open-tenant.ts";
+import { addUser } from "../../../src/domain/accounts/tenants/tenant.ts";
 import type { Role } from "../../../src/domain/kernel/caller.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
 import type { TestApp } from "./app.ts";

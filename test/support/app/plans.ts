@@ -1,4 +1,4 @@
-import type { PlanLimits, Plan } from "../../../src/domain/kernel/plans.ts";
+import type { Plan, PlanLimits } from "../../../src/domain/kernel/caller.ts";
 import { Tenant } from "../../../src/domain/accounts/tenants/tenant.ts";
 import type { TestApp } from "./app.ts";
 

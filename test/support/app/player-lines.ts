@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { messagesOf, type StoredLines, type StreamRef } from "../../../src/domain/delivery/outbox/stream.ts";
-import type { PlayerMessage } from "../../../src/domain/kernel/events/topics.ts";
+import type { PlayerMessage } from "../../../src/domain/kernel/events/chat-views.ts";
 import type { Work } from "../../../src/domain/kernel/work.ts";
 
 /** All lines of a player's stream, in order. */

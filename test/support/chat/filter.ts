@@ -1,6 +1,10 @@
 import type { ModerationContext } from "../../../src/domain/social/chat/moderation/moderate.ts";
-import { compileWords, NO_LISTS } from "../../../src/domain/social/chat/moderation/compile-words.ts";
-import type { ListAction, WordFilter } from "../../../src/domain/social/chat/moderation/word-filter.ts";
+import {
+  compileWords,
+  type ListAction,
+  NO_LISTS,
+  type WordFilter,
+} from "../../../src/domain/social/chat/moderation/word-filter.ts";
 import { settingsFor } from "../../../src/domain/social/chat/settings.ts";
 import type { ChannelSettings } from "../../../src/domain/kernel/events/chat-views.ts";
 

@@ -1,4 +1,4 @@
-import type { Commit } from "../../../src/domain/kernel/commit.ts";
+import type { Commit } from "../../../src/domain/kernel/read.ts";
 import { type Sending, sendMessages, type Sent } from "../../../src/domain/social/chat/messages.ts";
 import { sendAsKnown, SendMemory } from "../../../src/domain/social/chat/send-known.ts";
 import type { ChatLine } from "../../../src/domain/kernel/events/chat-views.ts";

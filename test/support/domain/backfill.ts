@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
-import { compileMetric } from "../../../src/domain/evaluation/metrics/compile.ts";
+import { compileMetric, Metric } from "../../../src/domain/evaluation/metrics/compile.ts";
 import { foldEvents } from "../../../src/domain/evaluation/metrics/count.ts";
-import { Metric } from "../../../src/domain/evaluation/metrics/metric.ts";
-import { queueJob } from "../../../src/domain/long-work/project-jobs.ts";
+import { type JobKind, queueJob } from "../../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../../src/domain/registries/jobs/kinds.ts";
-import type { JobKind } from "../../../src/domain/long-work/job-kind.ts";
 import type { Domain } from "./domain.ts";
 import { aPlan, aPlayerState } from "../rules/plan.ts";
 

@@ -4,27 +4,28 @@ import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { newId, partitionOf } from "../../../src/domain/kernel/ids.ts";
 import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition.ts";
-import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
+import type { Leaderboard } from "../../../src/domain/progression/load-plan.ts";
 import { createLeaderboard, entrySource } from "../../../src/domain/leaderboards/leaderboards.ts";
-import { createMemoryRanks } from "../../../src/domain/leaderboards/memory-ranks.ts";
-import { withOwnChanges } from "../../../src/domain/leaderboards/own-ranks.ts";
-import { BoardCache } from "../../../src/domain/leaderboards/board-cache.ts";
-import type { LeaderboardParts } from "../../../src/domain/leaderboards/live-list.ts";
+import { createMemoryRanks } from "../../../src/domain/leaderboards/rank-index.ts";
+import {
+  createRankMoves,
+  type RankMoves,
+  withOwnChanges,
+} from "../../../src/domain/leaderboards/rank-moves.ts";
+import { BoardCache, type LeaderboardParts } from "../../../src/domain/leaderboards/live-list.ts";
 import { OwnChanges } from "../../../src/domain/kernel/own-changes.ts";
-import { YoungCache } from "../../../src/domain/kernel/young-cache.ts";
+import { YoungCache } from "../../../src/domain/kernel/caches.ts";
 import { readBy } from "../../../src/domain/kernel/read.ts";
 import type { Turn } from "../../../src/domain/evaluation/turn.ts";
-import { createRankMoves, type RankMoves } from "../../../src/domain/leaderboards/rank-moves.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
 import { changePlayer } from "../../../src/domain/progression/change.ts";
 import { createPlanCache } from "../../../src/domain/progression/plan.ts";
 import { grantXp } from "../../../src/domain/evaluation/xp/xp.ts";
 import { identifyPlayer } from "../../../src/domain/progression/players/players.ts";
-import type { Topics } from "../../../src/domain/kernel/events/topics.ts";
-import { storeEvents } from "../../../src/domain/tracking/ingest.ts";
-import { createTransact } from "../../../src/domain/kernel/transact.ts";
+import type { Topics } from "../../../src/domain/kernel/events/chat-views.ts";
+import { storeEvents } from "../../../src/domain/tracking/event-input.ts";
+import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
-import { NO_WAKE_UPS } from "../../../src/domain/kernel/wake-ups.ts";
 import type { Database } from "../../../src/platform/database.ts";
 import { ALL_PARTS, processParts } from "./process-parts.ts";
 

@@ -1,7 +1,6 @@
 import { partitionOf, PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { outageOf } from "../../../src/domain/kernel/outages.ts";
-import { processPartitions } from "../../../src/domain/progression/claim.ts";
-import type { ProcessOptions } from "../../../src/domain/progression/claim-run.ts";
+import { type ProcessOptions, processPartitions } from "../../../src/domain/progression/claim.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
 
 /** Every partition of the queue; those of the outbox are fewer. */

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import { createDefinition } from "../../../src/domain/economy/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
-import type { ProcessOptions } from "../../../src/domain/progression/claim-run.ts";
+import type { ProcessOptions } from "../../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../../src/domain/progression/plan.ts";
 import type { LoopHit } from "../../../src/domain/evaluation/rule-event.ts";
 import { RuleDocument } from "../../../src/domain/evaluation/language/document.ts";

@@ -1,28 +1,30 @@
 import { sql } from "kysely";
 import { createSharedCommits } from "../../../src/domain/kernel/shared-commits.ts";
-import { createTransact } from "../../../src/domain/kernel/transact.ts";
-import { NO_WAKE_UPS } from "../../../src/domain/kernel/wake-ups.ts";
+import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
 import type { Work } from "../../../src/domain/kernel/work.ts";
 import type { Database } from "../../../src/platform/database.ts";
 import { randomBytes } from "node:crypto";
 import { boostPlayer } from "../../../src/domain/economy/boosts/operations.ts";
 import { awardByHand } from "../../../src/domain/economy/badges/player-badges.ts";
-import { changeBalance } from "../../../src/domain/economy/currencies/balances.ts";
-import { captureHold, holdCurrency, releaseHold } from "../../../src/domain/economy/currencies/holds.ts";
+import {
+  captureHold,
+  changeBalance,
+  holdCurrency,
+  releaseHold,
+} from "../../../src/domain/economy/currencies/holds.ts";
 import { changeLives } from "../../../src/domain/economy/lives/operations.ts";
-import { grantByHand } from "../../../src/domain/economy/rewards/catalogue.ts";
-import { claimReward } from "../../../src/domain/economy/rewards/claims.ts";
+import { claimReward, grantByHand } from "../../../src/domain/economy/rewards/catalogue.ts";
 import { giveFreezes } from "../../../src/domain/economy/streaks/player-streaks.ts";
 import { claimKey, storeResponse } from "../../../src/domain/kernel/idempotency.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
 import { createSecretBox } from "../../../src/domain/kernel/secret-box.ts";
-import { submitPlayerScore } from "../../../src/domain/leaderboards/scores.ts";
+import { submitPlayerScore } from "../../../src/domain/leaderboards/record-scores.ts";
 import {
   grantPlayerXp,
   identifyPlayer,
   patchPlayer,
 } from "../../../src/domain/progression/players/players.ts";
-import { showChanged } from "../../../src/domain/progression/players/show-together.ts";
+import { showChanged } from "../../../src/domain/progression/players/show.ts";
 import type { Domain } from "./domain.ts";
 import { define } from "./rule-projects.ts";
 

@@ -1,6 +1,6 @@
 import type { App } from "../../../src/app.ts";
 import { createStatsRecorder } from "../../../src/domain/evaluation/running/stats.ts";
-import type { HandNotes } from "../../../src/domain/progression/hand-notes.ts";
+import type { HandNotes } from "../../../src/domain/progression/in-hand.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { createEventTypeRecorder } from "../../../src/domain/tracking/event-type-recorder.ts";
 import { createLog } from "../../../src/log.ts";

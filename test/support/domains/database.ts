@@ -1,12 +1,11 @@
 import { sql } from "kysely";
-import { addCustomDomain } from "../../../src/domain/accounts/domains/domains.ts";
-import type { CheckParts } from "../../../src/domain/accounts/domains/takeover.ts";
-import { type DomainWithCertificate, readDomains } from "../../../src/domain/accounts/domains/row.ts";
+import { addCustomDomain } from "../../../src/domain/accounts/domains/known.ts";
+import type { CheckParts } from "../../../src/domain/accounts/domains/transition.ts";
+import { type DomainWithCertificate, readDomains } from "../../../src/domain/accounts/domains/states.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
-import { createTransact } from "../../../src/domain/kernel/transact.ts";
-import { NO_WAKE_UPS } from "../../../src/domain/kernel/wake-ups.ts";
+import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
-import { createMail } from "../../../src/domain/accounts/email/outbox.ts";
+import { createMail } from "../../../src/domain/accounts/email/deliveries.ts";
 import { createSecretBox } from "../../../src/domain/kernel/secret-box.ts";
 import type { Database } from "../../../src/platform/database.ts";
 import { createDnsRecords } from "../../../src/platform/dns-records.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chainHash } from "../../../src/domain/evaluation/ledger/chain.ts";
+import { chainHash } from "../../../src/domain/evaluation/ledger/append.ts";
 import type { LedgerRow } from "../../../src/domain/evaluation/effects.ts";
 import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts";
 

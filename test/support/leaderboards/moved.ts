@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { mayHaveMoved, type Moved } from "../../../src/domain/evaluation/boards/moved.ts";
-import type { Standing } from "../../../src/domain/evaluation/boards/ranks.ts";
+import { mayHaveMoved, type Moved, type Standing } from "../../../src/domain/evaluation/boards/ranks.ts";
 
 /** Whoever stands elsewhere than before had a score within what was said to have moved. */
 export const checkMoved = (

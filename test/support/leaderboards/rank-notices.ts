@@ -1,6 +1,6 @@
 import type { EventData } from "../../../src/domain/kernel/events/domain-events.ts";
-import { DEFAULT_RANK_CHANGE } from "../../../src/domain/evaluation/boards/definition-parts.ts";
-import { significanceOf } from "../../../src/domain/leaderboards/notices/significance.ts";
+import { DEFAULT_RANK_CHANGE } from "../../../src/domain/evaluation/boards/definition.ts";
+import { significanceOf } from "../../../src/domain/leaderboards/notices/notice-lists.ts";
 
 export type RankChanged = EventData<"leaderboard.rank_changed">;
 

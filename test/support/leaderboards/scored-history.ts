@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { sql } from "kysely";
 import type { Definition } from "../../../src/domain/evaluation/boards/definition.ts";
-import type { Leaderboard } from "../../../src/domain/progression/leaderboard.ts";
-import { windowAt } from "../../../src/domain/evaluation/boards/windows.ts";
+import type { Leaderboard } from "../../../src/domain/progression/load-plan.ts";
+import { windowAt } from "../../../src/domain/evaluation/boards/board.ts";
 import { identifyPlayer } from "../../../src/domain/progression/players/players.ts";
 import type { Domain } from "../domain/domain.ts";
 import { define, publish, rowsOf } from "../domain/rule-projects.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { LobbyView } from "../../../src/domain/kernel/events/lobby-views.ts";
+import type { LobbyView } from "../../../src/domain/kernel/events/chat-views.ts";
 import type { Answer, TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
 import { aGame, type Game } from "../app/game.ts";

@@ -1,7 +1,7 @@
 import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
-import type { LobbyView } from "../../../src/domain/kernel/events/lobby-views.ts";
-import { lobbyRoomId } from "../../../src/rooms/room-ids.ts";
+import type { LobbyView } from "../../../src/domain/kernel/events/chat-views.ts";
+import { lobbyRoomId } from "../../../src/rooms/mirror-room.ts";
 import type { Tenant } from "../app/app.ts";
 import { type Client, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { type App, createApp } from "../../../src/app.ts";
-import { EmailLog } from "../../../src/domain/accounts/email/email-log.ts";
-import type { MailTemplate, MailValues } from "../../../src/domain/accounts/email/mail.ts";
-import { sendMail } from "../../../src/jobs/send-mail.ts";
+import { EmailLog, type MailTemplate, type MailValues } from "../../../src/domain/accounts/email/mail.ts";
+import { sendMail } from "../../../src/jobs/sweeps.ts";
 import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";

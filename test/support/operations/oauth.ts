@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { User } from "../../../src/domain/accounts/auth/user.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
-import { issueCode } from "../../../src/domain/accounts/oauth/codes.ts";
+import { issueCode } from "../../../src/domain/accounts/oauth/sign-in.ts";
 import { type Tenant, startApp } from "../app/app.ts";
 import type { Known } from "./operations.ts";
 

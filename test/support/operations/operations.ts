@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { LIMITS } from "../../../src/domain/accounts/rate-limits/limits.ts";
+import { LIMITS } from "../../../src/domain/accounts/rate-limits/limiter.ts";
 import { routes } from "../../../src/http/routes.ts";
 import type { AnyRoute } from "../../../src/http/route.ts";
 import type { Answer, TestApp } from "../app/app.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { issueUserToken, type UserTokenPurpose } from "../../../src/domain/accounts/auth/user-tokens.ts";
+import { issueUserToken, type UserTokenPurpose } from "../../../src/domain/accounts/auth/one-time-secrets.ts";
 import { type Tenant, startApp } from "../app/app.ts";
 import { unique } from "./bodies.ts";
 import type { Known } from "./operations.ts";

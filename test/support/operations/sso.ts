@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { LIMITS } from "../../../src/domain/accounts/rate-limits/limits.ts";
-import { OAuthError } from "../../../src/domain/accounts/oauth/errors.ts";
-import { keepFailure } from "../../../src/domain/accounts/sso/failures.ts";
+import { LIMITS } from "../../../src/domain/accounts/rate-limits/limiter.ts";
+import { OAuthError } from "../../../src/domain/accounts/oauth/provider.ts";
+import { keepFailure } from "../../../src/domain/accounts/sso/clients.ts";
 import { startApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
 import type { Side } from "../app/sides.ts";

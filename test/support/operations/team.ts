@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { hashRandomSecret, newRandomSecret } from "../../../src/domain/accounts/auth/random-secret.ts";
-import { Invitation } from "../../../src/domain/accounts/team/invitation.ts";
+import { hashRandomSecret, newRandomSecret } from "../../../src/domain/accounts/auth/one-time-secrets.ts";
+import { Invitation } from "../../../src/domain/accounts/team/accept.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
 import { Tenant as TenantRow } from "../../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant } from "../app/app.ts";

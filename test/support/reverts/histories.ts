@@ -3,9 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
-import { revertEvent } from "../../../src/domain/revert/revert-event.ts";
-import { revertEvents } from "../../../src/domain/revert/revert-events.ts";
-import type { RevertResult } from "../../../src/domain/revert/revert-result.ts";
+import { revertEvent, revertEvents, type RevertResult } from "../../../src/domain/revert/revert-events.ts";
 import type { Domain } from "../domain/domain.ts";
 import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts";
 

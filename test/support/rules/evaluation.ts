@@ -4,8 +4,7 @@ import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts
 import type { ProjectPlan } from "../../../src/domain/evaluation/project-plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../../src/domain/evaluation/shared-counters.ts";
 import { compileRules, type PublishedRule } from "../../../src/domain/evaluation/running/compile.ts";
-import type { ObservedRule } from "../../../src/domain/evaluation/running/observe.ts";
-import type { Outcome } from "../../../src/domain/evaluation/running/outcome.ts";
+import type { ObservedRule, Outcome } from "../../../src/domain/evaluation/running/outcome.ts";
 import type { TraceSink } from "../../../src/domain/evaluation/turn.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
 import { aRule, NOW } from "./rules.ts";

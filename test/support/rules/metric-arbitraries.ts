@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { Metric } from "../../../src/domain/evaluation/metrics/metric.ts";
+import { Metric } from "../../../src/domain/evaluation/metrics/compile.ts";
 import type { PastEvent } from "./rule-reference.ts";
 
 const HOUR = 3_600_000;

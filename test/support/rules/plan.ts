@@ -1,15 +1,15 @@
-import { compileEconomy } from "../../../src/domain/progression/economy.ts";
+import { compileEconomy } from "../../../src/domain/progression/load-plan.ts";
 import { DEFAULT_CURVE } from "../../../src/domain/evaluation/xp/levels.ts";
 import { emptyHoldings } from "../../../src/domain/progression/load.ts";
 import { noEffects, openTurn } from "../../../src/domain/evaluation/evaluate.ts";
 import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts";
-import type { ProjectPlan, PlanTurn } from "../../../src/domain/evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../../../src/domain/evaluation/project-plan.ts";
 import type { RuleEvent } from "../../../src/domain/evaluation/rule-event.ts";
 import { createSharedCounters } from "../../../src/domain/evaluation/shared-counters.ts";
 import type { Effects } from "../../../src/domain/evaluation/effects.ts";
 import type { Stored } from "../../../src/domain/evaluation/live.ts";
 import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
-import { indexBoards } from "../../../src/domain/evaluation/boards/board-index.ts";
+import { indexBoards } from "../../../src/domain/evaluation/boards/holdings.ts";
 import { DEFAULT_SETTINGS, type ProjectSettings } from "../../../src/domain/evaluation/project-settings.ts";
 import { compileRules } from "../../../src/domain/evaluation/running/compile.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";

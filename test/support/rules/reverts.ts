@@ -7,8 +7,12 @@ import { atOnce } from "../../../src/domain/kernel/slices.ts";
 import { evaluateEvent, noEffects } from "../../../src/domain/evaluation/evaluate.ts";
 import type { Turn } from "../../../src/domain/evaluation/turn.ts";
 import { compileRules } from "../../../src/domain/evaluation/running/compile.ts";
-import { lostAwards } from "../../../src/domain/revert/award-log.ts";
-import { type LoggedAward, newReversal, type PlayerRecord } from "../../../src/domain/revert/record.ts";
+import {
+  type LoggedAward,
+  lostAwards,
+  newReversal,
+  type PlayerRecord,
+} from "../../../src/domain/revert/record.ts";
 import {
   countersWithout,
   dueNow,
@@ -16,7 +20,7 @@ import {
   leastProgress,
 } from "../../../src/domain/revert/counters-without.ts";
 import { reversePlayer } from "../../../src/domain/revert/reverse.ts";
-import { controlsOf, firingKey } from "../../../src/domain/revert/reverse-firings.ts";
+import { controlsOf, firingKey } from "../../../src/domain/revert/reverse-scores.ts";
 import { aPass, aPlan } from "./plan.ts";
 import { aRule } from "./rules.ts";
 import { aBoard } from "./turn.ts";

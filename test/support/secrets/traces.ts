@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { accountContext } from "../../../src/domain/accounts/domains/account.ts";
-import { keyContext } from "../../../src/domain/accounts/domains/order.ts";
+import { accountContext, keyContext } from "../../../src/domain/accounts/domains/order.ts";
 import { routes } from "../../../src/http/routes.ts";
 import type { Tenant, TestApp } from "../app/app.ts";
 

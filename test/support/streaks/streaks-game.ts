@@ -1,8 +1,8 @@
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts";
 import { advanceStreaks } from "../../../src/domain/evaluation/streaks/advance.ts";
-import { settleDue } from "../../../src/domain/economy/streaks/due.ts";
-import type { Streak } from "../../../src/domain/evaluation/streaks/state.ts";
+import { settleDue } from "../../../src/domain/economy/streaks/player-streaks.ts";
+import type { Streak } from "../../../src/domain/evaluation/streaks/compile.ts";
 import { aPass, aPlan, aPlayerState } from "../rules/plan.ts";
 import { DAY_MS, T } from "./streaks.ts";
 

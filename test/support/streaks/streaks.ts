@@ -1,14 +1,15 @@
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { pastEvent } from "../../../src/domain/evaluation/rule-event.ts";
-import { type CompiledStreak, compileStreak } from "../../../src/domain/evaluation/streaks/compile.ts";
-import { qualify } from "../../../src/domain/evaluation/streaks/qualify.ts";
-import { settle, type ZoneChange } from "../../../src/domain/evaluation/streaks/settle.ts";
 import {
+  type CompiledStreak,
+  compileStreak,
   type Settled,
   type Step,
   type Streak,
   untouched,
-} from "../../../src/domain/evaluation/streaks/state.ts";
+} from "../../../src/domain/evaluation/streaks/compile.ts";
+import { qualify } from "../../../src/domain/evaluation/streaks/qualify.ts";
+import { settle, type ZoneChange } from "../../../src/domain/evaluation/streaks/settle.ts";
 import { aDefinition } from "../rules/plan.ts";
 
 export const DAY_MS = 86_400_000;

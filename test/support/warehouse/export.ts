@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import type { App } from "../../../src/app.ts";
 import type { WarehouseStore } from "../../../src/domain/analytics/warehouse/store.ts";
-import { createExportWarehouse } from "../../../src/jobs/export-warehouse.ts";
+import { createExportWarehouse } from "../../../src/jobs/warehouse.ts";
 
 /** Writes all that there is to write, also what came just now. @throws what the job would log */
 export const exportNow = async (app: App, store: WarehouseStore): Promise<void> => {

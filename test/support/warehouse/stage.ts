@@ -4,7 +4,7 @@ import type { App } from "../../../src/app.ts";
 import type { WarehouseStore } from "../../../src/domain/analytics/warehouse/store.ts";
 import { insertWarehouseChanges } from "../../../src/domain/kernel/events/warehouse-changes.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
-import { createExportWarehouse } from "../../../src/jobs/export-warehouse.ts";
+import { createExportWarehouse } from "../../../src/jobs/warehouse.ts";
 import type { Database } from "../../../src/platform/database.ts";
 import { createDirectoryStore } from "../../../src/platform/warehouse/directory.ts";
 import { startApp } from "../app/app.ts";

@@ -1,8 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { shapeOf } from "../../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
-import type { WebhookEvent } from "../../../src/domain/delivery/webhooks/catalogue/webhook-event.ts";
+import { shapeOf, type WebhookEvent } from "../../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const FILE = join(ROOT, "src/domain/delivery/webhooks/catalogue/examples.json");

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { PLAYER_STATE_MAX_BYTES } from "../../../src/domain/kernel/limits.ts";
-import { metricId } from "../../../src/domain/evaluation/metrics/metric-id.ts";
-import { Metric } from "../../../src/domain/evaluation/metrics/metric.ts";
+import { Metric, metricId } from "../../../src/domain/evaluation/metrics/compile.ts";
 import { must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 import { damageRule, makeDue } from "../domain/failed-event.ts";

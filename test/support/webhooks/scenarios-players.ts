@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { endBoosts } from "../../../src/jobs/end-boosts.ts";
-import { expireCurrencies } from "../../../src/jobs/expire-currencies.ts";
+import { endBoosts, expireCurrencies } from "../../../src/jobs/jobs.ts";
 import { must } from "../http/client.ts";
 import { ruleOn, type Scenario } from "./stage.ts";
 

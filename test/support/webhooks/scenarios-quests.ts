@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { settleQuests } from "../../../src/jobs/settle-quests.ts";
+import { settleQuests } from "../../../src/jobs/jobs.ts";
 import { must } from "../http/client.ts";
 import type { Scenario, Stage } from "./stage.ts";
 

@@ -1,4 +1,4 @@
-import type { LobbyView } from "../../../src/domain/kernel/events/lobby-views.ts";
+import type { LobbyView } from "../../../src/domain/kernel/events/chat-views.ts";
 import { must } from "../http/client.ts";
 import type { Scenario } from "./stage.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { settleStreaks } from "../../../src/jobs/settle-streaks.ts";
+import { settleStreaks } from "../../../src/jobs/jobs.ts";
 import { must } from "../http/client.ts";
 import { DAY_MS } from "../streaks/streaks.ts";
 import type { Scenario, Stage } from "./stage.ts";

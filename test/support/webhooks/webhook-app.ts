@@ -4,9 +4,15 @@ import { type App, createApp } from "../../../src/app.ts";
 import { type Config, readConfig } from "../../../src/config.ts";
 import { OUTBOX_PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
-import { createWebhook, type NewWebhook } from "../../../src/domain/delivery/webhooks/registration.ts";
-import type { Attempt, DeliveryStatus } from "../../../src/domain/delivery/webhooks/delivering/delivery.ts";
-import { Webhook } from "../../../src/domain/delivery/webhooks/webhook.ts";
+import {
+  createWebhook,
+  type NewWebhook,
+  Webhook,
+} from "../../../src/domain/delivery/webhooks/registration.ts";
+import type {
+  Attempt,
+  DeliveryStatus,
+} from "../../../src/domain/delivery/webhooks/delivering/record-results.ts";
 import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";

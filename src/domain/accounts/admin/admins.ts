@@ -1,18 +1,259 @@
+import { defineEntity, p } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { type ApiKeyHasher, checkExpiry } from "../api-keys/api-key.ts";
 import { audit } from "../audit/audit.ts";
-import { forgetOrigins } from "../auth/known-origins.ts";
+import { isCheckedSecret, newCheckedSecret } from "../auth/one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { CACHE_TTL_MS, createShortCache, isUseDue, noteUse, type ShortCache } from "../auth/short-cache.ts";
+import { forgetOrigins, type Tokens } from "../auth/tokens.ts";
 import { normaliseEmail } from "../email/address.ts";
-import { conflict, notFound } from "../../kernel/errors.ts";
-import { newId } from "../../kernel/ids.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
-import { forgetAdmins } from "./authenticate.ts";
-import { PlatformAdmin } from "./platform-admin.ts";
+import { actorOf, type AdminCaller, type AdminScope, type Caller } from "../../kernel/caller.ts";
+import { conflict, notFound, unauthorized } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { LOCKS, type Transact, type Work } from "../../kernel/work.ts";
 
-export type AdminParts = { transact: Transact; passwords: Passwords };
-export type NewAdmin = { email: string; name: string; password: string };
+const PlatformAdminSchema = defineEntity({
+  name: "PlatformAdmin",
+  tableName: "platform_admins",
+  properties: {
+    id: p.uuid().primary(),
+    /** Lower case. */
+    email: p.text(),
+    name: p.text(),
+    passwordHash: p.text(),
+    /** Whether a second factor is set; kept by `noteFactors`. */
+    mfaEnabled: p.boolean(),
+    /** Incremented to end all earlier tokens. */
+    sessionVersion: p.integer(),
+    disabledAt: p.datetime(3).nullable(),
+    lastLoginAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+/** An operator of the platform; not a user of any tenant. */
+export class PlatformAdmin extends PlatformAdminSchema.class {}
+PlatformAdminSchema.setClass(PlatformAdmin);
+
+const PlatformTokenSchema = defineEntity({
+  name: "PlatformToken",
+  tableName: "platform_tokens",
+  properties: {
+    id: p.uuid().primary(),
+    name: p.text(),
+    secretHash: p.text(),
+    scopes: p.array<AdminScope>(),
+    /** In the format of `actorOf`. */
+    createdBy: p.text(),
+    lastUsedAt: p.datetime(3).nullable(),
+    expiresAt: p.datetime(3).nullable(),
+    revokedAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3),
+  },
+});
+/** The credential of a machine that serves the platform, such as a CI job. */
+export class PlatformToken extends PlatformTokenSchema.class {}
+PlatformTokenSchema.setClass(PlatformToken);
+
+const KIND = "admin";
+
+/** `svc_admin_`, 36 random base62 characters (214 bits), 6 of CRC-32. */
+const newPlatformSecret = (): string => newCheckedSecret(KIND);
+
+/** Returns whether a bearer has the prefix of a platform token, valid or not. */
+const looksLikePlatformSecret = (text: string): boolean => text.startsWith(`svc_${KIND}_`);
+
+/** Returns whether this has the format of a platform token, without access to the database. */
+const isPlatformSecret = (text: string): boolean => looksLikePlatformSecret(text) && isCheckedSecret(text);
+
+type KnownCaller = { caller: AdminCaller; freshForMs: number };
+
+const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
+
+/** Drops this process's cache of super-admins and platform tokens; see CACHE_TTL_MS. */
+export const forgetAdmins = (): void => known.clear();
+
+type AdminAuthParts = { transact: Transact; tokens: Tokens; apiKeys: ApiKeyHasher };
+
+/**
+ * Authenticates a super-admin by a token of `POST /superadmin/auth/login`, or a machine by a platform token
+ * (`svc_admin_...`). Both are cached; see CACHE_TTL_MS.
+ *
+ * @param isFresh not from the cache: for requests that change something
+ * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
+ */
+export const authenticateAdmin = async (
+  parts: AdminAuthParts,
+  bearer: string,
+  { isFresh = false }: { isFresh?: boolean } = {},
+): Promise<Caller> => {
+  const find = isFresh ? known.renew : known.get;
+  return looksLikePlatformSecret(bearer)
+    ? authenticateMachine(parts, bearer, find)
+    : authenticatePerson(parts, bearer, find);
+};
+
+type Find = ShortCache<KnownCaller>["get"];
+
+const authenticatePerson = async (
+  { transact, tokens }: AdminAuthParts,
+  bearer: string,
+  find: Find,
+): Promise<Caller> => {
+  const { sub, ver, enrol } = await tokens.verifyAdmin(bearer);
+  // The version is part of the key, so that a new login is not judged by an older cached result.
+  const found = await find(`${sub}:${ver}`, () => transact((work) => readAdmin(work, sub, ver)));
+  if (!found) throw unauthorized("SESSION_REVOKED", "This login has ended; log in again");
+  return enrol === true ? { ...found.caller, mustEnrol: true } : found.caller;
+};
+
+const readAdmin = async ({ em }: Work, id: string, version: number): Promise<KnownCaller | undefined> => {
+  const admin = await em.findOne(PlatformAdmin, { id, sessionVersion: version, disabledAt: null });
+  if (!admin) return undefined;
+  const caller = { kind: "admin", adminId: admin.id, scopes: ["*"], loginVersion: version } as const;
+  return { caller, freshForMs: CACHE_TTL_MS };
+};
+
+const authenticateMachine = async (
+  { transact, apiKeys }: AdminAuthParts,
+  secret: string,
+  find: Find,
+): Promise<Caller> => {
+  if (!isPlatformSecret(secret)) throw unknownToken();
+  const found = await find(apiKeys.hash(secret), () => loadToken(transact, apiKeys.hashes(secret)));
+  if (!found) throw unknownToken();
+  return found.caller;
+};
+
+const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is unknown or was revoked");
+
+const loadToken = async (transact: Transact, hashes: string[]): Promise<KnownCaller | undefined> => {
+  const found = await transact((work) => readToken(work, hashes));
+  if (found?.isUseDue) noteUse(transact, "platform_tokens", found.caller.adminId);
+  return found;
+};
+
+const readToken = async (
+  { em, now }: Work,
+  hashes: string[],
+): Promise<(KnownCaller & { isUseDue: boolean }) | undefined> => {
+  const token = await em.findOne(PlatformToken, { secretHash: { $in: hashes }, revokedAt: null });
+  if (!token) return undefined;
+  const leftMs = token.expiresAt ? token.expiresAt.getTime() - now.getTime() : Infinity;
+  if (leftMs <= 0) throw unauthorized("TOKEN_EXPIRED", "The platform token has expired; make a new one");
+  return {
+    caller: { kind: "admin", adminId: token.id, isMachine: true, scopes: token.scopes },
+    freshForMs: Math.min(leftMs, CACHE_TTL_MS),
+    isUseDue: isUseDue(token.lastUsedAt, now),
+  };
+};
+
+/** Scopes that platform tokens may have; others are only for people. */
+export const GRANTABLE_SCOPES = ["blog:sync"] as const satisfies readonly AdminScope[];
+/** Maximum tokens that are neither revoked nor expired. */
+export const ACTIVE_PLATFORM_TOKENS_MAX = 100;
+/** Maximum entries of the list, newest first. */
+const LISTED_PLATFORM_TOKENS_MAX = 500;
+
+type NewPlatformToken = {
+  name: string;
+  scopes: (typeof GRANTABLE_SCOPES)[number][];
+  expiresAt?: Date | undefined;
+};
+
+/** A platform token as returned by the API. */
+type ShownPlatformToken = {
+  id: string;
+  name: string;
+  scopes: AdminScope[];
+  status: "ACTIVE" | "EXPIRED" | "REVOKED";
+  createdBy: string;
+  lastUsedAt: string | null;
+  expiresAt: string | null;
+  revokedAt: string | null;
+  createdAt: string;
+};
+
+const statusOf = (token: PlatformToken, now: Date): ShownPlatformToken["status"] => {
+  if (token.revokedAt) return "REVOKED";
+  return token.expiresAt && token.expiresAt <= now ? "EXPIRED" : "ACTIVE";
+};
+
+export const showPlatformToken = (token: PlatformToken, now: Date): ShownPlatformToken => ({
+  id: token.id,
+  name: token.name,
+  scopes: token.scopes,
+  status: statusOf(token, now),
+  createdBy: token.createdBy,
+  lastUsedAt: token.lastUsedAt?.toISOString() ?? null,
+  expiresAt: token.expiresAt?.toISOString() ?? null,
+  revokedAt: token.revokedAt?.toISOString() ?? null,
+  createdAt: token.createdAt.toISOString(),
+});
+
+/** `secret` is only returned here. @throws VALIDATION_ERROR, CONFLICT LIMIT_REACHED */
+export const createPlatformToken = async (
+  work: Work,
+  apiKeys: ApiKeyHasher,
+  { name, scopes, expiresAt }: NewPlatformToken,
+): Promise<{ token: PlatformToken; secret: string }> => {
+  const { em, now, by } = work;
+  await lockTokens(work);
+  if (expiresAt) checkExpiry(expiresAt, now);
+  const live = { $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }] };
+  if ((await em.count(PlatformToken, { revokedAt: null, ...live })) >= ACTIVE_PLATFORM_TOKENS_MAX) {
+    const message = `At most ${ACTIVE_PLATFORM_TOKENS_MAX} platform tokens may be active; revoke one first`;
+    throw conflict("LIMIT_REACHED", message);
+  }
+  const secret = newPlatformSecret();
+  const token = em.create(PlatformToken, {
+    id: newId(),
+    name,
+    secretHash: apiKeys.hash(secret),
+    scopes: [...new Set(scopes)],
+    createdBy: by ? actorOf(by.caller) : "system",
+    lastUsedAt: null,
+    expiresAt: expiresAt ?? null,
+    revokedAt: null,
+    createdAt: now,
+  });
+  await em.flush();
+  await auditToken(work, "platform_token.created", token);
+  return { token, secret };
+};
+
+/** Returns platform tokens, newest first, including revoked and expired ones. */
+export const listPlatformTokens = ({ em }: Work): Promise<PlatformToken[]> =>
+  em.find(
+    PlatformToken,
+    {},
+    { orderBy: { createdAt: "desc", id: "desc" }, limit: LISTED_PLATFORM_TOKENS_MAX },
+  );
+
+/** Serialises changes of tokens, so that their limit is exact and each is revoked only once. */
+const lockTokens = ({ db }: Work): Promise<unknown> =>
+  sql`select pg_advisory_xact_lock(${LOCKS.PLATFORM_TOKENS}::bigint)`.execute(db);
+
+/** Revokes a token for good. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const revokePlatformToken = async (work: Work, tokenId: string): Promise<PlatformToken> => {
+  await lockTokens(work);
+  const token = isId(tokenId) ? await work.em.findOne(PlatformToken, { id: tokenId }) : null;
+  if (!token) throw notFound("Platform token");
+  if (token.revokedAt) throw conflict("INVALID_STATE", "The platform token is already REVOKED");
+  token.revokedAt = work.now;
+  work.afterCommit(forgetAdmins);
+  await auditToken(work, "platform_token.revoked", token);
+  return token;
+};
+
+const auditToken = (work: Work, action: string, { id, name, scopes }: PlatformToken): Promise<void> =>
+  audit(work, { action, target: { type: "platform_token", id }, tenantId: null, data: { name, scopes } });
+
+type AdminParts = { transact: Transact; passwords: Passwords };
+type NewAdmin = { email: string; name: string; password: string };
 
 /** A super-admin as returned by the API. */
-export type ShownAdmin = {
+type ShownAdmin = {
   id: string;
   email: string;
   name: string;

@@ -1,18 +1,20 @@
 import { audit } from "../audit/audit.ts";
-import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin } from "../auth/known-origins.ts";
-import { type Guess, throttled } from "../auth/login-throttle.ts";
-import { DUMMY_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin, type Tokens } from "../auth/tokens.ts";
+import { DUMMY_HASH, type Guess, type Passwords, refuseWeakPassword, throttled } from "../auth/passwords.ts";
 import { normaliseEmail } from "../email/address.ts";
-import type { Tokens } from "../auth/tokens.ts";
 import { type Challenge, DomainError, unauthorized } from "../../kernel/errors.ts";
 import type { FactorRules } from "../mfa/factors.ts";
 import type { FactorOwner } from "../mfa/owner.ts";
-import type { ProofParts } from "../mfa/proof.ts";
-import { answerChallenge, type ChallengeAnswer, challengeFor, mfaRequired } from "../mfa/sign-in.ts";
+import {
+  answerChallenge,
+  type ChallengeAnswer,
+  challengeFor,
+  mfaRequired,
+  type ProofParts,
+} from "../mfa/sign-in.ts";
 import type { Limiter } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { auditAdmin, endLogins, getAdmin } from "./admins.ts";
-import { PlatformAdmin } from "./platform-admin.ts";
+import { auditAdmin, endLogins, getAdmin, PlatformAdmin } from "./admins.ts";
 
 export type AdminLoginParts = {
   transact: Transact;

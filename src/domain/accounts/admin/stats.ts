@@ -1,6 +1,5 @@
 import { sql } from "kysely";
-import { type Plan, PLANS } from "../../kernel/plans.ts";
-import { APPROVAL_STATUSES, type ApprovalStatus } from "../../kernel/caller.ts";
+import { APPROVAL_STATUSES, type ApprovalStatus, type Plan, PLANS } from "../../kernel/caller.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Maximum of each count: beyond it an exact number adds nothing. */

@@ -1,15 +1,34 @@
 import { type RawBuilder, sql } from "kysely";
-import { countRows, type Total } from "../../kernel/counting.ts";
+import { setPlan } from "../tenants/approval.ts";
+import { lockTenant, Tenant } from "../tenants/tenant.ts";
+import { type ApprovalStatus, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
 import { notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
-import { limitsOf, type PlanLimits, type Plan } from "../../kernel/plans.ts";
-import { Tenant } from "../tenants/tenant.ts";
-import type { ApprovalStatus } from "../../kernel/caller.ts";
-import type { Work } from "../../kernel/work.ts";
+import { countRows, type Total, type Work } from "../../kernel/work.ts";
 
-export type TenantQuery = PageQuery & {
+/** Null restores the plan's limit; absent leaves it unchanged. */
+export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
+
+/** Changes a tenant's plan, and single limits that override it. @throws NOT_FOUND */
+export const changeTenantPlan = async (
+  work: Work,
+  tenantId: string,
+  { plan, limits }: { plan?: Plan | undefined; limits?: LimitChanges | undefined },
+): Promise<Tenant> => {
+  // Locked from here on, since the current overrides are changed.
+  const tenant = await lockTenant(work, tenantId);
+  const overrides = new Map(Object.entries(tenant.planOverrides));
+  for (const [name, value] of Object.entries(limits ?? {})) {
+    if (value === null) overrides.delete(name);
+    else if (value !== undefined) overrides.set(name, value === "unlimited" ? null : value);
+  }
+  const planOverrides: Partial<PlanLimits> = Object.fromEntries(overrides);
+  return setPlan(work, tenantId, { plan, planOverrides });
+};
+
+type TenantQuery = PageQuery & {
   sort: "createdAt" | "name";
   order: "asc" | "desc";
   approvalStatus?: ApprovalStatus | undefined;
@@ -19,10 +38,10 @@ export type TenantQuery = PageQuery & {
 };
 
 /** Limits as returned by the API: null in PlanLimits is "unlimited" here. */
-export type ShownLimits = Partial<Record<keyof PlanLimits, number | "unlimited">>;
+type ShownLimits = Partial<Record<keyof PlanLimits, number | "unlimited">>;
 
 /** A tenant as returned by the API. */
-export type ShownTenant = {
+type ShownTenant = {
   id: string;
   name: string;
   approvalStatus: ApprovalStatus;
@@ -105,7 +124,7 @@ export const getPlatformTenant = async ({ em }: Work, tenantId: string): Promise
   return tenant;
 };
 
-export type TenantCounts = { projects: number; members: number; activeKeys: number };
+type TenantCounts = { projects: number; members: number; activeKeys: number };
 
 /** Counts projects that are neither deleted nor sandboxes, members, and active keys. */
 export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promise<TenantCounts> => {

@@ -4,12 +4,11 @@ import { audit } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/session-list.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../../kernel/caller.ts";
-import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
-import type { Work } from "../../kernel/work.ts";
 
 export type UserQuery = PageQuery & {
   sort: "createdAt" | "email" | "lastLoginAt";

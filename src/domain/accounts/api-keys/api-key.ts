@@ -1,11 +1,56 @@
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
 import { defineEntity, p } from "@mikro-orm/core";
+import { isCheckedSecret, newCheckedSecret } from "../auth/one-time-secrets.ts";
+import { Tenant } from "../tenants/tenant.ts";
+import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import type { Environment } from "./secret.ts";
+import { fitsBytes } from "../../kernel/oversize.ts";
+import type { Work } from "../../kernel/work.ts";
+
+export const ENVIRONMENTS = ["live", "test"] as const;
+export type Environment = (typeof ENVIRONMENTS)[number];
+
+/** `svc_live_` and eight characters: enough to distinguish keys, useless for guessing. */
+const PREFIX_CHARACTERS = 17;
+
+/** `svc_live_` or `svc_test_`, 36 random base62 characters (214 bits), 6 of CRC-32. */
+export const newSecret = (environment: Environment): string => newCheckedSecret(environment);
+
+/** Returns whether this has the format of a key's secret, without access to the database. */
+export const isSecret = (text: string): boolean => /^svc_(live|test)_/.test(text) && isCheckedSecret(text);
+
+export const prefixOf = (secret: string): string => secret.slice(0, PREFIX_CHARACTERS);
+
+export type ApiKeyHasher = {
+  /** Returns the hash stored for a new key. */
+  hash(secret: string): string;
+  /**
+   * Returns the hashes under all peppers, the current one first, under which a presented key may be stored.
+   */
+  hashes(secret: string): string[];
+};
+
+/**
+ * Hashes keys with HMAC-SHA256 under a pepper that is not in the database; a secret of 214 random bits needs
+ * no slow hash. The first pepper is used for new hashes, all of them for look-ups.
+ */
+export const createApiKeyHasher = (peppers: readonly string[]): ApiKeyHasher => {
+  const [current] = peppers;
+  assert(current, "at least one pepper");
+  const hashWith = (pepper: string, secret: string) =>
+    createHmac("sha256", pepper).update(secret).digest("hex");
+  return {
+    hash: (secret) => hashWith(current, secret),
+    hashes: (secret) => peppers.map((pepper) => hashWith(pepper, secret)),
+  };
+};
 
 export const API_KEY_STATUSES = ["ACTIVE", "REVOKED", "EXPIRED"] as const;
 export type ApiKeyStatus = (typeof API_KEY_STATUSES)[number];
 
-export const ApiKeySchema = defineEntity({
+const ApiKeySchema = defineEntity({
   name: "ApiKey",
   tableName: "api_keys",
   properties: {
@@ -44,7 +89,7 @@ export const environmentOf = ({ projectId, actsOnProjectId }: ApiKey): Environme
   projectId === actsOnProjectId ? "live" : "test";
 
 /** An API key as returned by the API; unset fields are absent. */
-export type ShownApiKey = {
+type ShownApiKey = {
   id: string;
   projectId: string;
   name: string;
@@ -80,4 +125,71 @@ export const showApiKey = (key: ApiKey, now: Date): ShownApiKey => ({
   createdAt: key.createdAt.toISOString(),
   updatedAt: key.updatedAt.toISOString(),
   deletedAt: key.deletedAt?.toISOString() ?? null,
+});
+
+/** Maximum active keys of a project, including replaced ones in their grace period. */
+export const WORKING_KEYS_MAX = 1_000;
+export const KEY_METADATA_MAX_BYTES = 4_096;
+/** Dates of later years have no ISO 8601 form of four digits. */
+const YEAR_MAX = 9_999;
+
+export type KeyFields = {
+  /** Requests per minute. */
+  rateLimit?: number | null | undefined;
+  expiresAt?: Date | null | undefined;
+  metadata?: Json | undefined;
+};
+
+/** @throws VALIDATION_ERROR for a past expiry, too much metadata, or a limit above the plan's */
+export const checkKeyFields = async (work: Work, tenantId: string, fields: KeyFields): Promise<void> => {
+  const { rateLimit, expiresAt, metadata } = fields;
+  if (expiresAt) checkExpiry(expiresAt, work.now);
+  if (metadata && !fitsBytes(metadata, KEY_METADATA_MAX_BYTES))
+    throw invalid("metadata", "must be at most 4 KiB of JSON");
+  if (rateLimit == null) return;
+  const { requestsPerMinute } = await planOf(work, tenantId);
+  if (requestsPerMinute !== null && rateLimit > requestsPerMinute)
+    throw invalid("rateLimit", `must be at most ${requestsPerMinute}, the requests per minute of your plan`);
+};
+
+/** @throws VALIDATION_ERROR for a past time, or a year that few programs can parse */
+export const checkExpiry = (expiresAt: Date, now: Date): void => {
+  if (expiresAt <= now) throw invalid("expiresAt", "must be in the future");
+  if (expiresAt.getUTCFullYear() > YEAR_MAX)
+    throw invalid("expiresAt", `must be in year ${YEAR_MAX} or before`);
+};
+
+const planOf = async ({ em }: Work, tenantId: string) =>
+  limitsOf(await em.findOneOrFail(Tenant, { id: tenantId }));
+
+/**
+ * Checks that the plan allows one more key. Keys that a rotation has replaced do not count, so that a project
+ * at its limit can rotate. To be called with the project locked.
+ *
+ * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED
+ */
+export const checkPlanRoom = async (work: Work, tenantId: string, projectId: string): Promise<void> => {
+  const { activeKeysPerProject: max } = await planOf(work, tenantId);
+  const count = await work.em.count(ApiKey, { ...working(work, projectId), replacedBy: null });
+  if (max !== null && count >= max) {
+    throw planLimitExceeded(
+      `Your plan allows ${max} active API keys for each project; revoke one or choose a larger plan`,
+    );
+  }
+  await checkRoom(work, projectId);
+};
+
+/** Checks the limit that holds for all plans; with the project locked. @throws CONFLICT LIMIT_REACHED */
+export const checkRoom = async (work: Work, projectId: string): Promise<void> => {
+  if ((await work.em.count(ApiKey, working(work, projectId))) < WORKING_KEYS_MAX) return;
+  throw conflict(
+    "LIMIT_REACHED",
+    `A project has at most ${WORKING_KEYS_MAX} active API keys; revoke one first`,
+  );
+};
+
+const working = ({ now }: Work, projectId: string) => ({
+  projectId,
+  status: "ACTIVE" as const,
+  $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
 });

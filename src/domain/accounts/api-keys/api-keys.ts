@@ -1,34 +1,141 @@
 import { LockMode } from "@mikro-orm/core";
+import {
+  ApiKey,
+  type ApiKeyHasher,
+  checkKeyFields,
+  checkPlanRoom,
+  checkRoom,
+  type Environment,
+  environmentOf,
+  isExpired,
+  type KeyFields,
+  newSecret,
+  prefixOf,
+} from "./api-key.ts";
+import { forgetKeys } from "./authenticate.ts";
 import { audit } from "../audit/audit.ts";
-import { actorOf, type Role } from "../../kernel/caller.ts";
-import { conflict, notFound } from "../../kernel/errors.ts";
+import type { Mail } from "../email/mail.ts";
+import { Project } from "../projects/project.ts";
+import { getProject, lockProject, lockSandbox } from "../projects/projects.ts";
+import { ownersOf } from "../tenants/notify-owners.ts";
+import {
+  actorOf,
+  ADMINS,
+  DEFAULT_SCOPES,
+  DEVELOPERS,
+  type Role,
+  type Scope,
+  SCOPES,
+} from "../../kernel/caller.ts";
+import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import type { Project } from "../projects/project.ts";
-import { getProject, lockProject } from "../projects/projects.ts";
-import { lockSandbox } from "../projects/sandboxes.ts";
 import type { Work } from "../../kernel/work.ts";
-import { ApiKey, environmentOf, isExpired } from "./api-key.ts";
-import { forgetKeys } from "./authenticate.ts";
-import { checkKeyFields, checkPlanRoom, type KeyFields } from "./checks.ts";
-import { checkCeiling, expandScopes } from "./scopes.ts";
-import { type ApiKeyHasher, type Environment, newSecret, prefixOf } from "./secret.ts";
+
+/** Notifies the OWNERS of a new key by mail, except its creator. */
+export const notifyOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Promise<void> => {
+  const { em, by } = work;
+  const { tenantId, name: projectName } = await em.findOneOrFail(Project, { id: key.projectId });
+  const maker = by ? actorOf(by.caller) : "";
+  for (const { id: userId, email: to, name } of await ownersOf(work, tenantId)) {
+    if (maker === `user:${userId}`) continue;
+    const values = { name, keyName: key.name, keyPrefix: key.prefix, projectName };
+    await mail.queue(work, { template: "api-key-created", to, values, tenantId, userId });
+  }
+};
+
+/**
+ * Roles that may grant a scope to a key: a DEVELOPER may not change definitions, so neither may such keys.
+ */
+const GRANTED_BY: Readonly<Record<Scope, readonly Role[]>> = {
+  "events:read": DEVELOPERS,
+  "events:write": DEVELOPERS,
+  "players:read": DEVELOPERS,
+  "players:write": DEVELOPERS,
+  "rules:read": DEVELOPERS,
+  "rules:manage": ADMINS,
+  "leaderboards:read": DEVELOPERS,
+  "leaderboards:write": DEVELOPERS,
+  "leaderboards:manage": ADMINS,
+  "quests:read": DEVELOPERS,
+  "quests:write": DEVELOPERS,
+  "quests:manage": ADMINS,
+  "adventures:read": DEVELOPERS,
+  "adventures:write": DEVELOPERS,
+  "adventures:manage": ADMINS,
+  "lobbies:read": DEVELOPERS,
+  "lobbies:write": DEVELOPERS,
+  "chat:read": DEVELOPERS,
+  "chat:write": DEVELOPERS,
+  "chat:moderate": ADMINS,
+  "config:read": DEVELOPERS,
+  "config:manage": ADMINS,
+  "projects:read": DEVELOPERS,
+  "realtime:connect": DEVELOPERS,
+  "webhooks:read": DEVELOPERS,
+  "webhooks:write": DEVELOPERS,
+  "analytics:read": DEVELOPERS,
+};
+
+const isScope = (text: string): text is Scope => (SCOPES as readonly string[]).includes(text);
+
+const matching = (wanted: string): readonly Scope[] => {
+  if (isScope(wanted)) return [wanted];
+  if (wanted === "*") return SCOPES;
+  return wanted.endsWith(":*") ? SCOPES.filter((scope) => scope.startsWith(wanted.slice(0, -1))) : [];
+};
+
+/**
+ * Expands `wanted` to scopes; `*` and `players:*` stand for the scopes of today, so that scopes added later
+ * are not granted silently. Absent: the default scopes. @throws VALIDATION_ERROR naming each unknown scope
+ */
+export const expandScopes = (wanted: readonly string[] | undefined): Scope[] => {
+  if (wanted === undefined) return [...DEFAULT_SCOPES];
+  const unknown = wanted.filter((scope) => matching(scope).length === 0);
+  if (unknown.length > 0) {
+    throw new DomainError("VALIDATION_ERROR", `Unknown scope: ${unknown.join(", ")}`, {
+      details: wanted.flatMap((scope, at) =>
+        unknown.includes(scope)
+          ? [{ field: `scopes.${at}`, message: `unknown scope ${scope}; known are ${SCOPES.join(", ")}` }]
+          : [],
+      ),
+    });
+  }
+  const granted = new Set(wanted.flatMap(matching));
+  return SCOPES.filter((scope) => granted.has(scope));
+};
+
+const mayGrant = (role: Role, scope: string): boolean =>
+  (isScope(scope) ? GRANTED_BY[scope] : ADMINS).includes(role);
+
+/**
+ * Rejects creating, changing or rotating a key with scopes that the role may not grant. @throws FORBIDDEN
+ * INSUFFICIENT_ROLE
+ */
+export const checkCeiling = (role: Role, scopes: readonly string[]): void => {
+  const above = scopes.filter((scope) => !mayGrant(role, scope));
+  if (above.length === 0) return;
+  throw forbidden(
+    "INSUFFICIENT_ROLE",
+    `Your role ${role} may not grant ${above.join(", ")}; ask an OWNER or ADMIN`,
+  );
+};
 
 /** Days for which revoked and expired keys are listed. */
 const ENDED_KEYS_DAYS = 90;
 /** Maximum entries of one list; active keys come before ended ones. */
 const LISTED_KEYS_MAX = 1_000;
 
-export type NewApiKey = KeyFields & {
+type NewApiKey = KeyFields & {
   name: string;
   scopes?: string[] | undefined;
   environment: Environment;
 };
 /** Absent fields are unchanged; null removes a limit or an expiry. `metadata` is replaced as a whole. */
-export type ApiKeyChange = KeyFields & { name?: string | undefined; scopes?: string[] | undefined };
+type ApiKeyChange = KeyFields & { name?: string | undefined; scopes?: string[] | undefined };
 
 /** The project that owns a key. */
-export type KeyOwner = { tenantId: string; projectId: string };
+type KeyOwner = { tenantId: string; projectId: string };
 /** The owner with the caller's role, which limits the scopes that can be granted. */
 export type Granter = KeyOwner & { role: Role };
 
@@ -66,7 +173,7 @@ export const createApiKey = async (
   return made;
 };
 
-export type KeyParts = {
+type KeyParts = {
   projectId: string;
   actsOnProjectId: string;
   name: string;
@@ -77,7 +184,7 @@ export type KeyParts = {
 };
 
 /** Inserts a key that has passed all checks. */
-export const insertKey = async (work: Work, apiKeys: ApiKeyHasher, parts: KeyParts): Promise<MadeKey> => {
+const insertKey = async (work: Work, apiKeys: ApiKeyHasher, parts: KeyParts): Promise<MadeKey> => {
   const { em, by, now } = work;
   const environment = parts.actsOnProjectId === parts.projectId ? "live" : "test";
   const secret = newSecret(environment);
@@ -132,14 +239,14 @@ export const getApiKey = async (work: Work, owner: KeyOwner, keyId: string): Pro
 };
 
 /** As `getApiKey`, locked until the commit. */
-export const lockApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
+const lockApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const key = await getApiKey(work, owner, keyId);
   await work.em.refresh(key, { lockMode: LockMode.PESSIMISTIC_WRITE });
   return key;
 };
 
 /** Rejects keys that have ended. @throws CONFLICT INVALID_STATE */
-export const requireActive = (key: ApiKey, now: Date): void => {
+const requireActive = (key: ApiKey, now: Date): void => {
   const status = isExpired(key, now) ? "EXPIRED" : key.status;
   if (status !== "ACTIVE")
     throw conflict("INVALID_STATE", `The API key is already ${status}; create another one`);
@@ -197,7 +304,7 @@ export const revokeApiKey = async (work: Work, owner: KeyOwner, keyId: string): 
 type KeyAct = { action: string; key: ApiKey; data?: Record<string, unknown> };
 
 /** Records an action on a key in its tenant's audit log. */
-export const auditKey = (
+const auditKey = (
   work: Work,
   { tenantId }: Pick<KeyOwner, "tenantId">,
   { action, key, data }: KeyAct,
@@ -220,7 +327,58 @@ const keysProject = async (work: Work, { tenantId, projectId }: KeyOwner): Promi
 /**
  * As `keysProject`, with the project's row locked, so that changes of its keys are serialised for counting.
  */
-export const lockKeysProject = async (work: Work, owner: KeyOwner): Promise<Project> => {
+const lockKeysProject = async (work: Work, owner: KeyOwner): Promise<Project> => {
   const { id, tenantId } = await keysProject(work, owner);
   return lockProject(work, tenantId, id);
+};
+
+type Rotation = {
+  keyId: string;
+  gracePeriodSeconds: number;
+  /** Of the new key; absent: the same as the old one's. */
+  expiresAt?: Date | null | undefined;
+};
+
+/**
+ * Replaces a key by a new one with the same name, scopes, limit, metadata and environment. The old one stays
+ * valid for the grace period, but no longer than before, and refers to the new one. Of two concurrent
+ * rotations, one succeeds.
+ *
+ * @throws NOT_FOUND, VALIDATION_ERROR, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE, LIMIT_REACHED
+ */
+export const rotateApiKey = async (
+  work: Work,
+  apiKeys: ApiKeyHasher,
+  granter: Granter,
+  { keyId, gracePeriodSeconds, expiresAt }: Rotation,
+): Promise<MadeKey> => {
+  const project = await lockKeysProject(work, granter);
+  const old = await lockApiKey(work, granter, keyId);
+  checkCeiling(granter.role, old.scopes);
+  requireActive(old, work.now);
+  if (old.replacedBy != null)
+    throw conflict("INVALID_STATE", `API key ${old.replacedBy} has replaced this one; rotate that one`);
+  await checkKeyFields(work, granter.tenantId, { expiresAt });
+  await checkRoom(work, project.id);
+  const { projectId, actsOnProjectId, name, scopes, rateLimit = null, metadata } = old;
+  const made = await insertKey(work, apiKeys, {
+    projectId,
+    actsOnProjectId,
+    name,
+    scopes,
+    rateLimit,
+    expiresAt: expiresAt === undefined ? (old.expiresAt ?? null) : expiresAt,
+    metadata,
+  });
+  endAfter(old, work.now, gracePeriodSeconds);
+  Object.assign(old, { replacedBy: made.apiKey.id, updatedAt: work.now } satisfies Partial<ApiKey>);
+  const data = { newKeyId: made.apiKey.id, newPrefix: made.apiKey.prefix, expiresAt: old.expiresAt };
+  await auditKey(work, granter, { action: "api_key.rotated", key: old, data });
+  work.afterCommit(forgetKeys);
+  return made;
+};
+
+const endAfter = (key: ApiKey, now: Date, seconds: number): void => {
+  const end = new Date(now.getTime() + seconds * 1_000);
+  if (key.expiresAt == null || end < key.expiresAt) key.expiresAt = end;
 };

@@ -1,12 +1,9 @@
 import { sql } from "kysely";
-import { isUseDue, noteUse } from "../auth/last-used.ts";
-import { createShortCache, CACHE_TTL_MS } from "../auth/short-cache.ts";
-import type { ApprovalStatus, KeyCaller } from "../../kernel/caller.ts";
+import { CACHE_TTL_MS, createShortCache, isUseDue, noteUse } from "../auth/short-cache.ts";
+import type { ApprovalStatus, KeyCaller, Plan, PlanLimits } from "../../kernel/caller.ts";
 import { type DomainError, unauthorized } from "../../kernel/errors.ts";
-import type { PlanLimits, Plan } from "../../kernel/plans.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import type { ApiKeyStatus } from "./api-key.ts";
-import { type ApiKeyHasher, isSecret } from "./secret.ts";
+import { type ApiKeyHasher, type ApiKeyStatus, isSecret } from "./api-key.ts";
 
 type KnownKey = { caller: KeyCaller; freshForMs: number };
 

@@ -1,5 +1,5 @@
-import { forgetProjects } from "../projects/resolve.ts";
-import type { Topics } from "../../kernel/events/topics.ts";
+import { forgetProjects } from "../projects/project.ts";
+import type { Topics } from "../../kernel/events/chat-views.ts";
 import type { Work } from "../../kernel/work.ts";
 import { forgetKeys } from "./authenticate.ts";
 

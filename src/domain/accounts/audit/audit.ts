@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import { type Actor, actorOf } from "../../kernel/caller.ts";
 import { newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import { together } from "../../kernel/together.ts";
+import type { Work } from "../../kernel/work.ts";
 
-export type AuditTarget = { type: string; id: string };
-export type AuditEntry = {
+type AuditTarget = { type: string; id: string };
+type AuditEntry = {
   /** `noun.past_tense`, such as `tenant.suspended`. */
   action: string;
   target: AuditTarget;
@@ -60,3 +60,27 @@ const insertRows = ({ db, serverNow: now }: Work, rows: readonly object[]): Prom
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(id uuid, tenant uuid, actor text,
       action text, type text, target text, address text, request text, data jsonb)`,
   );
+
+type Definition = { projectId: string; id: string; key?: string };
+
+/** An action on a definition, such as `badge.created`. */
+export type DefinitionChange = { action: string; definition: Definition };
+
+/**
+ * Records a change of a project's definition in the log of its tenant. Changes by the server itself (the
+ * demo) have no author and are not recorded.
+ */
+export const auditDefinition = (work: Work, action: string, definition: Definition): Promise<void> =>
+  auditDefinitions(work, [{ action, definition }]);
+
+/** As `auditDefinition`, for many changes in a few statements. */
+export const auditDefinitions = async (work: Work, changes: readonly DefinitionChange[]): Promise<void> => {
+  const caller = work.by?.caller;
+  if (caller?.kind !== "user" && caller?.kind !== "key") return;
+  const { tenantId } = caller;
+  const entries = changes.map(({ action, definition: { projectId, id, key } }) => {
+    const data = { projectId, ...(key === undefined ? {} : { key }) };
+    return { action, target: { type: action.split(".", 1)[0]!, id }, tenantId, data };
+  });
+  await auditAll(work, entries);
+};

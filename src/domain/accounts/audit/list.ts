@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
-import { countRows, type Total } from "../../kernel/counting.ts";
+import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Work } from "../../kernel/work.ts";
 
 /** Orders of the list. */
 export const AUDIT_ORDERS = { by: { createdAt: sql`created_at` }, usual: "desc" } as const;

@@ -1,24 +1,227 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import type { ApprovalStatus, MemberStatus, Role, UserCaller } from "../../kernel/caller.ts";
-import type { Mail } from "../email/mail.ts";
-import { conflict, DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
-import { RateLimited } from "../rate-limits/limiter.ts";
-import { LIMITS } from "../rate-limits/limits.ts";
-import type { Plan } from "../../kernel/plans.ts";
-import { Tenant } from "../tenants/tenant.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
-import { type DisposableLists, refuseDisposable } from "./disposable.ts";
-import { rememberOrigin } from "./known-origins.ts";
-import { refuseWeakPassword } from "./passwords.ts";
-import { type ProofParts, provePassword, wrongPassword } from "./prove-password.ts";
-import { isMailAllowed, type MailRequestParts, requireMail } from "./account-mail.ts";
-import { normaliseEmail } from "../email/address.ts";
-import { setPassword } from "./set-password.ts";
-import type { Tokens } from "./tokens.ts";
-import { endUserTokens, issueUserToken } from "./user-tokens.ts";
+import { isMailAllowed, type MailRequestParts, requireMail, setPassword } from "./email-verification.ts";
+import {
+  endUserTokens,
+  forgetOldTokens,
+  hashRandomSecret,
+  isRefreshToken,
+  issueRefreshToken,
+  issueUserToken,
+} from "./one-time-secrets.ts";
+import {
+  DUMMY_HASH,
+  type Passwords,
+  type ProofParts,
+  provePassword,
+  refuseWeakPassword,
+  throttled,
+  type ThrottleParts,
+  wrongPassword,
+} from "./passwords.ts";
+import { type DisposableLists, refuseDisposable } from "./registration.ts";
+import { revokeSessions } from "./session-list.ts";
+import { type LoggedIn, type SignedIn, signedIn } from "./sessions.ts";
+import {
+  findKnownOrigin,
+  type Origin,
+  rememberDevice,
+  rememberOrigin,
+  Session,
+  type Tokens,
+} from "./tokens.ts";
 import { User } from "./user.ts";
+import { normaliseEmail } from "../email/address.ts";
+import type { Mail } from "../email/mail.ts";
+import {
+  completeLogin,
+  orChallenge,
+  type ProofParts as LoginProof,
+  signInOrChallenge,
+} from "../mfa/sign-in.ts";
+import { type AbuseParts, blockAbuser } from "../rate-limits/ip-blocks.ts";
+import { type Limiter, limitKeyOf, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { Tenant } from "../tenants/tenant.ts";
+import type { ApprovalStatus, MemberStatus, Plan, Role, UserCaller } from "../../kernel/caller.ts";
+import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+
+/** Satisfied by an App. `transact` must see the accounts of all tenants. */
+type LoginParts = ThrottleParts & AbuseParts & LoginProof & { passwords: Passwords };
+
+/** The origin is used to count failures. `mfaCode`: of the second factor, for accounts that have one. */
+type Login = Origin & { email: string; password: string; mfaCode?: string | undefined };
+
+/**
+ * Checks a password, and the second factor if the account has one, and starts a session. An unknown address,
+ * a disabled user, a deleted tenant and a wrong password cannot be distinguished, neither by the response nor
+ * by its duration, nor by what is counted.
+ *
+ * @throws UNAUTHORIZED INVALID_CREDENTIALS, MFA_REQUIRED, MFA_CODE_INVALID, RateLimited LOGIN_THROTTLED
+ */
+export const login = async (
+  parts: LoginParts,
+  { email, password, mfaCode, ...origin }: Login,
+): Promise<LoggedIn> => {
+  const { transact, tokens, passwords } = parts;
+  const account = normaliseEmail(email);
+  const asked = { ...origin, accounts: "users", email: account } as const;
+  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
+  let found: Found | undefined;
+  const isRight = await throttled(parts, { ip: origin.ip, account, known }, async () => {
+    found = await transact((work) => findByEmail(work, account));
+    const fits = await passwords.verify(found?.hash ?? DUMMY_HASH, password);
+    return fits && found !== undefined;
+  });
+  if (!isRight || !found) {
+    await blockGuesser(parts, origin.ip);
+    throw wrong();
+  }
+  const { id, hash } = found;
+  const outcome = await transact(async (work) => {
+    // Locked, so that a new password ends this session or prevents it.
+    const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
+    return signInOrChallenge(work, tokens, user, {
+      method: "PASSWORD",
+      deviceToken: origin.deviceToken,
+    });
+  });
+  if (mfaCode === undefined || !("challenge" in outcome)) return orChallenge(outcome);
+  return completeLogin(parts, { challengeToken: outcome.challenge.token, code: mfaCode, ...origin });
+};
+
+/** Blocks an address that has exhausted its failures for a while. */
+const blockGuesser = async (parts: LoginParts, ip: string): Promise<void> => {
+  const { remaining } = await parts.limiter.read(LIMITS.loginFailures, limitKeyOf(ip));
+  if (remaining === 0) await blockAbuser(parts, "loginFailures", ip);
+};
+
+const wrong = (): DomainError => unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
+
+type Found = { id: string; hash: string };
+
+/** One statement, for known and unknown addresses alike. */
+const findByEmail = async ({ db }: Work, email: string): Promise<Found | undefined> => {
+  const { rows } = await sql<Found>`
+    select u.id, u.password_hash as hash from users u join tenants t on t.id = u.tenant_id
+    where u.email = ${email} and u.disabled_at is null and t.deleted_at is null
+      and u.password_hash is not null`.execute(db);
+  return rows[0];
+};
+
+/** How long a token may be reused after its first use: for parallel tabs, and for lost responses. */
+const REFRESH_GRACE_SECONDS = 30;
+
+type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
+
+/** `deviceToken`: of a sign-in that could not return it, because it returned its tokens in a URL. */
+type Refreshed = { signedIn: SignedIn; deviceToken?: string };
+
+/**
+ * Exchanges a refresh token for new tokens of its session; role and tenant are read again, and the session's
+ * end is unchanged. A token that is reused after its grace period has been stolen: the session ends for both.
+ *
+ * @throws UNAUTHORIZED REFRESH_TOKEN_INVALID, REFRESH_TOKEN_EXPIRED, REFRESH_TOKEN_REVOKED,
+ * REFRESH_TOKEN_REUSED; FORBIDDEN TENANT_SUSPENDED; RateLimited USER_RATE
+ */
+export const refresh = async (
+  parts: RefreshParts,
+  { refreshToken: token, deviceToken }: { refreshToken: string; deviceToken: string },
+): Promise<Refreshed> => {
+  const { transact, tokens } = parts;
+  if (!isRefreshToken(token)) throw unknownToken();
+  const hash = hashRandomSecret(token);
+  await countRefresh(parts, hash);
+  const outcome = await transact((work) => exchange(work, tokens, hash, deviceToken));
+  if ("refusal" in outcome) throw outcome.refusal;
+  return outcome;
+};
+
+const countRefresh = async ({ transact, limiter, clock }: RefreshParts, hash: string): Promise<void> => {
+  const sessionId = await transact(async ({ db }) => {
+    const { rows } = await sql<{ id: string }>`
+      select session_id as id from refresh_tokens where hash = ${hash}`.execute(db);
+    return rows[0]?.id;
+  });
+  if (sessionId === undefined) throw unknownToken();
+  const state = await limiter.consume(LIMITS.refresh, sessionId);
+  if (state.isAllowed) return;
+  throw new RateLimited("USER_RATE", "The session is refreshed too often", state, clock().getTime());
+};
+
+/** A refusal is returned, not thrown, because its changes must be committed. */
+type Outcome = Refreshed | { refusal: DomainError };
+
+const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: string): Promise<Outcome> => {
+  const { em, now } = work;
+  const used = await useToken(work, hash);
+  if (!used) throw unknownToken();
+  const session = await em.findOneOrFail(Session, { id: used.sessionId });
+  if (session.revokedAt) throw ended();
+  if (used.isStolen) return { refusal: await endStolen(work, session) };
+  if (used.isOver || session.expiresAt <= now) {
+    throw unauthorized("REFRESH_TOKEN_EXPIRED", "The refresh token has expired; log in again");
+  }
+  const user = await em.findOne(User, { id: session.userId, disabledAt: null });
+  const tenant = await em.findOne(Tenant, { id: session.tenantId, deletedAt: null });
+  if (!user || !tenant) throw ended();
+  // Thrown, so that the token is valid again when the suspension is lifted.
+  if (tenant.approvalStatus === "SUSPENDED") {
+    throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been informed of the reason");
+  }
+  session.lastUsedAt = now;
+  const refreshToken = await issueRefreshToken(work, session, session.expiresAt);
+  await forgetOldTokens(work, session.id);
+  const renewed = { signedIn: await signedIn(work, tokens, { user, session, refreshToken }) };
+  // Only a token that was sent in a URL ends before its session.
+  if (used.expiresAt.getTime() >= session.expiresAt.getTime()) return renewed;
+  return { ...renewed, deviceToken: await rememberDevice(work, user, deviceToken) };
+};
+
+type UsedToken = { sessionId: string; expiresAt: Date; isOver: boolean; isStolen: boolean };
+
+type UsedRow = Omit<UsedToken, "expiresAt"> & { expiresAt: Date | string };
+
+/**
+ * Consumes a token: of several concurrent uses one wins, and the others are in its grace. Undefined: unknown.
+ */
+const useToken = async ({ db, now }: Work, hash: string): Promise<UsedToken | undefined> => {
+  const at = now.toISOString();
+  const token = sql`session_id as "sessionId", expires_at as "expiresAt",
+    expires_at <= ${at}::timestamptz as "isOver"`;
+  const won = await sql<UsedRow>`
+    update refresh_tokens set used_at = ${at}::timestamptz where hash = ${hash} and used_at is null
+    returning ${token}, false as "isStolen"`.execute(db);
+  const graceStart = new Date(now.getTime() - REFRESH_GRACE_SECONDS * 1_000).toISOString();
+  const known =
+    won.rows[0] ??
+    (
+      await sql<UsedRow>`
+    select ${token}, used_at < ${graceStart}::timestamptz as "isStolen"
+    from refresh_tokens where hash = ${hash}`.execute(db)
+    ).rows[0];
+  return known && { ...known, expiresAt: new Date(known.expiresAt) };
+};
+
+const endStolen = async (work: Work, { id, userId, tenantId }: Session): Promise<DomainError> => {
+  const count = await revokeSessions(work, userId, { only: id, reason: "REFRESH_TOKEN_REUSED" });
+  // Of several concurrent requests, only one ends the session and reports it.
+  if (count === 0) return ended();
+  const target = { type: "session", id };
+  await audit(work, { action: "session.reuse_detected", target, tenantId, data: { userId } });
+  return unauthorized(
+    "REFRESH_TOKEN_REUSED",
+    "This refresh token was used before, so somebody else may have it: the session has ended; log in again",
+  );
+};
+
+const unknownToken = (): DomainError =>
+  unauthorized("REFRESH_TOKEN_INVALID", "The refresh token is unknown; log in again");
+
+const ended = (): DomainError =>
+  unauthorized("REFRESH_TOKEN_REVOKED", "The session of this refresh token has ended; log in again");
 
 const CHANGE_EMAIL_SECONDS = 86_400;
 
@@ -27,7 +230,7 @@ export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
 };
 
-export type ShownAccount = {
+type ShownAccount = {
   user: {
     id: string;
     email: string;
@@ -106,14 +309,14 @@ const pendingEmail = async ({ db, now }: Work, userId: string): Promise<string |
 const noPassword = (): DomainError =>
   conflict("INVALID_STATE", "This account has no password; set one with POST /auth/forgot-password");
 
-export type AccountChange = {
+type AccountChange = {
   name?: string | undefined;
   email?: string | undefined;
   /** Required for a new address. */
   currentPassword?: string | undefined;
 };
 
-export type UpdateParts = ProofParts &
+type UpdateParts = ProofParts &
   MailRequestParts & {
     /** Sees the accounts of all tenants: addresses are unique over the platform. */
     accounts: Transact;
@@ -187,7 +390,7 @@ const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string)
   await audit(work, { action: "user.email_change_requested", target, tenantId, data: { email } });
 };
 
-export type PasswordChange = { currentPassword: string; newPassword: string };
+type PasswordChange = { currentPassword: string; newPassword: string };
 
 /**
  * Replaces the user's password, ends their other sessions and notifies them by mail. The device stays known,

@@ -1,8 +1,163 @@
-import { type Options, hash as argonHash, verify as argonVerify } from "@node-rs/argon2";
-import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
+import { createHash } from "node:crypto";
+import { hash as argonHash, type Options, verify as argonVerify } from "@node-rs/argon2";
+import type { User } from "./user.ts";
+import {
+  type Bucket,
+  type Given,
+  type Limiter,
+  limitKeyOf,
+  LIMITS,
+  type LimitState,
+  RateLimited,
+} from "../rate-limits/limiter.ts";
+import { DomainError, type FieldProblem, forbidden } from "../../kernel/errors.ts";
 import { BUSY } from "../../kernel/outages.ts";
-import { Semaphore } from "../../kernel/semaphore.ts";
-import { isGuessable } from "./common-passwords.ts";
+import { Semaphore } from "../../kernel/slots.ts";
+import type { Transact } from "../../kernel/work.ts";
+
+/**
+ * The words that remain of common passwords of leaked lists that satisfy the rules, without digits and signs:
+ * "Passw0rd!", "Welcome1" and "Qwerty123" all reduce to words of this list. It is not one of the lists
+ * themselves.
+ */
+const WORDS = new Set(
+  (
+    "a aa aaa aaaa abc abcd abcde abcdef abcdefg abcdefgh access admin administrator adminadmin asd asdasd " +
+    "asdf asdfg asdfgh asdfghjkl azerty baseball batman changeit changeme charlie chocolate computer " +
+    "daniel default demo dragon facebook flower football freedom google guest hallo hello hockey hunter " +
+    "iloveyou internet jennifer jessica jordan killer laurel letmein liverpool login love lovely loveme " +
+    "master michael michelle monkey mypassword nicole ninja parola pass passe passwd passwort password " +
+    "passwordpassword pokemon princess q qaz qazwsx qazwsxedc qq qwe qweasd qweasdzxc qweqwe qwer qwert " +
+    "qwerty qwertyuiop qwertz root secret shadow soccer starwars summer autumn winter spring sunshine " +
+    "superman temp temporary test tester testing testtest trustno user welcome whatever zaq zaqxsw zxc " +
+    "zxcvbn zxcvbnm"
+  ).split(" "),
+);
+
+const LEET: Readonly<Record<string, string>> = {
+  "0": "o",
+  "1": "i",
+  "3": "e",
+  "4": "a",
+  "5": "s",
+  "7": "t",
+  "@": "a",
+  $: "s",
+  "!": "i",
+};
+
+/** Digits and signs; emoji are not among them, since attackers do not try those first. */
+const SIGNS = String.raw`[\p{Nd}\p{P}\p{Sc}\p{Sk}\p{Sm}\s]`;
+const ALL_SIGNS = new RegExp(SIGNS, "gu");
+const OUTER_SIGNS = new RegExp(`^${SIGNS}+|${SIGNS}+$`, "gu");
+
+const lettersOf = (text: string): string => text.toLowerCase().replace(ALL_SIGNS, "");
+
+/** Digits and signs at both ends are removed; those inside stand for letters. */
+const unleeted = (text: string): string =>
+  lettersOf(text.replace(OUTER_SIGNS, "").replace(/[013457@$!]/g, (sign) => LEET[sign] ?? sign));
+
+/**
+ * Returns whether a password is one of the `known` words (a name, an address) or a common one, with digits
+ * and signs around it.
+ */
+export const isGuessable = (password: string, known: readonly string[]): boolean => {
+  const words = new Set(known.map(lettersOf).filter((word) => word !== ""));
+  return [lettersOf(password), unleeted(password)].some((core) => WORDS.has(core) || words.has(core));
+};
+
+/** Wrong passwords for one account from one address before each further attempt must wait. */
+const FREE_FAILURES = 5;
+const LONGEST_WAIT_SECONDS = 60;
+
+const DAY = 86_400;
+/** A counter that is never exhausted: the waits below limit the attempts. */
+const PAIR: Bucket = { name: "login-pair", points: 1_000_000, seconds: DAY };
+
+export type ThrottleParts = { limiter: Limiter; clock: () => Date };
+
+export type Guess = {
+  ip: string;
+  /** The account being guessed, whether it exists or not; lower case. */
+  account: string;
+  /** Returns the known origin of the attempt by an earlier sign-in; undefined for a stranger. */
+  known(): Promise<string | undefined>;
+};
+
+/** Returns the seconds that the next attempt must wait after this many failures: 1, 2, 4 .. 60. */
+const waitAfter = (failures: number): number =>
+  failures < FREE_FAILURES ? 0 : Math.min(LONGEST_WAIT_SECONDS, 2 ** (failures - FREE_FAILURES));
+
+const gate = (seconds: number): Bucket => ({ name: `login-wait-${seconds}`, points: 1, seconds });
+
+const digest = (...parts: string[]): string =>
+  createHash("sha256").update(parts.join("\n")).digest("base64url");
+
+/**
+ * Runs `check`, which verifies a password, within the limits of attempts. Failures count for the address over
+ * all accounts; for the account and its origin, which then waits; and those of strangers for the account over
+ * all addresses. Once strangers have exhausted that, only known origins pass: so guessing from ever new
+ * addresses is as slow as from one, and the owner is not locked out. An attempt is counted before `check` and
+ * refunded if it was right or was not made, so that concurrent attempts are no way around.
+ *
+ * @throws RateLimited LOGIN_THROTTLED without running `check`
+ */
+export const throttled = async (
+  parts: ThrottleParts,
+  guess: Guess,
+  check: () => Promise<boolean>,
+): Promise<boolean> => {
+  const { limiter } = parts;
+  const address = limitKeyOf(guess.ip);
+  const counted: Given[] = [];
+  const count = async (bucket: Bucket, key: string): Promise<void> => {
+    const state = await limiter.consume(bucket, key);
+    // Not refunded: concurrent attempts at the end of the window would add points to the next one.
+    if (!state.isAllowed) throw refusal(parts, state);
+    counted.push({ bucket, key, resetAtMs: state.resetAtMs });
+  };
+  let isRight = false;
+  let pair: string | undefined;
+  try {
+    await count(LIMITS.loginFailures, address);
+    const known = await guess.known();
+    pair = digest(known ?? address, guess.account);
+    counted.push(await enter(parts, pair));
+    if (known === undefined) await count(LIMITS.loginAccount, digest(guess.account));
+    isRight = await check();
+    if (!isRight) counted.length = 0;
+  } finally {
+    await limiter.giveBack(counted);
+  }
+  if (isRight && pair !== undefined) await limiter.reset(PAIR, pair);
+  return isRight;
+};
+
+/** Counts an attempt and starts the wait of the next one. @throws RateLimited while it must wait itself */
+const enter = async (parts: ThrottleParts, pair: string): Promise<Given> => {
+  const { limiter } = parts;
+  const { used: known } = await limiter.read(PAIR, pair);
+  if (waitAfter(known) > 0) {
+    const now = await limiter.consume(gate(waitAfter(known)), pair);
+    if (!now.isAllowed) throw refusal(parts, now);
+  }
+  // Closed before the attempt is counted, so that it is closed for whoever reads the new count.
+  if (waitAfter(known + 1) > waitAfter(known)) await limiter.consume(gate(waitAfter(known + 1)), pair);
+  const { used: failures, resetAtMs } = await limiter.consume(PAIR, pair);
+  const given = { bucket: PAIR, key: pair, resetAtMs };
+  if (failures <= known + 1 || waitAfter(failures - 1) === 0) return given;
+  // Others went ahead since the count was read.
+  await limiter.giveBack([given]);
+  throw refusal(parts, await limiter.consume(gate(waitAfter(failures - 1)), pair));
+};
+
+const refusal = ({ clock }: ThrottleParts, state: LimitState): RateLimited =>
+  new RateLimited(
+    "LOGIN_THROTTLED",
+    "Too many wrong passwords; wait as long as Retry-After says",
+    state,
+    clock().getTime(),
+  );
 
 export type Passwords = {
   /** Returns a PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
@@ -19,9 +174,9 @@ export const HASHES_AT_ONCE_MAX = 8;
 /** Maximum waiting hashes; they wait for less than a second. */
 export const HASHES_WAITING_MAX = 64;
 
-export const PASSWORD_MIN_CHARACTERS = 8;
-export const PASSWORD_MAX_CHARACTERS = 128;
-export const PASSWORD_MAX_BYTES = 512;
+const PASSWORD_MIN_CHARACTERS = 8;
+const PASSWORD_MAX_CHARACTERS = 128;
+const PASSWORD_MAX_BYTES = 512;
 
 /**
  * A hash of the same cost that no password has: verified for unknown users, so that both cases take equally
@@ -57,7 +212,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** The user of a new password. */
-export type PasswordOwner = { email: string; name: string };
+type PasswordOwner = { email: string; name: string };
 
 /** Returns the problems of a new password, one for each broken rule; empty when it is valid. */
 export const passwordProblems = (
@@ -96,3 +251,30 @@ export const refuseWeakPassword = (password: string, owner: PasswordOwner, field
   const message = `${field}: ${details.map((problem) => problem.message).join(", ")}`;
   throw new DomainError("VALIDATION_ERROR", message, { details, reason: "PASSWORD_TOO_WEAK" });
 };
+
+export type ProofParts = ThrottleParts & { transact: Transact; passwords: Passwords };
+
+/** The current password, and the origin of the request. */
+type Proof = { currentPassword: string; ip: string; sessionId: string };
+
+/**
+ * Verifies that the holder of a user's session knows the password too, with the same throttling as for logins
+ * by a known device, from whatever addresses. Not to be called in a transaction.
+ *
+ * @throws FORBIDDEN INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED, or the error of `withoutPassword` for a
+ * user without a password
+ */
+export const provePassword = async (
+  parts: ProofParts,
+  { email, passwordHash }: Pick<User, "email" | "passwordHash">,
+  { currentPassword, ip, sessionId }: Proof,
+  withoutPassword: () => DomainError,
+): Promise<void> => {
+  if (passwordHash == null) throw withoutPassword();
+  const check = () => parts.passwords.verify(passwordHash, currentPassword);
+  const known = async () => `session:${sessionId}`;
+  if (!(await throttled(parts, { ip, account: email, known }, check))) throw wrongPassword();
+};
+
+/** Builds the error for a wrong `currentPassword`. */
+export const wrongPassword = (): DomainError => forbidden("INVALID_CREDENTIALS", "currentPassword is wrong");

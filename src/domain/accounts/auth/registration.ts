@@ -1,26 +1,214 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
+import { audit } from "../audit/audit.ts";
+import { type MailRequestParts, mailVerification } from "./email-verification.ts";
+import { type Captcha, newRandomSecret, newRefreshToken, requireCaptcha } from "./one-time-secrets.ts";
+import { type Passwords, refuseWeakPassword } from "./passwords.ts";
+import { type LoggedIn, startSessionOn } from "./sessions.ts";
+import { type Origin, REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
+import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
-import { conflict } from "../../kernel/errors.ts";
+import { type AbuseParts, noteAbuse } from "../rate-limits/ip-blocks.ts";
+import { type Limiter, LIMITS } from "../rate-limits/limiter.ts";
+import { normaliseDomain } from "../sso/domain-name.ts";
+import { releaseUnproved } from "../sso/domains.ts";
+import { requireUnclaimed } from "../sso/enforcement.ts";
 import { consumeInvitation, findInvitation } from "../team/accept.ts";
-import { addUser, type NewUser, openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
+import { requireSeat } from "../team/invitations.ts";
+import {
+  addUser,
+  lockTenant,
+  type NewUser,
+  openTenant,
+  Tenant,
+  type TenantDefaults,
+} from "../tenants/tenant.ts";
+import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { requireUnclaimed } from "../sso/discover.ts";
-import { releaseUnproved } from "../sso/unproved.ts";
-import { type Captcha, requireCaptcha } from "./captcha.ts";
-import { type DisposableLists, refuseDisposable } from "./disposable.ts";
-import { mailVerification } from "./email-verification.ts";
-import type { Origin } from "./known-origins.ts";
-import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { respondToBot, type BotParts } from "./registration-decoy.ts";
-import { isNoticeAllowed, joinWaiting, requireOpenTenant, notifyAdminsOfJoin } from "./registration-join.ts";
-import type { MailRequestParts } from "./account-mail.ts";
-import type { RegisteredUser, Registration } from "./registration-request.ts";
-import { type LoggedIn, startSessionOn } from "./sessions.ts";
-import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
-import type { User } from "./user.ts";
 
-export type RegistrationParts = TenantDefaults &
+/** The operator's own domains, which override the list: each with its sub-domains, in any case. */
+export type DisposableLists = { allow: readonly string[]; deny: readonly string[] };
+
+/** Kept here because the library builds the set on each call. */
+const listed: ReadonlySet<string> = disposableEmailBlocklistSet();
+
+/** Returns a domain and its parents, the nearest first: `a.b.c` gives `a.b.c` and `b.c`. */
+const withParents = (domain: string): string[] => {
+  const labels = domain.split(".");
+  return labels.slice(0, -1).map((_, index) => labels.slice(index).join("."));
+};
+
+const names = (list: readonly string[], domain: string): boolean =>
+  list.some((entry) => normaliseDomain(entry) === domain);
+
+/**
+ * Returns whether the address belongs to a provider of throw-away mailboxes. The nearest known domain
+ * decides.
+ */
+export const isDisposable = (email: string, { allow, deny }: DisposableLists): boolean => {
+  const domain = email.slice(email.lastIndexOf("@") + 1).toLowerCase();
+  for (const known of withParents(domain)) {
+    if (names(allow, known)) return false;
+    if (names(deny, known) || listed.has(known)) return true;
+  }
+  return false;
+};
+
+/** @throws VALIDATION_ERROR EMAIL_DISPOSABLE */
+export const refuseDisposable = (email: string, lists: DisposableLists): void => {
+  if (!isDisposable(email, lists)) return;
+  throw invalid(
+    "email",
+    "belongs to a provider of disposable addresses; use a permanent one",
+    "EMAIL_DISPOSABLE",
+  );
+};
+
+/** The body of a registration. */
+type Registration = {
+  email: string;
+  name: string;
+  password: string;
+  /** Name of the new tenant; the user's name when absent. */
+  tenantName?: string | undefined;
+  /** Tenant to join. */
+  tenantId?: string | undefined;
+  /** From the mail of an invitation; it determines the tenant and the role. */
+  invitationToken?: string | undefined;
+  captchaToken?: string | undefined;
+  /** Invisible to people; only a bot fills it in. */
+  website?: string | undefined;
+};
+
+/** The user in the response to a registration. */
+type RegisteredUser = {
+  id: string;
+  email: string;
+  name: string;
+  tenantId: string;
+  role: User["role"];
+  emailVerified: boolean;
+};
+
+type BotParts = AbuseParts & { tokens: Tokens; passwords: Passwords };
+
+/**
+ * Responds to a bot: with what looks like a registration and costs as much, without storing anything. Ten of
+ * them in an hour block the address for a day.
+ */
+const respondToBot = async (
+  parts: BotParts,
+  body: Registration,
+  ip: string,
+): Promise<LoggedIn<RegisteredUser>> => {
+  const { tokens, passwords } = parts;
+  await noteAbuse(parts, "honeypot", ip);
+  await passwords.hash(body.password);
+  const isJoining = body.tenantId !== undefined || body.invitationToken !== undefined;
+  const user: RegisteredUser = {
+    id: newId(),
+    email: body.email,
+    name: body.name,
+    tenantId: body.tenantId ?? newId(),
+    role: isJoining ? "VIEWER" : "OWNER",
+    emailVerified: body.invitationToken !== undefined,
+  };
+  const claims = { sub: user.id, tid: user.tenantId, sid: newId(), role: user.role };
+  const { token, expiresIn } = await tokens.signDecoy(claims, REGISTRATION_TOKEN_SECONDS);
+  const refreshToken = newRefreshToken();
+  return {
+    signedIn: { accessToken: token, refreshToken, tokenType: "Bearer", expiresIn, user },
+    deviceToken: newRandomSecret(),
+  };
+};
+
+/** Maximum recipients of a notice that somebody waits. */
+const RECIPIENTS_MAX = 20;
+
+/** Returns a tenant that people may ask to join: not one that is being deleted. @throws NOT_FOUND */
+const requireOpenTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
+  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null, deleteAfter: null });
+  if (!tenant) throw notFound("Tenant");
+  return tenant;
+};
+
+/**
+ * Adds a VIEWER who waits to be accepted by somebody of the tenant, and can only manage their own account
+ * until then.
+ *
+ * @throws NOT_FOUND, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ */
+const joinWaiting = async (
+  work: Work,
+  tenantId: string,
+  account: Pick<NewUser, "email" | "name" | "passwordHash">,
+): Promise<User> => {
+  // Locked, so that two concurrent registrations cannot both take the last seat.
+  const tenant = await lockTenant(work, tenantId);
+  if (tenant.deleteAfter) throw notFound("Tenant");
+  // Waiting users are limited to the seats of the plan as well: strangers decide how many register.
+  await requireSeat(work, tenant, { withWaiting: true });
+  const waiting = { role: "VIEWER", status: "PENDING", emailVerified: false } as const;
+  const user = await addUser(work, tenantId, { ...account, ...waiting });
+  const { id, email } = user;
+  await audit(work, { action: "member.requested", target: { type: "user", id }, tenantId, data: { email } });
+  return user;
+};
+
+/** Returns whether the tenant may be mailed about a waiting user: strangers decide how often that happens. */
+const isNoticeAllowed = async (limiter: Limiter, tenantId: string | undefined): Promise<boolean> =>
+  tenantId !== undefined &&
+  (await limiter.consume(LIMITS.mailTenant, `member-pending:${tenantId}`)).isAllowed;
+
+/** Notifies those who can accept a waiting user. */
+const notifyAdminsOfJoin = async (work: Work, mail: Mail, { tenantId, name, email }: User): Promise<void> => {
+  const { name: tenantName } = await work.em.findOneOrFail(Tenant, { id: tenantId });
+  const admins = await work.em.find(
+    User,
+    { tenantId, role: { $in: ["OWNER", "ADMIN"] }, status: "ACTIVE", disabledAt: null },
+    { orderBy: { createdAt: "asc", id: "asc" }, limit: RECIPIENTS_MAX },
+  );
+  for (const { id: userId, email: to } of admins) {
+    const values = { tenantName, name, email };
+    await mail.queue(work, { template: "member-pending", to, values, tenantId, userId });
+  }
+};
+
+type Profile = { name: string; tenantName?: string | undefined };
+
+/**
+ * Completes, once, the account of a user whose provider gave no name.
+ *
+ * @throws CONFLICT INVALID_STATE when it was complete, FORBIDDEN INSUFFICIENT_ROLE for the tenant's name
+ * unless an OWNER sets it
+ */
+export const completeProfile = async (
+  work: Work,
+  { userId, tenantId }: { userId: string; tenantId: string },
+  { name, tenantName }: Profile,
+): Promise<RegisteredUser & { profileCompleted: boolean }> => {
+  const { em, now } = work;
+  const user = await em.findOne(User, { id: userId, tenantId });
+  // Removed since the session was read, which may be 5 s ago.
+  if (!user) throw notFound("User");
+  if (user.profileCompleted) {
+    throw conflict("INVALID_STATE", "The profile is complete already; change it with PATCH /auth/me");
+  }
+  if (tenantName !== undefined) {
+    if (user.role !== "OWNER") throw forbidden("INSUFFICIENT_ROLE", "Only an OWNER names the tenant");
+    const tenant = await em.findOneOrFail(Tenant, { id: tenantId });
+    Object.assign(tenant, { name: tenantName, updatedAt: now });
+    const target = { type: "tenant", id: tenantId };
+    await audit(work, { action: "tenant.updated", target, tenantId, data: { tenantName } });
+  }
+  Object.assign(user, { name, profileCompleted: true, updatedAt: now });
+  const { id, email, role, emailVerified, profileCompleted } = user;
+  return { id, email, name, tenantId, role, emailVerified, profileCompleted };
+};
+
+type RegistrationParts = TenantDefaults &
   BotParts &
   MailRequestParts & {
     transact: Transact;

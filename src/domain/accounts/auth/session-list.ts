@@ -5,8 +5,8 @@ import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type Page, pageOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
-import { hashRandomSecret } from "./random-secret.ts";
-import { Session, type SignInMethod } from "./session.ts";
+import { hashRandomSecret } from "./one-time-secrets.ts";
+import { Session, type SignInMethod } from "./tokens.ts";
 import { forgetSessions } from "./sessions.ts";
 
 /** Why a session ended early. */

@@ -4,12 +4,16 @@ import { unauthorized } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { requireSso } from "../sso/enforcement.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { rememberAddress, rememberDevice } from "./known-origins.ts";
-import { isUseDue, noteUse } from "./last-used.ts";
-import { issueRefreshToken } from "./refresh-tokens.ts";
-import { Session, type SignInMethod } from "./session.ts";
-import { createShortCache } from "./short-cache.ts";
-import { ACCESS_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
+import {
+  ACCESS_TOKEN_SECONDS,
+  rememberAddress,
+  rememberDevice,
+  Session,
+  type SignInMethod,
+  type Tokens,
+} from "./tokens.ts";
+import { createShortCache, isUseDue, noteUse } from "./short-cache.ts";
+import { issueRefreshToken } from "./one-time-secrets.ts";
 import type { User } from "./user.ts";
 
 /** Days after which a session ends, however often it was refreshed. */

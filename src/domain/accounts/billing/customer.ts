@@ -1,8 +1,7 @@
 import { sql } from "kysely";
-import type { Plan } from "../../kernel/plans.ts";
+import type { Plan } from "../../kernel/caller.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { Projection, SubscriptionStatus } from "./projection.ts";
-import type { Interval } from "./provider.ts";
+import type { Interval, Projection, SubscriptionStatus } from "./provider.ts";
 
 /** A tenant at the payment provider, with what was last read of its subscription. */
 export type Customer = {

@@ -1,5 +1,5 @@
+import type { Plan } from "../../kernel/caller.ts";
 import { DomainError } from "../../kernel/errors.ts";
-import type { Plan } from "../../kernel/plans.ts";
 
 export const INTERVALS = ["monthly", "yearly"] as const;
 export type Interval = (typeof INTERVALS)[number];
@@ -11,7 +11,7 @@ export type SoldPlan = (typeof SOLD_PLANS)[number];
 export type PriceOf = { plan: SoldPlan; interval: Interval; priceId: string };
 
 /** All statuses of a subscription at Stripe. */
-export type ProviderStatus =
+type ProviderStatus =
   | "incomplete"
   | "incomplete_expired"
   | "trialing"
@@ -52,7 +52,7 @@ export type Invoice = {
   pdfUrl: string | null;
 };
 
-export type Checkout = { customerId: string; priceId: string; successUrl: string; cancelUrl: string };
+type Checkout = { customerId: string; priceId: string; successUrl: string; cancelUrl: string };
 
 /** What speaks to the payment provider. Each method throws UPSTREAM_ERROR STRIPE_ERROR when it cannot. */
 export type BillingProvider = {
@@ -98,3 +98,174 @@ export const billingIsOff = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", "This server sells no plans; ask its operator", {
     reason: "BILLING_NOT_CONFIGURED",
   });
+
+export const SUBSCRIPTION_STATUSES = [
+  "NONE",
+  "INCOMPLETE",
+  "TRIALING",
+  "ACTIVE",
+  "PAST_DUE",
+  "UNPAID",
+  "PAUSED",
+  "CANCELED",
+] as const;
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
+
+/** Days for which a plan is kept while a payment fails. */
+const GRACE_DAYS = 7;
+const DAY_MS = 86_400_000;
+
+/** What a tenant has bought, and the plan that this entitles it to. */
+export type Projection = {
+  status: SubscriptionStatus;
+  subscriptionId: string | null;
+  /** The plan that the subscription is for; null without one, or for a price that is not known here. */
+  plan: Plan | null;
+  interval: Interval | null;
+  periodStartMs: number | null;
+  periodEndMs: number | null;
+  cancelAtPeriodEnd: boolean;
+  trialEndMs: number | null;
+  /** While a payment fails: until when the plan is kept. */
+  graceEndMs: number | null;
+  /** Since when payments fail; kept until the subscription is active again. */
+  pastDueSinceMs: number | null;
+  /** null: not known, so the tenant's plan is left as it is. */
+  entitled: Plan | null;
+};
+
+const STATUS_OF: Readonly<Record<ProviderStatus, SubscriptionStatus>> = {
+  incomplete: "INCOMPLETE",
+  incomplete_expired: "CANCELED",
+  trialing: "TRIALING",
+  active: "ACTIVE",
+  past_due: "PAST_DUE",
+  canceled: "CANCELED",
+  unpaid: "UNPAID",
+  paused: "PAUSED",
+};
+
+/** What a customer without subscriptions has. */
+export const NOTHING: Projection = {
+  status: "NONE",
+  subscriptionId: null,
+  plan: null,
+  interval: null,
+  periodStartMs: null,
+  periodEndMs: null,
+  cancelAtPeriodEnd: false,
+  trialEndMs: null,
+  graceEndMs: null,
+  pastDueSinceMs: null,
+  entitled: "FREE",
+};
+
+/** What a customer has that was deleted at the provider, and all its subscriptions with it. */
+export const GONE: Projection = { ...NOTHING, status: "CANCELED" };
+
+/** What was read of the customer before. */
+type Before = { pastDueSinceMs: number | null; periodStartMs: number | null };
+
+/** Statuses that are paid for, or will be. */
+const RUNNING: ReadonlySet<ProviderStatus> = new Set(["trialing", "active", "past_due"]);
+/** Statuses that entitle to the plan, whatever the time. */
+const ENTITLED: ReadonlySet<SubscriptionStatus> = new Set(["TRIALING", "ACTIVE"]);
+/** Statuses that have ended for good. */
+const ENDED: ReadonlySet<ProviderStatus> = new Set(["canceled", "incomplete_expired"]);
+
+/** Whether a subscription has ended for good. */
+export const hasEnded = ({ status }: ProviderSubscription): boolean => ENDED.has(status);
+
+/**
+ * Returns the subscriptions for plans that are sold here: the operator may sell a customer something else.
+ * All of them where there is none, as after a price was taken out of the settings.
+ */
+export const oursOf = (
+  subscriptions: readonly ProviderSubscription[],
+  prices: readonly PriceOf[],
+): readonly ProviderSubscription[] => {
+  const known = new Set(prices.map(({ priceId }) => priceId));
+  const ours = subscriptions.filter(({ priceId }) => known.has(priceId));
+  return ours.length > 0 ? ours : subscriptions;
+};
+
+const rankOf = ({ status }: ProviderSubscription): number => {
+  if (RUNNING.has(status)) return 2;
+  return ENDED.has(status) ? 0 : 1;
+};
+
+const byPrecedence = (a: ProviderSubscription, b: ProviderSubscription): number =>
+  rankOf(b) - rankOf(a) || b.createdMs - a.createdMs || (a.id < b.id ? 1 : -1);
+
+/**
+ * Returns the subscriptions that are paid for besides the newest: two checkouts that were open at once can
+ * both be paid.
+ */
+export const surplusOf = (subscriptions: readonly ProviderSubscription[]): ProviderSubscription[] =>
+  subscriptions
+    .filter(({ status }) => RUNNING.has(status))
+    .toSorted(byPrecedence)
+    .slice(1);
+
+const statusOf = ({ status, isCollectionPaused }: ProviderSubscription): SubscriptionStatus =>
+  isCollectionPaused && RUNNING.has(status) ? "PAUSED" : STATUS_OF[status];
+
+/**
+ * Returns what the subscriptions of a customer amount to: a pure function of them, the time and
+ * since when payments fail, so that it does not matter which events told of them, how often, and in which
+ * order. The newest that is paid for
+ * counts; else the newest that may be; else the newest that has ended.
+ */
+export const project = (
+  subscriptions: readonly ProviderSubscription[],
+  prices: readonly PriceOf[],
+  { now, before }: { now: Date; before: Before },
+): Projection => {
+  const [first] = subscriptions.toSorted(byPrecedence);
+  return first
+    ? ofSubscription(first, prices, { now, before })
+    : { ...NOTHING, pastDueSinceMs: before.pastDueSinceMs };
+};
+
+/**
+ * Returns since when payments fail. A renewal that is not paid has begun a new period already; where the
+ * period is the one of before, another payment failed within it. Only being active again ends it: who leaves
+ * PAST_DUE without having paid, and returns, has no new time of grace.
+ */
+const pastDueSince = (
+  { periodStartMs }: ProviderSubscription,
+  status: SubscriptionStatus,
+  { now, before }: { now: Date; before: Before },
+): number | null => {
+  if (status === "ACTIVE") return null;
+  if (status !== "PAST_DUE" || before.pastDueSinceMs !== null) return before.pastDueSinceMs;
+  return periodStartMs === before.periodStartMs ? now.getTime() : periodStartMs;
+};
+
+const ofSubscription = (
+  of: ProviderSubscription,
+  prices: readonly PriceOf[],
+  at: { now: Date; before: Before },
+): Projection => {
+  const { now } = at;
+  const status = statusOf(of);
+  const price = prices.find(({ priceId }) => priceId === of.priceId);
+  const { plan, interval } = price ?? { plan: null, interval: null };
+  const pastDueSinceMs = pastDueSince(of, status, at);
+  const isFailing = status === "PAST_DUE" && pastDueSinceMs !== null;
+  const graceEndMs = isFailing ? pastDueSinceMs + GRACE_DAYS * DAY_MS : null;
+  const isEntitled = ENTITLED.has(status) || (graceEndMs !== null && now.getTime() < graceEndMs);
+  return {
+    status,
+    subscriptionId: of.id,
+    plan,
+    interval,
+    periodStartMs: of.periodStartMs,
+    periodEndMs: of.periodEndMs,
+    cancelAtPeriodEnd: of.cancelAtPeriodEnd,
+    trialEndMs: of.trialEndMs,
+    graceEndMs,
+    pastDueSinceMs,
+    entitled: isEntitled ? plan : "FREE",
+  };
+};

@@ -1,11 +1,85 @@
+import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { DomainError } from "../../kernel/errors.ts";
-import type { Work } from "../../kernel/work.ts";
+import { DomainError, notFound } from "../../kernel/errors.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+
+const BlogPostSchema = defineEntity({
+  name: "BlogPost",
+  tableName: "blog_posts",
+  properties: {
+    slug: p.text().primary(),
+    title: p.text(),
+    tags: p.array(),
+    featured: p.boolean(),
+    draft: p.boolean(),
+    postDate: p.datetime(3),
+    excerpt: p.text().nullable(),
+    author: p.text().nullable(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+/** An entry in a site's list of articles; the text is stored elsewhere. */
+export class BlogPost extends BlogPostSchema.class {}
+BlogPostSchema.setClass(BlogPost);
+
+type BlogQuery = PageQuery & {
+  order: "asc" | "desc";
+  tag?: string | undefined;
+  featured?: boolean | undefined;
+};
+
+/** A post as returned by the API. */
+type ShownBlogPost = {
+  slug: string;
+  title: string;
+  tags: string[];
+  featured: boolean;
+  postDate: string;
+  excerpt: string | null;
+  author: string | null;
+  updatedAt: string;
+};
+
+export const showBlogPost = (post: BlogPost): ShownBlogPost => ({
+  slug: post.slug,
+  title: post.title,
+  tags: post.tags,
+  featured: post.featured,
+  postDate: post.postDate.toISOString(),
+  excerpt: post.excerpt ?? null,
+  author: post.author ?? null,
+  updatedAt: post.updatedAt.toISOString(),
+});
+
+/** Returns published posts by date. */
+export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { posts: BlogPost[] }> => {
+  const { order, tag, featured } = query;
+  const where: FilterQuery<BlogPost> = {
+    draft: false,
+    ...(tag === undefined ? {} : { tags: { $contains: [tag] } }),
+    ...(featured === undefined ? {} : { featured }),
+  };
+  const posts = await work.em.find(BlogPost, where, {
+    orderBy: { postDate: order, slug: order },
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { posts, ...(await countUpTo(work, BlogPost, where)) };
+};
+
+/** @throws NOT_FOUND also for a draft */
+export const getBlogPost = async ({ em }: Work, slug: string): Promise<BlogPost> => {
+  const post = await em.findOne(BlogPost, { slug, draft: false });
+  if (!post) throw notFound("Blog post");
+  return post;
+};
 
 export const SYNCED_POSTS_MAX = 500;
 
-export type SyncedPost = {
+type SyncedPost = {
   slug: string;
   title: string;
   postDate: Date;
@@ -16,7 +90,7 @@ export type SyncedPost = {
   author: string | null;
 };
 
-export type SyncResult = {
+type SyncResult = {
   success: true;
   message: string;
   created: number;

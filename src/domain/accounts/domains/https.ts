@@ -1,4 +1,4 @@
-import { isIn, isOfThisMachine, networkOf } from "../rate-limits/ip-address.ts";
+import { isIn, isOfThisMachine, networkOf } from "../rate-limits/limiter.ts";
 import { type DomainError, forbidden } from "../../kernel/errors.ts";
 
 /** How a request came: over TLS of this server, from which address, and what its X-Forwarded-Proto says. */

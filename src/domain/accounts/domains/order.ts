@@ -1,16 +1,96 @@
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
+import { publishChallenge } from "./challenges.ts";
+import { type CaaResult, type DnsRecords, lookForCaa } from "./states.ts";
 import { clipped } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { accountOf } from "./account.ts";
-import { type Acme, AcmeFailure, type Issued } from "./acme.ts";
-import { type CaaResult, lookForCaa } from "./caa.ts";
-import { publishChallenge } from "./challenges.ts";
-import type { DnsRecords } from "./dns.ts";
 
-export type OrderParts = {
+/** The key by which a certificate authority knows this server, and what it calls the account, once known. */
+type AcmeAccount = { keyPem: string; url: string | undefined };
+
+export type IssueRequest = {
+  domain: string;
+  account: AcmeAccount;
+  /** Makes every web process answer a challenge. */
+  publish(challenge: { token: string; answer: string }): Promise<void>;
+  /** Ends the wait for the authority, as when this process stops. */
+  signal?: AbortSignal | undefined;
+};
+
+/** A certificate with those above it, and its private key, PEM. */
+export type Issued = {
+  accountUrl: string;
+  chainPem: string;
+  keyPem: string;
+  issuer: string;
+  notBefore: Date;
+  notAfter: Date;
+};
+
+/** A failure that is told to the domain's owner in these words. */
+export class AcmeFailure extends Error {}
+
+/** Speaks to the certificate authority of this server. */
+export type Acme = {
+  directoryUrl: string;
+  newAccountKey(): Promise<string>;
+  /** Orders a certificate, within minutes. Not to be called in a transaction. @throws AcmeFailure */
+  issue(request: IssueRequest): Promise<Issued>;
+};
+
+type AccountParts = {
+  transact: Transact;
+  acme: Acme;
+  secretBox: SecretBox;
+  log: Record<"error", (fields: object, message: string) => void>;
+};
+
+/** Names the row in which an account's key is sealed. */
+export const accountContext = ({ directoryUrl }: Pick<Acme, "directoryUrl">): string =>
+  `acme_account:${directoryUrl}`;
+
+type AccountRow = { sealed_key: string; account_url: string | null };
+
+/** Returns the account of this server, of which there is one however many processes begin. */
+export const accountOf = async ({ transact, acme, secretBox, log }: AccountParts): Promise<AcmeAccount> => {
+  const { directoryUrl } = acme;
+  const find = () =>
+    transact(async ({ db }) => {
+      const { rows } = await sql<AccountRow>`
+        select sealed_key, account_url from acme_accounts where directory_url = ${directoryUrl}`.execute(db);
+      return rows[0];
+    });
+  let found = await find();
+  if (!found) {
+    const sealed = secretBox.seal(await acme.newAccountKey(), accountContext(acme));
+    await transact(({ db, serverNow }) =>
+      sql`
+        insert into acme_accounts (directory_url, sealed_key, created_at)
+        values (${directoryUrl}, ${sealed}, ${serverNow.toISOString()}::timestamptz)
+        on conflict do nothing`.execute(db),
+    );
+    found = await find();
+  }
+  const { sealed_key: sealed, account_url: url } = found!;
+  try {
+    return { keyPem: secretBox.open(sealed, accountContext(acme)), url: url ?? undefined };
+  } catch (error) {
+    log.error({ err: error }, "the account's key cannot be opened; another account takes its place");
+  }
+  const { newAccountKey } = acme;
+  const another = secretBox.seal(await newAccountKey(), accountContext(acme));
+  await transact(({ db }) =>
+    sql`
+      update acme_accounts set sealed_key = ${another}, account_url = null
+      where directory_url = ${directoryUrl} and sealed_key = ${sealed}`.execute(db),
+  );
+  const { sealed_key: now } = (await find())!;
+  return { keyPem: secretBox.open(now, accountContext(acme)), url: undefined };
+};
+
+type OrderParts = {
   transact: Transact;
   acme: Acme;
   secretBox: SecretBox;
@@ -276,7 +356,7 @@ const recordOrder = (
   });
 
 /** A certificate and its private key, PEM. */
-export type KeyPair = { chain: string; key: string };
+type KeyPair = { chain: string; key: string };
 
 /** Returns what TLS is spoken with as a domain; undefined where there is nothing. */
 export const readKeyPair = async (

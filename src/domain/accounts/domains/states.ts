@@ -1,5 +1,221 @@
-import type { CaaResult } from "./caa.ts";
-import type { CheckResult, DomainStatus, DomainWithCertificate, SslStatus } from "./row.ts";
+import { sql } from "kysely";
+import type { Work } from "../../kernel/work.ts";
+
+/** A CAA record. `tag`: what it is about, such as issue; "" where that cannot be read. */
+export type CaaRecord = { isCritical: boolean; tag: string; value: string };
+
+/** Questions to DNS servers. Every answer comes within seconds, or throws. */
+export type DnsRecords = {
+  /** Returns the TXT records of a name, chunks joined; or none. @throws where nobody answers */
+  txt(name: string): Promise<readonly string[]>;
+  /** Returns the names that a name is another one for. @throws where nobody answers */
+  cname(name: string): Promise<readonly string[]>;
+  /** Returns the addresses of a name, IPv4 and IPv6. @throws where nobody answers */
+  addresses(name: string): Promise<readonly string[]>;
+  /** Returns the CAA records of a name, or of what it is an alias of. @throws where nobody answers */
+  caa(name: string): Promise<readonly CaaRecord[]>;
+};
+
+/** OK: the authority may issue; REFUSED: it may not; UNKNOWN: not looked at, or no answer. */
+export const CAA_RESULTS = ["OK", "REFUSED", "UNKNOWN"] as const;
+export type CaaResult = (typeof CAA_RESULTS)[number];
+
+/** What CAA records say. `error`: why the authority may not issue, or what is not known. */
+type SeenCaa = { caa: CaaResult; caaError: string | null };
+
+/** Names between a domain and the root that are asked for; nobody has as many by honest means. */
+const LEVELS_MAX = 12;
+/** Tags that authorities understand. Another one that is critical forbids everything. */
+const KNOWN_TAGS: ReadonlySet<string> = new Set(["issue", "issuewild", "iodef", "issuemail"]);
+/** How this server proves names to the authority. */
+const METHOD = "http-01";
+const SHOWN_MAX = 3;
+
+/** The issuer of a record's value and its parameters (RFC 8659, 4.2), in lower case; "" for nobody. */
+const parsed = (value: string): { issuer: string; parameters: Map<string, string> } => {
+  const [issuer = "", ...rest] = value.split(";").map((part) => part.trim().toLowerCase());
+  const pairs = rest.map((part) => part.split("=", 2).map((side) => side.trim()));
+  return { issuer, parameters: new Map(pairs.map(([name = "", text = ""]) => [name, text])) };
+};
+
+const allowsMethod = ({ parameters }: ReturnType<typeof parsed>): boolean => {
+  const methods = parameters.get("validationmethods");
+  return methods === undefined || methods.split(",").some((method) => method.trim() === METHOD);
+};
+
+/**
+ * Returns why an authority may issue no certificate for a name with these relevant records, of which there is
+ * one at least (RFC 8659, 4.1 to 4.3, and the validationmethods of RFC 8657); undefined if it may. Records
+ * about wildcards say nothing of other names. Pure.
+ * @param authorities names of the authority, in lower case
+ */
+export const caaProblem = (
+  records: readonly CaaRecord[],
+  authorities: readonly string[],
+): string | undefined => {
+  const tagged = records.map((record) => ({ ...record, tag: record.tag.toLowerCase() }));
+  if (tagged.some(({ isCritical, tag }) => isCritical && !KNOWN_TAGS.has(tag)))
+    return "have a critical one that no authority understands";
+  const issuers = tagged.filter(({ tag }) => tag === "issue").map(({ value }) => parsed(value));
+  // Whoever names no issuer restricts none.
+  if (issuers.length === 0) return undefined;
+  const ours = issuers.filter(({ issuer }) => authorities.includes(issuer));
+  if (ours.some(allowsMethod)) return undefined;
+  if (ours.length > 0) return `allow ${ours[0]!.issuer} to issue by other ways than ${METHOD}`;
+  const named = issuers.map(({ issuer }) => issuer).filter((issuer) => /^[a-z0-9.-]{1,80}$/.test(issuer));
+  const allowed = named.length === 0 ? "nobody" : named.slice(0, SHOWN_MAX).join(", ");
+  return `allow ${allowed} to issue certificates, and not ${authorities.join(", ")}`;
+};
+
+/** A name and those above it, except for the root. */
+const climb = (domain: string): string[] => {
+  const labels = domain.split(".");
+  return labels.map((_label, from) => labels.slice(from).join("."));
+};
+
+type Found = readonly CaaRecord[] | undefined;
+
+/**
+ * Looks whether the authority may issue certificates for a domain: the records of the domain count or, where
+ * it has none, those of the nearest name above that has some (RFC 8659, 3). All are asked at once, so names
+ * whose servers are silent cost as long as one. Not to be called in a transaction; never throws.
+ * @param authorities names of the authority; none: nothing is looked at
+ */
+export const lookForCaa = async (
+  dns: DnsRecords,
+  domain: string,
+  authorities: readonly string[],
+): Promise<SeenCaa> => {
+  if (authorities.length === 0) return { caa: "UNKNOWN", caaError: null };
+  const names = climb(domain);
+  if (names.length > LEVELS_MAX)
+    return { caa: "UNKNOWN", caaError: `${domain} has too many levels to look for CAA records` };
+  const found = await Promise.all(names.map((name): Promise<Found> => dns.caa(name).catch(() => undefined)));
+  for (const [index, records] of found.entries()) {
+    const name = names[index]!;
+    if (records === undefined)
+      return { caa: "UNKNOWN", caaError: `the DNS servers of ${name} give no answer about CAA records` };
+    if (records.length === 0) continue;
+    const problem = caaProblem(records, authorities);
+    if (problem !== undefined) return { caa: "REFUSED", caaError: `the CAA records of ${name} ${problem}` };
+    break;
+  }
+  return { caa: "OK", caaError: null };
+};
+
+export const DOMAIN_STATUSES = ["PENDING", "VERIFIED", "ACTIVE", "DEGRADED", "SUSPENDED", "FAILED"] as const;
+type DomainStatus = (typeof DOMAIN_STATUSES)[number];
+
+export const SSL_STATUSES = ["NONE", "PROVISIONING", "ISSUED", "RENEWING", "FAILED", "EXPIRED"] as const;
+type SslStatus = (typeof SSL_STATUSES)[number];
+
+/** OK: the record is as it must be; UNKNOWN: not looked at yet, or its servers gave no answer. */
+export const CHECK_RESULTS = ["OK", "MISSING", "UNKNOWN"] as const;
+export type CheckResult = (typeof CHECK_RESULTS)[number];
+
+/** A custom domain as it is stored. */
+export type DomainRow = {
+  id: string;
+  tenantId: string;
+  /** ASCII, lower case. */
+  domain: string;
+  /** First label of the CNAME's target; of this row alone. */
+  label: string;
+  /** What the TXT record must hold; not a secret. */
+  token: string;
+  status: DomainStatus;
+  sslStatus: SslStatus;
+  txt: CheckResult;
+  routing: CheckResult;
+  caa: CaaResult;
+  checkError: string | null;
+  checkedAt: Date | null;
+  pendingSince: Date;
+  /** Since when records have been missing that were there. */
+  failingSince: Date | null;
+  degradedAt: Date | null;
+  /** Since when the plan has had no room, while the tenant is not suspended. */
+  planLostAt: Date | null;
+  /** Since when the tenant has been suspended or rejected. */
+  tenantSuspendedAt: Date | null;
+  /** Since when its DNS servers have given no answer. */
+  unknownSince: Date | null;
+  orderFailures: number;
+  sslError: string | null;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+/** A certificate of a domain, without its key. */
+type CertificateRow = { issuer: string; notBefore: Date; notAfter: Date; renewAt: Date };
+
+export type DomainWithCertificate = DomainRow & { certificate: CertificateRow | null };
+
+const COLUMNS = sql`
+  d.id, d.tenant_id as "tenantId", d.domain, d.label, d.token, d.status, d.ssl_status as "sslStatus", d.txt,
+  d.routing, d.caa, d.check_error as "checkError", d.checked_at as "checkedAt",
+  d.pending_since as "pendingSince",
+  d.failing_since as "failingSince", d.degraded_at as "degradedAt", d.plan_lost_at as "planLostAt",
+  d.tenant_suspended_at as "tenantSuspendedAt", d.unknown_since as "unknownSince",
+  d.order_failures as "orderFailures", d.ssl_error as "sslError", d.created_at as "createdAt",
+  d.updated_at as "updatedAt", c.issuer, c.not_before as "notBefore", c.not_after as "notAfter",
+  c.renew_at as "renewAt"`;
+
+type Time = Date | string;
+type Read = Record<keyof DomainRow | keyof CertificateRow, unknown> & { issuer: string | null };
+
+const timeOf = (value: unknown): Date => new Date(value as Time);
+const optionalTime = (value: unknown): Date | null => (value == null ? null : timeOf(value));
+
+const rowOf = ({ issuer, notBefore, notAfter, renewAt, ...read }: Read): DomainWithCertificate => ({
+  ...(read as DomainRow),
+  checkedAt: optionalTime(read.checkedAt),
+  pendingSince: timeOf(read.pendingSince),
+  failingSince: optionalTime(read.failingSince),
+  degradedAt: optionalTime(read.degradedAt),
+  planLostAt: optionalTime(read.planLostAt),
+  tenantSuspendedAt: optionalTime(read.tenantSuspendedAt),
+  unknownSince: optionalTime(read.unknownSince),
+  createdAt: timeOf(read.createdAt),
+  updatedAt: timeOf(read.updatedAt),
+  certificate:
+    issuer === null
+      ? null
+      : {
+          issuer,
+          notBefore: timeOf(notBefore),
+          notAfter: timeOf(notAfter),
+          renewAt: timeOf(renewAt),
+        },
+});
+
+/** Returns the domains of a tenant, in alphabetical order; with `id` that one alone. */
+export const readDomains = async (
+  { db }: Work,
+  tenantId: string,
+  id?: string,
+): Promise<DomainWithCertificate[]> => {
+  const { rows } = await sql<Read>`
+    select ${COLUMNS} from custom_domains d left join custom_domain_certificates c on c.domain_id = d.id
+    where d.tenant_id = ${tenantId}::uuid and (${id ?? null}::uuid is null or d.id = ${id ?? null}::uuid)
+    order by d.domain`.execute(db);
+  return rows.map(rowOf);
+};
+
+/** Locks a domain, of whichever tenant; undefined once it was removed. */
+export const lockDomain = async ({ db }: Work, id: string): Promise<DomainWithCertificate | undefined> => {
+  await sql`select from custom_domains where id = ${id}::uuid for update`.execute(db);
+  const { rows } = await sql<Read>`
+    select ${COLUMNS} from custom_domains d left join custom_domain_certificates c on c.domain_id = d.id
+    where d.id = ${id}::uuid`.execute(db);
+  return rows[0] && rowOf(rows[0]);
+};
+
+/** Ends what the server could speak TLS with as the domain: nobody can open the key any more. */
+export const shredCertificate = async ({ db }: Work, domainId: string): Promise<void> => {
+  await sql`delete from custom_domain_certificates where domain_id = ${domainId}::uuid`.execute(db);
+  await sql`delete from acme_challenges where domain_id = ${domainId}::uuid`.execute(db);
+};
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -14,14 +230,14 @@ const FAILING_EVERY_MS = 6 * HOUR_MS;
 /** After DNS servers have given no answer. */
 const UNKNOWN_EVERY_MS = 10 * MINUTE_MS;
 /** How long a state lasts at most. */
-export const PENDING_MAX_MS = 72 * HOUR_MS;
-export const FAILING_MAX_MS = 3 * DAY_MS;
-export const DEGRADED_MAX_MS = 14 * DAY_MS;
-export const PLAN_GRACE_MS = 7 * DAY_MS;
+const PENDING_MAX_MS = 72 * HOUR_MS;
+const FAILING_MAX_MS = 3 * DAY_MS;
+const DEGRADED_MAX_MS = 14 * DAY_MS;
+const PLAN_GRACE_MS = 7 * DAY_MS;
 /** How long a tenant that is suspended or rejected keeps its names. */
-export const TENANT_GRACE_MS = 30 * DAY_MS;
+const TENANT_GRACE_MS = 30 * DAY_MS;
 /** DNS servers that have given no answer for this time count as records that are missing. */
-export const UNKNOWN_MAX_MS = 7 * DAY_MS;
+const UNKNOWN_MAX_MS = 7 * DAY_MS;
 
 /** Whether a domain in this state belongs to its tenant: nobody else can have it, and its host is served. */
 export const HELD: ReadonlySet<DomainStatus> = new Set(["VERIFIED", "ACTIVE", "DEGRADED"]);

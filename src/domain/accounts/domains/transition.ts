@@ -1,21 +1,99 @@
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import type { Mail } from "../email/mail.ts";
-import { notifyAdmins } from "../tenants/notify-owners.ts";
-import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/plans.ts";
-import type { Work } from "../../kernel/work.ts";
-import { type DomainWithCertificate, lockDomain, shredCertificate } from "./row.ts";
+import { CLAIM_MS, cnameTargetOf, TOGETHER, TOGETHER_OF_TENANT, txtNameOf, txtValueOf } from "./known.ts";
 import {
   afterCheck,
+  type CheckResult,
+  type DnsRecords,
   type DomainNotice,
+  type DomainRow,
+  type DomainWithCertificate,
   type Entitlement,
   HELD,
+  lockDomain,
+  lookForCaa,
   type Seen,
+  shredCertificate,
   type Step,
   suspended,
 } from "./states.ts";
+import type { Mail } from "../email/mail.ts";
+import { networkOf } from "../rate-limits/limiter.ts";
+import { notifyAdmins } from "../tenants/notify-owners.ts";
+import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
 
-export type TransitionParts = {
+/**
+ * Where custom domains must point. `caaNames`: what CAA records call the authority of this server; none where
+ * it has no authority, or nobody has said.
+ */
+type Ingress = { suffix: string; ingressIps: readonly string[]; caaNames: readonly string[] };
+
+type One = { result: CheckResult; error?: string };
+
+const OK: One = { result: "OK" };
+const missing = (error: string): One => ({ result: "MISSING", error });
+const silent = (name: string): One => ({
+  result: "UNKNOWN",
+  error: `the DNS servers of ${name} give no answer`,
+});
+
+const lookForTxt = async (dns: DnsRecords, { domain, token }: DomainRow): Promise<One> => {
+  const name = txtNameOf(domain);
+  try {
+    const found = await dns.txt(name);
+    if (found.includes(txtValueOf(token))) return OK;
+    return missing(`${name} has ${found.length === 0 ? "no TXT record" : "only other TXT records"}`);
+  } catch {
+    return silent(name);
+  }
+};
+
+const sameName = (a: string, b: string): boolean => a.replace(/\.$/, "").toLowerCase() === b;
+
+/** Addresses are compared as numbers: IPv6 has many spellings. */
+const addressKey = (text: string): string => {
+  const network = networkOf(text);
+  return network ? `${network.family}:${network.base}` : text;
+};
+
+const lookForRouting = async (
+  dns: DnsRecords,
+  { domain, label }: DomainRow,
+  { suffix, ingressIps }: Ingress,
+): Promise<One> => {
+  const target = cnameTargetOf(label, suffix);
+  try {
+    const names = await dns.cname(domain);
+    if (names.length === 1 && sameName(names[0]!, target)) return OK;
+    // A name that is another one's leads wherever that one does.
+    if (names.length > 0) return missing(`${domain} is a CNAME of another name than ${target}`);
+    if (ingressIps.length === 0) return missing(`${domain} has no CNAME record`);
+    const ours = new Set(ingressIps.map(addressKey));
+    const found = await dns.addresses(domain);
+    if (found.length > 0 && found.every((address) => ours.has(addressKey(address)))) return OK;
+    return missing(
+      found.length === 0
+        ? `${domain} has neither a CNAME record nor addresses`
+        : `${domain} has addresses that are none of this server`,
+    );
+  } catch {
+    return silent(domain);
+  }
+};
+
+/** Looks whether a domain's records are there. Not to be called in a transaction; never throws. */
+const lookAtDomain = async (dns: DnsRecords, domain: DomainRow, ingress: Ingress): Promise<Seen> => {
+  const [txt, routing, { caa, caaError }] = await Promise.all([
+    lookForTxt(dns, domain),
+    lookForRouting(dns, domain, ingress),
+    lookForCaa(dns, domain.domain, ingress.caaNames),
+  ]);
+  const error = txt.error ?? routing.error ?? (caa === "REFUSED" ? caaError : null);
+  return { txt: txt.result, routing: routing.result, caa, error };
+};
+
+type TransitionParts = {
   mail: Mail;
   /** Whether this server itself gets certificates. */
   hasOwnCertificates: boolean;
@@ -33,7 +111,7 @@ type TenantRow = {
 };
 
 /** Returns whether the tenant may have the domain. The oldest ones of a tenant have the plan's room first. */
-export const entitlementOf = async (
+const entitlementOf = async (
   { db }: Work,
   { id, tenantId, createdAt }: DomainWithCertificate,
 ): Promise<Entitlement> => {
@@ -53,10 +131,7 @@ export const entitlementOf = async (
 };
 
 /** Returns the domain of another tenant that holds the name of this one. */
-export const holderOf = async (
-  { db }: Work,
-  { id, domain }: DomainWithCertificate,
-): Promise<string | undefined> => {
+const holderOf = async ({ db }: Work, { id, domain }: DomainWithCertificate): Promise<string | undefined> => {
   const { rows } = await sql<{ id: string }>`
     select id from custom_domains where domain = ${domain} and id <> ${id}::uuid
       and status in ('VERIFIED', 'ACTIVE', 'DEGRADED')`.execute(db);
@@ -64,17 +139,17 @@ export const holderOf = async (
 };
 
 /** Only who makes the records learns that the name is another tenant's. */
-export const mayBegin = ({ status }: DomainWithCertificate, { txt, routing }: Seen): boolean =>
+const mayBegin = ({ status }: DomainWithCertificate, { txt, routing }: Seen): boolean =>
   !HELD.has(status) && txt === "OK" && routing === "OK";
 
 /** What DNS said of a domain. `isTaken`: while that was stored another tenant got the name. */
-export type Looked = { id: string; seen: Seen; isTaken?: boolean };
+type Looked = { id: string; seen: Seen; isTaken?: boolean };
 
 /**
  * Stores what was seen of a domain, and all that follows from it.
  * @throws an error that names custom_domains_held_key where another tenant gets the name at the same time
  */
-export const applySeen = async (
+const applySeen = async (
   work: Work,
   parts: TransitionParts,
   { id, seen, isTaken = false }: Looked,
@@ -91,7 +166,7 @@ export const applySeen = async (
 };
 
 /** Takes a name from a tenant, as DNS proves it another one's. */
-export const loseName = (
+const loseName = (
   work: Work,
   parts: TransitionParts,
   holder: DomainWithCertificate,
@@ -186,3 +261,91 @@ const tell = async (
   const values = { domain, change, until: isoOf(until) ?? "" };
   await notifyAdmins(mail, work, tenantId, { template: "custom-domain", values });
 };
+
+/** What looks at the records of domains. */
+export type CheckParts = TransitionParts & { transact: Transact; dns: DnsRecords; ingress: Ingress };
+
+/**
+ * Records of a holder are missing by two looks so far apart, in ms, that no resolver answers both from one
+ * cached answer: one that lies takes no name.
+ */
+const CONFIRMED_MS = 3_600_000;
+
+const isGone = ({ txt, routing }: Seen): boolean =>
+  txt !== "UNKNOWN" && routing !== "UNKNOWN" && (txt === "MISSING" || routing === "MISSING");
+
+/**
+ * Has the holder of a name looked at where DNS proves it another tenant's: the holder gives it up if its own
+ * records are missing, now and by a look before, and the other one may have it. While both are proved, as by
+ * addresses and two TXT records, it stays where it is. Not to be called in a transaction.
+ */
+const lookAtHolder = async (parts: CheckParts, claim: DomainWithCertificate, seen: Seen): Promise<void> => {
+  if (!mayBegin(claim, seen)) return;
+  const holder = await parts.transact(async (work) => {
+    const id = await holderOf(work, claim);
+    return id === undefined ? undefined : lockDomain(work, id);
+  });
+  if (!holder) return;
+  const seenOfHolder = await lookAtDomain(parts.dns, holder, parts.ingress);
+  await parts.transact((work) => settle(work, parts, { claim, id: holder.id, seen: seenOfHolder }));
+};
+
+type Settled = { claim: DomainWithCertificate; id: string; seen: Seen };
+
+const settle = async (work: Work, parts: CheckParts, { claim, id, seen }: Settled): Promise<void> => {
+  const holder = await lockDomain(work, id);
+  if (!holder || !HELD.has(holder.status)) return;
+  const failedBefore = holder.failingSince?.getTime() ?? Infinity;
+  const isConfirmed = isGone(seen) && work.serverNow.getTime() - failedBefore >= CONFIRMED_MS;
+  if (isConfirmed && (await entitlementOf(work, claim)) === "ENTITLED")
+    return loseName(work, parts, holder, seen);
+  await applySeen(work, parts, { id, seen });
+};
+
+/** Takes domains whose records are to be looked at; no other worker gets them meanwhile. */
+const claimDue = async ({ db, serverNow }: Work): Promise<string[]> => {
+  const [at, until] = [0, CLAIM_MS].map((ms) => new Date(serverNow.getTime() + ms).toISOString());
+  const { rows } = await sql<{ id: string }>`
+    update custom_domains set next_check_at = ${until}::timestamptz
+    where id in (
+      select id from custom_domains where id in (
+        select id from (
+          select id, next_check_at,
+            row_number() over (partition by tenant_id order by next_check_at) as nth
+          from custom_domains where next_check_at <= ${at}::timestamptz) due
+        where nth <= ${TOGETHER_OF_TENANT} order by next_check_at limit ${TOGETHER})
+      and next_check_at <= ${at}::timestamptz
+      for update skip locked)
+    returning id`.execute(db);
+  return rows.map(({ id }) => id);
+};
+
+/** Whether some domain waits to be looked at. */
+export const isCheckDue = (at: Date) =>
+  sql`exists (select from custom_domains where next_check_at <= ${at.toISOString()}::timestamptz)`;
+
+/** Looks at all domains that are due. May run several times at once, and twice for one domain. */
+export const checkDueDomains = async (parts: CheckParts): Promise<void> => {
+  for (;;) {
+    const ids = await parts.transact(claimDue);
+    if (ids.length === 0) return;
+    await Promise.all(ids.map((id) => checkOne(parts, id)));
+  }
+};
+
+/** Looks at the records of a domain, also one that is not due. Not to be called in a transaction. */
+export const checkOne = async (parts: CheckParts, id: string): Promise<void> => {
+  const domain = await parts.transact((work) => lockDomain(work, id));
+  if (!domain) return;
+  const seen = await lookAtDomain(parts.dns, domain, parts.ingress);
+  await lookAtHolder(parts, domain, seen);
+  try {
+    await parts.transact((work) => applySeen(work, parts, { id, seen }));
+  } catch (error) {
+    if (!isTaken(error)) throw error;
+    await parts.transact((work) => applySeen(work, parts, { id, seen, isTaken: true }));
+  }
+};
+
+/** Whether another tenant holds the name; two that prove it at once meet in the index. */
+const isTaken = (error: unknown): boolean => String(error).includes("custom_domains_held_key");

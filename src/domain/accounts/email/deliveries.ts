@@ -1,14 +1,220 @@
+import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
+import { isMailAddress, isReleased } from "./address.ts";
+import { oneLine } from "./layout.ts";
+import {
+  type Mail,
+  MAIL_KINDS,
+  mailIsOff,
+  type MailMode,
+  type MailRequest,
+  type MailTemplate,
+} from "./mail.ts";
+import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
+import { renderMail } from "./templates/templates.ts";
+import { type DomainError, invalid } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
-import { keptResponse, type MailFailure } from "./outcome.ts";
-import type { MailPayload } from "./outbox.ts";
+
+const MINUTE_MS = 60_000;
+
+/**
+ * Returns the base URL of a member's link to a new password: the `linkDomain` of the tenant, while that is
+ * ACTIVE, its records were there when they were last looked at, and a certificate of this server's is still
+ * good; else undefined. A name that may be somebody else's by now gets no tokens, and whoever controls it
+ * gets none by which a person proves an address: the link of an unverified one does.
+ */
+const ownLinkBase = async (
+  { db, now }: Work,
+  { tenantId, userId }: { tenantId: string; userId: string },
+): Promise<string | undefined> => {
+  const at = now.toISOString();
+  const { rows } = await sql<{ domain: string }>`
+    select d.domain from tenants t join custom_domains d on d.tenant_id = t.id and d.domain = t.link_domain
+    where t.id = ${tenantId}::uuid and d.status = 'ACTIVE' and d.failing_since is null
+      and d.txt = 'OK' and d.routing = 'OK'
+      and not exists (
+        select from custom_domain_certificates c
+        where c.domain_id = d.id and c.not_after <= ${at}::timestamptz)
+      and exists (select from users u where u.id = ${userId}::uuid and u.email_verified)`.execute(db);
+  return rows[0] && `https://${rows[0].domain}`;
+};
+
+type MailParts = {
+  secretBox: SecretBox;
+  mode: MailMode;
+  /** Base URL of links, without a trailing slash. */
+  consoleUrl: string;
+  /** Whether links may lead to custom domains of tenants. */
+  hasDomains?: boolean;
+  /** Notifies the worker of a lane, once the commit is durable. */
+  wake: (lane: number) => void;
+};
+
+/** Concurrent deliveries of one process. A lane that waits for a slow server does not hold up the others. */
+export const MAIL_LANES = 4;
+
+/** The fields of a mail in the outbox; the rest is in its log. */
+type MailPayload = Pick<RenderedMail, "text" | "html"> & { toName: string };
+const NAME_CHARACTERS_MAX = 100;
+
+/** Creates the outgoing mail over the tables email_logs and email_outbox. */
+export const createMail = ({ secretBox, mode, consoleUrl, hasDomains, wake }: MailParts): Mail => {
+  const isOff = mode === "off";
+  let turn = 0;
+  return {
+    isOff,
+    queue: async (work, request) => {
+      const refusal = refusalOf(isOff, request.to);
+      if (refusal) {
+        if (MAIL_KINDS[request.template] === "notice") return false;
+        throw refusal;
+      }
+      const { template, values } = request;
+      const tokenUrl = (hasDomains && (await tokenBase(work, request))) || consoleUrl;
+      const { subject, text, html } = renderMail(template, values, { tokenUrl, consoleUrl });
+      const id = newId();
+      const payload: MailPayload = { toName: recipientName(request), text, html };
+      const sealed = secretBox.seal(JSON.stringify(payload), id);
+      const isNew = await insertMail(work, { ...request, id, subject, sealed });
+      if (isNew && "token" in request.values) await supersede(work, request, id);
+      if (isNew) work.afterCommit(() => wake(turn++ % MAIL_LANES));
+      return isNew;
+    },
+  };
+};
+
+/** Returns where the link of a mail leads, if that is a custom domain. */
+const tokenBase = async (
+  work: Work,
+  { tenantId, userId, template }: MailRequest<MailTemplate>,
+): Promise<string | undefined> => {
+  if (template !== "reset-password" || tenantId === null || !userId) return undefined;
+  return ownLinkBase(work, { tenantId, userId });
+};
+
+const refusalOf = (isOff: boolean, to: string): DomainError | undefined => {
+  if (isOff) return mailIsOff();
+  return isMailAddress(to) && !isReleased(to)
+    ? undefined
+    : invalid("email", "is not an address to send mail to", "EMAIL_INVALID");
+};
+
+/** Only templates with a greeting have the recipient's name. */
+const recipientName = ({ template, values }: MailRequest<MailTemplate>): string =>
+  template !== "member-pending" && "name" in values ? oneLine(values.name, NAME_CHARACTERS_MAX) : "";
+
+/** Returns the deduplication key of a mail; a hash, because the values may contain a token. */
+const dedupeKey = ({ now }: Work, { template, to, values, tenantId }: MailRequest<MailTemplate>): string =>
+  createHash("sha256")
+    .update(JSON.stringify([template, tenantId, to.toLowerCase(), values, minuteOf(now)]))
+    .digest("base64url");
+const minuteOf = (now: Date): number => Math.floor(now.getTime() / MINUTE_MS);
+
+type NewMail = MailRequest<MailTemplate> & { id: string; subject: string; sealed: string };
+
+const insertMail = async (work: Work, mail: NewMail): Promise<boolean> => {
+  const now = work.now.toISOString();
+  const { rows } = await sql`
+    with log as (
+      insert into email_logs
+        (id, tenant_id, user_id, "to", template, subject, status, dedupe_key, created_at)
+      values (${mail.id}::uuid, ${mail.tenantId}::uuid, ${mail.userId}::uuid, ${mail.to}, ${mail.template},
+        ${mail.subject}, 'QUEUED', ${dedupeKey(work, mail)}, ${now}::timestamptz)
+      on conflict (dedupe_key) do nothing
+      returning id, tenant_id)
+    insert into email_outbox (log_id, tenant_id, payload, next_attempt_at)
+    select id, tenant_id, ${mail.sealed}, ${now}::timestamptz from log
+    returning log_id`.execute(work.db);
+  return rows.length > 0;
+};
+
+/**
+ * Deletes unsent mails whose links have been invalidated by a newer request: they would arrive after it, once
+ * the mail server is available again. One that is being sent is kept.
+ */
+const supersede = async (
+  { db }: Work,
+  { template, to, tenantId }: MailRequest<MailTemplate>,
+  id: string,
+): Promise<void> => {
+  await sql`
+    with old as (
+      select o.log_id from email_outbox o join email_logs l on l.id = o.log_id
+      where l.template = ${template} and l."to" = ${to} and l.tenant_id is not distinct from ${tenantId}::uuid
+        and o.locked_until is null and o.keep_until is null and l.id <> ${id}::uuid
+      for update of o skip locked),
+    gone as (delete from email_outbox o using old where o.log_id = old.log_id returning o.log_id)
+    update email_logs l set status = 'SUPPRESSED', error = 'A newer mail took its place'
+    from gone where l.id = gone.log_id`.execute(db);
+};
+
+/** Consequence of a failed attempt for the mail. */
+export type MailFailure = {
+  /**
+   * retry: later, a limited number of times. operator: later, without limit, because only the operator of the
+   * server can fix the cause. give-up: never. refused: never, and no other mail to this address for a while.
+   */
+  kind: "retry" | "operator" | "give-up" | "refused";
+  /** For the log that tenants read: without details of the server's network and settings. */
+  error: string;
+  /** Response of the mail server. */
+  smtpResponse: string | undefined;
+};
+
+/** The relevant fields of nodemailer's errors. */
+type SmtpError = { code?: string; command?: string; response?: string; responseCode?: number };
+
+const RESPONSE_CHARACTERS_MAX = 500;
+/** The server requires other credentials or another connection than configured. */
+const OPERATOR_CODES = new Set(["EAUTH", "ENOAUTH", "EOAUTH2", "ETLS", "EREQUIRETLS", "ECONFIG"]);
+/** The mail itself is invalid; retrying is useless. */
+const MAIL_CODES = new Set(["EENVELOPE", "EMESSAGE", "ESTREAM", "EFILEACCESS", "EURLACCESS"]);
+/** No such mailbox, moved, invalid name. */
+const NO_MAILBOX = new Set([550, 551, 553]);
+/** An enhanced status of policy (RFC 3463): it is about us or the text, not about the address. */
+const POLICY = /^\d{3}[ -]5\.7\./;
+/** Servers quote what they refuse; tokens must not get into the log that way. */
+const TOKEN = /token=[^\s"'<>&]+/gi;
+
+/** Returns the logged part of a mail server's response: truncated and without tokens. */
+const keptResponse = (response: string): string =>
+  response.replace(TOKEN, "token=…").slice(0, RESPONSE_CHARACTERS_MAX);
+
+/**
+ * Classifies an error of the mailer. An address is considered invalid only when the server refused the
+ * recipient.
+ */
+export const failureOf = (error: unknown): MailFailure => {
+  const said = (error ?? {}) as SmtpError;
+  const smtpResponse = said.response === undefined ? undefined : keptResponse(said.response);
+  if (said.code !== undefined && OPERATOR_CODES.has(said.code))
+    return { kind: "operator", error: "This server may not send at the moment", smtpResponse };
+  const judged =
+    said.responseCode === undefined ? withoutResponse(said) : byResponse(said, said.responseCode);
+  return { ...judged, smtpResponse };
+};
+
+type Judged = Pick<MailFailure, "kind" | "error">;
+
+const withoutResponse = ({ code }: SmtpError): Judged =>
+  code !== undefined && MAIL_CODES.has(code)
+    ? { kind: "give-up", error: "The mail cannot be sent" }
+    : { kind: "retry", error: "The mail server cannot be reached" };
+
+const byResponse = ({ command, response = "" }: SmtpError, status: number): Judged => {
+  // 503 is about the order of commands on the connection, not about the mail.
+  if (status < 500 || status === 503)
+    return { kind: "retry", error: `The mail server asks to retry later (${status})` };
+  const isAddress = NO_MAILBOX.has(status) && command === "RCPT TO" && !POLICY.test(response);
+  return isAddress
+    ? { kind: "refused", error: `The address does not accept mail (${status})` }
+    : { kind: "give-up", error: `The mail was refused (${status})` };
+};
 
 /** Longer than an attempt may take, so that a mail is only taken over from a dead worker. */
 export const LEASE_MS = SEND_MAX_MS + 30_000;
-
-const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Delays after the first refusal, the second and so on; after the last one a mail has failed. */
@@ -30,7 +236,7 @@ export type ClaimedMail = {
   refusals: number;
   lockedUntil: Date;
 };
-export type Claim = { kind: "none" } | { kind: "suppressed" } | { kind: "mail"; mail: ClaimedMail };
+type Claim = { kind: "none" } | { kind: "suppressed" } | { kind: "mail"; mail: ClaimedMail };
 
 type Row = {
   id: string;

@@ -1,13 +1,17 @@
-import { DomainError } from "../../kernel/errors.ts";
+import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
+import { sql } from "kysely";
 import type { ProviderId } from "../oauth/provider.ts";
-import type { Work } from "../../kernel/work.ts";
+import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 
 /** smtp: mails are sent; log: they are printed; off: requesting one is an error. */
 export const MAIL_MODES = ["smtp", "log", "off"] as const;
 export type MailMode = (typeof MAIL_MODES)[number];
 
 /** Changes of an account's second factor that its owner is told of. */
-export const FACTOR_CHANGES = [
+const FACTOR_CHANGES = [
   "TOTP_ENABLED",
   "TOTP_DISABLED",
   "PASSKEY_ADDED",
@@ -153,3 +157,128 @@ export const mailIsOff = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {
     reason: "EMAIL_NOT_CONFIGURED",
   });
+
+export const EMAIL_STATUSES = ["QUEUED", "SENDING", "SENT", "FAILED", "SUPPRESSED"] as const;
+type EmailStatus = (typeof EMAIL_STATUSES)[number];
+
+const EmailLogSchema = defineEntity({
+  name: "EmailLog",
+  tableName: "email_logs",
+  properties: {
+    id: p.uuid().primary(),
+    tenantId: p.uuid().nullable(),
+    userId: p.uuid().nullable(),
+    to: p.text(),
+    template: p.text().$type<MailTemplate>(),
+    subject: p.text(),
+    status: p.text().$type<EmailStatus>(),
+    /** Attempts since it was queued, or since a super-admin sent it again. */
+    attempts: p.integer(),
+    providerMessageId: p.text().nullable(),
+    /**
+     * The mail server's last response; for super-admins only, since it may reveal the server's own network.
+     */
+    smtpResponse: p.text().nullable(),
+    /** Why it is not sent, in our words. */
+    error: p.text().nullable(),
+    createdAt: p.datetime(3),
+    sentAt: p.datetime(3).nullable(),
+  },
+});
+/** A mail without its text. */
+export class EmailLog extends EmailLogSchema.class {}
+EmailLogSchema.setClass(EmailLog);
+
+/** Filters of a list of mails; `from` is inclusive, `to` exclusive. */
+type EmailLogFilter = {
+  tenantId?: string | undefined;
+  status?: EmailStatus | undefined;
+  template?: MailTemplate | undefined;
+  /** The recipient. */
+  email?: string | undefined;
+  from?: Date | undefined;
+  to?: Date | undefined;
+  /** By createdAt; default desc. */
+  order?: "asc" | "desc" | undefined;
+};
+
+/** Returns mails by time. Without a `tenantId`, those of all tenants and of none. */
+export const listEmailLogs = async (
+  work: Work,
+  filter: EmailLogFilter,
+  page: PageQuery,
+): Promise<Total & { logs: EmailLog[] }> => {
+  const where = whereOf(filter);
+  const { order = "desc" } = filter;
+  const logs = await work.em.find(EmailLog, where, {
+    orderBy: [{ createdAt: order }, { id: order }],
+    limit: page.limit,
+    offset: offsetOf(page),
+  });
+  return { logs, ...(await countUpTo(work, EmailLog, where)) };
+};
+
+const whereOf = ({ tenantId, status, template, email, from, to }: EmailLogFilter): FilterQuery<EmailLog> => ({
+  ...(tenantId === undefined ? {} : { tenantId }),
+  ...(status === undefined ? {} : { status }),
+  ...(template === undefined ? {} : { template }),
+  // Users' addresses are stored in lower case.
+  ...(email === undefined ? {} : { to: { $in: [email, email.toLowerCase()] } }),
+  ...(from === undefined && to === undefined
+    ? {}
+    : { createdAt: { ...(from ? { $gte: from } : {}), ...(to ? { $lt: to } : {}) } }),
+});
+
+/** Converts a mail to the API representation for its tenant. */
+export const showEmailLog = (log: EmailLog) => ({
+  id: log.id,
+  to: log.to,
+  template: log.template,
+  subject: log.subject,
+  status: log.status,
+  attempts: log.attempts,
+  ...(log.error == null ? {} : { error: log.error }),
+  createdAt: log.createdAt.toISOString(),
+  ...(log.sentAt == null ? {} : { sentAt: log.sentAt.toISOString() }),
+  ...(log.userId == null ? {} : { userId: log.userId }),
+});
+
+/**
+ * Converts a mail to the API representation for super-admins, with its tenant and the mail server's response.
+ */
+export const showEmailLogInFull = (log: EmailLog) => ({
+  ...showEmailLog(log),
+  ...(log.tenantId == null ? {} : { tenantId: log.tenantId }),
+  ...(log.providerMessageId == null ? {} : { providerMessageId: log.providerMessageId }),
+  ...(log.smtpResponse == null ? {} : { smtpResponse: log.smtpResponse }),
+});
+
+/**
+ * Sends a mail again that has FAILED within the last 7 days or waits for another attempt: at once, with all
+ * attempts, and even if its address is suppressed. For super-admins, in the accounts scope; the caller audits
+ * it.
+ * @throws DomainError NOT_FOUND, or CONFLICT INVALID_STATE when it is being sent or its text is gone
+ */
+export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => {
+  const log = isId(id) ? await work.em.findOne(EmailLog, { id }) : null;
+  if (!log) throw notFound("Email log");
+  const at = work.now.toISOString();
+  const { rows } = await sql`
+    with again as (
+      update email_outbox
+      set next_attempt_at = ${at}::timestamptz, locked_until = null, keep_until = null, refusals = 0
+      where log_id = ${log.id}::uuid and locked_until is null
+      returning log_id)
+    update email_logs l set status = 'QUEUED', attempts = 0, error = null
+    from again where l.id = again.log_id
+    returning l.id`.execute(work.db);
+  if (rows.length === 0) {
+    throw conflict(
+      "INVALID_STATE",
+      "Only a mail that is queued, or failed within the last 7 days, can be sent again",
+    );
+  }
+  await sql`delete from email_suppressions where email = ${log.to.toLowerCase()}`.execute(work.db);
+  await work.em.refresh(log);
+  return log;
+};

@@ -1,21 +1,99 @@
+import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
-import { endLogins } from "../admin/admins.ts";
+import { endLogins, findAdminByEmail, type PlatformAdmin } from "../admin/admins.ts";
 import { audit } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/session-list.ts";
+import type { User } from "../auth/user.ts";
 import type { FactorChange, Mail } from "../email/mail.ts";
-import { conflict } from "../../kernel/errors.ts";
-import type { Challenge } from "../../kernel/errors.ts";
-import type { Work } from "../../kernel/work.ts";
-import { announce } from "./announce.ts";
-import { type FactorOwner, targetOf, tenantIdOf } from "./owner.ts";
+import {
+  deleteTotp,
+  type FactorOwner,
+  findOwner,
+  ownerColumns,
+  targetOf,
+  tenantIdOf,
+  totpSince,
+} from "./owner.ts";
 import { deletePasskeys, listPasskeys, type ShownPasskey } from "./passkeys.ts";
-import { countCodes, deleteCodes, replaceCodes } from "./recovery-codes.ts";
-import { deleteTotp, totpSince } from "./totp.ts";
-import { isBreakGlass } from "../sso/enforcement.ts";
+import { isBreakGlass, refuseForBreakGlass } from "../sso/enforcement.ts";
+import { lockTeam, requireAdmin, requireGrant, type TeamActor } from "../team/accept.ts";
 import { Tenant } from "../tenants/tenant.ts";
+import { type Challenge, conflict, notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Mails the owner of an account what happened to its second factor. */
+export const announce = async (
+  work: Work,
+  mail: Mail,
+  owner: FactorOwner,
+  change: FactorChange,
+): Promise<void> => {
+  const { id, email, name } = owner.row;
+  await mail.queue(work, {
+    template: "second-factor-changed",
+    to: email,
+    values: { name, change },
+    tenantId: tenantIdOf(owner),
+    userId: owner.kind === "user" ? id : null,
+  });
+};
+
+const RECOVERY_CODES = 10;
+/** Without letters and digits that look alike; 32 of them, so that each byte's last 5 bits choose evenly. */
+const ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789";
+/** 80 bits: nobody finds a code by trying, nor from its hash. */
+const CHARACTERS = 16;
+const GROUP = /.{4}(?=.)/g;
+
+const newCode = (): string =>
+  [...randomBytes(CHARACTERS)].map((byte) => ALPHABET[byte % ALPHABET.length]).join("");
+
+/** Hashed with its owner, so that equal codes of two accounts do not look alike. */
+const hashOf = (ownerId: string, code: string): string =>
+  createHash("sha256").update(`${ownerId}\n${code}`).digest("hex");
+
+/** Returns the code as it was shown, without its dashes; undefined for a text that cannot be one. */
+const normalise = (text: string): string | undefined => {
+  const code = text.toLowerCase().replaceAll(/[\s-]/g, "");
+  return /^[a-z2-9]{16}$/.test(code) ? code : undefined;
+};
+
+/** Replaces the account's codes and returns the new ones, which are shown only here. */
+export const replaceCodes = async ({ db, now }: Work, owner: FactorOwner): Promise<string[]> => {
+  const { id } = owner.row;
+  const codes = Array.from({ length: RECOVERY_CODES }, newCode);
+  await sql`delete from recovery_codes where owner_id = ${id}::uuid`.execute(db);
+  const hashes = JSON.stringify(codes.map((code) => hashOf(id, code)));
+  await sql`
+    insert into recovery_codes (owner_id, user_id, admin_id, tenant_id, hash, created_at)
+    select ${ownerColumns(owner)}, hash, ${now.toISOString()}::timestamptz
+    from json_array_elements_text(${hashes}::json) as c(hash)`.execute(db);
+  return codes.map((code) => code.replaceAll(GROUP, "$&-"));
+};
+
+/** Uses a code: of several uses at the same time, in whatever processes, one succeeds. */
+export const useRecoveryCode = async ({ db }: Work, { row }: FactorOwner, text: string): Promise<boolean> => {
+  const code = normalise(text);
+  if (code === undefined) return false;
+  const { rows } = await sql`
+    delete from recovery_codes where owner_id = ${row.id}::uuid and hash = ${hashOf(row.id, code)}
+    returning 1`.execute(db);
+  return rows.length === 1;
+};
+
+const countCodes = async ({ db }: Work, { row }: FactorOwner): Promise<number> => {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from recovery_codes where owner_id = ${row.id}::uuid`.execute(db);
+  return rows[0]?.count ?? 0;
+};
+
+const deleteCodes = async ({ db }: Work, { row }: FactorOwner): Promise<void> => {
+  await sql`delete from recovery_codes where owner_id = ${row.id}::uuid`.execute(db);
+};
 
 /** The second factor of an account in the API. */
-export type ShownFactors = {
+type ShownFactors = {
   enabled: boolean;
   required: boolean;
   totp: { enabledAt: string } | null;
@@ -196,4 +274,44 @@ export const resetFactors = async (
   await work.em.flush();
   await endSessions(work, owner, undefined);
   await recordChange(work, mail, owner, { change: "RESET", ...(data ? { data } : {}) });
+};
+
+/**
+ * Removes the second factor of a member who has lost it, and ends their sessions. The caller has just
+ * reauthenticated.
+ *
+ * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE for an OWNER's by an ADMIN, CONFLICT INVALID_STATE for one's
+ * own, a member without one, or the break-glass OWNER
+ */
+export const resetMemberMfa = async (
+  work: Work,
+  mail: Mail,
+  actor: TeamActor,
+  memberId: string,
+): Promise<User> => {
+  const { caller, member } = await lockTeam(work, actor, memberId);
+  requireGrant(requireAdmin(caller).role, member.role);
+  if (member.id === caller.id)
+    throw conflict("INVALID_STATE", "This is for others: change your own second factor under /auth/mfa");
+  await refuseForBreakGlass(work, member);
+  await resetFactors(work, mail, { kind: "user", row: member });
+  return member;
+};
+
+/** Removes the second factor of a user of any tenant. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const resetUserMfa = async (work: Work, mail: Mail, userId: string, reason: string): Promise<User> => {
+  const owner = isId(userId) ? await findOwner(work, { kind: "user", id: userId }, true) : undefined;
+  if (owner?.kind !== "user") throw notFound("User");
+  await resetFactors(work, mail, owner, { reason });
+  return owner.row;
+};
+
+/**
+ * Removes the second factor of a super-admin and ends their logins: for the command, which sends no mail.
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE
+ */
+export const resetAdminMfa = async (work: Work, email: string): Promise<PlatformAdmin> => {
+  const row = await findAdminByEmail(work, email);
+  await resetFactors(work, undefined, { kind: "admin", row });
+  return row;
 };

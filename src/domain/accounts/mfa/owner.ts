@@ -1,9 +1,11 @@
 import { LockMode } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
-import { PlatformAdmin } from "../admin/platform-admin.ts";
+import { Secret, TOTP } from "otpauth";
+import { PlatformAdmin } from "../admin/admins.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
-import { unauthorized } from "../../kernel/errors.ts";
+import { conflict, DomainError, unauthorized } from "../../kernel/errors.ts";
+import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Names the account of a user of a tenant, or of a super-admin. */
@@ -84,4 +86,182 @@ export const ownerColumns = (owner: FactorOwner): RawBuilder<unknown> => {
 export const stateOf = (tokens: Tokens, { kind, row }: FactorOwner, idp = ""): string => {
   const version = kind === "admin" ? row.sessionVersion : 0;
   return tokens.mac(["state", kind, row.id, row.email, row.passwordHash ?? "", version, idp].join("\n"));
+};
+
+/** Parameters of RFC 6238 that every authenticator app supports. */
+const SHAPE = { algorithm: "SHA1", digits: 6, period: 30 } as const;
+/** RFC 4226, 4: 160 bits are recommended. */
+const SECRET_BYTES = 20;
+/** Steps before and after the current one whose codes count: RFC 6238, 5.2 recommends one. */
+const WINDOW = 1;
+/** How long a new secret waits for its first code. */
+const SETUP_SECONDS = 3_600;
+const ISSUER = "Laurel";
+
+/** What an authenticator app needs: the secret in base32, and the same with its parameters as a URL. */
+type TotpSetup = { secret: string; otpauthUrl: string };
+
+/** Names the row in which a secret is sealed. */
+export const totpContext = (ownerId: string): string => `totp_secrets:${ownerId}`;
+
+/**
+ * Makes a new secret, which counts once a code of it has confirmed it, within an hour. Until then a confirmed
+ * one stays valid; a secret that was not confirmed is replaced at once.
+ */
+export const setUpTotp = async (work: Work, box: SecretBox, owner: FactorOwner): Promise<TotpSetup> => {
+  const { id, email } = owner.row;
+  const secret = new Secret({ size: SECRET_BYTES });
+  const sealed = box.seal(secret.base32, totpContext(id));
+  const at = sql`${work.now.toISOString()}::timestamptz`;
+  const replaced = await sql`
+    update totp_secrets set next_sealed = ${sealed}, next_created_at = ${at}
+    where owner_id = ${id}::uuid and confirmed_at is not null
+    returning 1`.execute(work.db);
+  if (replaced.rows.length === 0)
+    await sql`
+      insert into totp_secrets (owner_id, user_id, admin_id, tenant_id, sealed, created_at)
+      values (${ownerColumns(owner)}, ${sealed}, ${at})
+      on conflict (owner_id) do update
+        set sealed = excluded.sealed, created_at = excluded.created_at, last_step = 0`.execute(work.db);
+  const otpauthUrl = new TOTP({ issuer: ISSUER, label: email, secret, ...SHAPE }).toString();
+  return { secret: secret.base32, otpauthUrl };
+};
+
+type Row = {
+  sealed: string;
+  confirmedAt: Date | string | null;
+  createdAt: Date | string;
+  nextSealed: string | null;
+  nextCreatedAt: Date | string | null;
+};
+
+const find = async ({ db }: Work, ownerId: string): Promise<Row | undefined> => {
+  const { rows } = await sql<Row>`
+    select sealed, confirmed_at as "confirmedAt", created_at as "createdAt",
+      next_sealed as "nextSealed", next_created_at as "nextCreatedAt"
+    from totp_secrets where owner_id = ${ownerId}::uuid`.execute(db);
+  return rows[0];
+};
+
+/** @throws SERVICE_UNAVAILABLE MFA_SECRET_LOST */
+const opened = (box: SecretBox, ownerId: string, sealed: string): string => {
+  try {
+    return box.open(sealed, totpContext(ownerId));
+  } catch {
+    const message =
+      "This server has lost the key of your authenticator app's secret; use a recovery code or a passkey";
+    throw new DomainError("SERVICE_UNAVAILABLE", message, { reason: "MFA_SECRET_LOST" });
+  }
+};
+
+/** Returns the step of the code; undefined when it belongs to no step of the window. */
+const stepOf = (secret: string, code: string, timestamp: number): number | undefined => {
+  // Of other texts of six characters the library compares bytes of different lengths, which throws.
+  if (!/^\d{6}$/.test(code)) return undefined;
+  const given = { secret: Secret.fromBase32(secret), token: code, timestamp, window: WINDOW, ...SHAPE };
+  const delta = TOTP.validate(given);
+  return delta === null ? undefined : TOTP.counter({ period: SHAPE.period, timestamp }) + delta;
+};
+
+/**
+ * Uses a code of the app. It is valid once, and none of an earlier step is after it: of several uses at the
+ * same time, in whatever processes, one succeeds.
+ */
+export const useTotp = async (
+  work: Work,
+  box: SecretBox,
+  { row }: FactorOwner,
+  code: string,
+): Promise<boolean> => {
+  const found = await find(work, row.id);
+  return found?.confirmedAt != null && (await spend(work, box, { ownerId: row.id, found, code }));
+};
+
+type Spending = { ownerId: string; found: Row; code: string };
+
+const spend = async (
+  { db, now }: Work,
+  box: SecretBox,
+  { ownerId, found, code }: Spending,
+): Promise<boolean> => {
+  const secret = opened(box, ownerId, found.sealed);
+  const step = stepOf(secret, code, now.getTime());
+  if (step === undefined) return false;
+  // Sealed anew, so that a key that was replaced is not needed for ever.
+  const sealed = box.seal(secret, totpContext(ownerId));
+  const { rows } = await sql`
+    update totp_secrets set last_step = ${step}::bigint, sealed = ${sealed}
+    where owner_id = ${ownerId}::uuid and sealed = ${found.sealed} and last_step < ${step}::bigint
+    returning 1`.execute(db);
+  return rows.length === 1;
+};
+
+/** Puts the secret that waits in the place of the confirmed one, by its first code; false for a wrong one. */
+const replaceSecret = async (
+  { db, now }: Work,
+  box: SecretBox,
+  { ownerId, next, code }: { ownerId: string; next: string; code: string },
+): Promise<boolean> => {
+  const secret = opened(box, ownerId, next);
+  const step = stepOf(secret, code, now.getTime());
+  if (step === undefined) return false;
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const { rows } = await sql`
+    update totp_secrets
+    set sealed = ${box.seal(secret, totpContext(ownerId))}, last_step = ${step}::bigint, confirmed_at = ${at},
+      created_at = next_created_at, next_sealed = null, next_created_at = null
+    where owner_id = ${ownerId}::uuid and next_sealed = ${next}
+    returning 1`.execute(db);
+  return rows.length === 1;
+};
+
+/** A secret that waits for its first code: of a first app, or, with `next`, of one that replaces another. */
+type Waiting = { found: Row; next: string | undefined };
+
+/** Returns what waits for a code, for an hour. */
+const waitingIn = (found: Row | undefined, now: Date): Waiting | undefined => {
+  const isOver = (since: Date | string | null): boolean =>
+    since === null || now.getTime() - new Date(since).getTime() >= SETUP_SECONDS * 1_000;
+  if (!found) return undefined;
+  if (found.confirmedAt === null) return isOver(found.createdAt) ? undefined : { found, next: undefined };
+  const { nextSealed: next, nextCreatedAt } = found;
+  return next === null || isOver(nextCreatedAt) ? undefined : { found, next };
+};
+
+/**
+ * Switches codes on by the first one, which is used up by that: of a first app, or of one that replaces
+ * another; undefined for a wrong one. @throws CONFLICT INVALID_STATE when no secret waits for a code
+ */
+export const confirmTotp = async (
+  work: Work,
+  box: SecretBox,
+  { row }: FactorOwner,
+  code: string,
+): Promise<"FIRST" | "REPLACED" | undefined> => {
+  const { now, db } = work;
+  const waiting = waitingIn(await find(work, row.id), now);
+  if (!waiting)
+    throw conflict("INVALID_STATE", "No secret waits for a code; get one with POST totp/setup, for an hour");
+  const { found, next } = waiting;
+  if (next !== undefined)
+    return (await replaceSecret(work, box, { ownerId: row.id, next, code })) ? "REPLACED" : undefined;
+  if (!(await spend(work, box, { ownerId: row.id, found, code }))) return undefined;
+  await sql`
+    update totp_secrets set confirmed_at = ${now.toISOString()}::timestamptz
+    where owner_id = ${row.id}::uuid`.execute(db);
+  return "FIRST";
+};
+
+/** Deletes the secret; false when codes were not switched on. */
+export const deleteTotp = async ({ db }: Work, { row }: FactorOwner): Promise<boolean> => {
+  const { rows } = await sql<{ was: boolean }>`
+    delete from totp_secrets where owner_id = ${row.id}::uuid
+    returning confirmed_at is not null as was`.execute(db);
+  return rows[0]?.was === true;
+};
+
+/** Returns since when codes are switched on. */
+export const totpSince = async (work: Work, { row }: FactorOwner): Promise<Date | undefined> => {
+  const found = await find(work, row.id);
+  return found?.confirmedAt == null ? undefined : new Date(found.confirmedAt);
 };

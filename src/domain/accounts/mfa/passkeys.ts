@@ -1,23 +1,129 @@
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import { sql } from "kysely";
+import { consumeId } from "../auth/one-time-secrets.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import { type FactorOwner, type LoginRef, ownerColumns, type OwnerRef } from "./owner.ts";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
-import { type FactorOwner, type LoginRef, ownerColumns, type OwnerRef } from "./owner.ts";
-import {
-  challengeIn,
-  type ChallengePurpose,
-  type ChallengeParts,
-  newPasskeyChallenge,
-  usePasskeyChallenge,
-} from "./passkey-challenges.ts";
-import type {
-  Assertion,
-  KnownCredential,
-  NewCredential,
-  PasskeyOptions,
-  PasskeyVerifier,
-  VerifiedCredential,
-} from "./passkey-verifier.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+
+/** How long a browser may take to answer. */
+export const PASSKEY_CHALLENGE_SECONDS = 300;
+const RANDOM_BYTES = 16;
+const BODY_BYTES = RANDOM_BYTES + 6;
+
+/** What a challenge is for: to prove a passkey, or to make one for an account. */
+type ChallengePurpose = "get" | `create:${string}`;
+
+const macOf = (tokens: Tokens, purpose: ChallengePurpose, body: Buffer): Buffer =>
+  Buffer.from(tokens.mac(`passkey\n${purpose}\n${body.toString("base64url")}`), "base64url");
+
+/** Returns a new challenge. Nothing is stored: it carries its end and is signed. */
+const newPasskeyChallenge = (tokens: Tokens, purpose: ChallengePurpose, now: Date): Uint8Array => {
+  const body = Buffer.alloc(BODY_BYTES);
+  randomBytes(RANDOM_BYTES).copy(body);
+  body.writeUIntBE(now.getTime() + PASSKEY_CHALLENGE_SECONDS * 1_000, RANDOM_BYTES, 6);
+  return Buffer.concat([body, macOf(tokens, purpose, body)]);
+};
+
+/** Returns when a challenge of this server for this purpose ends; undefined for any other. */
+const endOf = (tokens: Tokens, purpose: ChallengePurpose, challenge: string): Date | undefined => {
+  const bytes = Buffer.from(challenge, "base64url");
+  const body = bytes.subarray(0, BODY_BYTES);
+  const mac = bytes.subarray(BODY_BYTES);
+  const right = macOf(tokens, purpose, body);
+  if (body.length < BODY_BYTES || mac.length !== right.length || !timingSafeEqual(mac, right))
+    return undefined;
+  return new Date(body.readUIntBE(RANDOM_BYTES, 6));
+};
+
+type ChallengeParts = { accounts: Transact; tokens: Tokens };
+
+/** Uses a challenge up; false for one of another purpose or server, one that ended, or was used before. */
+const usePasskeyChallenge = async (
+  { accounts, tokens }: ChallengeParts,
+  purpose: ChallengePurpose,
+  challenge: string,
+): Promise<boolean> => {
+  const expiresAt = endOf(tokens, purpose, challenge);
+  if (!expiresAt) return false;
+  return accounts(async (work) => {
+    if (work.now >= expiresAt) return false;
+    const id = Buffer.from(challenge, "base64url").toString("base64url");
+    return consumeId(work, { kind: "passkey", id, expiresAt });
+  });
+};
+
+/** Returns the challenge that a browser says it has answered; undefined when it says nothing legible. */
+const challengeIn = (clientDataJSON: string): string | undefined => {
+  try {
+    const data: unknown = JSON.parse(Buffer.from(clientDataJSON, "base64url").toString());
+    const { challenge } = data as { challenge?: unknown };
+    return typeof challenge === "string" ? challenge : undefined;
+  } catch {
+    return undefined;
+  }
+};
+
+/** A passkey that the browser has made, as JSON of WebAuthn's `PublicKeyCredential`. */
+export type NewCredential = {
+  id: string;
+  rawId: string;
+  type: "public-key";
+  response: { clientDataJSON: string; attestationObject: string; transports?: string[] | undefined };
+};
+
+/** The proof that somebody has a passkey, as JSON of WebAuthn's `PublicKeyCredential`. */
+export type Assertion = {
+  id: string;
+  rawId: string;
+  type: "public-key";
+  response: {
+    clientDataJSON: string;
+    authenticatorData: string;
+    signature: string;
+    userHandle?: string | null | undefined;
+  };
+};
+
+/** What is kept of a passkey to verify it. */
+export type KnownCredential = {
+  credentialId: string;
+  /** COSE key, base64url. */
+  publicKey: string;
+  /** Signatures so far, if its authenticator counts them; else 0. */
+  counter: number;
+  transports: string[];
+};
+
+/** What is kept of a new passkey. */
+export type VerifiedCredential = KnownCredential & { isBackedUp: boolean };
+
+/** Who makes a passkey. */
+type PasskeyUser = { id: string; email: string; name: string };
+
+/** Options for the browser, as JSON of WebAuthn. */
+export type PasskeyOptions = { challenge: string; [field: string]: unknown };
+
+/** Verifies passkeys by WebAuthn. Whose challenge it was, the caller verifies. */
+export type PasskeyVerifier = {
+  /** Options of `navigator.credentials.create()`; the passkeys of `known` cannot be made again. */
+  creationOptions(
+    challenge: Uint8Array,
+    user: PasskeyUser,
+    known: readonly KnownCredential[],
+  ): Promise<PasskeyOptions>;
+  /** Options of `navigator.credentials.get()`: any passkey of this server. */
+  requestOptions(challenge: Uint8Array): Promise<PasskeyOptions>;
+  /** Returns what to keep of a new passkey; undefined when it is not valid. */
+  verifyNew(credential: NewCredential, challenge: string): Promise<VerifiedCredential | undefined>;
+  /** Returns the new counter of a passkey; undefined when the proof is not valid. */
+  verify(
+    assertion: Assertion,
+    known: KnownCredential,
+    challenge: string,
+  ): Promise<{ counter: number; isBackedUp: boolean } | undefined>;
+};
 
 /** Maximum passkeys of an account. */
 export const PASSKEYS_MAX = 20;

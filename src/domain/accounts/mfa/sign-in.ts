@@ -1,19 +1,179 @@
-import { consumeId } from "../auth/consumed-ids.ts";
-import { findKnownOrigin, type Origin } from "../auth/known-origins.ts";
-import type { SignInMethod } from "../auth/session.ts";
+import { createHash } from "node:crypto";
+import { audit } from "../audit/audit.ts";
+import { consumeId } from "../auth/one-time-secrets.ts";
 import { type LoggedIn, startSessionOn } from "../auth/sessions.ts";
-import type { MfaClaims, Tokens } from "../auth/tokens.ts";
+import {
+  findKnownOrigin,
+  type MfaClaims,
+  type Origin,
+  type SignInMethod,
+  type Tokens,
+} from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
-import { type Challenge, DomainError, unauthorized } from "../../kernel/errors.ts";
-import { tellOfBreakGlass } from "../sso/break-glass.ts";
-import { holdIdp } from "../sso/enforcement.ts";
-import type { Work } from "../../kernel/work.ts";
-import { orRefuse, withinAttempts, WrongFactor } from "./attempts.ts";
-import { methodsOf } from "./factors.ts";
-import { findOwner, type FactorOwner, type OwnerRef, stateOf } from "./owner.ts";
-import { provePasskey, usePasskey } from "./passkeys.ts";
-import type { Assertion } from "./passkey-verifier.ts";
-import { type GivenFactor, type ProofParts, proveFactor, requireGiven } from "./proof.ts";
+import type { Mail } from "../email/mail.ts";
+import { announce, methodsOf, useRecoveryCode } from "./factors.ts";
+import {
+  type FactorOwner,
+  findOwner,
+  type OwnerRef,
+  readOwner,
+  stateOf,
+  targetOf,
+  tenantIdOf,
+  useTotp,
+} from "./owner.ts";
+import {
+  type Assertion,
+  type PasskeyParts,
+  type ProvedPasskey,
+  provePasskey,
+  usePasskey,
+} from "./passkeys.ts";
+import {
+  type Bucket,
+  type Given,
+  type Limiter,
+  limitKeyOf,
+  LIMITS,
+  RateLimited,
+} from "../rate-limits/limiter.ts";
+import { holdIdp, tellOfBreakGlass } from "../sso/enforcement.ts";
+import { type Challenge, DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
+import type { SecretBox } from "../../kernel/secret-box.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+
+type AttemptParts = { limiter: Limiter; clock: () => Date };
+
+/** Who tries. `known`: the origin of an earlier sign-in, or the session; undefined for a stranger. */
+type Attempt = { ownerId: string; ip: string; known: string | undefined };
+
+/** Thrown for a factor that is not right: the attempt counts, and nothing else of it stays. */
+export class WrongFactor extends Error {}
+
+const keyOf = ({ ownerId, known }: Attempt): string =>
+  createHash("sha256")
+    .update(`${ownerId}\n${known ?? "strangers"}`)
+    .digest("base64url");
+
+/**
+ * Runs `check` within the limits of attempts: of the address, over all accounts and with wrong passwords; and
+ * for a code, which can be guessed, of the account. There each known origin has a limit of its own, so that
+ * strangers who have the password do not lock the owner out. An attempt is counted before `check`, and
+ * refunded unless it was wrong, so that concurrent attempts are no way around.
+ *
+ * @throws RateLimited LOGIN_THROTTLED without running `check`
+ */
+export const withinAttempts = async <T>(
+  { limiter, clock }: AttemptParts,
+  attempt: Attempt & { isGuess: boolean },
+  check: () => Promise<T>,
+): Promise<T> => {
+  const key = keyOf(attempt);
+  const ofAccount: [Bucket, string][] = attempt.isGuess
+    ? [
+        [LIMITS.mfaFailures, key],
+        [LIMITS.mfaDay, key],
+      ]
+    : [];
+  const counted: Given[] = [];
+  let isWrong = false;
+  try {
+    for (const [bucket, of] of [[LIMITS.loginFailures, limitKeyOf(attempt.ip)] as const, ...ofAccount]) {
+      const state = await limiter.consume(bucket, of);
+      if (!state.isAllowed) {
+        const message = "Too many wrong codes; wait as long as Retry-After says";
+        throw new RateLimited("LOGIN_THROTTLED", message, state, clock().getTime());
+      }
+      counted.push({ bucket, key: of, resetAtMs: state.resetAtMs });
+    }
+    return await check();
+  } catch (error) {
+    isWrong = error instanceof WrongFactor;
+    throw error;
+  } finally {
+    if (!isWrong) await limiter.giveBack(counted);
+  }
+};
+
+/** Runs `check` and replaces WrongFactor by `refusal`. */
+export const orRefuse = async <T>(check: () => Promise<T>, refusal: () => DomainError): Promise<T> => {
+  try {
+    return await check();
+  } catch (error) {
+    throw error instanceof WrongFactor ? refusal() : error;
+  }
+};
+
+/** What a caller proves a second factor with: a code of the app or a recovery code, or a passkey. */
+export type GivenFactor = { code?: string | undefined; passkey?: Assertion | undefined };
+
+/** `accounts` sees the accounts of all tenants. */
+export type ProofParts = AttemptParts &
+  PasskeyParts & { transact: Transact; secretBox: SecretBox; mail: Mail };
+
+/** @throws VALIDATION_ERROR unless one of them is given */
+const requireGiven = ({ code, passkey }: GivenFactor): void => {
+  if (code === undefined && passkey === undefined) throw invalid("code", "is needed, or passkey instead");
+  if (code !== undefined && passkey !== undefined) throw invalid("passkey", "must not come with code");
+};
+
+/** Whose factor it is, and from where it is proved. */
+type Prover = { owner: OwnerRef; ip: string; known: string | undefined };
+
+/**
+ * Proves the second factor of an account within the limits of attempts, and runs `then` in the transaction
+ * that uses the code or passkey up: it fails or succeeds with that.
+ *
+ * @throws WrongFactor, RateLimited LOGIN_THROTTLED, VALIDATION_ERROR, UNAUTHORIZED SESSION_REVOKED
+ */
+export const proveFactor = async <T>(
+  parts: ProofParts,
+  { owner: ref, ip, known }: Prover,
+  given: GivenFactor,
+  then: (work: Work, owner: FactorOwner) => Promise<T>,
+): Promise<T> => {
+  requireGiven(given);
+  const { code, passkey } = given;
+  const attempt = { ownerId: ref.id, ip, known, isGuess: code !== undefined };
+  return withinAttempts(parts, attempt, async () => {
+    // In the caller's own scope first: passkeys and challenges are looked up where every account is seen.
+    if (passkey) await parts.transact((work) => readOwner(work, ref));
+    const proved = passkey && (await provePasskey(parts, passkey));
+    return parts.transact(async (work) => {
+      const owner = await readOwner(work, ref, true);
+      const isRight =
+        code === undefined
+          ? await isPasskeyOf(work, owner, proved)
+          : await isCodeOf(work, parts, owner, code);
+      if (!isRight) throw new WrongFactor();
+      return then(work, owner);
+    });
+  });
+};
+
+/** Uses a proved passkey up, if it is the account's. */
+const isPasskeyOf = async (
+  work: Work,
+  owner: FactorOwner,
+  proved: ProvedPasskey | undefined,
+): Promise<boolean> =>
+  proved !== undefined && proved.owner.kind === owner.kind && (await usePasskey(work, owner, proved));
+
+/** Uses a code up: six digits are of the app, anything else may be a recovery code. */
+const isCodeOf = async (
+  work: Work,
+  { secretBox, mail }: ProofParts,
+  owner: FactorOwner,
+  code: string,
+): Promise<boolean> => {
+  const digits = code.replaceAll(/\s/g, "");
+  if (/^\d{6}$/.test(digits)) return useTotp(work, secretBox, owner, digits);
+  if (!(await useRecoveryCode(work, owner, code))) return false;
+  const action = `${targetOf(owner).type}.recovery_code_used`;
+  await audit(work, { action, target: targetOf(owner), tenantId: tenantIdOf(owner) });
+  await announce(work, mail, owner, "RECOVERY_CODE_USED");
+  return true;
+};
 
 /** A sign-in: a session, or what it still needs. */
 export type SignInOutcome = LoggedIn | { challenge: Challenge };

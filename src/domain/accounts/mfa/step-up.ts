@@ -1,12 +1,42 @@
 import { sql } from "kysely";
-import { type DomainError, forbidden, invalid } from "../../kernel/errors.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
-import { provePassword } from "../auth/prove-password.ts";
+import { type Passwords, provePassword } from "../auth/passwords.ts";
+import { forgetSessions } from "../auth/sessions.ts";
+import type { Mail } from "../email/mail.ts";
+import {
+  factorAdded,
+  factorRemoved,
+  factorReplaced,
+  type FactorRules,
+  recordChange,
+  replaceCodes,
+} from "./factors.ts";
+import {
+  confirmTotp,
+  deleteTotp,
+  type FactorOwner,
+  type LoginRef,
+  type OwnerRef,
+  readOwner,
+} from "./owner.ts";
+import {
+  deletePasskey,
+  insertPasskey,
+  type NewCredential,
+  type PasskeyParts,
+  type ShownPasskey,
+  verifyNewPasskey,
+} from "./passkeys.ts";
+import {
+  type GivenFactor,
+  orRefuse,
+  type ProofParts,
+  proveFactor,
+  withinAttempts,
+  WrongFactor,
+} from "./sign-in.ts";
 import { hasPasswords } from "../sso/enforcement.ts";
-import type { Passwords } from "../auth/passwords.ts";
-import { orRefuse } from "./attempts.ts";
-import { type FactorOwner, type LoginRef, type OwnerRef, readOwner } from "./owner.ts";
-import { type GivenFactor, type ProofParts, proveFactor } from "./proof.ts";
+import { conflict, type DomainError, forbidden, invalid } from "../../kernel/errors.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
 
 /** How long the proof of a second factor, or a sign-in, counts for what is asked again. */
 export const RECENT_MINUTES = 10;
@@ -15,7 +45,7 @@ export const RECENT_MINUTES = 10;
 export type SignedInOwner = LoginRef & { sessionId: string | undefined; ip: string };
 
 /** Builds the error for a factor that a signed-in account did not prove. */
-export const wrongFactor = (): DomainError =>
+const wrongFactor = (): DomainError =>
   forbidden("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
 
 const askAgain = (message: string): DomainError => forbidden("REAUTHENTICATION_REQUIRED", message);
@@ -47,7 +77,7 @@ const isNewSession = async ({ db, now }: Work, sessionId: string | undefined): P
 };
 
 /** Records that a session has proved its second factor now. */
-export const noteProof = async ({ db, now }: Work, sessionId: string | undefined): Promise<void> => {
+const noteProof = async ({ db, now }: Work, sessionId: string | undefined): Promise<void> => {
   if (sessionId === undefined) return;
   await sql`
     update sessions set mfa_at = ${now.toISOString()}::timestamptz
@@ -89,7 +119,7 @@ export const verifyAgain = (parts: ProofParts, self: SignedInOwner, given: Given
 /** What is asked before a change of how an account is signed in to, and before what is hard to undo. */
 export type ChangeProof = GivenFactor & { currentPassword?: string | undefined };
 
-export type ChangeParts = ProofParts & { passwords: Passwords };
+type ChangeParts = ProofParts & { passwords: Passwords };
 
 /**
  * Requires before a change of how an account is signed in to, or what is hard to undo: the password, if the
@@ -140,4 +170,113 @@ const proveOwnPassword = async (
   const account = { email, passwordHash: row.passwordHash };
   const proof = { currentPassword, ip, sessionId: sessionId ?? id };
   await provePassword(parts, account, proof, () => askAgain("Set a password first"));
+};
+
+/** What a first factor brings: codes that are shown only here. */
+type Added = { recoveryCodes: string[] | undefined; owner: FactorOwner };
+
+const completeAddition = async (
+  work: Work,
+  mail: Mail,
+  { self, owner }: { self: SignedInOwner; owner: FactorOwner },
+  added: { change: "TOTP_ENABLED" | "PASSKEY_ADDED"; data?: Record<string, unknown> },
+): Promise<Added> => {
+  const { sessionId } = self;
+  const recoveryCodes = await factorAdded(work, mail, owner, { ...added, sessionId });
+  await noteProof(work, sessionId);
+  work.afterCommit(forgetSessions);
+  return { recoveryCodes, owner };
+};
+
+/**
+ * Switches codes of an app on by the first code: of a first app, or of a new one, which ends the old one's
+ * codes and all other sessions.
+ * @throws FORBIDDEN MFA_CODE_INVALID, CONFLICT INVALID_STATE, RateLimited LOGIN_THROTTLED
+ */
+export const enableTotp = (parts: ProofParts, self: SignedInOwner, code: string): Promise<Added> => {
+  const attempt = { ownerId: self.id, ip: self.ip, known: self.sessionId ?? self.id, isGuess: true };
+  const enable = () =>
+    parts.transact(async (work) => {
+      const owner = await readOwner(work, self, true);
+      const confirmed = await confirmTotp(work, parts.secretBox, owner, code.replaceAll(/\s/g, ""));
+      if (!confirmed) throw new WrongFactor();
+      if (confirmed === "FIRST")
+        return completeAddition(work, parts.mail, { self, owner }, { change: "TOTP_ENABLED" });
+      const { sessionId } = self;
+      const replaced = { change: "TOTP_ENABLED", data: { isReplacement: true }, sessionId } as const;
+      await factorReplaced(work, parts.mail, owner, replaced);
+      await noteProof(work, sessionId);
+      work.afterCommit(forgetSessions);
+      return { recoveryCodes: undefined, owner };
+    });
+  return orRefuse(() => withinAttempts(parts, attempt, enable), wrongFactor);
+};
+
+type RemovalParts = { mail: Mail; rules: FactorRules };
+
+/** Switches codes of an app off. @throws CONFLICT INVALID_STATE */
+export const disableTotp = async (
+  work: Work,
+  parts: RemovalParts,
+  self: SignedInOwner,
+): Promise<FactorOwner> => {
+  const owner = await readOwner(work, self, true);
+  if (!(await deleteTotp(work, owner)))
+    throw conflict("INVALID_STATE", "Codes of an app are not switched on");
+  await factorRemoved(work, parts, owner, { change: "TOTP_DISABLED", sessionId: self.sessionId });
+  work.afterCommit(forgetSessions);
+  return owner;
+};
+
+/**
+ * Adds a passkey that the browser has made.
+ * @throws VALIDATION_ERROR PASSKEY_INVALID, CONFLICT ALREADY_EXISTS, LIMIT_REACHED
+ */
+export const addPasskey = async (
+  parts: PasskeyParts & Pick<ProofParts, "transact" | "mail">,
+  self: SignedInOwner,
+  { name, credential }: { name: string; credential: NewCredential },
+): Promise<Added & { passkey: ShownPasskey }> => {
+  // In the caller's own scope first: challenges are used up where every account is seen.
+  await parts.transact((work) => readOwner(work, self));
+  const verified = await verifyNewPasskey(parts, self, credential);
+  return parts.transact(async (work) => {
+    const owner = await readOwner(work, self, true);
+    const passkey = await insertPasskey(work, owner, { name, verified });
+    const data = { passkeyId: passkey.id, name };
+    const added = await completeAddition(
+      work,
+      parts.mail,
+      { self, owner },
+      { change: "PASSKEY_ADDED", data },
+    );
+    return { ...added, passkey };
+  });
+};
+
+/** Removes a passkey. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const removePasskey = async (
+  work: Work,
+  parts: RemovalParts,
+  self: SignedInOwner,
+  passkeyId: string,
+): Promise<FactorOwner> => {
+  const owner = await readOwner(work, self, true);
+  const { id, name } = await deletePasskey(work, owner, passkeyId);
+  const data = { passkeyId: id, name };
+  await factorRemoved(work, parts, owner, { change: "PASSKEY_REMOVED", sessionId: self.sessionId, data });
+  work.afterCommit(forgetSessions);
+  return owner;
+};
+
+/** Replaces the recovery codes; those of before no longer work. @throws CONFLICT INVALID_STATE */
+export const replaceRecoveryCodes = async (
+  work: Work,
+  mail: Mail,
+  self: SignedInOwner,
+): Promise<string[]> => {
+  const owner = await readOwner(work, self, true);
+  if (!owner.row.mfaEnabled) throw conflict("INVALID_STATE", "The account has no second factor yet");
+  await recordChange(work, mail, owner, { change: "RECOVERY_CODES_REPLACED" });
+  return replaceCodes(work, owner);
 };

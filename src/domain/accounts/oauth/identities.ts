@@ -5,8 +5,7 @@ import type { Mail } from "../email/mail.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import { Identity } from "./identity.ts";
-import { PROVIDER_NAMES, type ProviderId, type ProviderProfile } from "./provider.ts";
+import { Identity, PROVIDER_NAMES, type ProviderId, type ProviderProfile } from "./provider.ts";
 
 type UserKey = Pick<User, "id" | "tenantId">;
 

@@ -1,7 +1,6 @@
 import { sql } from "kysely";
-import { type ProjectClock, atProjectTime } from "../../kernel/project-time.ts";
+import { atProjectTime, type ProjectClock, type Work } from "../../kernel/work.ts";
 import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
-import type { Work } from "../../kernel/work.ts";
 
 type Row = { ahead: string | number };
 

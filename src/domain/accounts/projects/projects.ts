@@ -1,25 +1,107 @@
 import { type FilterQuery, LockMode } from "@mikro-orm/core";
+import { z } from "zod";
 import { forgetKeys } from "../api-keys/authenticate.ts";
 import { audit } from "../audit/audit.ts";
-import { changeConfig } from "../../kernel/config-lock.ts";
-import { countUpTo } from "../../kernel/counting.ts";
+import { endWebhooks } from "./end-webhooks.ts";
+import { forgetProjects, Project, settingsOf } from "./project.ts";
+import { lockTenant } from "../tenants/tenant.ts";
+import { NAME_MAX } from "../tenants/text.ts";
+import { Cap, CAPS_MAX } from "../../evaluation/caps/cap.ts";
+import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
+import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
-import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
 import { containing } from "../../kernel/search.ts";
-import { endWebhooks } from "./end-webhooks.ts";
-import type { Work } from "../../kernel/work.ts";
-import { Project, settingsOf } from "./project.ts";
-import type { ProjectSettings } from "../../evaluation/project-settings.ts";
-import { forgetProjects } from "./resolve.ts";
-import { mergeSettings, type SettingsPatch } from "./settings.ts";
+import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
+
+const EVENT_AGE_DAYS_MAX = 36_500;
+const COUNT_MAX = 1_000_000;
+const KEPT_DAYS_MAX = 3_650;
+
+const Lives = z.strictObject({
+  enabled: z.boolean(),
+  max: z.int().min(1).max(COUNT_MAX),
+  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Seconds between two refills" }),
+  refillAmount: z.int().min(1).max(COUNT_MAX),
+  start: z.int().min(0).max(COUNT_MAX).meta({ description: "Initial lives of a new player" }),
+  allowOverMax: z.boolean().meta({ description: "Grants may exceed max; lives refill only below it" }),
+});
+
+const Share = z.number().min(0).max(1);
+
+/** Schema of a project's settings; see ProjectSettings for their meaning. */
+export const SettingsShape = z.strictObject({
+  autoCreatePlayers: z
+    .boolean()
+    .meta({ description: "Events and connections of unknown players create them" }),
+  maxEventAgeDays: z.int().min(1).max(EVENT_AGE_DAYS_MAX).nullable().meta({
+    description: "Events older than this are rejected; null accepts any age",
+  }),
+  allowLevelDown: z.boolean().meta({ description: "Losing XP can lower the level" }),
+  createUnknownTargets: z
+    .boolean()
+    .meta({ description: "A rule that acts on a player who does not exist creates the player" }),
+  maxBoostFactor: z.number().min(1).max(100).meta({ description: "Maximum factor of all boosts together" }),
+  xpDailySoftCap: z
+    .strictObject({
+      xp: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
+      factorAbove: z.number().min(0).max(1),
+    })
+    .nullable()
+    .meta({ description: "XP from rules beyond `xp` in the player's day is multiplied by `factorAbove`" }),
+  caps: z
+    .array(Cap)
+    .max(CAPS_MAX)
+    .meta({ description: "The most that all rules together give a player of an asset in a window" }),
+  lives: Lives,
+  traceSampling: z
+    .strictObject({ live: Share, test: Share })
+    .meta({ description: "Fraction of events whose evaluation is traced; `test` applies in the sandbox" }),
+  tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
+  activityDays: z.int().min(1).max(KEPT_DAYS_MAX).meta({
+    description:
+      "How long players' streams and effects of events are kept; never longer than the plan allows",
+  }),
+  executionsDays: z.int().min(1).max(KEPT_DAYS_MAX).meta({
+    description: "How long executions of rules are kept; never longer than the plan allows",
+  }),
+  lobby: z
+    .strictObject({ onePerMode: z.boolean() })
+    .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),
+  chat: z
+    .strictObject({ directPolicy: z.enum(["ALL", "OFF"]) })
+    .meta({ description: "directPolicy: whether players may send direct messages" }),
+});
+
+/** A partial change of settings, with each field of `lives` and `traceSampling` optional. */
+export const SettingsPatch = SettingsShape.extend({
+  lives: Lives.partial(),
+  traceSampling: z.strictObject({ live: Share.optional(), test: Share.optional() }),
+}).partial();
+export type SettingsPatch = z.output<typeof SettingsPatch>;
+
+const defined = <T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as never;
+
+/** Merges a change into stored settings: absent fields are unchanged, in `lives` and `traceSampling` too. */
+export const mergeSettings = (
+  stored: Partial<ProjectSettings>,
+  { lives, traceSampling, ...rest }: SettingsPatch,
+): Partial<ProjectSettings> => {
+  const before = settingsFrom(stored);
+  return {
+    ...stored,
+    ...defined(rest),
+    ...(lives ? { lives: { ...before.lives, ...defined(lives) } } : {}),
+    ...(traceSampling ? { traceSampling: { ...before.traceSampling, ...defined(traceSampling) } } : {}),
+  };
+};
 
 /** Maximum projects where the plan has no limit. */
 export const PROJECTS_PER_TENANT_MAX = 1_000;
 
-export type NewProject = {
+type NewProject = {
   name: string;
   description?: string | null | undefined;
   timezone?: string | undefined;
@@ -29,7 +111,7 @@ export type NewProject = {
 };
 export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
 
-export type ShownProject = {
+type ShownProject = {
   id: string;
   tenantId: string;
   name: string;
@@ -93,7 +175,7 @@ const auditProject = (
   audit(work, { action, target: { type: "project", id }, tenantId, data: { projectName: name, ...data } });
 
 export const PROJECT_SORTS = ["name", "createdAt", "updatedAt"] as const;
-export type ListProjects = PageQuery & {
+type ListProjects = PageQuery & {
   sort: (typeof PROJECT_SORTS)[number];
   order: "asc" | "desc";
   /** Case-insensitive part of the name. */
@@ -213,3 +295,53 @@ type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
 const definedOf = <T extends object>(change: T): Defined<T> =>
   Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Defined<T>;
+
+type Sandbox = { project: Project; sandbox: Project; isNew: boolean };
+
+/**
+ * Returns the sandbox of a project, creating it if necessary. @throws NOT_FOUND, CONFLICT INVALID_STATE for a
+ * sandbox itself
+ */
+export const openSandbox = async (work: Work, tenantId: string, projectId: string): Promise<Sandbox> => {
+  const project = await getProject(work, tenantId, projectId);
+  if (project.sandboxOf != null) {
+    throw conflict("INVALID_STATE", `This is the sandbox of project ${project.sandboxOf}; name that one`);
+  }
+  const sandbox = await lockSandbox(work, project);
+  return { project, sandbox, isNew: sandbox.createdAt.getTime() === work.now.getTime() };
+};
+
+/**
+ * Returns the sandbox of a project, created on demand: a hidden project with its own players, events and
+ * definitions, on which test keys act. The project's row is locked, so there is only ever one.
+ */
+export const lockSandbox = async (work: Work, project: Project): Promise<Project> => {
+  const { em, now } = work;
+  const owner = await lockProject(work, project.tenantId, project.id);
+  const found = await em.findOne(Project, { sandboxOf: owner.id });
+  if (found) return found;
+  const suffix = " (sandbox)";
+  const sandbox = em.create(Project, {
+    id: newId(),
+    tenantId: owner.tenantId,
+    name: [...owner.name].slice(0, NAME_MAX - suffix.length).join("") + suffix,
+    description: null,
+    timezone: owner.timezone,
+    settings: owner.settings,
+    allowedOrigins: owner.allowedOrigins,
+    configVersion: 1,
+    sandboxOf: owner.id,
+    createdAt: now,
+    updatedAt: now,
+    deletedAt: null,
+  });
+  await em.flush();
+  await audit(work, {
+    action: "sandbox.created",
+    target: { type: "project", id: sandbox.id },
+    tenantId: owner.tenantId,
+    data: { projectId: owner.id },
+  });
+  work.afterCommit(forgetProjects);
+  return sandbox;
+};

@@ -1,21 +1,53 @@
-import type { FilterQuery } from "@mikro-orm/core";
+import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { createShortCache, type ShortCache } from "../auth/short-cache.ts";
-import { countUpTo, type Total } from "../../kernel/counting.ts";
+import {
+  type Bucket,
+  type Counted,
+  isProtected,
+  type Limiter,
+  limitKeyOf,
+  LIMITS,
+  type Network,
+  networkOf,
+  networkText,
+  prefixOf,
+  subscriberOf,
+} from "./limiter.ts";
 import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
-import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./ip-address.ts";
-import { type BlockSource, IpBlock } from "./ip-block.ts";
+import { countUpTo, type Total, type Transact, type Work } from "../../kernel/work.ts";
+
+export const BLOCK_SOURCES = ["MANUAL", "AUTO"] as const;
+type BlockSource = (typeof BLOCK_SOURCES)[number];
+
+const IpBlockSchema = defineEntity({
+  name: "IpBlock",
+  tableName: "ip_blocks",
+  properties: {
+    id: p.uuid().primary(),
+    /** CIDR. */
+    network: p.string().columnType("cidr"),
+    reason: p.text(),
+    source: p.text().$type<BlockSource>(),
+    createdBy: p.text(),
+    /** Null for a permanent block. */
+    expiresAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3),
+  },
+});
+/** A network whose requests are rejected. */
+export class IpBlock extends IpBlockSchema.class {}
+IpBlockSchema.setClass(IpBlock);
 
 /** Maximum duration of a temporary block, in seconds: ten years. */
 export const BLOCK_SECONDS_MAX = 10 * 366 * 86_400;
 export const BLOCK_REASON_MAX = 500;
 
-export type NewBlock = {
+type NewBlock = {
   /** An address (an IPv6 address stands for its /64) or a CIDR block. */
   network: string;
   reason: string;
@@ -39,7 +71,7 @@ let changes = 0;
 export const forgetBlocks = (): void => void changes++;
 
 /** Returns the network to block for `text`, an address or a CIDR block. @throws VALIDATION_ERROR */
-export const blockedNetworkOf = (text: string): Network => {
+const blockedNetworkOf = (text: string): Network => {
   const network = text.includes("/") ? networkOf(text) : subscriberOf(text);
   if (network === undefined) throw invalid("ip", "must be an IPv4 or IPv6 address");
   return network;
@@ -161,7 +193,7 @@ const findActiveBlock = (
 };
 
 /** `transact` must see the accounts of all tenants. */
-export type BlockParts = { transact: Transact; clock: () => Date };
+type BlockParts = { transact: Transact; clock: () => Date };
 
 /**
  * What one server knows of the blocks, at most 5 s old; what was last read goes on being enforced while the
@@ -205,3 +237,117 @@ export class KnownBlocks {
     return this.#lastKnown;
   }
 }
+
+const MINUTE = 60;
+const HOUR = 3_600;
+
+/** Reasons and durations of automatic blocks, applied when the limit of that name is exhausted. */
+const ABUSE = {
+  badKeys: { reason: "Too many API keys that do not exist", blockSeconds: 15 * MINUTE },
+  loginFailures: { reason: "Too many failed logins", blockSeconds: 15 * MINUTE },
+  honeypot: { reason: "Too many registrations by a program", blockSeconds: 24 * HOUR },
+} as const;
+type AbuseKind = keyof typeof ABUSE;
+
+/** Satisfied by an App. `transact` must see the accounts of all tenants. */
+export type AbuseParts = {
+  limiter: Limiter;
+  transact: Transact;
+  config: { trustedProxies: readonly string[] };
+};
+
+/**
+ * Blocks an address that has exhausted `LIMITS[kind]`. Loopback and trusted proxies are never blocked. It
+ * opens its own transaction, so it must be called outside any other.
+ */
+export const blockAbuser = async (
+  { transact, config }: Omit<AbuseParts, "limiter">,
+  kind: AbuseKind,
+  address: string,
+): Promise<void> => {
+  const network = subscriberOf(address);
+  if (network === undefined || isProtected(network, config.trustedProxies)) return;
+  const { reason, blockSeconds: seconds } = ABUSE[kind];
+  const block = { network: address, reason, source: "AUTO", seconds, createdBy: "system" } as const;
+  await transact((work) => blockAddress(work, block));
+};
+
+/**
+ * Counts an abuse by an address against `LIMITS[kind]`, and blocks the address when that is exhausted. It
+ * uses the limiter and opens a transaction, so it must be called outside any: after a failed login was
+ * handled, not during it. Callers that count by other means call `blockAbuser` when nothing remains.
+ *
+ * @returns the current state of the limit
+ */
+export const noteAbuse = async (parts: AbuseParts, kind: AbuseKind, address: string): Promise<Counted> => {
+  const state = await parts.limiter.consume(LIMITS[kind], limitKeyOf(address));
+  // Once each time the limit is exhausted: other processes learn of a block later (CACHE_TTL_MS), and
+  // requests until then must not write a row each.
+  if (state.used > 0 && state.used % state.limit === 0) await blockAbuser(parts, kind, address);
+  return state;
+};
+
+/** The limits by address that an administrator may read and reset, by their names in the API. */
+const BUCKETS = {
+  global: LIMITS.anonymous,
+  registration: LIMITS.registration,
+  login: LIMITS.loginFailures,
+} as const satisfies Record<string, Bucket>;
+export type IpBucket = keyof typeof BUCKETS;
+export const IP_BUCKETS = Object.keys(BUCKETS) as [IpBucket, ...IpBucket[]];
+
+type IpStatus = {
+  ip: string;
+  usage: {
+    /** Requests counted in the window, including rejected ones. */
+    current: number;
+    limit: number;
+    remaining: number;
+    /** In seconds. */
+    window: number;
+    /** Unix seconds. */
+    resetAt: number;
+    /** 0 to 100, to one decimal. */
+    usagePercent: number;
+  };
+  isBlocked: boolean;
+  blockReason?: string;
+  /** Unix seconds; absent for a permanent block. */
+  blockExpiresAt?: number;
+};
+
+const unixSeconds = (ms: number): number => Math.ceil(ms / 1_000);
+
+export const readIpUsage = (limiter: Limiter, bucket: IpBucket, address: string): Promise<Counted> =>
+  limiter.read(BUCKETS[bucket], limitKeyOf(address));
+
+/** Returns the state of an address without requests. */
+export const unusedIp = (bucket: IpBucket, now: Date): Counted => {
+  const { points, seconds } = BUCKETS[bucket];
+  const resetAtMs = now.getTime() + seconds * 1_000;
+  return { isAllowed: true, used: 0, limit: points, remaining: points, windowSeconds: seconds, resetAtMs };
+};
+
+export const resetIpUsage = async (
+  limiter: Limiter,
+  buckets: readonly IpBucket[],
+  address: string,
+): Promise<void> => {
+  for (const bucket of buckets) await limiter.reset(BUCKETS[bucket], limitKeyOf(address));
+};
+
+/** `ip` in its canonical spelling. */
+export const ipStatus = (ip: string, state: Counted, block: IpBlock | undefined): IpStatus => ({
+  ip,
+  usage: {
+    current: state.used,
+    limit: state.limit,
+    remaining: state.remaining,
+    window: state.windowSeconds,
+    resetAt: unixSeconds(state.resetAtMs),
+    usagePercent: Math.min(100, Math.round((state.used / state.limit) * 1_000) / 10),
+  },
+  isBlocked: block !== undefined,
+  ...(block && { blockReason: block.reason }),
+  ...(block?.expiresAt && { blockExpiresAt: unixSeconds(block.expiresAt.getTime()) }),
+});

@@ -1,4 +1,164 @@
+import { isIP } from "node:net";
+import { type Caller, type KeyCaller, limitsOf } from "../../kernel/caller.ts";
 import { DomainError } from "../../kernel/errors.ts";
+
+const MINUTE = 60;
+
+/** The addresses that share the first `bits` bits of `base`. An IPv4-mapped IPv6 address counts as IPv4. */
+export type Network = { family: 4 | 6; base: bigint; bits: number };
+
+const WIDTH = { 4: 32, 6: 128 } as const;
+/** Bits of the prefix of one IPv6 subscriber, who may use a new address out of it for every request. */
+const SUBSCRIBER_BITS = 64;
+const MAPPED_PREFIX = 0xffffn;
+const MAPPED_BITS = 96;
+
+const LOOPBACK = ["127.0.0.0/8", "::1"];
+
+/** Removes the interface name of a link-local address. */
+const withoutZone = (text: string): string => text.replace(/%.*$/s, "");
+
+const valueOf4 = (text: string): bigint =>
+  text.split(".").reduce((value, part) => (value << 8n) | BigInt(part), 0n);
+
+const partsOf = (text: string): number[] =>
+  text === ""
+    ? []
+    : text.split(":").flatMap((part) => {
+        if (!part.includes(".")) return [Number.parseInt(part, 16)];
+        const value = Number(valueOf4(part));
+        return [Math.floor(value / 65_536), value % 65_536];
+      });
+
+/** Returns the eight groups of an IPv6 address. */
+const groupsOf = (text: string): number[] => {
+  const [head = "", tail] = text.split("::");
+  const first = partsOf(head);
+  const last = tail === undefined ? [] : partsOf(tail);
+  return [...first, ...Array.from({ length: 8 - first.length - last.length }, () => 0), ...last];
+};
+
+const valueOf6 = (text: string): bigint =>
+  groupsOf(text).reduce((value, group) => (value << 16n) | BigInt(group), 0n);
+
+const unmapped = ({ base, bits }: { base: bigint; bits: number }): Network =>
+  bits >= MAPPED_BITS && base >> 32n === MAPPED_PREFIX
+    ? { family: 4, base: base & 0xffff_ffffn, bits: bits - MAPPED_BITS }
+    : { family: 6, base, bits };
+
+/** Returns the network prefix of an address. */
+export const prefixOf = ({ family, base }: Network, bits: number): bigint =>
+  base >> BigInt(WIDTH[family] - bits);
+
+/** Parses an address or a CIDR block; undefined for any other text. */
+export const networkOf = (text: string): Network | undefined => {
+  const [named = "", bitsText, ...rest] = text.split("/");
+  const address = withoutZone(named);
+  const version = isIP(address);
+  if (version === 0 || rest.length > 0) return undefined;
+  const family = version === 4 ? 4 : 6;
+  if (bitsText !== undefined && !/^\d{1,3}$/.test(bitsText)) return undefined;
+  const bits = bitsText === undefined ? WIDTH[family] : Number(bitsText);
+  if (bits > WIDTH[family]) return undefined;
+  return family === 4
+    ? { family, base: valueOf4(address), bits }
+    : unmapped({ base: valueOf6(address), bits });
+};
+
+/** Returns the network that limits and blocks of an address apply to: itself for IPv4, its /64 for IPv6. */
+export const subscriberOf = (address: string): Network | undefined => {
+  const network = address.includes("/") ? undefined : networkOf(address);
+  if (network === undefined || network.family === 4) return network;
+  return { ...network, bits: SUBSCRIBER_BITS };
+};
+
+/** Formats a network as PostgreSQL's cidr: no bit is set beyond the prefix. */
+export const networkText = (network: Network): string => {
+  const { family, bits } = network;
+  const size = WIDTH[family];
+  const base = prefixOf(network, bits) << BigInt(size - bits);
+  const [step, radix, mark] = family === 4 ? [8, 10, "."] : [16, 16, ":"];
+  const parts = Array.from({ length: size / step }, (_, index) => {
+    const part = (base >> BigInt(size - step * (index + 1))) & ((1n << BigInt(step)) - 1n);
+    return part.toString(radix);
+  });
+  return `${parts.join(mark)}/${bits}`;
+};
+
+/** Returns the canonical spelling of an address; undefined for an invalid one. */
+export const canonicalAddress = (text: string): string | undefined => {
+  // The fast path for every request: IPv4 has no other spelling.
+  if (isIP(text) === 4) return text;
+  const network = text.includes("/") ? undefined : networkOf(text);
+  if (network === undefined) return undefined;
+  const address = networkText(network).split("/", 1)[0] ?? "";
+  return network.family === 4 ? address : new URL(`http://[${address}]`).hostname.slice(1, -1);
+};
+
+/** Returns the key of an address for limits, on every request. An invalid address is its own key. */
+export const limitKeyOf = (text: string): string => {
+  if (!text.includes(":")) return text;
+  const address = withoutZone(text);
+  if (isIP(address) === 0) return text;
+  const groups = groupsOf(address);
+  const net = groups.slice(0, 4);
+  if (groups[5] === 0xffff && groups[4] === 0 && net.every((group) => group === 0))
+    return canonicalAddress(address) ?? text;
+  return `${net.map((group) => group.toString(16)).join(":")}::/${SUBSCRIBER_BITS}`;
+};
+
+export const overlap = (one: Network, other: Network): boolean => {
+  const bits = Math.min(one.bits, other.bits);
+  return one.family === other.family && prefixOf(one, bits) === prefixOf(other, bits);
+};
+
+const parsedLists = new WeakMap<readonly string[], readonly Network[]>();
+
+/** Parses a list of networks of the validated configuration, once. */
+const networksOf = (list: readonly string[]): readonly Network[] => {
+  let networks = parsedLists.get(list);
+  if (networks === undefined) {
+    networks = list.flatMap((text) => networkOf(text) ?? []);
+    parsedLists.set(list, networks);
+  }
+  return networks;
+};
+
+/** Returns whether the network overlaps a list of the configuration. */
+export const isIn = (network: Network, list: readonly string[]): boolean =>
+  networksOf(list).some((one) => overlap(one, network));
+
+/**
+ * Returns whether blocking the network would shut out this machine or a proxy, and with it everybody behind
+ * it.
+ */
+export const isProtected = (network: Network, trustedProxies: readonly string[]): boolean =>
+  isIn(network, LOOPBACK) || isIn(network, trustedProxies);
+
+/** Whether it is an address of this machine. */
+export const isOfThisMachine = (address: string): boolean => {
+  const network = networkOf(address);
+  return network !== undefined && isIn(network, LOOPBACK);
+};
+
+/**
+ * Returns the client's address, from X-Forwarded-For as far as it was set by trusted proxies: the last entry
+ * that is not a trusted proxy. Anything to the left of that may be forged by the client.
+ */
+export const clientAddress = (
+  { remoteAddress, forwardedFor }: { remoteAddress: string | undefined; forwardedFor: string | undefined },
+  trustedProxies: readonly string[],
+): string => {
+  const entries = (forwardedFor ?? "").split(",").map((entry) => entry.trim());
+  let address = remoteAddress ?? "";
+  for (const entry of entries.toReversed()) {
+    if (isIP(entry) === 0) break;
+    const network = networkOf(address);
+    if (network === undefined || !isIn(network, trustedProxies)) break;
+    address = entry;
+  }
+  return canonicalAddress(address) ?? address;
+};
 
 /** A limit: maximum points in a window that opens with the first one. Each name has its own keys. */
 export type Bucket = { name: string; points: number; seconds: number };
@@ -55,3 +215,138 @@ export class RateLimited extends DomainError {
     this.state = state;
   }
 }
+
+const HOUR = 3_600;
+const DAY = 86_400;
+
+/** All limits that are independent of plans and keys. */
+export const LIMITS = {
+  /** Requests without credentials, per address. */
+  anonymous: { name: "ip", points: 300, seconds: MINUTE },
+  user: { name: "user", points: 600, seconds: MINUTE },
+  admin: { name: "admin", points: 600, seconds: MINUTE },
+  registration: { name: "registration", points: 5, seconds: HOUR },
+  badKeys: { name: "bad-keys", points: 60, seconds: MINUTE },
+  loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
+  /** Wrong passwords for one account, from all unknown addresses and devices together. */
+  loginAccount: { name: "login-account", points: 10, seconds: HOUR },
+  /** Wrong codes of a second factor for an account: of one known origin, and of all strangers together. */
+  mfaFailures: { name: "mfa", points: 10, seconds: 15 * MINUTE },
+  mfaDay: { name: "mfa-day", points: 50, seconds: DAY },
+  honeypot: { name: "honeypot", points: 10, seconds: HOUR },
+  verifyEmail: { name: "verify-email", points: 10, seconds: MINUTE },
+  /**
+   * As few as registrations: each reveals whether an address is taken, or mails somebody, maybe a stranger.
+   */
+  addressChange: { name: "address-change", points: 5, seconds: HOUR },
+  refresh: { name: "refresh", points: 60, seconds: MINUTE },
+  /** Tests of one tenant's identity provider. */
+  ssoTest: { name: "sso-test", points: 10, seconds: HOUR },
+  /** Pages of the payment provider that a tenant opens. */
+  billing: { name: "billing", points: 30, seconds: HOUR },
+  /** Requests of one tenant's identity provider. Microsoft Entra asks for 25 in a second. */
+  scim: { name: "scim", points: 1_800, seconds: MINUTE },
+  /** Checks of one custom domain that its tenant asks for. */
+  domainCheck: { name: "domain-check", points: 1, seconds: MINUTE },
+  wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
+  /** Passcode attempts of one player at one lobby. */
+  lobbyPasscode: { name: "lobby-passcode", points: 5, seconds: MINUTE },
+  /** Codes and answers that one player tries at one step of a quest. */
+  questAttempts: { name: "quest-attempts", points: 10, seconds: MINUTE },
+  mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },
+  mailDay: { name: "mail-day", points: 5, seconds: DAY },
+  /**
+   * Mails beyond the daily limit; half the lifetime of the shortest link, so that a valid one is available.
+   */
+  mailHalfHour: { name: "mail-half-hour", points: 1, seconds: 30 * MINUTE },
+  mailTenant: { name: "mail-tenant", points: 50, seconds: HOUR },
+} as const satisfies Record<string, Bucket>;
+
+export type LimitName = keyof typeof LIMITS;
+
+/** A limit of a request, with the reason and subject of its error. */
+type RequestLimit = Count & { reason: string; whose: string };
+const perMinute = (name: string, points: number): Bucket => ({ name, points, seconds: MINUTE });
+
+/**
+ * Returns the key's own limit, which never exceeds its plan's, and the shared limit of its project's keys.
+ */
+const limitsOfKey = ({ keyId, ownerProjectId, rateLimit, tenant }: KeyCaller): RequestLimit[] => {
+  const { requestsPerMinute: plan } = limitsOf(tenant);
+  const own = rateLimit === null ? [] : [Math.min(rateLimit, plan ?? Infinity)];
+  return [
+    ...own.map((points) => ({
+      bucket: perMinute("key", points),
+      key: keyId,
+      reason: "KEY_RATE",
+      whose: "of this API key",
+    })),
+    ...(plan === null ? [] : [plan]).map((points) => ({
+      bucket: perMinute("project", points),
+      key: ownerProjectId,
+      reason: "PROJECT_RATE",
+      whose: "of the project's API keys, which its plan sets,",
+    })),
+  ];
+};
+
+const limitsOfCaller = (caller: Caller, address: string): RequestLimit[] => {
+  const whoseUser = { reason: "USER_RATE", whose: "of this user" };
+  if (caller.kind === "key") return limitsOfKey(caller);
+  if (caller.kind === "user") return [{ bucket: LIMITS.user, key: caller.userId, ...whoseUser }];
+  if (caller.kind === "scim") {
+    const whose = "of the tenant's SCIM tokens";
+    return [{ bucket: LIMITS.scim, key: caller.tenantId, reason: "SCIM_RATE", whose }];
+  }
+  if (caller.kind === "admin") return [{ bucket: LIMITS.admin, key: caller.adminId, ...whoseUser }];
+  return [limitOfAddress("anonymous", address)];
+};
+
+/** Converts `verifyEmail` to VERIFY_EMAIL. */
+const constantCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+
+const limitOfAddress = (name: LimitName, address: string): RequestLimit => ({
+  bucket: LIMITS[name],
+  key: limitKeyOf(address),
+  reason: name === "anonymous" ? "IP_RATE" : `${constantCase(name)}_RATE`,
+  whose: "of your address",
+});
+
+const refusal = ({ whose, reason }: RequestLimit, state: LimitState, nowMs: number): RateLimited => {
+  const { limit, windowSeconds } = state;
+  const seconds = Math.max(1, Math.ceil((state.resetAtMs - nowMs) / 1_000));
+  const message =
+    `The limit ${whose} is ${limit} requests in ${windowSeconds} seconds and is used up; ` +
+    `try again in ${seconds} seconds`;
+  return new RateLimited(reason, message, state, nowMs);
+};
+
+type RequestLimitParts = { limiter: Limiter; clock: () => Date };
+
+const consume = async (
+  { limiter, clock }: RequestLimitParts,
+  limits: readonly RequestLimit[],
+): Promise<Counted | undefined> => {
+  const states = await limiter.consumeInTurn(limits);
+  let narrowest: Counted | undefined;
+  for (const [index, state] of states.entries()) {
+    if (!state.isAllowed) throw refusal(limits[index]!, state, clock().getTime());
+    if (narrowest === undefined || state.remaining < narrowest.remaining) narrowest = state;
+  }
+  return narrowest;
+};
+
+/**
+ * Counts a request against all its limits: its caller's, then those of `names`, which are by address. After
+ * an exhausted one, the following ones are not counted.
+ *
+ * @returns the limit with the fewest requests left; undefined for a caller without limits
+ * @throws RateLimited KEY_RATE, PROJECT_RATE, USER_RATE, IP_RATE, REGISTRATION_RATE, or after another name
+ */
+export const countRequest = (
+  parts: RequestLimitParts,
+  caller: Caller,
+  address: string,
+  names: readonly LimitName[],
+): Promise<Counted | undefined> =>
+  consume(parts, [...limitsOfCaller(caller, address), ...names.map((name) => limitOfAddress(name, address))]);

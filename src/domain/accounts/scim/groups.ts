@@ -1,23 +1,24 @@
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
+import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import { invalidValue, notUnique } from "./error.ts";
-import type { Comparison } from "./filter.ts";
-import { displayNameOf, type GroupDraft } from "./group-draft.ts";
+import { type Comparison, invalidValue, notUnique } from "./filter.ts";
+import { displayNameOf, type GroupDraft } from "./draft.ts";
 import {
   findGroup,
   findGroups,
+  type GroupRow,
   membersOfGroups,
+  requireVersion,
+  type Resource,
   SCIM_SHOWN_MEMBERS_MAX,
   type ScimPage,
+  showGroup,
   visibleOf,
 } from "./query.ts";
-import { applyRoles } from "./roles.ts";
-import { readSettings, roleOfGroup } from "./settings.ts";
-import { type GroupRow, type Resource, requireVersion, showGroup } from "./show.ts";
+import { applyRoles, readSettings, roleOfGroup } from "./roles.ts";
 import type { Change, ScimScope } from "./users.ts";
 
 /** Groups of a tenant. */

@@ -1,37 +1,51 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
+import { endUserTokens } from "../auth/one-time-secrets.ts";
 import { revokeSessions } from "../auth/session-list.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
-import { endUserTokens } from "../auth/user-tokens.ts";
 import type { Mail } from "../email/mail.ts";
-import { refuseForBreakGlass } from "../sso/enforcement.ts";
-import { releaseLinksOf } from "../sso/links.ts";
-import { disownStranger } from "../sso/strangers.ts";
-import { endInvitations } from "../team/invitations.ts";
-import { isActiveOwner, requireOtherOwner } from "../team/lock-team.ts";
-import { requireSeat } from "../team/seats.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
-import { addUser, type NewUser } from "../tenants/open-tenant.ts";
-import { conflict, notFound } from "../../kernel/errors.ts";
-import { featureUnavailable, hasFeature, type Plan } from "../../kernel/plans.ts";
-import type { Work } from "../../kernel/work.ts";
-import { requireOwnAddress } from "./addresses.ts";
 import { addressOf, type Draft, nameOf, userNameOf } from "./draft.ts";
-import { AddressTaken, notUnique } from "./error.ts";
-import type { Comparison } from "./filter.ts";
+import { AddressTaken, type Comparison, invalidValue, notUnique } from "./filter.ts";
 import {
+  draftOf,
   findUser,
   findUsers,
   groupCountsOf,
   groupsOfUsers,
+  requireVersion,
+  type Resource,
   SCIM_SHOWN_GROUPS_MAX,
   type ScimPage,
+  showUser,
+  type UserRow,
 } from "./query.ts";
-import { rolesByGroups } from "./roles.ts";
-import { readSettings } from "./settings.ts";
-import { draftOf, type Resource, requireVersion, showUser, type UserRow } from "./show.ts";
+import { readSettings, rolesByGroups } from "./roles.ts";
+import { SsoConfiguration } from "../sso/configuration.ts";
+import { domainOf } from "../sso/domain-name.ts";
+import { isVerified } from "../sso/domains.ts";
+import { refuseForBreakGlass } from "../sso/enforcement.ts";
+import { disownStranger, releaseLinksOf } from "../sso/links.ts";
+import { isActiveOwner, requireOtherOwner } from "../team/accept.ts";
+import { endInvitations, requireSeat } from "../team/invitations.ts";
+import { addUser, lockTenant, type NewUser } from "../tenants/tenant.ts";
+import { featureUnavailable, hasFeature, type Plan } from "../../kernel/caller.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/**
+ * Refuses an address that single sign-on would make no account for: it must be of a domain that the tenant
+ * has verified, and of `allowedDomains` where these are set. @throws ScimError invalidValue
+ */
+const requireOwnAddress = async (work: Work, tenantId: string, email: string): Promise<void> => {
+  const domain = domainOf(email);
+  if (!(await isVerified(work, tenantId, domain)))
+    throw invalidValue("emails", `must be of a domain that the tenant has verified: ${domain} is none`);
+  const sso = await work.em.findOne(SsoConfiguration, { tenantId });
+  if (!sso || sso.allowedDomains.length === 0 || sso.allowedDomains.includes(domain)) return;
+  throw invalidValue("emails", `must be of one of the allowedDomains of single sign-on: ${domain} is none`);
+};
 
 /** The tenant whose provider asks, with its plan, and the address of the service. */
 export type ScimScope = { tenantId: string; plan: Plan; base: string };

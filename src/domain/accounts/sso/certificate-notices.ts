@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Mail } from "../email/mail.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import type { Work } from "../../kernel/work.ts";
-import { showCertificates } from "./certificates.ts";
+import { showCertificates } from "./domain-name.ts";
 
 /** Days before a certificate expires at which its tenant is mailed, once each. */
 export const NOTICE_DAYS = [1, 7, 30] as const;

@@ -1,25 +1,68 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
+import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
-import { isActiveOwner } from "../team/lock-team.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
+import { RECENT_MINUTES } from "../mfa/step-up.ts";
+import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import {
+  addressesOf,
+  type CustomHostAddresses,
+  type OidcSettings,
+  oidcSettingsOf,
+  samlSettingsOf,
+  type SettingsParts,
+  type SsoCheck,
+  type SsoClients,
+} from "./clients.ts";
+import { secretContext, SsoConfiguration } from "./configuration.ts";
+import {
+  configInvalid,
+  domainsOf,
+  type IdpFields,
+  idpOf,
+  showCertificates,
+  type SsoInput,
+} from "./domain-name.ts";
+import { SsoDomain } from "./domains.ts";
+import { isActiveOwner } from "../team/accept.ts";
 import { notifyOwners } from "../tenants/notify-owners.ts";
-import { conflict, forbidden, notFound } from "../../kernel/errors.ts";
+import { lockTenant } from "../tenants/tenant.ts";
+import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
-import type { Work } from "../../kernel/work.ts";
-import { RECENT_MINUTES } from "../mfa/step-up.ts";
-import { SsoConfiguration, secretContext } from "./configuration.ts";
-import { SsoDomain } from "./domain.ts";
-import { endTenantSessions } from "./end-sessions.ts";
-import { configInvalid, domainsOf, type IdpFields, idpOf, type SsoInput } from "./input.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+
+/** Ends a tenant's sessions that began by single sign-on, or all others. */
+const endTenantSessions = async (
+  { db, now, afterCommit }: Work,
+  tenantId: string,
+  which: "SSO" | "OTHERS",
+): Promise<void> => {
+  await sql`
+    update sessions set revoked_at = ${now.toISOString()}::timestamptz, revoked_for = 'SSO_CHANGED'
+    where tenant_id = ${tenantId}::uuid and revoked_at is null
+      and (method = 'SSO') = ${which === "SSO"}`.execute(db);
+  afterCommit(forgetSessions);
+};
+
+/**
+ * Ends the sessions that a tenant's enforcement allows nobody, now that its plan has single sign-on again:
+ * while it had not, everybody could sign in otherwise. The plan is stored. Sign-ins hold the row of the
+ * configuration: those that began before have ended once it is locked, and are seen.
+ */
+export const endUnenforced = async (work: Work, tenantId: string): Promise<void> => {
+  const { rows } = await sql`
+    select 1 from sso_configurations
+    where tenant_id = ${tenantId}::uuid and enforce_sso and status = 'ACTIVE' for update`.execute(work.db);
+  if (rows.length > 0) await endTenantSessions(work, tenantId, "OTHERS");
+};
 
 /** The OWNER who configures, by which session. */
 export type SsoActor = { tenantId: string; userId: string; sessionId: string };
 
-export type ConfigureParts = { mail: Mail; secretBox: SecretBox; isLocal: boolean };
+type ConfigureParts = { mail: Mail; secretBox: SecretBox; isLocal: boolean };
 
 /** @throws NOT_FOUND */
 export const getSso = async ({ em }: Work, tenantId: string): Promise<SsoConfiguration> => {
@@ -259,4 +302,112 @@ export const deleteSso = async (work: Work, { mail }: { mail: Mail }, actor: Sso
 export const noteTest = async (work: Work, tenantId: string): Promise<void> => {
   const sso = await getSso(work, tenantId);
   sso.lastTestedAt = work.now;
+};
+
+/**
+ * Ends the enforcement of a tenant that has lost its identity provider and its break-glass OWNER: its people
+ * sign in by passwords, which they set by mail. For the operator, whose command sends no mail. The rest of
+ * the configuration stays.
+ *
+ * @returns the name of the tenant
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE where nothing is enforced
+ */
+export const endEnforcement = async (work: Work, tenantId: string): Promise<string> => {
+  const { name } = await lockTenant(work, tenantId);
+  const sso = await getSso(work, tenantId);
+  if (!sso.enforceSso) throw conflict("INVALID_STATE", "The tenant does not enforce single sign-on");
+  const { id, displayName, breakGlassUserId } = sso;
+  Object.assign(sso, { enforceSso: false, updatedAt: work.now });
+  await audit(work, {
+    action: "sso.enforcement_ended",
+    target: { type: "sso_configuration", id },
+    tenantId,
+    data: { displayName, breakGlassUserId: breakGlassUserId ?? null },
+  });
+  return name;
+};
+
+type TestParts = SettingsParts & {
+  transact: Transact;
+  sso: SsoClients;
+  limiter: Limiter;
+  clock: () => Date;
+};
+
+const certificateChecks = ({ samlCertificate }: SsoConfiguration, now: Date): SsoCheck[] =>
+  showCertificates(samlCertificate ?? "").map(({ fingerprint, notBefore, notAfter }) => ({
+    name: "certificate",
+    ok: notBefore <= now.toISOString() && now.toISOString() < notAfter,
+    message: `${fingerprint.slice(0, 16)} is valid from ${notBefore} to ${notAfter}`,
+  }));
+
+/**
+ * Looks at what can be seen of a tenant's identity provider without signing in. Not to be called in a
+ * transaction. @throws NOT_FOUND, RateLimited SSO_TEST_RATE
+ */
+export const testSso = async (parts: TestParts, tenantId: string): Promise<SsoCheck[]> => {
+  const sso = await parts.transact((work) => getSso(work, tenantId));
+  const state = await parts.limiter.consume(LIMITS.ssoTest, tenantId);
+  const now = parts.clock();
+  if (!state.isAllowed) {
+    const message = "An identity provider may be tested 10 times an hour";
+    throw new RateLimited("SSO_TEST_RATE", message, state, now.getTime());
+  }
+  if (sso.provider !== "SAML") return (await parts.sso.oidc.probe(oidcSettingsOf(sso, parts))).checks;
+  const { checks } = await parts.sso.saml.probe(samlSettingsOf(sso, parts, now));
+  return [...certificateChecks(sso, now), ...checks];
+};
+
+/**
+ * Requires that a provider's metadata can be read, before it is stored. Not to be called in a transaction.
+ * @throws UNPROCESSABLE_ENTITY SSO_DISCOVERY_FAILED
+ */
+export const requireDiscovery = async (sso: SsoClients, settings: OidcSettings): Promise<void> => {
+  const { checks } = await sso.oidc.probe(settings);
+  const failed = checks.find(({ ok }) => !ok);
+  if (!failed) return;
+  throw new DomainError("UNPROCESSABLE_ENTITY", `oidcIssuer: ${failed.name}: ${failed.message}`, {
+    reason: "SSO_DISCOVERY_FAILED",
+    details: [{ field: "oidcIssuer", message: failed.message }],
+  });
+};
+
+/** The fields of a kind of provider, which others have as null. */
+const providerFields = (sso: SsoConfiguration) => ({
+  samlEntityId: sso.samlEntityId ?? null,
+  samlSsoUrl: sso.samlSsoUrl ?? null,
+  samlCertificate: sso.samlCertificate ?? null,
+  oidcIssuer: sso.oidcIssuer ?? null,
+  oidcClientId: sso.oidcClientId ?? null,
+  oidcClientSecretSet: sso.oidcClientSecret != null,
+});
+
+/**
+ * Converts a configuration to the API representation, which never has the client secret.
+ * @param hosts the addresses at the tenant's custom domains
+ */
+export const showSso = (sso: SsoConfiguration, publicUrl: string, hosts: readonly CustomHostAddresses[]) => {
+  const certificates = showCertificates(sso.samlCertificate ?? "");
+  const expiries = certificates.map(({ notAfter }) => notAfter).toSorted();
+  return {
+    id: sso.id,
+    provider: sso.provider,
+    displayName: sso.displayName,
+    ...providerFields(sso),
+    samlCertificates: certificates,
+    samlCertificateExpiresAt: expiries[0] ?? null,
+    samlIdpInitiated: sso.samlIdpInitiated,
+    oidcScopes: sso.oidcScopes,
+    autoProvision: sso.autoProvision,
+    defaultRole: sso.defaultRole,
+    allowedDomains: sso.allowedDomains,
+    enforceSso: sso.enforceSso,
+    breakGlassUserId: sso.breakGlassUserId ?? null,
+    status: sso.status,
+    ...addressesOf(publicUrl, sso.tenantId),
+    customDomains: [...hosts],
+    lastTestedAt: sso.lastTestedAt?.toISOString() ?? null,
+    createdAt: sso.createdAt.toISOString(),
+    updatedAt: sso.updatedAt.toISOString(),
+  };
 };

@@ -1,14 +1,35 @@
-import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { audit } from "../audit/audit.ts";
-import { newRandomSecret } from "../auth/random-secret.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
+import { endUserTokens, newRandomSecret } from "../auth/one-time-secrets.ts";
+import { forgetSessions } from "../auth/sessions.ts";
+import { User } from "../auth/user.ts";
+import { releasedAddress } from "../email/address.ts";
+import type { Mail } from "../email/mail.ts";
+import type { SsoClients } from "./clients.ts";
+import { SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
+import { domainOf, domainProblem, normaliseDomain } from "./domain-name.ts";
+import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import type { SsoClients } from "./clients.ts";
-import { SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
-import { SsoDomain } from "./domain.ts";
-import { domainProblem, normaliseDomain } from "./domain-name.ts";
+
+const SsoDomainSchema = defineEntity({
+  name: "SsoDomain",
+  tableName: "sso_domains",
+  properties: {
+    id: p.uuid().primary(),
+    tenantId: p.uuid(),
+    /** ASCII, lower case. Several tenants may claim a domain; one can have proved it. */
+    domain: p.text(),
+    /** What the TXT record must hold; not a secret. */
+    token: p.text(),
+    verifiedAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3),
+  },
+});
+/** A domain of email addresses that a tenant claims. */
+export class SsoDomain extends SsoDomainSchema.class {}
+SsoDomainSchema.setClass(SsoDomain);
 
 const TXT_PREFIX = "_laurel-challenge";
 
@@ -126,3 +147,56 @@ export const removeDomain = async (work: Work, tenantId: string, id: string): Pr
 /** Whether the tenant has proved that a domain is its own. */
 export const isVerified = async ({ em }: Work, tenantId: string, domain: string): Promise<boolean> =>
   (await em.count(SsoDomain, { tenantId, domain, verifiedAt: { $ne: null } })) > 0;
+
+/** An email address, for a person of this tenant. */
+type Wanted = { tenantId: string; email: string };
+
+/**
+ * Returns whether an account of another tenant has the address of a domain that this tenant has proved, and
+ * nobody has ever proved that the address is the account's: anybody can register under any address. Where no
+ * mail is sent nobody could have proved it, so there it says nothing.
+ */
+export const isUnproved = async (work: Work, mail: Mail, wanted: Wanted): Promise<boolean> =>
+  (await findUnproved(work, mail, wanted)) !== null;
+
+const findUnproved = async (
+  work: Work,
+  mail: Mail,
+  { tenantId, email }: Wanted,
+  isLocked = false,
+): Promise<User | null> => {
+  if (mail.isOff || !(await isVerified(work, tenantId, domainOf(email)))) return null;
+  const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : { refresh: true };
+  return work.em.findOne(User, { email, emailVerified: false, tenantId: { $ne: tenantId } }, lock);
+};
+
+/**
+ * Has such an account give the address up, so that no stranger keeps a person out of the tenant that owns
+ * their domain. It stays its own tenant's with all that it has: sessions and password go on under another
+ * address, to which no mail is sent. Links that were mailed to the address end. Whoever reads its mail is
+ * told, and so is the audit log of the account's tenant, which learns nothing of the other one. To be called
+ * where all tenants are seen, in the commit that gives the address to somebody if possible.
+ * @returns whether the address was such an account's
+ */
+export const releaseUnproved = async (work: Work, mail: Mail, wanted: Wanted): Promise<boolean> => {
+  const user = await findUnproved(work, mail, wanted, true);
+  if (!user) return false;
+  const { id: userId, tenantId, email: oldEmail } = user;
+  const newEmail = releasedAddress();
+  Object.assign(user, { email: newEmail, updatedAt: work.now });
+  await work.em.flush();
+  await endUserTokens(work, userId, ["VERIFY_EMAIL", "RESET_PASSWORD"]);
+  work.afterCommit(forgetSessions);
+  const values = { loginName: newEmail };
+  await mail.queue(work, { template: "email-released", to: oldEmail, values, tenantId, userId });
+  await audit(
+    { ...work, by: undefined },
+    {
+      action: "user.email_released",
+      target: { type: "user", id: userId },
+      tenantId,
+      data: { oldEmail, newEmail },
+    },
+  );
+  return true;
+};

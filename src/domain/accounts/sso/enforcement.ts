@@ -1,12 +1,19 @@
 import { sql } from "kysely";
-import type { SignInMethod } from "../auth/session.ts";
-import type { Role } from "../../kernel/caller.ts";
+import { audit } from "../audit/audit.ts";
+import type { SignInMethod } from "../auth/tokens.ts";
+import type { User } from "../auth/user.ts";
+import type { CustomHost } from "../domains/known.ts";
+import { normaliseEmail } from "../email/address.ts";
+import type { Mail } from "../email/mail.ts";
+import { SsoConfiguration } from "./configuration.ts";
+import { domainOf } from "./domain-name.ts";
+import { notifyOwners } from "../tenants/notify-owners.ts";
+import { PLAN_FEATURES, PLANS, type Role } from "../../kernel/caller.ts";
 import { conflict, type DomainError, forbidden } from "../../kernel/errors.ts";
-import { PLAN_FEATURES, PLANS } from "../../kernel/plans.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Plans with single sign-on. A tenant that loses it is not locked out: nothing is enforced then. */
-export const SSO_PLANS = PLANS.filter((plan) => PLAN_FEATURES[plan].includes("sso"));
+const SSO_PLANS = PLANS.filter((plan) => PLAN_FEATURES[plan].includes("sso"));
 const IN_PLANS = sql.join(SSO_PLANS.map((plan) => sql.lit(plan)));
 
 type Enforced = { breakGlassUserId: string | null };
@@ -15,7 +22,7 @@ type Enforced = { breakGlassUserId: string | null };
  * Returns what a tenant enforces now; undefined for nothing.
  * @param isHeld it stays so until the commit: who changes it waits, and sees the session that begins here
  */
-export const enforcedIn = async (
+const enforcedIn = async (
   { db }: Work,
   tenantId: string,
   { isHeld = false }: { isHeld?: boolean } = {},
@@ -111,4 +118,89 @@ export const refuseForBreakGlass = async (work: Work, member: Member & { role: R
   const message =
     "They are breakGlassUserId of single sign-on: name another one by PUT /enterprise/sso first";
   throw conflict("INVALID_STATE", message);
+};
+
+/** Tells all OWNERs, and the audit log, that the break-glass user signs in past single sign-on. */
+export const tellOfBreakGlass = async (
+  work: Work,
+  mail: Mail,
+  user: User,
+  method: SignInMethod,
+): Promise<void> => {
+  if (method === "SSO") return;
+  const { id, tenantId, email } = user;
+  // Held before the mails are written, in the order of those who change it.
+  if ((await enforcedIn(work, tenantId, { isHeld: true }))?.breakGlassUserId !== id) return;
+  const target = { type: "user", id };
+  await audit(work, { action: "sso.break_glass_used", target, tenantId, data: { method } });
+  const values = { email, at: work.now.toISOString() };
+  await notifyOwners(mail, work, tenantId, { template: "sso-break-glass-used", values });
+};
+
+/** Where somebody signs in. */
+type Discovered = { ssoRequired: boolean; authUrl: string | null; displayName: string | null };
+
+const NOTHING: Discovered = { ssoRequired: false, authUrl: null, displayName: null };
+
+/** Returns the configuration of the tenant that has verified the domain of an address, if it is in use. */
+const findClaimant = async (work: Work, email: string): Promise<SsoConfiguration | undefined> => {
+  const { rows } = await sql<{ tenant_id: string }>`
+    select d.tenant_id from sso_domains d join tenants t on t.id = d.tenant_id
+    where d.domain = ${domainOf(normaliseEmail(email))} and d.verified_at is not null
+      and t.deleted_at is null and t.plan in (${sql.join(SSO_PLANS.map((plan) => sql.lit(plan)))})`.execute(
+    work.db,
+  );
+  const where = rows[0] && ({ tenantId: rows[0].tenant_id, status: "ACTIVE" } as const);
+  return (where && (await work.em.findOne(SsoConfiguration, where))) ?? undefined;
+};
+
+/**
+ * Returns where people with addresses of a domain sign in: through the tenant that has verified it. It
+ * depends on the domain alone, so it tells nobody which addresses have accounts. At a custom domain only
+ * its tenant is found.
+ */
+export const discoverSso = async (
+  work: Work,
+  email: string,
+  host: CustomHost | undefined,
+): Promise<Discovered> => {
+  const sso = await findClaimant(work, email);
+  if (host && host.tenantId !== sso?.tenantId) return NOTHING;
+  if (!sso) return NOTHING;
+  const { tenantId, displayName } = sso;
+  return {
+    ssoRequired: (await enforcedIn(work, tenantId)) !== undefined,
+    authUrl: `/auth/sso/${tenantId}`,
+    displayName,
+  };
+};
+
+/** Whether people with addresses of this domain sign in through another tenant than that. */
+export const isClaimed = async (
+  work: Work,
+  email: string,
+  tenantId: string | undefined,
+): Promise<boolean> => {
+  const sso = await findClaimant(work, email);
+  return sso !== undefined && sso.tenantId !== tenantId;
+};
+
+/**
+ * Refuses an account that nobody has invited, under an address of a domain whose people sign in through
+ * another tenant: it would shut them out there, since an address has one account.
+ *
+ * @param tenantId the tenant that the account is for; undefined for a new one
+ * @throws FORBIDDEN EMAIL_DOMAIN_CLAIMED
+ */
+export const requireUnclaimed = async (
+  work: Work,
+  email: string,
+  tenantId: string | undefined,
+): Promise<void> => {
+  if (!(await isClaimed(work, email, tenantId))) return;
+  throw forbidden(
+    "EMAIL_DOMAIN_CLAIMED",
+    "People with addresses of this domain sign in through their company: POST /auth/sso/discover tells " +
+      "where. To join another tenant, ask it for an invitation",
+  );
 };

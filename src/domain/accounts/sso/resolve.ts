@@ -1,29 +1,47 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import type { Mail } from "../email/mail.ts";
 import { mailVerification } from "../auth/email-verification.ts";
+import { consumeId, hashRandomSecret } from "../auth/one-time-secrets.ts";
+import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
-import { OAuthError } from "../oauth/errors.ts";
-import { provisionalName } from "../oauth/profile.ts";
-import { findActive } from "../oauth/sign-in.ts";
+import type { Mail } from "../email/mail.ts";
+import {
+  isRedirectUri,
+  OAuthError,
+  provisionalName,
+  refusal,
+  type ResponseMode,
+  withParameters,
+} from "../oauth/provider.ts";
+import { findActive, granted } from "../oauth/sign-in.ts";
+import {
+  findOpenSso,
+  keepFailure,
+  oidcSettingsOf,
+  type OpenSso,
+  type SamlClaims,
+  samlSettingsOf,
+  type SsoClaims,
+  type SsoFlow,
+  type SsoHandshake,
+  type SsoParts,
+  stateInvalid,
+  takeSsoFlow,
+  unasked,
+} from "./clients.ts";
+import { SsoConfiguration } from "./configuration.ts";
+import { domainOf } from "./domain-name.ts";
+import { isVerified, releaseUnproved } from "./domains.ts";
+import { holdIdp, idpMark, isClaimed } from "./enforcement.ts";
+import { disownStranger, keepLink } from "./links.ts";
 import { consumeInvitationOf, type Invited } from "../team/accept.ts";
-import { endInvitations } from "../team/invitations.ts";
-import { requireSeat } from "../team/seats.ts";
+import { endInvitations, requireSeat } from "../team/invitations.ts";
+import { addUser, lockTenant } from "../tenants/tenant.ts";
 import type { Role } from "../../kernel/caller.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
-import { addUser } from "../tenants/open-tenant.ts";
 import { DomainError } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { SsoClaims } from "./clients.ts";
-import type { SsoConfiguration } from "./configuration.ts";
-import { isClaimed } from "./discover.ts";
-import { domainOf } from "./domain-name.ts";
-import { isVerified } from "./domains.ts";
-import { keepLink } from "./links.ts";
-import { disownStranger } from "./strangers.ts";
-import { releaseUnproved } from "./unproved.ts";
 
 /** Somebody at the door of a tenant. */
 type Arrival = { sso: SsoConfiguration; claims: SsoClaims };
@@ -55,7 +73,7 @@ const unknownAccount = ({ sso, isDomainOurs }: Addressed): OAuthError => {
  *
  * @throws OAuthError
  */
-export const resolveSsoUser = async (work: Work, mail: Mail, arrival: Arrival): Promise<User> => {
+const resolveSsoUser = async (work: Work, mail: Mail, arrival: Arrival): Promise<User> => {
   checkOrganisation(arrival);
   const user = (await findLinked(work, arrival)) ?? (await findByAddress(work, mail, arrival));
   if (!(await findActive(work, user.id)))
@@ -278,4 +296,149 @@ const link = async (work: Work, { claims }: Arrival, user: User): Promise<void> 
   await keepLink(work, claims, user);
   const data = { provider: "sso", issuer: claims.issuer };
   await audit(work, { action: "identity.linked", target: { type: "user", id }, tenantId, data });
+};
+
+export type CompleteSsoParts = SsoParts & {
+  tokens: Tokens;
+  mail: Mail;
+};
+
+/** With what a browser came back from an identity provider. */
+type OidcReturn = { tenantId: string; answer: URLSearchParams; browser: string | undefined };
+type SamlReturn = {
+  tenantId: string;
+  response: string;
+  relayState: string | undefined;
+  browser: string | undefined;
+};
+
+type Begun = OpenSso & { flow: SsoFlow; handshake: SsoHandshake };
+
+/** Takes the flow that a browser has begun, unless the tenant has another identity provider since. */
+const takeBegun = async (
+  { transact, secretBox, host }: SsoParts,
+  { tenantId, state, browser }: { tenantId: string; state: string | undefined; browser: string | undefined },
+  isSaml: boolean,
+): Promise<Begun | undefined> => {
+  if (state === undefined || browser === undefined) return undefined;
+  return transact(async (work) => {
+    const open = await findOpenSso(work, tenantId, host);
+    const back = { tenantId: open.tenant.id, domain: host?.domain ?? null, state, browser };
+    const begun = await takeSsoFlow(work, secretBox, back);
+    if (!begun) return undefined;
+    const isSame = begun.flow.idpChangedAt.getTime() === open.sso.idpChangedAt.getTime();
+    return isSame && (open.sso.provider === "SAML") === isSaml ? { ...open, ...begun } : undefined;
+  });
+};
+
+/** Where a sign-in ends, whatever its result. */
+type Ending = { redirectUri: string; responseMode: ResponseMode };
+
+/** Runs the rest of a sign-in; every error becomes one in the URL. */
+const ending = async (
+  parts: CompleteSsoParts,
+  { tenantId, redirectUri }: Pick<Ending, "redirectUri"> & { tenantId: string },
+  run: (arrived: (claims: SsoClaims) => void) => Promise<Record<string, string>>,
+): Promise<string> => {
+  let email: string | undefined;
+  try {
+    return withParameters(redirectUri, await run((claims) => (email = claims.email)));
+  } catch (error) {
+    const failure =
+      error instanceof OAuthError
+        ? error
+        : new OAuthError("server_error", "Something went wrong here; try again", error);
+    await keepFailure(parts, { tenantId, failure, email });
+    return refusal(redirectUri, failure);
+  }
+};
+
+const changedMeanwhile = (): OAuthError =>
+  new OAuthError("access_denied", "The identity provider was changed meanwhile; sign in again");
+
+const signIn = async (
+  work: Work,
+  { tokens, mail }: CompleteSsoParts,
+  { sso, claims }: { sso: SsoConfiguration; claims: SsoClaims },
+  { responseMode }: Ending,
+): Promise<Record<string, string>> => {
+  // Another provider, or none, since the answer was verified: then it counts no more.
+  const { id, tenantId, idpChangedAt } = sso;
+  const now = await work.em.findOne(SsoConfiguration, { id, tenantId, idpChangedAt, status: "ACTIVE" });
+  if (!now) throw changedMeanwhile();
+  const user = await resolveSsoUser(work, mail, { sso: now, claims });
+  // Behind the lock of the tenant, which who changes the provider takes first.
+  if ((await holdIdp(work, tenantId)) !== idpMark(sso)) throw changedMeanwhile();
+  return granted(work, tokens, user, { by: "sso", responseMode });
+};
+
+/**
+ * Completes a sign-in by OpenID Connect and returns the URL to redirect the browser to.
+ * @throws VALIDATION_ERROR OAUTH_STATE_INVALID, NOT_FOUND while that URL is not known
+ */
+export const completeOidc = async (
+  parts: CompleteSsoParts,
+  { tenantId, answer, browser }: OidcReturn,
+): Promise<string> => {
+  const state = answer.get("state") ?? undefined;
+  const begun = await takeBegun(parts, { tenantId, state, browser }, false);
+  if (!begun) throw stateInvalid();
+  const { sso, flow, handshake } = begun;
+  const { redirectUri } = flow;
+  return ending(parts, { tenantId: sso.tenantId, redirectUri }, async (arrived) => {
+    const claims = await parts.sso.oidc.claimsOf(oidcSettingsOf(sso, parts), answer, handshake);
+    arrived(claims);
+    return parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
+  });
+};
+
+/** Where an answer goes that nobody asked for: to the address that it names, or the first one. */
+const unsolicited = async (
+  { transact, redirectUris, isProduction, host }: SsoParts,
+  { tenantId, relayState }: SamlReturn,
+): Promise<(OpenSso & { flow: Ending }) | undefined> => {
+  const { sso, tenant } = await transact((work) => findOpenSso(work, tenantId, host));
+  if (sso.provider !== "SAML" || !sso.samlIdpInitiated) return undefined;
+  const registered = [...tenant.redirectUris, ...redirectUris].filter((uri) =>
+    isRedirectUri(uri, isProduction),
+  );
+  const redirectUri = registered.find((uri) => uri === relayState) ?? registered[0];
+  // Nobody has asked for tokens in the address.
+  return redirectUri === undefined ? undefined : { sso, tenant, flow: { redirectUri, responseMode: "code" } };
+};
+
+/**
+ * Completes a sign-in by SAML and returns the URL to redirect the browser to. An answer that nobody asked for
+ * counts only if the tenant has switched that on.
+ *
+ * @throws VALIDATION_ERROR OAUTH_STATE_INVALID, NOT_FOUND while that URL is not known
+ */
+export const completeSaml = async (parts: CompleteSsoParts, back: SamlReturn): Promise<string> => {
+  const { tenantId, response, relayState: state, browser } = back;
+  const begun = await takeBegun(parts, { tenantId, state, browser }, true);
+  const found = begun ?? (await unsolicited(parts, back));
+  if (!found) throw state === undefined ? unasked() : stateInvalid();
+  const { sso, flow } = found;
+  const requestId = begun?.handshake.requestId;
+  const { redirectUri } = flow;
+  return ending(parts, { tenantId: sso.tenantId, redirectUri }, async (arrived) => {
+    const now = await parts.transact(async (work) => work.now);
+    const settings = samlSettingsOf(sso, parts, now);
+    const claims = await parts.sso.saml.claimsOf(settings, { response, requestId, now });
+    arrived(claims);
+    // By itself: it is used up also if nobody is signed in.
+    await parts.transact((work) => consumeAssertion(work, sso, claims));
+    return parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
+  });
+};
+
+/** An assertion counts once, whatever brings it. @throws OAuthError */
+const consumeAssertion = async (
+  work: Work,
+  { tenantId }: SsoConfiguration,
+  claims: SamlClaims,
+): Promise<void> => {
+  const id = hashRandomSecret([tenantId, claims.issuer, claims.assertionId].join("\n"));
+  if (await consumeId(work, { kind: "saml", id, expiresAt: claims.validUntil })) return;
+  throw new OAuthError("provider_error", "This answer of the provider was used before; sign in again");
 };

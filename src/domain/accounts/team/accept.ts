@@ -1,21 +1,82 @@
+import { defineEntity, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
-import type { Role } from "../../kernel/caller.ts";
-import { hashRandomSecret } from "../auth/random-secret.ts";
-import { normaliseEmail } from "../email/address.ts";
-import { User } from "../auth/user.ts";
 import { audit } from "../audit/audit.ts";
+import { hashRandomSecret } from "../auth/one-time-secrets.ts";
+import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { forgetSessions, type LoggedIn, startSessionOn } from "../auth/sessions.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import { User } from "../auth/user.ts";
+import { normaliseEmail } from "../email/address.ts";
+import type { Mail } from "../email/mail.ts";
+import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { isUnproved, releaseUnproved } from "../sso/domains.ts";
+import { addUser, lockTenant, Tenant } from "../tenants/tenant.ts";
+import type { Role } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
-import { lockTenant } from "../tenants/lock-tenant.ts";
-import { Tenant } from "../tenants/tenant.ts";
-import type { Work } from "../../kernel/work.ts";
-import { mayGrant } from "./grants.ts";
-import { Invitation, type InvitationStatus } from "./invitation.ts";
+import { isId } from "../../kernel/ids.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+
+/** Returns whether a role may grant another: an OWNER all, an ADMIN all but OWNER, others none. */
+const mayGrant = (by: Role, role: Role): boolean => by === "OWNER" || (by === "ADMIN" && role !== "OWNER");
+
+/** @throws FORBIDDEN INSUFFICIENT_ROLE */
+export const requireGrant = (by: Role, role: Role): void => {
+  if (mayGrant(by, role)) return;
+  throw forbidden("INSUFFICIENT_ROLE", `The role ${by} may not give or take away the role ${role}`);
+};
+
+/**
+ * Counts a mail that the recipient did not request: per tenant 1 a minute and 5 a day to an address, and 50
+ * an hour. Tenants are counted separately, so that none uses up the limits of another. Not to be called in a
+ * transaction. @throws RateLimited EMAIL_RATE
+ */
+export const countInvitationMail = async (
+  { limiter, clock }: { limiter: Limiter; clock: () => Date },
+  tenantId: string,
+  email: string,
+): Promise<void> => {
+  const key = `invitation:${tenantId}:${email}`;
+  const states = await limiter.consumeInTurn([
+    { bucket: LIMITS.mailTenant, key: `invitation:${tenantId}` },
+    { bucket: LIMITS.mailMinute, key },
+    { bucket: LIMITS.mailDay, key },
+  ]);
+  const refused = states.find(({ isAllowed }) => !isAllowed);
+  if (!refused) return;
+  const message = "Too many invitations by mail; wait as long as Retry-After says";
+  throw new RateLimited("EMAIL_RATE", message, refused, clock().getTime());
+};
+
+export const INVITATION_STATUSES = ["PENDING", "ACCEPTED", "REVOKED", "EXPIRED"] as const;
+export type InvitationStatus = (typeof INVITATION_STATUSES)[number];
+
+const InvitationSchema = defineEntity({
+  name: "Invitation",
+  tableName: "invitations",
+  properties: {
+    id: p.uuid().primary(),
+    tenantId: p.uuid(),
+    /** Lower case; only a verified owner of this address may accept. */
+    email: p.text(),
+    role: p.text().$type<Role>(),
+    tokenHash: p.text(),
+    status: p.text().$type<InvitationStatus>(),
+    invitedBy: p.uuid(),
+    expiresAt: p.datetime(3),
+    sentAt: p.datetime(3),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+/** An invitation of an address to join a tenant. */
+export class Invitation extends InvitationSchema.class {}
+InvitationSchema.setClass(Invitation);
 
 /** The membership that an invitation grants to the verified owner of its address. */
 export type Invited = { invitationId: string; tenantId: string; role: Role };
 
 /** An invitation that can be accepted now, with its tenant. */
-export type OpenInvitation = { invitation: Invitation; tenant: Tenant };
+type OpenInvitation = { invitation: Invitation; tenant: Tenant };
 
 /** Returns the current status: a PENDING one expires by itself. */
 export const statusOf = (invitation: Invitation, now: Date): InvitationStatus =>
@@ -121,4 +182,126 @@ export const consumeInvitationOf = async (
     throw error;
   }
   return closeAccepted(work, invitation);
+};
+
+type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords; mail: Mail };
+type Joining = { token: string; name: string; password: string; deviceToken: string };
+
+/** Returns the details of an invitation for its link. @throws as `findInvitation` */
+export const readInvitation = async (work: Work, token: string) => {
+  const { invitation, tenant } = await findInvitation(work, token);
+  const { email, role } = invitation;
+  return { email, tenantName: tenant.name, role };
+};
+
+/**
+ * Creates the account that an invitation is for, and signs it in. The token proves the address. A waiting
+ * account registered under it without that proof is replaced; one of another tenant gives the address up, if
+ * this one has proved the domain.
+ *
+ * @throws as `findInvitation`, CONFLICT EMAIL_ALREADY_EXISTS for an address that has an account,
+ * VALIDATION_ERROR PASSWORD_TOO_WEAK
+ */
+export const joinByInvitation = async (
+  { transact, tokens, passwords, mail }: JoinParts,
+  { token, name, password, deviceToken }: Joining,
+): Promise<LoggedIn> => {
+  const { email, tenantId } = await transact(async (work) => {
+    const { invitation } = await findInvitation(work, token);
+    if (!(await isUnproved(work, mail, invitation))) await requireFree(work, invitation);
+    return invitation;
+  });
+  refuseWeakPassword(password, { email, name });
+  const passwordHash = await passwords.hash(password);
+  return transact(async (work) => {
+    const { role } = await consumeInvitation(work, token, email);
+    await releaseUnproved(work, mail, { email, tenantId });
+    await requireFree(work, { email, tenantId });
+    const removed = await work.em.nativeDelete(User, { email, tenantId, status: "PENDING" });
+    if (removed > 0) work.afterCommit(forgetSessions);
+    const account = { email, name, passwordHash, emailVerified: true };
+    const user = await addUser(work, tenantId, { ...account, role, status: "ACTIVE" });
+    return startSessionOn(work, tokens, user, { method: "INVITATION", deviceToken });
+  }).catch((error: unknown) => {
+    throw error instanceof UniqueConstraintViolationException ? taken() : error;
+  });
+};
+
+/**
+ * @throws CONFLICT EMAIL_ALREADY_EXISTS unless the address is free, or of a user who waits for this tenant
+ */
+const requireFree = async (
+  { em }: Work,
+  { email, tenantId }: { email: string; tenantId: string },
+): Promise<void> => {
+  const user = await em.findOne(User, { email });
+  if (user && !(user.tenantId === tenantId && user.status === "PENDING")) throw taken();
+};
+
+const taken = () =>
+  conflict(
+    "EMAIL_ALREADY_EXISTS",
+    "An account with this email address exists already; an account belongs to one tenant",
+  );
+
+/** The user who changes a team: their role is read again, since that of the request may be 5 s old. */
+export type TeamActor = { tenantId: string; userId: string };
+
+type LockedTeam = { tenant: Tenant; caller: User; member: User; owners: User[] };
+
+/** @throws FORBIDDEN INSUFFICIENT_ROLE, MEMBERSHIP_SUSPENDED */
+export const requireAdmin = (caller: User | undefined): User => {
+  if (!caller || (caller.role !== "OWNER" && caller.role !== "ADMIN"))
+    throw forbidden("INSUFFICIENT_ROLE", "This operation needs one of the roles OWNER, ADMIN");
+  if (caller.status !== "ACTIVE" || caller.disabledAt)
+    throw forbidden("MEMBERSHIP_SUSPENDED", "An OWNER or ADMIN of the tenant has suspended your membership");
+  return caller;
+};
+
+/**
+ * Locks the tenant, its OWNERs, the caller and the member until the commit, so that of two members who remove
+ * one another only one succeeds. @throws NOT_FOUND for a user who is not a member of the tenant
+ */
+export const lockTeam = async (
+  work: Work,
+  { tenantId, userId }: TeamActor,
+  memberId: string,
+): Promise<LockedTeam> => {
+  if (!isId(memberId)) throw notFound("Member");
+  const tenant = await lockTenant(work, tenantId);
+  const { rows } = await sql<{ id: string }>`
+    select id from users where tenant_id = ${tenantId}::uuid
+      and (role = 'OWNER' or id in (${userId}::uuid, ${memberId}::uuid))
+    order by id for update`.execute(work.db);
+  const ids = rows.map(({ id }) => id);
+  const users = await work.em.find(User, { id: { $in: ids } }, { refresh: true });
+  const member = users.find(({ id }) => id === memberId.toLowerCase());
+  const caller = users.find(({ id }) => id === userId);
+  if (!caller) throw forbidden("INSUFFICIENT_ROLE", "You are no longer a member of the tenant");
+  if (!member) throw notFound("Member");
+  return { tenant, caller, member, owners: users.filter(isActiveOwner) };
+};
+
+export const isActiveOwner = ({ role, status, disabledAt }: User): boolean =>
+  role === "OWNER" && status === "ACTIVE" && !disabledAt;
+
+/** For a change after which `member` is no longer an OWNER. @throws CONFLICT LAST_OWNER */
+export const requireOtherOwner = ({ member, owners }: Pick<LockedTeam, "member" | "owners">): void => {
+  if (!isActiveOwner(member) || owners.some(({ id }) => id !== member.id)) return;
+  throw conflict("LAST_OWNER", "A tenant needs an OWNER: make another member OWNER first");
+};
+
+/**
+ * Locks and returns the tenant of a user who may invite with that role. @throws FORBIDDEN INSUFFICIENT_ROLE
+ */
+export const lockForInviter = async (
+  work: Work,
+  { tenantId, userId }: TeamActor,
+  role: Role,
+): Promise<{ tenant: Tenant; inviter: User }> => {
+  const tenant = await lockTenant(work, tenantId);
+  const user = await work.em.findOne(User, { id: userId, tenantId }, { refresh: true });
+  const inviter = requireAdmin(user ?? undefined);
+  requireGrant(inviter.role, role);
+  return { tenant, inviter };
 };

@@ -1,24 +1,51 @@
 import type { FilterQuery } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit, auditAll } from "../audit/audit.ts";
-import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
-import { normaliseEmail } from "../email/address.ts";
+import { hashRandomSecret, newRandomSecret } from "../auth/one-time-secrets.ts";
 import { User } from "../auth/user.ts";
-import type { Role } from "../../kernel/caller.ts";
-import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
+import { Invitation, type InvitationStatus, lockForInviter, statusOf, type TeamActor } from "./accept.ts";
+import type { Tenant } from "../tenants/tenant.ts";
+import { limitsOf, planLimitExceeded, type Role } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Tenant } from "../tenants/tenant.ts";
-import type { Work } from "../../kernel/work.ts";
-import { statusOf } from "./accept.ts";
-import { Invitation, type InvitationStatus } from "./invitation.ts";
-import { lockForInviter, type TeamActor } from "./lock-team.ts";
-import { requireSeat } from "./seats.ts";
+import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 
-export const INVITATION_DAYS = 7;
+/** Whether users who have asked to join count as well. */
+type Counted = { withWaiting: boolean };
+
+/** Counts accepted members, and invitations that can still be accepted. */
+export const seatsTaken = async (
+  { db, now }: Work,
+  tenantId: string,
+  { withWaiting }: Counted = { withWaiting: false },
+): Promise<number> => {
+  const { rows } = await sql<{ taken: number | string }>`
+    select (select count(*) from users
+        where tenant_id = ${tenantId}::uuid and (${withWaiting} or status <> 'PENDING'))
+      + (select count(*) from invitations where tenant_id = ${tenantId}::uuid and status = 'PENDING'
+        and expires_at > ${now.toISOString()}::timestamptz) as taken`.execute(db);
+  return Number(rows[0]?.taken ?? 0);
+};
+
+/**
+ * Checks that the plan has room for one more. The tenant must be locked until the commit.
+ *
+ * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ */
+export const requireSeat = async (work: Work, tenant: Tenant, counted?: Counted): Promise<void> => {
+  const { members } = limitsOf(tenant);
+  if (members === null || (await seatsTaken(work, tenant.id, counted)) < members) return;
+  throw planLimitExceeded(
+    `The plan ${tenant.plan} has room for ${members} members, pending invitations included; ` +
+      "remove one or choose a larger plan",
+  );
+};
+
+const INVITATION_DAYS = 7;
 
 /** Converts an invitation to the API representation for a role: a VIEWER sees no addresses. */
 export const showInvitation = (invitation: Invitation, reader: Role, now: Date) => ({
@@ -66,7 +93,7 @@ export const listInvitations = async (
 };
 
 /** @throws NOT_FOUND also for another tenant's */
-export const getInvitation = async ({ em }: Work, tenantId: string, id: string): Promise<Invitation> => {
+const getInvitation = async ({ em }: Work, tenantId: string, id: string): Promise<Invitation> => {
   const found = isId(id) ? await em.findOne(Invitation, { id, tenantId }, { refresh: true }) : null;
   if (!found) throw notFound("Invitation");
   return found;
@@ -93,7 +120,7 @@ const requireInvitable = async (work: Work, tenantId: string, address: string): 
     throw conflict("INVITATION_ALREADY_PENDING", "They have been invited already; resend that invitation");
 };
 
-export type Invitee = { email: string; role: Role };
+type Invitee = { email: string; role: Role };
 
 /**
  * Checks everything that may reject an invitation. Called before its mail is counted, so that a rejected one
@@ -243,7 +270,7 @@ export const revokeInvitation = async (work: Work, actor: TeamActor, id: string)
 };
 
 /** How somebody has become a member instead of by their invitation. */
-export type OtherWay = "sso" | "scim" | "acceptance";
+type OtherWay = "sso" | "scim" | "acceptance";
 
 /** Ends the invitation of an address whose owner has become a member in another way: the audit log tells. */
 export const endInvitations = async (

@@ -3,19 +3,23 @@ import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../../kernel/caller.ts";
-import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import type { Tenant } from "../tenants/tenant.ts";
-import type { Work } from "../../kernel/work.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
 import { releaseLinksOf } from "../sso/links.ts";
-import { requireGrant } from "./grants.ts";
-import { endInvitations } from "./invitations.ts";
-import { isActiveOwner, lockTeam, requireAdmin, requireOtherOwner, type TeamActor } from "./lock-team.ts";
-import { requireSeat } from "./seats.ts";
+import {
+  isActiveOwner,
+  lockTeam,
+  requireAdmin,
+  requireGrant,
+  requireOtherOwner,
+  type TeamActor,
+} from "./accept.ts";
+import { endInvitations, requireSeat } from "./invitations.ts";
 
 export const MEMBER_SORTS = ["name", "email", "createdAt", "lastLoginAt"] as const;
 

@@ -3,16 +3,15 @@ import { forgetKeys } from "../api-keys/authenticate.ts";
 import { markTenant } from "../billing/customer.ts";
 import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
-import { removeDomainsOf } from "../domains/domains.ts";
+import { removeDomainsOf } from "../domains/known.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../../kernel/errors.ts";
-import { forgetProjects } from "../projects/resolve.ts";
+import { forgetProjects } from "../projects/project.ts";
 import { endWebhooks } from "../projects/end-webhooks.ts";
 import type { Work } from "../../kernel/work.ts";
-import { lockTenant } from "./lock-tenant.ts";
+import { lockTenant, type Tenant } from "./tenant.ts";
 import { notifyOwners } from "./notify-owners.ts";
-import type { Tenant } from "./tenant.ts";
 
 /** How long a deletion can be cancelled. */
 export const DELETION_GRACE_DAYS = 30;

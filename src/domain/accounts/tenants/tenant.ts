@@ -1,8 +1,12 @@
 import { defineEntity, p } from "@mikro-orm/core";
-import type { Plan, PlanLimits } from "../../kernel/plans.ts";
-import type { ApprovalStatus } from "../../kernel/caller.ts";
+import { sql } from "kysely";
+import { User } from "../auth/user.ts";
+import type { ApprovalStatus, Plan, PlanLimits, Role } from "../../kernel/caller.ts";
+import { notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
 
-export const TenantSchema = defineEntity({
+const TenantSchema = defineEntity({
   name: "Tenant",
   tableName: "tenants",
   properties: {
@@ -33,3 +37,74 @@ export const TenantSchema = defineEntity({
 export class Tenant extends TenantSchema.class {}
 
 TenantSchema.setClass(Tenant);
+
+/**
+ * Locks the tenant until the commit; operations that only refer to it are not blocked.
+ *
+ * @throws NOT_FOUND also when it has been deleted
+ */
+export const lockTenant = async ({ em, db }: Work, tenantId: string): Promise<Tenant> => {
+  if (!isId(tenantId)) throw notFound("Tenant");
+  await sql`select 1 from tenants where id = ${tenantId}::uuid for no key update`.execute(db);
+  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null }, { refresh: true });
+  if (!tenant) throw notFound("Tenant");
+  return tenant;
+};
+
+/** Initial state of new tenants, from the configuration. */
+export type TenantDefaults = { autoApproveTenants: boolean; defaultPlan: Plan };
+
+export type NewUser = {
+  email: string;
+  name: string;
+  passwordHash: string | null;
+  emailVerified: boolean;
+  role: Role;
+  status: User["status"];
+  profileCompleted?: boolean;
+};
+
+/** Creates a tenant and the OWNER who registered it. */
+export const openTenant = async (
+  work: Work,
+  { autoApproveTenants, defaultPlan }: TenantDefaults,
+  tenantName: string,
+  owner: Omit<NewUser, "role" | "status">,
+): Promise<{ tenant: Tenant; user: User }> => {
+  const { em, now } = work;
+  const tenant = em.create(Tenant, {
+    id: newId(),
+    name: tenantName,
+    approvalStatus: autoApproveTenants ? "APPROVED" : "PENDING",
+    approvalReason: null,
+    approvalRequestedAt: null,
+    plan: defaultPlan,
+    planOverrides: {},
+    redirectUris: [],
+    secondFactorRequired: false,
+    deleteAfter: null,
+    deletedAt: null,
+    createdAt: now,
+    updatedAt: now,
+  });
+  // No relation makes the unit of work insert the tenant first.
+  await em.flush();
+  return { tenant, user: await addUser(work, tenant.id, { ...owner, role: "OWNER", status: "ACTIVE" }) };
+};
+
+/** Adds a user to a tenant. @throws UniqueConstraintViolationException for an address that is taken */
+export const addUser = async ({ em, now }: Work, tenantId: string, user: NewUser): Promise<User> => {
+  const created = em.create(User, {
+    profileCompleted: true,
+    ...user,
+    id: newId(),
+    tenantId,
+    mfaEnabled: false,
+    lastLoginAt: null,
+    disabledAt: null,
+    createdAt: now,
+    updatedAt: now,
+  });
+  await em.flush();
+  return created;
+};

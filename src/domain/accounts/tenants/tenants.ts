@@ -4,14 +4,13 @@ import { markTenant } from "../billing/customer.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import { isRedirectUri } from "../oauth/redirects.ts";
+import { isRedirectUri } from "../oauth/provider.ts";
 import { Project } from "../projects/project.ts";
-import { isActiveOwner, type TeamActor } from "../team/lock-team.ts";
-import { seatsTaken } from "../team/seats.ts";
+import { isActiveOwner, type TeamActor } from "../team/accept.ts";
+import { seatsTaken } from "../team/invitations.ts";
 import type { Work } from "../../kernel/work.ts";
-import { lockTenant } from "./lock-tenant.ts";
-import { limitsOf, PLAN_FEATURES } from "../../kernel/plans.ts";
-import { Tenant } from "./tenant.ts";
+import { lockTenant, Tenant } from "./tenant.ts";
+import { limitsOf, PLAN_FEATURES } from "../../kernel/caller.ts";
 
 export const REDIRECT_URIS_MAX = 20;
 const REDIRECT_URI_RULE =

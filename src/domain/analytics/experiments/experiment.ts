@@ -1,5 +1,16 @@
 import { type RawBuilder, sql } from "kysely";
+import type { Asked } from "../ask.ts";
+import { rounded } from "../comparison.ts";
+import { type Effect, effectsOf, type EventSelection, eventsOf, instant } from "../events.ts";
+import type { MetricName } from "../measure-buckets.ts";
+import { MONTH_DAYS, WEEK_DAYS } from "../measure-players.ts";
+import { propertyNumber } from "../properties.ts";
+import { bucketOf, dayBuckets, daysOf, dayStart, type Frame, type Range, untilAsOf } from "../range.ts";
+import type { TrendMetric } from "../trend-query.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
+import { type Bucket, compileRollout } from "../../evaluation/running/limits.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
 import {
   addTo,
   type Interval,
@@ -8,13 +19,205 @@ import {
   shareDifference,
 } from "../../kernel/intervals.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { Asked } from "../ask.ts";
-import { rounded } from "../comparison.ts";
-import { eventsOf, instant } from "../events.ts";
-import { untilAsOf } from "../range.ts";
-import type { TrendMetric } from "../trend-query.ts";
-import { type Group, groupOf, type RuleGroups } from "./groups.ts";
-import { type Kind, type PlayerValue, playerValue } from "./player-values.ts";
+import { findRule } from "../../rules/rules.ts";
+
+/** What players who have a rule are compared with: those held out, or those whom the rollout leaves out. */
+export const AGAINST = ["holdout", "excluded"] as const;
+export type Against = (typeof AGAINST)[number];
+
+type Rollout = NonNullable<RuleDocument["rollout"]>;
+
+/** The groups into which the published version of a rule divides players. */
+type RuleGroups = {
+  rule: { id: string; key: string; version: number; publishedAt: string };
+  rollout: Pick<Rollout, "percent" | "holdoutPercent" | "salt">;
+  against: Against;
+};
+
+const againstOf = ({ percent, holdoutPercent }: Rollout, asked: Against | undefined): Against => {
+  if (asked === "holdout" && holdoutPercent === 0)
+    throw invalid("against", "the rule holds nobody out: rollout.holdoutPercent is 0");
+  if (asked === "excluded" && percent === 100)
+    throw invalid("against", "the rollout leaves nobody out: rollout.percent is 100");
+  return asked ?? (holdoutPercent > 0 ? "holdout" : "excluded");
+};
+
+/**
+ * Reads the groups of a rule.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for a rule that is not published, or applies to
+ *   everybody; VALIDATION_ERROR for a group that it does not have
+ */
+export const readGroups = async (
+  work: Work,
+  projectId: string,
+  { ruleRef, against }: { ruleRef: string; against?: Against | undefined },
+): Promise<RuleGroups> => {
+  const rule = await findRule(work, projectId, ruleRef);
+  const { rows } = await sql<{ version: number; definition: RuleDocument; publishedAt: Date | string }>`
+    select version, definition, published_at as "publishedAt" from rule_versions
+    where rule_id = ${rule.id}::uuid and version = ${rule.publishedVersion ?? 0}::int`.execute(work.db);
+  const [published] = rows;
+  if (!published) throw conflict("INVALID_STATE", "the rule is not published, so it has no groups");
+  const { rollout } = published.definition;
+  if (!rollout || !compileRollout(rule.key, rollout))
+    throw conflict(
+      "INVALID_STATE",
+      "the rule applies to everybody: give it a rollout.percent below 100 or a holdoutPercent",
+    );
+  const { percent, holdoutPercent, salt } = rollout;
+  return {
+    rule: {
+      id: rule.id,
+      key: rule.key,
+      version: published.version,
+      publishedAt: new Date(published.publishedAt).toISOString(),
+    },
+    rollout: { percent, holdoutPercent, ...(salt === undefined ? {} : { salt }) },
+    against: againstOf(rollout, against),
+  };
+};
+
+type Group = "treated" | "control";
+
+/** Returns what tells a player's group, by the hash by which the rule does; undefined for one in neither. */
+const groupOf = ({ rule, rollout, against }: RuleGroups): ((playerId: string) => Group | undefined) => {
+  const rolloutBucket = compileRollout(rule.key, rollout)!;
+  const control: Bucket = against === "holdout" ? "HELD" : "OUT";
+  return (playerId) => {
+    const bucket = rolloutBucket(playerId);
+    if (bucket === "IN") return "treated";
+    return bucket === control ? "control" : undefined;
+  };
+};
+
+/** `share`: each player counts or does not. `mean`: each has a number. */
+type Kind = "share" | "mean";
+
+/**
+ * How a metric is measured of one player: `of` has the columns player_id and v, a row for each player who has
+ * any; `value` reads v and `f.first_at`, the time of the first event. Null: the player is not in the mean.
+ */
+type PlayerValue = {
+  kind: Kind;
+  of: RawBuilder<unknown>;
+  value: (v: RawBuilder<unknown>) => RawBuilder<unknown>;
+};
+
+type Parts = { frame: Frame; range: Range };
+
+const hasAny = (v: RawBuilder<unknown>) => sql`(${v} is not null)::int`;
+const orZero = (v: RawBuilder<unknown>) => sql`coalesce(${v}, 0)`;
+
+const ofEvents = (
+  { frame, range }: Parts,
+  selection: EventSelection = {},
+  aggregate: RawBuilder<unknown> = sql`count(*)`,
+): RawBuilder<unknown> => {
+  const { startMs, endMs } = range;
+  return sql`select e.player_id, ${aggregate} as v
+    from (${eventsOf(frame, { fromMs: startMs, untilMs: endMs, ...selection })}) e group by 1`;
+};
+
+const ofEffect = ({ frame, range }: Parts, effect: Effect, key?: string): RawBuilder<unknown> => sql`
+  select x.player_id, sum(x.amount) as v
+  from (${effectsOf(frame, [effect], { fromMs: range.startMs, untilMs: range.endMs })}) x
+  where x.player_id is not null ${key === undefined ? sql`` : sql`and x.key = ${key}`} group by 1`;
+
+/** The days on which a player was active, of those that end with the range. */
+const activeDays = (parts: Parts, days: number): RawBuilder<unknown> => {
+  const { frame, range } = parts;
+  const firstDay = range.lastDay - days + 1;
+  const buckets = dayBuckets(frame, firstDay, range.lastDay);
+  const fromMs = days === daysOf(range) ? range.startMs : buckets.startsMs[0]!;
+  return ofEvents(parts, { fromMs }, sql`count(distinct ${bucketOf(buckets, sql`e.at`)})`);
+};
+
+const since = ({ frame, range }: Parts, days: number): EventSelection => ({
+  fromMs: dayStart(frame.timezone, range.lastDay - days + 1),
+});
+
+type Make = (parts: Parts) => PlayerValue;
+
+const share =
+  (of: (parts: Parts) => RawBuilder<unknown>): Make =>
+  (parts) => ({ kind: "share", of: of(parts), value: hasAny });
+const effect =
+  (name: Effect): Make =>
+  (parts) => ({ kind: "mean", of: ofEffect(parts, name), value: orZero });
+
+/** Metrics that are of players. Others, such as the success of webhooks, are of nobody's group. */
+const OF_PLAYERS: Readonly<Partial<Record<MetricName, Make>>> = {
+  activePlayers: share((parts) => ofEvents(parts)),
+  newPlayers: (parts) => ({
+    kind: "share",
+    of: ofEvents(parts),
+    value: () => sql`(f.first_at >= ${instant(parts.range.startMs)})::int`,
+  }),
+  returningPlayers: (parts) => ({
+    kind: "share",
+    of: ofEvents(parts),
+    value: (v) => sql`(${v} is not null and f.first_at < ${instant(parts.range.startMs)})::int`,
+  }),
+  wau: share((parts) => ofEvents(parts, since(parts, WEEK_DAYS))),
+  mau: share((parts) => ofEvents(parts, since(parts, MONTH_DAYS))),
+  messageSenders: share((parts) => ofEffect(parts, "messages")),
+  events: (parts) => ({ kind: "mean", of: ofEvents(parts), value: orZero }),
+  eventsPerActivePlayer: (parts) => ({ kind: "mean", of: ofEvents(parts), value: (v) => v }),
+  avgDau: (parts) => ({
+    kind: "mean",
+    of: activeDays(parts, daysOf(parts.range)),
+    value: (v) => sql`coalesce(${v}, 0)::float8 / ${daysOf(parts.range)}::int`,
+  }),
+  stickiness: (parts) => ({
+    kind: "mean",
+    of: activeDays(parts, MONTH_DAYS),
+    value: (v) => sql`${v}::float8 / ${MONTH_DAYS}::int`,
+  }),
+  xpGranted: effect("xpGranted"),
+  levelUps: effect("levelUps"),
+  badgesEarned: effect("badgesEarned"),
+  questsStarted: effect("questsStarted"),
+  questsCompleted: effect("questsCompleted"),
+  adventuresStarted: effect("adventuresStarted"),
+  adventuresCompleted: effect("adventuresCompleted"),
+  matches: effect("matchPlayers"),
+  messages: effect("messages"),
+};
+
+/** The names of the metrics that groups of players can be compared by. */
+const COMPARED_METRICS = Object.keys(OF_PLAYERS);
+
+/**
+ * Returns how a metric of trends is measured of one player.
+ * @param range as far as it has passed
+ * @throws DomainError VALIDATION_ERROR for a metric that is not of players
+ */
+export const playerValue = (
+  { frame, range }: Asked,
+  { text, metric }: { text: string; metric: TrendMetric },
+): PlayerValue => {
+  const parts = { frame, range };
+  switch (metric.kind) {
+    case "event":
+      return { kind: "mean", of: ofEvents(parts, { types: [metric.eventType] }), value: orZero };
+    case "sum": {
+      const sum = sql`sum(${propertyNumber(metric.path)})`;
+      return { kind: "mean", of: ofEvents(parts, { types: [metric.eventType] }, sum), value: orZero };
+    }
+    case "currency":
+      return { kind: "mean", of: ofEffect(parts, "currencyGranted", metric.key), value: orZero };
+    case "overview": {
+      const make = OF_PLAYERS[metric.name];
+      if (!make)
+        throw invalid(
+          "metric",
+          `${text} is not of single players, so it cannot be compared; what can be: event:, sum:, ` +
+            `currencyGranted:, ${COMPARED_METRICS.join(", ")}`,
+        );
+      return make(parts);
+    }
+  }
+};
 
 /** Metrics of one question. */
 export const EXPERIMENT_METRICS_MAX = 10;
@@ -25,16 +228,16 @@ const SMALL_GROUP = 100;
 export const POPULATIONS = ["all", "new"] as const;
 export type Population = (typeof POPULATIONS)[number];
 
-export type ExperimentQuery = {
+type ExperimentQuery = {
   groups: RuleGroups;
   metrics: readonly { text: string; metric: TrendMetric }[];
   population: Population;
 };
 
 /** `players`: those whom the number is of. `deviation`: the standard deviation of a sample. */
-export type GroupView = { players: number; value: number | null; deviation: number | null };
+type GroupView = { players: number; value: number | null; deviation: number | null };
 
-export type ComparedMetric = {
+type ComparedMetric = {
   metric: string;
   kind: Kind;
   method: "newcombe" | "welch";
@@ -44,7 +247,7 @@ export type ComparedMetric = {
   difference: (Interval & { confidence: number }) | null;
 };
 
-export type ExperimentView = {
+type ExperimentView = {
   ruleId: string;
   ruleKey: string;
   version: number;

@@ -1,5 +1,34 @@
+import type { RawBuilder } from "kysely";
+import type { Asked } from "../ask.ts";
+import { type CohortQuestion, readCohorts } from "../cohorts.ts";
+import { comparedWith } from "../comparison.ts";
+import {
+  type Against,
+  playerValue,
+  type Population,
+  readExperiment,
+  readGroups,
+} from "../experiments/experiment.ts";
+import type { Stretch } from "./stretches.ts";
+import { type FunnelQuestion, readFunnel } from "../funnels.ts";
+import { readRetention, type RetentionQuestion } from "../retention.ts";
+import { readSegments, SEGMENT_GROUPS, type SegmentGroup } from "../segments.ts";
+import { type Breakdown, readBreakdown, readFilters, readMetric } from "../trend-query.ts";
+import {
+  type MetricView,
+  type OverviewQuery,
+  planTrends,
+  readOverview,
+  readTrends,
+  type TrendQuery,
+  type TrendSeries,
+} from "../trends.ts";
 import { invalid } from "../../kernel/errors.ts";
 import { isJsonObject } from "../../kernel/json.ts";
+import type { Work } from "../../kernel/work.ts";
+
+const text = (name: string): ReportColumn => ({ name, type: "text" });
+const number = (name: string): ReportColumn => ({ name, type: "number" });
 
 /**
  * What the cells of a column hold. `time`: ms since 1970. `json`: JSON text. `any`: a value in one
@@ -8,7 +37,7 @@ import { isJsonObject } from "../../kernel/json.ts";
 export type CellType = "text" | "number" | "boolean" | "time" | "json" | "any";
 
 /** A column that a report has. */
-export type ReportColumn = {
+type ReportColumn = {
   name: string;
   type: CellType;
   /** Only written where `columns` names it. */
@@ -33,8 +62,8 @@ const escaped = (key: string): string => key.replaceAll("\\", "\\\\").replaceAll
 /** The name of a value's column: `properties.match.score`. */
 const nameOf = (of: string, path: readonly string[]): string => [of, ...path.map(escaped)].join(".");
 
-const pathOf = (text: string): string[] => {
-  const parts = text.match(/(?:\\.|[^\\.])+/gs) ?? [];
+const pathOf = (value: string): string[] => {
+  const parts = value.match(/(?:\\.|[^\\.])+/gs) ?? [];
   return parts.map((part) => part.replaceAll(/\\(.)/gs, "$1"));
 };
 
@@ -136,3 +165,236 @@ const valueAt = (value: unknown, path: readonly string[]): unknown => {
   }
   return at;
 };
+
+/** What a file is made from: the range, and the report's own parameters as its operation has parsed them. */
+export type ReportQuestion<Q> = {
+  asked: Asked;
+  query: Q;
+  /** Rows with a later id do not exist: they came afterwards. Undefined: those of the snapshot do. */
+  uptoId?: string | undefined;
+  /** What `find` of the report has found. */
+  found?: RawBuilder<unknown> | undefined;
+  /** A part of the report's span alone. */
+  stretch?: Stretch | undefined;
+};
+
+/** A column that a statement selects. `select`: gives ms for a time, text for JSON, float8 for a number. */
+type SelectedColumn = ReportColumn & { select: RawBuilder<unknown> };
+
+/** What rows are ordered by, and read on from. */
+type RowKey = { select: RawBuilder<unknown>; type: "timestamptz" | "uuid" };
+
+/** A report of as many rows as there are, which are read in pages. */
+export type RowReport<Q> = {
+  kind: "rows";
+  /** Whose ids `uptoId` is one of. */
+  table: "tracked_events" | "players";
+  columns: readonly SelectedColumn[];
+  keys: readonly RowKey[];
+  /** Finds what rows are selected by, where that takes more than a query. */
+  find?(work: Work, asked: Asked, query: Q): Promise<RawBuilder<unknown> | undefined>;
+  /** Of rows that are ordered by their time first: within which times they are. */
+  span?(question: ReportQuestion<Q>): Stretch;
+  /** Returns `from … where …`. @param names of the columns that are read */
+  from(question: ReportQuestion<Q>, names: ReadonlySet<string>): RawBuilder<unknown>;
+};
+
+/** A report whose answer is computed at once, and is its rows; a column of JSON gets its text. */
+export type ComputedReport<Q = unknown, A = unknown> = {
+  kind: "computed";
+  columns: readonly ReportColumn[];
+  /** Refuses, before anything is read, what `read` would. @throws DomainError VALIDATION_ERROR */
+  check?(asked: Asked, query: Q): void;
+  /** Computes the answer, as the report's own operation has it. */
+  read(work: Work, asked: Asked, query: Q): Promise<A>;
+  /** Returns the rows of an answer, also of one that was JSON meanwhile. */
+  rows(answer: A): Iterable<Row>;
+};
+
+/** A report that can be exported. To add one, add a line to `reports.ts`, and one to its operations. */
+export type Report<Q = unknown> = RowReport<Q> | ComputedReport<Q>;
+
+/**
+ * Puts a report of rows into the list. The parameters of a question are parsed by the operation that asks it,
+ * and come back here as they were.
+ */
+export const rowReport = <Q>(one: Omit<RowReport<Q>, "kind">): Report => ({ kind: "rows", ...one });
+
+/** As `rowReport`, for a report whose answer is computed at once. */
+const computed = <Q, A>(one: Omit<ComputedReport<Q, A>, "kind">): ComputedReport => ({
+  kind: "computed",
+  ...one,
+});
+
+const metricRow = (metric: string, view: MetricView): Row => ({ metric, ...view });
+
+/** The metrics of an overview: a row each, and one for each currency. */
+export const overviewReport = computed({
+  columns: [
+    text("metric"),
+    ...["value", "previous", "change", "changePct", "changePoints"].map(number),
+    text("trend"),
+    text("goodDirection"),
+  ],
+  check: ({ frame, range }: Asked, query: OverviewQuery) => void comparedWith(frame, range, query),
+  read: (work: Work, asked: Asked, query: OverviewQuery) => readOverview(work, asked, query),
+  rows: ({ metrics: { currencyGranted, ...metrics } }) => [
+    ...Object.entries(metrics).map(([name, view]) => metricRow(name, view)),
+    ...Object.entries(currencyGranted).map(([key, view]) => metricRow(`currencyGranted:${key}`, view)),
+  ],
+});
+
+/** The parameters of GET /analytics/trends. */
+type TrendParameters = Omit<TrendQuery, "metrics" | "breakdown" | "cumulative" | "types" | "filters"> & {
+  metric: readonly string[];
+  breakdown?: string | undefined;
+  cumulative?: boolean | undefined;
+};
+
+/** Returns the points of series, a row each. */
+function* trendRows(series: readonly TrendSeries[]): Generator<Row> {
+  for (const { metric, breakdown, points, previous } of series) {
+    for (const [i, point] of points.entries()) {
+      const before = previous?.points[i];
+      yield {
+        metric,
+        breakdown,
+        ...point,
+        start: Date.parse(point.start),
+        partial: point.partial ?? false,
+        previousDate: before?.date,
+        previousValue: before?.value,
+      };
+    }
+  }
+}
+
+const asTrendQuery = (query: TrendParameters): TrendQuery => {
+  const breakdown: Breakdown | undefined = readBreakdown(query.breakdown);
+  return {
+    ...query,
+    metrics: query.metric.map((name) => ({ text: name, metric: readMetric(name) })),
+    breakdown,
+    cumulative: query.cumulative ?? false,
+    ...readFilters(query),
+  };
+};
+
+export const trendReport = computed({
+  columns: [
+    text("metric"),
+    text("breakdown"),
+    text("date"),
+    { name: "start", type: "time" },
+    number("value"),
+    { name: "complete", type: "boolean" },
+    { name: "partial", type: "boolean" },
+    text("previousDate"),
+    number("previousValue"),
+  ],
+  check: (asked: Asked, query: TrendParameters) => void planTrends(asked, asTrendQuery(query)),
+  read: (work: Work, asked: Asked, query: TrendParameters) => readTrends(work, asked, asTrendQuery(query)),
+  rows: ({ series }) => trendRows(series),
+});
+
+type SegmentParameters = { group: SegmentGroup | "all" };
+
+export const segmentReport = computed({
+  columns: [
+    text("group"),
+    text("segment"),
+    text("label"),
+    text("definition"),
+    ...["players", "share", "previousPlayers", "change", "avgXp", "avgLevel"].map(number),
+  ],
+  read: (work: Work, asked: Asked, { group }: SegmentParameters) =>
+    readSegments(work, asked, group === "all" ? SEGMENT_GROUPS : [group]),
+  rows: ({ groups }) =>
+    groups.flatMap(({ key: name, segments }) =>
+      segments.map(({ key: segment, ...rest }) => ({ group: name, segment, ...rest })),
+    ),
+});
+
+/** The parameters of GET /analytics/experiments/{ruleId}, with the rule among them. */
+type ExperimentParameters = {
+  ruleId: string;
+  metric: readonly string[];
+  against?: Against | undefined;
+  population: Population;
+};
+
+/** The metrics of an experiment: a row each, with both groups. */
+export const experimentReport = computed({
+  columns: [
+    ...["metric", "kind", "method"].map(text),
+    ...["treatedPlayers", "treatedValue", "controlPlayers", "controlValue"].map(number),
+    ...["difference", "low", "high", "confidence"].map(number),
+  ],
+  check: (asked: Asked, { metric }: ExperimentParameters) => {
+    for (const name of metric) playerValue(asked, { text: name, metric: readMetric(name) });
+  },
+  read: async (work: Work, asked: Asked, query: ExperimentParameters) => {
+    const { ruleId: ruleRef, metric, against, population } = query;
+    const groups = await readGroups(work, asked.frame.projectId, { ruleRef, against });
+    const metrics = metric.map((name) => ({ text: name, metric: readMetric(name) }));
+    return readExperiment(work, asked, { groups, metrics, population });
+  },
+  rows: ({ metrics }) =>
+    metrics.map(({ metric, kind, method, treated, control, difference }): Row => ({
+      metric,
+      kind,
+      method,
+      treatedPlayers: treated.players,
+      treatedValue: treated.value,
+      controlPlayers: control.players,
+      controlValue: control.value,
+      difference: difference?.value,
+      low: difference?.low,
+      high: difference?.high,
+      confidence: difference?.confidence,
+    })),
+});
+
+const flag = (name: string): ReportColumn => ({ name, type: "boolean" });
+
+/** The cells of retention: a row each. */
+export const retentionReport = computed({
+  columns: [text("period"), ...["size", "offset", "until", "players", "rate"].map(number), flag("complete")],
+  read: (work: Work, asked: Asked, question: RetentionQuestion) => readRetention(work, asked, question),
+  rows: ({ cohorts }) =>
+    cohorts.flatMap(({ period, size, cells }) => cells.map((cell): Row => ({ period, size, ...cell }))),
+});
+
+/** The values of cohorts: a row for each and its k-th period. */
+export const cohortReport = computed({
+  columns: [text("period"), text("label"), ...["size", "k", "value"].map(number), flag("complete")],
+  read: (work: Work, asked: Asked, question: CohortQuestion) => readCohorts(work, asked, question),
+  rows: ({ cohorts }) =>
+    cohorts.flatMap(({ period, label, size, values, complete }) =>
+      values.map((value, k): Row => ({ period, label, size, k, value, complete: complete[k]! })),
+    ),
+});
+
+/** The steps of a funnel: a row each, and one for each value of its breakdown. */
+export const funnelReport = computed({
+  columns: [
+    text("breakdown"),
+    number("index"),
+    text("eventType"),
+    text("label"),
+    ...["players", "fromStart", "fromPrevious", "dropOff", "medianSecondsFromPrevious"].map(number),
+  ],
+  read: (work: Work, asked: Asked, question: FunnelQuestion) => readFunnel(work, asked, question),
+  rows: ({ steps, breakdown = [] }) => {
+    const ofValues = breakdown.flatMap(({ value, players }) =>
+      steps.map(({ index, eventType, label }, i): Row => ({
+        breakdown: value,
+        index,
+        eventType,
+        label,
+        players: players[i]!,
+      })),
+    );
+    return [...steps.map((step): Row => ({ breakdown: null, ...step })), ...ofValues];
+  },
+});

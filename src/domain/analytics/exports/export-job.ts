@@ -1,17 +1,92 @@
-import { sql } from "kysely";
+import { promisify } from "node:util";
+import { constants, gzip } from "node:zlib";
+import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
-import { BUILDERS } from "../../kernel/access.ts";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import { type FileColumn, FoundPaths, type ReportQuestion, type Row, type RowReport } from "./columns.ts";
+import {
+  type ExportFormat,
+  type ExportPlan,
+  fileWriter,
+  inParts,
+  keysOf,
+  type ReportName,
+  reportOf,
+  rowQuery,
+} from "./reports.ts";
+import { BUILDERS } from "../../kernel/caller.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
-import { DomainError } from "../../kernel/errors.ts";
-import type { Work } from "../../kernel/work.ts";
-import { jobKind, type Step } from "../../long-work/job-kind.ts";
-import { type FileColumn, FoundPaths, type Row } from "./columns.ts";
-import { fileWriter } from "./format.ts";
-import { type FileRef, PieceWriter } from "./pieces.ts";
-import { type ExportPlan, reportOf } from "./plan.ts";
-import type { ReportQuestion, RowReport } from "./report.ts";
-import { keysOf, rowQuery } from "./row-query.ts";
-import { inParts } from "./write.ts";
+import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
+import { isId, NIL_ID } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
+import { jobKind, type JobStatus, queueJob, type Step } from "../../long-work/project-jobs.ts";
+
+const compress = promisify(gzip);
+/** A job has time: this is a good deal smaller than what is compressed as it is sent. */
+const LEVEL = { level: constants.Z_DEFAULT_COMPRESSION };
+/** Bytes of a file that are compressed as one piece. */
+const PIECE_BYTES = 1024 * 1024;
+
+/** A file in the database: pieces of gzip, which one after the other are gzip as well (RFC 1952, 2.2). */
+type FileRef = { projectId: string; id: string };
+
+/** Adds text to the end of a file. */
+class PieceWriter {
+  readonly #work: Work;
+  readonly #file: FileRef;
+  #waiting: string[] = [];
+  #chars = 0;
+  /** Bytes of the file that are stored. */
+  bytes: number;
+
+  /** @param bytes of the file that were stored before */
+  constructor(work: Work, file: FileRef, bytes: number) {
+    this.#work = work;
+    this.#file = file;
+    this.bytes = bytes;
+  }
+
+  async add(text: string): Promise<void> {
+    this.#waiting.push(text);
+    this.#chars += text.length;
+    if (this.#chars >= PIECE_BYTES) await this.flush();
+  }
+
+  /** Stores what was added. */
+  async flush(): Promise<void> {
+    const plain = Buffer.from(this.#waiting.join(""));
+    this.#waiting = [];
+    this.#chars = 0;
+    for (let at = 0; at < plain.length; at += PIECE_BYTES)
+      await this.#store(await compress(plain.subarray(at, at + PIECE_BYTES), LEVEL));
+  }
+
+  async #store(bytes: Buffer): Promise<void> {
+    const { projectId, id } = this.#file;
+    await sql`
+      insert into analytics_export_pieces (project_id, export_id, starts_at, bytes)
+      values (${projectId}::uuid, ${id}::uuid, ${this.bytes}::bigint, ${bytes}::bytea)`.execute(
+      this.#work.db,
+    );
+    this.bytes += bytes.length;
+  }
+}
+
+/** Returns the bytes of a file from `at` to the end of a piece; undefined where it has none. */
+export const readPiece = async (
+  { db }: Work,
+  { projectId, id }: FileRef,
+  at: number,
+): Promise<Uint8Array | undefined> => {
+  const { rows } = await sql<{ bytes: Uint8Array }>`
+    select substring(bytes from (${at}::bigint - starts_at)::int + 1) as bytes from analytics_export_pieces
+    where project_id = ${projectId}::uuid and export_id = ${id}::uuid and starts_at <= ${at}::bigint
+    order by starts_at desc limit 1`.execute(db);
+  const bytes = rows[0]?.bytes;
+  return bytes && bytes.length > 0 ? bytes : undefined;
+};
 
 /** How long a file is kept, in ms. */
 export const EXPORT_KEPT_MS = 7 * 86_400_000;
@@ -23,7 +98,7 @@ const STEP_ROWS = 20_000;
 const STEP_CHARS = 32 * 1024 * 1024;
 
 /** A plan whose rows are all there: `uptoId` is the last of them. */
-export type StoredPlan = ExportPlan & { uptoId?: string };
+type StoredPlan = ExportPlan & { uptoId?: string };
 /** As a step reads it: with what the report has found. */
 type ReadPlan = StoredPlan & Pick<ReportQuestion<unknown>, "found">;
 
@@ -89,7 +164,7 @@ const writeComputed = async (work: Work, file: FileRef, plan: StoredPlan): Promi
   return finish(work, file, { rows, bytes: pieces.bytes });
 };
 
-const countRows = async ({ db }: Work, report: RowReport<unknown>, plan: ReadPlan): Promise<number> => {
+const countExportRows = async ({ db }: Work, report: RowReport<unknown>, plan: ReadPlan): Promise<number> => {
   const { rows } = await sql<{ n: string }>`select count(*) as n ${report.from(plan, new Set())}`.execute(db);
   return Number(rows[0]!.n);
 };
@@ -186,7 +261,7 @@ export const analyticsExport = jobKind({
       ? known.data
       : {
           phase: plan.flatten ? "FIND" : "WRITE",
-          total: await countRows(work, report, plan),
+          total: await countExportRows(work, report, plan),
           read: 0,
           found: [],
           bytes: 0,
@@ -195,3 +270,167 @@ export const analyticsExport = jobKind({
     return state.phase === "FIND" ? findStep(step) : writeStep(file, step);
   },
 });
+
+/** Maximum exports of a project that are being made or kept. */
+export const EXPORTS_MAX = 10;
+
+/** An export in the API. */
+export type StoredExport = {
+  id: string;
+  report: ReportName;
+  format: ExportFormat;
+  /** The report's own parameters. */
+  parameters: Readonly<Record<string, unknown>>;
+  status: JobStatus;
+  /** In per cent. */
+  progress: number;
+  rows: number;
+  /** Of the compressed file. */
+  bytes: number;
+  fileName: string;
+  error: string | null;
+  createdBy: string;
+  createdAt: string;
+  finishedAt: string | null;
+  expiresAt: string;
+};
+
+type ExportRow = {
+  id: string;
+  report: ReportName;
+  style: ExportPlan["style"];
+  query: ExportPlan["query"];
+  file_name: string;
+  row_count: string | number;
+  byte_count: string | number;
+  created_by: string;
+  created_at: Date | string;
+  finished_at: Date | string | null;
+  expires_at: Date | string;
+  status: JobStatus | null;
+  progress: number | null;
+  error: string | null;
+};
+
+/** An export outlives its job where that has failed: it was never completed. */
+const SHOWN = sql`
+  e.id, e.report, e.plan->'style' as style, e.plan->'query' as query, e.plan->>'fileName' as file_name,
+  e.row_count, e.byte_count, e.created_by, e.created_at, e.finished_at, e.expires_at,
+  j.status, j.progress, j.error
+  from analytics_exports e left join project_jobs j on j.project_id = e.project_id and j.id = e.id`;
+
+const iso = (time: Date | string): string => new Date(time).toISOString();
+
+const show = (row: ExportRow): StoredExport => ({
+  id: row.id,
+  report: row.report,
+  format: row.style.format,
+  parameters: row.query,
+  status: row.finished_at === null ? (row.status ?? "FAILED") : "SUCCEEDED",
+  progress: row.finished_at === null ? (row.progress ?? 0) : 100,
+  rows: Number(row.row_count),
+  bytes: Number(row.byte_count),
+  fileName: `${row.file_name}.gz`,
+  error: row.finished_at === null ? row.error : null,
+  createdBy: row.created_by,
+  createdAt: iso(row.created_at),
+  finishedAt: row.finished_at === null ? null : iso(row.finished_at),
+  expiresAt: iso(row.expires_at),
+});
+
+/** Reference to an export. `reports`: those that the caller may export; others do not exist for it. */
+export type ExportRef = { projectId: string; id: string; reports: readonly ReportName[] };
+
+const isVisible = (projectId: string, reports: readonly ReportName[]): RawBuilder<unknown> => sql`
+  e.project_id = ${projectId}::uuid
+  and e.report in (select json_array_elements_text(${JSON.stringify(reports)}::json))`;
+
+/** @throws DomainError NOT_FOUND */
+export const getExport = async (work: Work, { projectId, id, reports }: ExportRef): Promise<StoredExport> => {
+  const { rows } = isId(id)
+    ? await sql<ExportRow>`
+        select ${SHOWN} where ${isVisible(projectId, reports)} and e.id = ${id}::uuid`.execute(work.db)
+    : { rows: [] };
+  if (!rows[0]) throw notFound("export");
+  return show(rows[0]);
+};
+
+/** The newest row that an export may have. */
+const newestId = async ({ db }: Work, plan: ExportPlan): Promise<string | undefined> => {
+  const report = reportOf(plan);
+  if (report.kind === "computed") return undefined;
+  const { rows } = await sql<{ id: string }>`
+    select id::text as id from ${sql.table(report.table)}
+    where project_id = ${plan.asked.frame.projectId}::uuid order by id desc limit 1`.execute(db);
+  return rows[0]?.id ?? NIL_ID;
+};
+
+/** Asks for a file. @throws DomainError CONFLICT EXPORT_LIMIT, JOB_LIMIT */
+export const startAnalyticsExport = async (
+  work: Work,
+  plan: ExportPlan,
+  createdBy: string,
+): Promise<StoredExport> => {
+  const { projectId } = plan.asked.frame;
+  await lockRoom(work, projectId, "exports");
+  const kept = await sql<{ n: string }>`
+    select count(*) as n from analytics_exports where project_id = ${projectId}::uuid`.execute(work.db);
+  if (Number(kept.rows[0]!.n) >= EXPORTS_MAX)
+    throw conflict("EXPORT_LIMIT", `a project keeps ${EXPORTS_MAX} exports: delete one`);
+  const job = await queueJob(work, projectId, { kind: analyticsExport, params: {}, createdBy });
+  const uptoId = await newestId(work, plan);
+  const stored: StoredPlan = { ...plan, ...(uptoId === undefined ? {} : { uptoId }) };
+  const now = work.serverNow;
+  await sql`
+    insert into analytics_exports (project_id, id, report, plan, created_by, created_at, expires_at)
+    values (${projectId}::uuid, ${job.id}::uuid, ${plan.report}, ${JSON.stringify(stored)}::jsonb,
+      ${createdBy}, ${now.toISOString()}::timestamptz,
+      ${new Date(now.getTime() + EXPORT_KEPT_MS).toISOString()}::timestamptz)`.execute(work.db);
+  await auditDefinition(work, "analytics.export_started", { projectId, id: job.id });
+  return getExport(work, { projectId, id: job.id, reports: [plan.report] });
+};
+
+/** Orders of the list. */
+export const EXPORT_ORDERS = { by: { createdAt: sql`e.id` }, usual: "desc" } as const;
+
+type ListExports = PageQuery & Ordered<SortOf<typeof EXPORT_ORDERS>> & { reports: readonly ReportName[] };
+
+/** Returns a page of a project's exports. */
+export const listExports = async (
+  work: Work,
+  projectId: string,
+  query: ListExports,
+): Promise<Total & { exports: StoredExport[] }> => {
+  const where = isVisible(projectId, query.reports);
+  const { rows } = await sql<ExportRow>`
+    select ${SHOWN} where ${where} order by ${orderBy(EXPORT_ORDERS, query, sql`e.id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  return { exports: rows.map(show), ...(await countRows(work, sql`analytics_exports e where ${where}`)) };
+};
+
+/** @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for a file that is not complete */
+export const getCompleteExport = async (work: Work, ref: ExportRef): Promise<StoredExport> => {
+  const found = await getExport(work, ref);
+  if (found.finishedAt === null)
+    throw conflict("INVALID_STATE", `the export is ${found.status} and has no file`);
+  return found;
+};
+
+/** Deletes an export with its file, and ends its job before its next step. @throws DomainError NOT_FOUND */
+export const deleteExport = async (work: Work, ref: ExportRef): Promise<void> => {
+  await getExport(work, ref);
+  const { projectId, id } = ref;
+  const now = sql`${work.serverNow.toISOString()}::timestamptz`;
+  // In the order of a step: the job first.
+  await sql`
+    update project_jobs set status = 'CANCELLED', finished_at = ${now}, updated_at = ${now}
+    where project_id = ${projectId}::uuid and id = ${id}::uuid and status in ('QUEUED', 'RUNNING')`.execute(
+    work.db,
+  );
+  await sql`
+    with gone as (
+      delete from analytics_exports where project_id = ${projectId}::uuid and id = ${id}::uuid)
+    delete from analytics_export_pieces
+    where project_id = ${projectId}::uuid and export_id = ${id}::uuid`.execute(work.db);
+  await auditDefinition(work, "analytics.export_deleted", { projectId, id });
+};

@@ -1,16 +1,110 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import { createDefinition, getDefinition } from "../../economy/definitions/definitions.ts";
-import { segmentKind } from "../../economy/segments/kind.ts";
-import { moveAll } from "../../economy/segments/members.ts";
-import { DESIGNERS } from "../../kernel/access.ts";
-import { invalid } from "../../kernel/errors.ts";
-import type { Work } from "../../kernel/work.ts";
-import { jobKind, type Step } from "../../long-work/job-kind.ts";
-import { queueJob } from "../../long-work/project-jobs.ts";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
 import type { Asked } from "../ask.ts";
-import { findListed, type ListQuestion } from "./list-question.ts";
+import { type CohortNumber, type CohortQuestion, findCohortPlayers } from "../cohorts.ts";
+import { findFunnelPlayers, FoundPlayers, type FunnelNumber, type FunnelQuestion } from "../funnels.ts";
+import { findRetained, type RetentionNumber, type RetentionQuestion } from "../retention.ts";
+import { lastTimesOf, type SegmentPlayer, SHOWN } from "../segment-players.ts";
+import { lastCompleteDay, placesAt, type SegmentGroup, SEGMENTS, segmentsOf } from "../segments.ts";
+import { createDefinition, getDefinition } from "../../economy/definitions/definitions.ts";
+import { moveAll, segmentKind } from "../../economy/segments/members.ts";
+import { DESIGNERS } from "../../kernel/caller.ts";
+import { invalid, notFound } from "../../kernel/errors.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import { jobKind, queueJob, type Step } from "../../long-work/project-jobs.ts";
+
+/** The questions whose numbers are of players that can be listed. */
+export const LISTED = ["retention", "cohorts", "funnels", "segments"] as const;
+
+/** A number of a question: its players are a list. */
+export type ListQuestion =
+  | { of: "retention"; question: RetentionQuestion; number: RetentionNumber }
+  | { of: "cohorts"; question: CohortQuestion; number: CohortNumber }
+  | { of: "funnels"; question: FunnelQuestion; number: FunnelNumber }
+  | { of: "segments"; number: { group: SegmentGroup; segment: string } };
+
+const findSegmentPlayers = async (
+  work: Work,
+  { frame }: Asked,
+  { group, segment }: { group: SegmentGroup; segment: string },
+): Promise<RawBuilder<unknown>> => {
+  if (!SEGMENTS[group].some(({ key }) => key === segment)) throw notFound("segment");
+  const at = { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs };
+  const places = await placesAt(work, frame, at);
+  if (!places)
+    return sql`select player_id from (${segmentsOf(frame, at)}) s where ${sql.ref(group)} = ${segment}`;
+  const players = new FoundPlayers();
+  for (const { who, keys } of places) if (keys[group] === segment) players.add(who);
+  return players.query(frame);
+};
+
+/**
+ * Finds the players whom a question counts in a number, on the way on which it counts them.
+ * @returns a query of their ids, in the column player_id
+ * @throws DomainError VALIDATION_ERROR as the question, and for a number that it does not have; NOT_FOUND for
+ *   a segment that there is not
+ */
+export const findListed = async (
+  work: Work,
+  asked: Asked,
+  list: ListQuestion,
+): Promise<RawBuilder<unknown>> => {
+  switch (list.of) {
+    case "retention":
+      return (await findRetained(work, asked, list.question, list.number)).query(asked.frame);
+    case "cohorts":
+      return findCohortPlayers(work, asked, list.question, list.number);
+    case "funnels":
+      return (await findFunnelPlayers(work, asked, list.question, list.number)).query(asked.frame);
+    case "segments":
+      return findSegmentPlayers(work, asked, list.number);
+  }
+};
+
+/** `cursor`: the id of the last player of the page before. */
+type ListPage = { cursor?: string | undefined; limit: number };
+
+type PlayerList = {
+  data: SegmentPlayer[];
+  pagination: { limit: number; total: number; nextCursor: string | null };
+};
+
+/** One row without a player where the page has none. */
+type Row = { [F in Exclude<keyof SegmentPlayer, "lastActiveAt">]: SegmentPlayer[F] | null } & {
+  last_at: Date | string;
+  total: string;
+};
+
+const pageQuery = ({ frame }: Asked, listed: RawBuilder<unknown>, { cursor, limit }: ListPage) => sql<Row>`
+  with l as materialized (select player_id from (${listed}) q),
+  x as materialized (
+    select ${SHOWN} from l join players p on p.project_id = ${frame.projectId}::uuid and p.id = l.player_id
+    where p.id > ${cursor ?? NIL_ID}::uuid order by p.id limit ${limit + 1})
+  select (select count(*) from l) as total, x.*, t.last_at
+  from (select) one left join x on true left join (${lastTimesOf(frame)}) t on t.player_id = x."playerId"
+  order by x."playerId"`;
+
+/**
+ * Reads a page of the players behind a number, by id: each is on one page, whatever comes between two of
+ * them, as long as the number stays the same. Erased ones have no name.
+ * @throws DomainError as `findListed`
+ */
+export const listPlayersBehind = async (
+  work: Work,
+  asked: Asked,
+  list: ListQuestion,
+  page: ListPage,
+): Promise<PlayerList> => {
+  const { rows } = await pageQuery(asked, await findListed(work, asked, list), page).execute(work.db);
+  const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
+    player.playerId === null ? [] : [{ ...player, lastActiveAt: new Date(lastAt).toISOString() }],
+  ) as SegmentPlayer[];
+  const data = players.slice(0, page.limit);
+  const nextCursor = players.length > page.limit ? data.at(-1)!.playerId : null;
+  return { data, pagination: { limit: page.limit, total: Number(rows[0]!.total), nextCursor } };
+};
 
 /** Maximum players of a list that becomes a segment. */
 export const LIST_SEGMENT_MAX = 100_000;
@@ -44,14 +138,14 @@ const putIn = async (work: Work, projectId: string, key: string, ids: readonly s
   return moveAll(work, projectId, { playerIds: rows.map(({ id }) => id), key, isMember: true });
 };
 
-export type NewListSegment = {
+type NewListSegment = {
   definition: { key: string; name: string; description?: string | undefined };
   /** Ids of its players. */
   ids: readonly string[];
   createdBy: string;
 };
 
-export type ListSegment = { segmentId: string; segmentKey: string; players: number; jobId: string | null };
+type ListSegment = { segmentId: string; segmentKey: string; players: number; jobId: string | null };
 
 /**
  * Makes a STATIC segment of players. Of more than LIST_AT_ONCE, a job puts them in.

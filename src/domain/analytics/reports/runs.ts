@@ -1,16 +1,22 @@
 import { type RawBuilder, sql } from "kysely";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import { countRows, type Total } from "../../kernel/counting.ts";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import type { Mail } from "../../accounts/email/mail.ts";
+import { getAskable, readersAmong, type ReportRef } from "./saved-reports.ts";
+import {
+  lastDueMs,
+  nextDueMs,
+  type RelativeRange,
+  reportRun,
+  type SavedKindName,
+  type Schedule,
+  type StoredQuestion,
+} from "./schedule.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Work } from "../../kernel/work.ts";
-import { type JobStatus, queueJob } from "../../long-work/project-jobs.ts";
-import type { SavedKindName, StoredQuestion } from "./kinds.ts";
-import type { RelativeRange } from "./relative-range.ts";
-import { reportRun } from "./run-job.ts";
-import { getAskable, type ReportRef } from "./saved-reports.ts";
+import { countRows, type Total, type Work } from "../../kernel/work.ts";
+import { hasRoomForJob, type JobStatus, queueJob } from "../../long-work/project-jobs.ts";
 
 /** Runs of a report that are kept. */
 export const RUNS_KEPT = 30;
@@ -18,10 +24,10 @@ export const RUNS_KEPT = 30;
 const LISTED_MS = 400 * 86_400_000;
 
 export const RUN_CAUSES = ["SCHEDULE", "REQUEST"] as const;
-export type RunCause = (typeof RUN_CAUSES)[number];
+type RunCause = (typeof RUN_CAUSES)[number];
 
 /** What a run has answered about. */
-export type Answered = { from: string; to: string; timezone: string };
+type Answered = { from: string; to: string; timezone: string };
 
 /** A run of a report in the API. */
 export type ReportRun = {
@@ -95,7 +101,7 @@ const dropOld = async ({ db }: Work, { projectId, reportId }: Due): Promise<void
 };
 
 /** Queues a run. @returns its id @throws DomainError CONFLICT JOB_LIMIT */
-export const queueRun = async (work: Work, due: Due): Promise<string> => {
+const queueRun = async (work: Work, due: Due): Promise<string> => {
   const { projectId, reportId, cause, dueMs, report, question, range, createdBy } = due;
   await dropOld(work, due);
   const { id } = await queueJob(work, projectId, { kind: reportRun, params: {}, createdBy });
@@ -122,7 +128,7 @@ export const startRun = async (work: Work, ref: ReportRef, createdBy: string): P
   return getRun(work, { projectId, reportId, id });
 };
 
-export type RunRef = { projectId: string; reportId: string; id: string };
+type RunRef = { projectId: string; reportId: string; id: string };
 
 const ofReport = ({ projectId, reportId }: Omit<RunRef, "id">): RawBuilder<unknown> =>
   sql`r.project_id = ${projectId}::uuid and r.report_id = ${reportId}::uuid`;
@@ -136,7 +142,7 @@ const getRun = async ({ db }: Work, ref: RunRef): Promise<ReportRun> => {
 };
 
 /** The answer of a run, as gzip of JSON. */
-export type RunResult = { name: string; report: SavedKindName; packed: Uint8Array };
+type RunResult = { name: string; report: SavedKindName; packed: Uint8Array };
 
 /**
  * Returns what a run has given.
@@ -160,7 +166,7 @@ export const getResult = async (work: Work, ref: RunRef): Promise<RunResult> => 
 /** Orders of the list. */
 export const RUN_ORDERS = { by: { createdAt: sql`r.id` }, usual: "desc" } as const;
 
-export type ListRuns = PageQuery & Ordered<SortOf<typeof RUN_ORDERS>>;
+type ListRuns = PageQuery & Ordered<SortOf<typeof RUN_ORDERS>>;
 
 /** Returns a page of a report's runs. @throws DomainError NOT_FOUND for an unknown report */
 export const listRuns = async (
@@ -174,4 +180,174 @@ export const listRuns = async (
     select ${SHOWN} where ${where} order by ${orderBy(RUN_ORDERS, query, sql`r.id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { runs: rows.map(show), ...(await countRows(work, sql`analytics_report_runs r where ${where}`)) };
+};
+
+/** Runs that have ended, and that nobody was told of. A job that is not there any more has failed. */
+const UNTOLD = sql`
+  from analytics_report_runs r
+  left join project_jobs j on j.project_id = r.project_id and j.id = r.id
+  where r.told_at is null and (r.status is not null or j.id is null or j.status in ('FAILED', 'CANCELLED'))`;
+
+type ToldRow = {
+  project_id: string;
+  id: string;
+  report_id: string;
+  report: SavedKindName;
+  cause: "SCHEDULE" | "REQUEST";
+  due_at: Date | string;
+  answered: Answered | null;
+  status: JobStatus;
+  error: string | null;
+  finished_at: Date | string | null;
+};
+
+/** A run, by its project. */
+export type RunOf = { projectId: string; id: string };
+
+/** Returns the next run after `after` that has ended and that nobody was told of; undefined without any. */
+export const findUntold = async ({ db }: Work, after: RunOf | undefined): Promise<RunOf | undefined> => {
+  const isLater = after ? sql`and r.id > ${after.id}::uuid` : sql``;
+  const { rows } = await sql<{ project_id: string; id: string }>`
+    select r.project_id, r.id ${UNTOLD} ${isLater} order by r.id limit 1`.execute(db);
+  return rows[0] && { projectId: rows[0].project_id, id: rows[0].id };
+};
+
+/** Runs by request within a day of which a report's readers get mails; of more they only find the results. */
+export const MAILED_BY_REQUEST_MAX = 10;
+
+const isMailed = async ({ db, serverNow }: Work, run: ToldRow): Promise<boolean> => {
+  if (run.cause === "SCHEDULE") return true;
+  const { rows } = await sql<{ told: string }>`
+    select count(*) as told from analytics_report_runs
+    where project_id = ${run.project_id}::uuid and report_id = ${run.report_id}::uuid and cause = 'REQUEST'
+      and told_at >= ${`${serverNow.toISOString().slice(0, 10)}T00:00:00Z`}::timestamptz`.execute(db);
+  return Number(rows[0]!.told) < MAILED_BY_REQUEST_MAX;
+};
+
+type About = { name: string; schedule: Schedule | null; tenant_id: string };
+
+const takeUntold = async ({ db }: Work, { projectId, id }: RunOf): Promise<ToldRow | undefined> => {
+  const { rows } = await sql<ToldRow>`
+    select r.project_id, r.id, r.report_id, r.report, r.cause, r.due_at, r.answered,
+      coalesce(r.status, j.status, 'FAILED') as status, coalesce(r.error, j.error) as error,
+      coalesce(r.finished_at, j.finished_at) as finished_at
+    ${UNTOLD} and r.project_id = ${projectId}::uuid and r.id = ${id}::uuid
+    for update of r skip locked`.execute(db);
+  return rows[0];
+};
+
+const about = async ({ db }: Work, run: ToldRow): Promise<About | undefined> => {
+  const { rows } = await sql<About>`
+    select s.name, s.schedule, p.tenant_id from analytics_reports s join projects p on p.id = s.project_id
+    where s.project_id = ${run.project_id}::uuid and s.id = ${run.report_id}::uuid
+      and p.deleted_at is null`.execute(db);
+  return rows[0];
+};
+
+/** How long an error is that others are told. */
+const ERROR_MAX = 500;
+
+type TellParts = { mail: Mail; publicUrl: string };
+
+const tell = async (work: Work, { mail, publicUrl }: TellParts, run: ToldRow, of: About): Promise<void> => {
+  const { project_id: projectId, id: runId, report_id: reportId, report, answered } = run;
+  const dueAt = new Date(run.due_at).toISOString();
+  const error = (run.error ?? "The run has failed").slice(0, ERROR_MAX);
+  const common = { reportId, runId, name: of.name, report, dueAt };
+  if (answered) {
+    const resultUrl = `${publicUrl}/api/v1/analytics/reports/${reportId}/runs/${runId}/result`;
+    work.emit(projectId, "report.ready", { ...common, range: answered, resultUrl });
+  } else work.emit(projectId, "report.failed", { ...common, error });
+  if (!(await isMailed(work, run))) return;
+  for (const { id: userId, email: to } of await readersAmong(work, of.tenant_id, of.schedule?.mailTo ?? [])) {
+    const whom = { to, tenantId: of.tenant_id, userId };
+    const values = { reportName: of.name, reportId, runId };
+    if (answered)
+      await mail.queue(work, { template: "report-ready", values: { ...values, ...answered }, ...whom });
+    else await mail.queue(work, { template: "report-failed", values: { ...values, error }, ...whom });
+  }
+};
+
+/**
+ * Tells of a run that has ended, unless another process has: by events and mails of the transaction that
+ * notes it, so that each is told of once. Nobody is told of one that was cancelled.
+ */
+export const tellOfRun = async (work: Work, ref: RunOf, parts: TellParts): Promise<void> => {
+  const run = await takeUntold(work, ref);
+  if (!run) return;
+  const of = run.status === "CANCELLED" ? undefined : await about(work, run);
+  if (of) await tell(work, parts, run, of);
+  const now = work.serverNow.toISOString();
+  const finishedAt = run.finished_at === null ? now : new Date(run.finished_at).toISOString();
+  await sql`
+    update analytics_report_runs set told_at = ${now}::timestamptz, status = ${run.status},
+      error = ${run.status === "SUCCEEDED" ? null : run.error}, finished_at = ${finishedAt}::timestamptz
+    where project_id = ${run.project_id}::uuid and id = ${run.id}::uuid`.execute(work.db);
+};
+
+/** Reports that are due: those of tenants that may use the service, before a moment. */
+const dueBefore = (at: Date): RawBuilder<unknown> => sql`
+  from analytics_reports r
+  join projects p on p.id = r.project_id and p.deleted_at is null
+  join tenants t on t.id = p.tenant_id and t.approval_status = 'APPROVED' and t.deleted_at is null
+  where r.next_at < ${at.toISOString()}::timestamptz`;
+
+/** Whether a report is due, or a run has ended that nobody was told of. */
+export const areReportsDue = (at: Date): RawBuilder<unknown> =>
+  sql`(exists (select ${dueBefore(at)}) or exists (select ${UNTOLD}))`;
+
+/** Position in a walk over due reports; undefined at its beginning. */
+export type DueCursor = { projectId: string; id: string };
+
+type DueRow = {
+  report: SavedKindName;
+  question: StoredQuestion;
+  range: RelativeRange | null;
+  schedule: Schedule;
+  next_at: Date | string;
+  created_by: string;
+};
+
+/** Returns the next due report after `cursor`; undefined when there is none. */
+export const findDueReport = async (
+  { db, serverNow }: Work,
+  cursor: DueCursor | undefined,
+): Promise<DueCursor | undefined> => {
+  const after = cursor
+    ? sql`and (r.project_id, r.id) > (${cursor.projectId}::uuid, ${cursor.id}::uuid)`
+    : sql``;
+  const { rows } = await sql<{ project_id: string; id: string }>`
+    select r.project_id, r.id ${dueBefore(serverNow)} ${after}
+    order by r.project_id, r.id limit 1`.execute(db);
+  return rows[0] && { projectId: rows[0].project_id, id: rows[0].id };
+};
+
+/**
+ * Queues the run of a due report, unless another process has done so. A report that was due several times
+ * runs once, for the latest of them. One whose project has no room for a job stays due.
+ */
+export const queueDueReport = async (work: Work, { projectId, id }: DueCursor): Promise<void> => {
+  const now = work.serverNow;
+  const { rows } = await sql<DueRow>`
+    select r.report, r.question, r."range", r.schedule, r.next_at, r.created_by
+    ${dueBefore(now)} and r.project_id = ${projectId}::uuid and r.id = ${id}::uuid
+    for update of r skip locked`.execute(work.db);
+  const [row] = rows;
+  if (!row || !(await hasRoomForJob(work, projectId))) return;
+  const { schedule } = row;
+  const dueMs = Math.max(new Date(row.next_at).getTime(), lastDueMs(schedule, now.getTime() - 1));
+  const { report, question, range, created_by: createdBy } = row;
+  await queueRun(work, {
+    projectId,
+    reportId: id,
+    cause: "SCHEDULE",
+    dueMs,
+    report,
+    question,
+    range,
+    createdBy,
+  });
+  await sql`
+    update analytics_reports set next_at = ${new Date(nextDueMs(schedule, dueMs)).toISOString()}::timestamptz
+    where project_id = ${projectId}::uuid and id = ${id}::uuid`.execute(work.db);
 };

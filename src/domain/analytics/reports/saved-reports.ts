@@ -1,24 +1,84 @@
+import { isDeepStrictEqual } from "node:util";
 import { type RawBuilder, sql } from "kysely";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import { countRows, type Total } from "../../kernel/counting.ts";
-import { conflict, notFound } from "../../kernel/errors.ts";
+import { z } from "zod";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import { ask } from "../ask.ts";
+import { slugOf } from "../exports/reports.ts";
+import {
+  asOfReport,
+  atDates,
+  type GivenSchedule,
+  nextDueMs,
+  type RelativeRange,
+  ReportDescription,
+  ReportKind,
+  ReportName,
+  ReportParameters,
+  ReportRange,
+  savedKind,
+  type SavedKindName,
+  type Schedule,
+  ScheduleTimes,
+  type StoredQuestion,
+  zoneOfProject,
+} from "./schedule.ts";
+import { Key } from "../../evaluation/language/syntax.ts";
+import { EVERY_ROLE, type Role } from "../../kernel/caller.ts";
+import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { lockRoom } from "../../kernel/room-lock.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Work } from "../../kernel/work.ts";
-import { slugOf } from "../exports/plan.ts";
-import type { SavedKindName, StoredQuestion } from "./kinds.ts";
-import { checkMembers } from "./members.ts";
-import type { RelativeRange } from "./relative-range.ts";
-import { zoneOfProject } from "./resolve.ts";
-import { type GivenSchedule, nextDueMs, type Schedule } from "./schedule.ts";
+import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
+
+const listOf = (ids: readonly string[]) => sql`
+  (select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;
+
+/** Returns those ids that are of members of the project's tenant. */
+const membersAmong = async ({ db }: Work, projectId: string, ids: readonly string[]): Promise<string[]> => {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<{ id: string }>`
+    select u.id from users u join projects p on p.tenant_id = u.tenant_id
+    where p.id = ${projectId}::uuid and u.id in ${listOf(ids)}`.execute(db);
+  const known = new Set(rows.map(({ id }) => id));
+  return ids.filter((id) => known.has(id));
+};
+
+/** @throws DomainError VALIDATION_ERROR for ids that are not those of members of the project's tenant */
+const checkMembers = async (work: Work, projectId: string, ids: readonly string[]): Promise<void> => {
+  const known = new Set(await membersAmong(work, projectId, ids));
+  const details = ids.flatMap((id, i) =>
+    known.has(id) ? [] : [{ field: `schedule.mailTo.${i}`, message: "is not a member of the team" }],
+  );
+  const [first] = details;
+  if (first) throw new DomainError("VALIDATION_ERROR", `${first.field}: ${first.message}`, { details });
+};
+
+/** A member who is told of a report. */
+type Recipient = { id: string; email: string };
+
+type MemberRow = Recipient & { role: Role };
+
+/** Returns those of a tenant's members who may read analytics now, and sign in to do so. */
+export const readersAmong = async (
+  { db }: Work,
+  tenantId: string,
+  ids: readonly string[],
+): Promise<Recipient[]> => {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<MemberRow>`
+    select u.id, u.email, u.role from users u join tenants t on t.id = u.tenant_id
+    where u.tenant_id = ${tenantId}::uuid and u.id in ${listOf(ids)}
+      and u.status = 'ACTIVE' and u.disabled_at is null
+      and t.approval_status = 'APPROVED' and t.deleted_at is null
+    order by u.id`.execute(db);
+  return rows.filter(({ role }) => EVERY_ROLE.includes(role)).map(({ id, email }) => ({ id, email }));
+};
 
 /** Maximum saved reports of a project. */
 export const REPORTS_MAX = 100;
 
 /** A saved report in the API. */
-export type SavedReport = {
+type SavedReport = {
   id: string;
   /** Names it in every project that has it. */
   key: string;
@@ -42,7 +102,7 @@ export type SavedQuestion = Pick<SavedReport, "report" | "parameters" | "range">
 };
 
 /** A saved report that can be asked. */
-export type AskableReport = SavedReport & { question: StoredQuestion };
+type AskableReport = SavedReport & { question: StoredQuestion };
 
 type Row = {
   id: string;
@@ -110,7 +170,7 @@ export const getAskable = async (work: Work, ref: ReportRef, lock = sql``): Prom
 const json = (value: unknown): string | null =>
   value === null || value === undefined ? null : JSON.stringify(value);
 
-export type NewReport = SavedQuestion & {
+type NewReport = SavedQuestion & {
   key?: string | undefined;
   name: string;
   description: string | null;
@@ -188,7 +248,7 @@ export const createReport = async (
 };
 
 /** What a change may have; what it leaves out stays. */
-export type ReportChange = Partial<SavedQuestion> & {
+type ReportChange = Partial<SavedQuestion> & {
   name?: string | undefined;
   description?: string | null | undefined;
   schedule?: GivenSchedule | null | undefined;
@@ -242,8 +302,7 @@ export const REPORT_ORDERS = {
   usual: "desc",
 } as const;
 
-export type ListReports = PageQuery &
-  Ordered<SortOf<typeof REPORT_ORDERS>> & { report?: SavedKindName | undefined };
+type ListReports = PageQuery & Ordered<SortOf<typeof REPORT_ORDERS>> & { report?: SavedKindName | undefined };
 
 /** Returns a page of a project's reports. */
 export const listReports = async (
@@ -258,4 +317,117 @@ export const listReports = async (
     order by ${orderBy(REPORT_ORDERS, query, sql`id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { reports: rows.map(show), ...(await countRows(work, sql`analytics_reports where ${where}`)) };
+};
+
+/**
+ * A saved report as a configuration has it: without ids, so that it means the same in every project. The rule
+ * of an experiment is named by its key, and who is told of runs is not part of it.
+ */
+export const ReportDocument = z.strictObject({
+  key: Key,
+  name: ReportName,
+  description: ReportDescription.default(null),
+  report: ReportKind,
+  parameters: ReportParameters.default({}),
+  range: ReportRange.default(null),
+  schedule: ScheduleTimes.nullable().default(null).meta({
+    description: "Without mailTo: an import keeps those who are told",
+  }),
+});
+export type ReportDocument = z.output<typeof ReportDocument>;
+
+/** A report of a project as a document, and its question as its operation has parsed it. */
+type KeptReport = { document: ReportDocument; question: StoredQuestion };
+
+type DocumentRow = Omit<ReportDocument, "schedule"> & {
+  question: StoredQuestion;
+  schedule: Schedule | null;
+  ruleKey: string | null;
+};
+
+const timesOf = (schedule: Schedule | null): ScheduleTimes | null => {
+  if (schedule === null) return null;
+  const { mailTo: _, ...times } = schedule;
+  return times;
+};
+
+/** Reads the saved reports of a project, by key. A rule that was named by its id is named by its key. */
+export const readReports = async ({ db }: Work, projectId: string): Promise<KeptReport[]> => {
+  const { rows } = await sql<DocumentRow>`
+    select r.key, r.name, r.description, r.report, r.parameters, r."range", r.schedule, r.question,
+      u.key as "ruleKey"
+    from analytics_reports r
+    left join rules u on u.project_id = r.project_id and r.report = 'experiments'
+      and u.id::text = lower(r.parameters ->> 'ruleId')
+    where r.project_id = ${projectId}::uuid order by r.key`.execute(db);
+  return rows.map(({ question, schedule, ruleKey, parameters, ...rest }) => {
+    const named = ruleKey === null ? {} : { ruleId: ruleKey };
+    return {
+      document: { ...rest, parameters: { ...parameters, ...named }, schedule: timesOf(schedule) },
+      question: { ...question, ...named },
+    };
+  });
+};
+
+type Put = KeptReport & {
+  /** Who makes it, where it is new. */
+  actor: string;
+};
+
+/**
+ * Makes the report of a key what a document says, or makes one. A schedule keeps the zone that the document
+ * leaves out, those who are told as far as they are members still, and, unless its times change, its next
+ * run.
+ * @throws DomainError CONFLICT REPORT_LIMIT
+ */
+export const putReport = async (
+  work: Work,
+  projectId: string,
+  { document: { schedule: times, ...rest }, question, actor }: Put,
+): Promise<void> => {
+  const { rows } = await sql<{ id: string; schedule: Schedule | null }>`
+    select id, schedule from analytics_reports
+    where project_id = ${projectId}::uuid and key = ${rest.key}`.execute(work.db);
+  const [known] = rows;
+  const before = known?.schedule;
+  const mailTo = times && before ? await membersAmong(work, projectId, before.mailTo) : [];
+  const schedule = times && { ...(before ? { timezone: before.timezone } : {}), ...times, mailTo };
+  if (!known) {
+    await createReport(work, projectId, { ...rest, question, schedule, createdBy: actor });
+    return;
+  }
+  const { key: _, ...change } = rest;
+  const isSame = before && times && isDeepStrictEqual(timesOf(before), timesOf(schedule as Schedule));
+  const planned = isSame ? {} : { schedule };
+  await updateReport(work, { projectId, id: known.id }, { ...change, question, ...planned });
+};
+
+/** @throws DomainError NOT_FOUND for a key that is none of a rule */
+const checkRule = async ({ db }: Work, projectId: string, key: string): Promise<void> => {
+  const { rows } = await sql`
+    select from rules where project_id = ${projectId}::uuid and key = ${key}`.execute(db);
+  if (rows.length === 0) throw notFound(`rule ${key}`);
+};
+
+/**
+ * Refuses a report that could not be asked, without asking it: for its range, its comparison, the points of
+ * its series, or the rule of its experiment.
+ * @throws DomainError VALIDATION_ERROR with the field of the report; PAYMENT_REQUIRED
+ */
+export const checkReport = async (
+  work: Work,
+  projectId: string,
+  { document: { report, range, parameters }, question }: KeptReport,
+): Promise<void> => {
+  const { report: computed, daysMax } = savedKind(report);
+  const { shown: _, ...stored } = question;
+  try {
+    if (report === "experiments") await checkRule(work, projectId, String(parameters["ruleId"]));
+    const query = await atDates(work, projectId, { question: stored, range });
+    // The first event of all would have to be searched for.
+    if (query.period === "all") return;
+    computed.check?.(await ask(work, { projectId, query, daysMax }), query);
+  } catch (error) {
+    throw asOfReport(error, range);
+  }
 };

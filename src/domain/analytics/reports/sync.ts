@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
-import { putReport, readReports } from "./documents.ts";
+import { putReport, readReports } from "./saved-reports.ts";
 
 type Sync = { from: string; to: string; actor: string };
 type Synced = { count: number; skipped: { key: string; reason: string }[] };

@@ -1,11 +1,153 @@
-import { sql } from "kysely";
-import { tableTexts } from "../../kernel/json-text.ts";
-import { NIL_ID } from "../../kernel/ids.ts";
-import { inSlices, mapInSlices } from "../../kernel/slices.ts";
-import type { Work } from "../../kernel/work.ts";
+import { type RawBuilder, sql } from "kysely";
+import { type Gain, GAIN_ROWS } from "../events.ts";
 import { DAY_MS, QUARTER_MS, STATEMENT_LENGTH } from "./documents.ts";
-import { type DeletedGain, type GainRow, readDeleted, readGains, readGainsOf } from "./gains.ts";
-import { editedSums, totalOf } from "./sums.ts";
+import { pagesIn } from "../../kernel/cursor.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
+import { tableTexts } from "../../kernel/json-text.ts";
+import { inSlices, mapInSlices, type Steps } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** What a player gained: when, in ms, and how much. */
+type GainRow = {
+  id: string;
+  metric: Gain;
+  key: string;
+  ms: number;
+  amount: number;
+  /** Whether it counts: its event was not reverted, if it is of one. */
+  counts: boolean;
+  /** Whether rollups that have come to it hold it: until they take that its event was reverted they do. */
+  is_held: boolean;
+};
+
+/** Adds to rows `x` of gains the columns of a GainRow. */
+const withTimes = (projectId: string, rows: RawBuilder<unknown>): RawBuilder<GainRow> => sql<GainRow>`
+  select y.*, y.counts or exists (select 1 from uncounted_events u
+      where u.project_id = ${projectId}::uuid and u.event_id = y.event_id) as is_held
+  from (
+    select x.id::text as id, x.metric, x.key, x.amount, x.event_id,
+      not exists (select 1 from event_results r where r.project_id = ${projectId}::uuid
+        and r.event_id = x.event_id and r.status = 'REVERTED') as counts,
+      round(extract(epoch from coalesce(e.occurred_at, x.created_at)) * 1000)::float8 as ms
+    from (${rows}) x
+    left join tracked_events e on e.project_id = ${projectId}::uuid and e.id = x.event_id) y`;
+
+/** All gains of a project with ids up to the watermark. */
+const gainsUntil = (projectId: string, watermark: string): RawBuilder<GainRow> =>
+  withTimes(
+    projectId,
+    sql.join(
+      GAIN_ROWS.map(({ rowsOf }) => sql`(${rowsOf(projectId, sql`l.id <= ${watermark}::uuid`)})`),
+      sql` union all `,
+    ),
+  );
+
+/** Reads the oldest gains with ids between two, both excluded, by id. */
+export const readGains = async (
+  { db }: Work,
+  projectId: string,
+  { after, until, limit }: { after: string; until?: string; limit: number },
+): Promise<GainRow[]> => {
+  const isBefore = until === undefined ? sql`` : sql`and l.id < ${until}::uuid`;
+  const parts = GAIN_ROWS.map(({ rowsOf }) => {
+    const rows = rowsOf(projectId, sql`l.id > ${after}::uuid ${isBefore}`);
+    return sql`(${rows} order by l.id limit ${sql.lit(limit)})`;
+  });
+  const oldest = sql`${sql.join(parts, sql` union all `)} order by id limit ${sql.lit(limit)}`;
+  const { rows } = await withTimes(projectId, oldest).execute(db);
+  return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+};
+
+/** Reads gains up to the watermark of some events. @param events a query of event_id */
+export const readGainsOf = async (
+  { db }: Work,
+  projectId: string,
+  { events, watermark, limit }: { events: RawBuilder<unknown>; watermark: string; limit: number },
+): Promise<GainRow[]> => {
+  const parts = GAIN_ROWS.map(
+    ({ rowsOf }) =>
+      sql`(${rowsOf(projectId, sql`l.event_id in (${events}) and l.id <= ${watermark}::uuid`)})`,
+  );
+  const some = sql`${sql.join(parts, sql` union all `)} limit ${sql.lit(limit)}`;
+  const { rows } = await withTimes(projectId, some).execute(db);
+  return rows;
+};
+
+/** Gains that were deleted and that rollups may hold: what is told of one, by id. */
+type DeletedGain = Pick<GainRow, "id" | "metric" | "key" | "ms">;
+
+export const readDeleted = async (
+  { db }: Work,
+  projectId: string,
+  { watermark, limit }: { watermark: string; limit: number },
+): Promise<DeletedGain[]> => {
+  const { rows } = await sql<DeletedGain>`
+    select gain_id::text as id, metric, key, round(extract(epoch from at) * 1000)::float8 as ms
+    from uncounted_gains where project_id = ${projectId}::uuid and gain_id <= ${watermark}::uuid
+    order by gain_id limit ${sql.lit(limit)}`.execute(db);
+  return rows;
+};
+
+/**
+ * Sums by place, as bytes: for each place where there is something, in ascending order, how much larger its
+ * number is than that of the one before, and the sum there. Numbers are of as many bytes as they need, as in
+ * varints.ts, and up to 2^53 - 1.
+ */
+
+const EMPTY = new Uint8Array(0);
+
+/** Reads the next number of a document: `at` is where. */
+let at = 0;
+const next = (bytes: Uint8Array): number => {
+  let number = 0;
+  for (let factor = 1; ; factor *= 128) {
+    const byte = bytes[at++]!;
+    number += (byte & 127) * factor;
+    if (byte < 128) return number;
+  }
+};
+
+const push = (bytes: number[], number: number): void => {
+  let rest = number;
+  for (; rest > 127; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 128);
+  bytes.push(rest);
+};
+
+/** Calls `take` for each place of a document. It reads no documents itself. */
+export const eachSum = (document: Uint8Array, take: (place: number, sum: number) => void): void => {
+  at = 0;
+  for (let place = 0; at < document.length;) {
+    place += next(document);
+    take(place, next(document));
+  }
+};
+
+/** What all places of a document add up to. */
+const totalOf = (document: Uint8Array): number => {
+  let total = 0;
+  eachSum(document, (_, sum) => void (total += sum));
+  return total;
+};
+
+/** Returns a document with changes of places, which are added; without those of which nothing is left. */
+const editedSums = (document: Uint8Array | undefined, changes: ReadonlyMap<number, number>): Uint8Array => {
+  const bytes: number[] = [];
+  const ordered = [...changes].toSorted(([a], [b]) => a - b);
+  let [last, done] = [0, 0];
+  const put = (place: number, sum: number): void => {
+    if (sum <= 0) return;
+    push(bytes, place - last);
+    push(bytes, sum);
+    last = place;
+  };
+  eachSum(document ?? EMPTY, (place, sum) => {
+    for (; done < ordered.length && ordered[done]![0] < place; done++) put(...ordered[done]!);
+    const isChanged = done < ordered.length && ordered[done]![0] === place;
+    put(place, isChanged ? sum + ordered[done++]![1] : sum);
+  });
+  for (; done < ordered.length; done++) put(...ordered[done]!);
+  return Uint8Array.from(bytes);
+};
 
 /**
  * Rollups of gains: of each UTC day, metric and key the sums by quarter of an hour, and of each quarter the
@@ -34,11 +176,11 @@ const nameOf = ({ d, m, k, q }: Place): string => JSON.stringify([d, m, k, q]);
 class Edits {
   readonly all = new Map<string, Edit>();
 
-  add(place: Place, at: number, amount: number): void {
+  add(place: Place, moment: number, amount: number): void {
     const name = nameOf(place);
     let edit = this.all.get(name);
     if (!edit) this.all.set(name, (edit = { ...place, changes: new Map() }));
-    edit.changes.set(at, (edit.changes.get(at) ?? 0) + amount);
+    edit.changes.set(moment, (edit.changes.get(moment) ?? 0) + amount);
   }
 }
 
@@ -174,4 +316,119 @@ export const rollUpGains = async (
   const reached = [watermark, fresh.at(-1)?.id ?? watermark, isMore ? watermark : settled].toSorted().at(-1)!;
   if (reached > watermark || known === undefined) await writeWatermark(work, projectId, reached);
   return isMore || deleted.length === DELETED_AT_ONCE;
+};
+
+/** Something that the rollups say otherwise than what is stored. */
+export type Difference = { day: number | null; eventType: string; what: string };
+
+/** Documents of the first page: nobody knows how large they are. */
+const FIRST_DOCUMENTS = 10;
+/** Sums of amounts times ms are compared by what is left of them: none is larger than 2^53. */
+const LEFT = 2 ** 25;
+
+/** What is compared of a day: sums that no other gains have but by chance. */
+type Sums = {
+  amount: number;
+  /** Amounts times the quarters of the day. */
+  quarters: number;
+  /** Amounts times ms of the day, and what is left of that. */
+  times: number;
+  /** As `amount`, as the documents of quarters have it. */
+  byQuarter: number;
+};
+
+type SumRow = { day: number; metric: string; key: string } & Omit<Sums, "byQuarter">;
+
+type Row = { day: number; quarter: number; metric: string; key: string; document: Uint8Array };
+
+const gainName = ({ day, metric, key }: Omit<SumRow, keyof Sums>): string =>
+  JSON.stringify([day, metric, key]);
+
+const readExpected = async ({ db }: Work, projectId: string): Promise<SumRow[]> => {
+  const state = await sql<{ watermark: string | null }>`
+    select gains_watermark::text as watermark from analytics_rollups
+    where project_id = ${projectId}::uuid`.execute(db);
+  const watermark = state.rows[0]?.watermark;
+  if (!watermark) return [];
+  const { rows } = await sql<SumRow>`
+    select day, metric, key, sum(amount)::float8 as amount,
+      sum(amount * floor(ms / ${sql.lit(QUARTER_MS)}))::float8 as quarters,
+      (sum(amount::numeric * ms::numeric) % ${sql.lit(LEFT)})::float8 as times
+    from (
+      select metric, key, amount, floor(ms / ${sql.lit(DAY_MS)})::int as day,
+        ms - floor(ms / ${sql.lit(DAY_MS)}) * ${sql.lit(DAY_MS)} as ms
+      from (
+        select metric, key, ms, amount from (${gainsUntil(projectId, watermark)}) g where g.is_held
+        union all
+        select metric, key, round(extract(epoch from at) * 1000)::float8, 1 from uncounted_gains
+        where project_id = ${projectId}::uuid and gain_id <= ${watermark}::uuid) x) y
+    group by 1, 2, 3`.execute(db);
+  return rows;
+};
+
+const noSums = (): Sums => ({ amount: 0, quarters: 0, times: 0, byQuarter: 0 });
+
+function* addSums(sums: Sums, { quarter, document }: Row): Steps<void> {
+  if (quarter === WHOLE_DAY)
+    eachSum(document, (place, sum) => {
+      sums.amount += sum;
+      sums.quarters += sum * place;
+    });
+  else
+    eachSum(document, (place, sum) => {
+      sums.byQuarter += sum;
+      sums.times = (sums.times + (sum % LEFT) * (quarter * QUARTER_MS + place)) % LEFT;
+    });
+  yield;
+}
+
+const readFound = async (work: Work, projectId: string) => {
+  const found = new Map<string, Sums>();
+  let documents = 0;
+  const pages = await pagesIn<Row>(
+    work,
+    sql`select day, quarter, metric, key, document from analytics_gains
+      where project_id = ${projectId}::uuid`,
+    FIRST_DOCUMENTS,
+  );
+  for (let rows = await pages.next(); rows.length > 0; rows = await pages.next())
+    for (const row of rows) {
+      const name = gainName(row);
+      const sums = found.get(name) ?? noSums();
+      found.set(name, sums);
+      await inSlices(addSums(sums, row));
+      documents++;
+    }
+  return { found, documents };
+};
+
+/**
+ * Holds a project's rollups of gains against what is stored, up to their watermark. The transaction must see
+ * one snapshot. Level-ups that retention has dropped are missing: of days with such, rollups know more.
+ */
+export const verifyGains = async (
+  work: Work,
+  projectId: string,
+): Promise<{ documents: number; differences: Difference[] }> => {
+  const { found, documents } = await readFound(work, projectId);
+  const expected = new Map<string, Sums>();
+  for (const row of await readExpected(work, projectId))
+    expected.set(gainName(row), { ...row, byQuarter: row.amount });
+  const names: readonly (keyof Sums)[] = ["amount", "quarters", "times", "byQuarter"];
+  const differences: Difference[] = [];
+  for (const name of new Set([...expected.keys(), ...found.keys()])) {
+    const [has, should] = [found.get(name) ?? noSums(), expected.get(name) ?? noSums()];
+    const wrong = names.find((one) => has[one] !== should[one]);
+    if (wrong === undefined) continue;
+    const [day, metric, key] = JSON.parse(name) as [number, string, string];
+    differences.push({ day, eventType: key === "" ? metric : `${metric}:${key}`, what: WHAT[wrong] });
+  }
+  return { documents, differences };
+};
+
+const WHAT: Readonly<Record<keyof Sums, string>> = {
+  amount: "amount",
+  quarters: "quarters of an hour",
+  times: "times",
+  byQuarter: "amount by quarter of an hour",
 };

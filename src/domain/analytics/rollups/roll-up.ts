@@ -1,15 +1,12 @@
 import { sql } from "kysely";
-import { LOCK_SPACES } from "../../kernel/advisory-locks.ts";
+import { LOCK_SPACES, type Work } from "../../kernel/work.ts";
 import { idFloor, NIL_ID } from "../../kernel/ids.ts";
 import { tableTexts } from "../../kernel/json-text.ts";
 import { inSlices } from "../../kernel/slices.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
-import type { Work } from "../../kernel/work.ts";
-import { type FirstChange, writeFirstTimes } from "./first-times.ts";
+import { Edits, findHolders, type FirstChange, writeDocuments, writeFirstTimes } from "./holders.ts";
 import { STATEMENT_LENGTH } from "./documents.ts";
-import { findHolders } from "./holders.ts";
 import { rollUpGains } from "./roll-up-gains.ts";
-import { Edits, writeDocuments } from "./write-documents.ts";
 
 /**
  * Rollups: what players did, by UTC day, in few bytes. They hold all events that count up to an id, the

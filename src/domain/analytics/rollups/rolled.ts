@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { localKey } from "../../kernel/work-state.ts";
-import type { Work } from "../../kernel/work.ts";
+import { localKey, type Work } from "../../kernel/work.ts";
 import { eventsOf, instant } from "../events.ts";
 import { withIndexes } from "../indexes.ts";
 import type { Frame } from "../range.ts";

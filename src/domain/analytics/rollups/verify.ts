@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { inSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type Difference, verifyGains } from "./verify-gains.ts";
+import { type Difference, verifyGains } from "./roll-up-gains.ts";
 import { CHUNK_BITS, DAY_MS, eachQuarter, eachTime, QUARTER_MS, readFirsts } from "./documents.ts";
 
 export type Verification = {

@@ -1,7 +1,10 @@
 import { sql } from "kysely";
-import { newId, NIL_ID } from "../../kernel/ids.ts";
+import { type Line, linesOf, type Part, type PartKind, PartWriter, type Place, type Stream } from "./part.ts";
+import { StoreError } from "./store.ts";
+import { idFloor, newId, NIL_ID, timeOfId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { Part, Stream } from "./part.ts";
+
+const at = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`;
 
 /**
  * How long a worker has a project to itself, in ms. It renews the lease with each statement; in between are
@@ -35,10 +38,10 @@ export class LeaseLost extends Error {
 
 /** Makes projects known that came since. From then on what changes of their events is noted. */
 export const registerProjects = async ({ db, serverNow }: Work): Promise<void> => {
-  const at = sql`${serverNow.toISOString()}::timestamptz`;
+  const now = at(serverNow.getTime());
   await sql`
     insert into warehouse_projects (project_id, cursor, registered_at, moved_at)
-    select p.id, ${NIL_ID}::uuid, ${at}, ${at} from projects p
+    select p.id, ${NIL_ID}::uuid, ${now}, ${now} from projects p
     where p.deleted_at is null
       and not exists (select from warehouse_projects w where w.project_id = p.id)
     on conflict do nothing`.execute(db);
@@ -81,9 +84,6 @@ export const openExport = async (
   const cursors = { events, ledger, rewards };
   return { projectId, lease: own, cursors, seq: Number(seq), published: Number(published), writing };
 };
-
-const at = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`;
-
 const noteEarlierMerges = async ({ db }: Work, projectId: string): Promise<void> => {
   await sql`
     insert into warehouse_changes (project_id, kind, ref)
@@ -205,4 +205,186 @@ export const failExport = async ({ db, serverNow }: Work, { projectId, lease }: 
         * least(${sql.lit(LONGEST_RETRY_MS)}, ${sql.lit(FIRST_RETRY_MS)} * power(2, least(failures, 10)))
     where project_id = ${projectId}::uuid and lease = ${lease}::uuid returning 1`.execute(db);
   return rows.length > 0;
+};
+
+/** A listed file; `owed`: erased events that it may still have, since it could not be read. */
+export type StoredPart = { seq: number; kind: PartKind; path: string; hourMs: number; owed: string[] };
+
+const PARTS_AT_ONCE = 20;
+/** A file that could not be read or removed is tried again after so long, in ms. */
+const TRIED_AGAIN_MS = 600_000;
+
+type RewriteRow = { seq: string | number; kind: PartKind; path: string; owed: string[] | null };
+
+const HOUR = /date=(\d{4}-\d\d-\d\d)\/hour=(\d\d)\//;
+
+/** The hour in which a file lies, in ms. */
+const hourMsOf = (path: string): number => {
+  const [, date, hour] = HOUR.exec(path)!;
+  return Date.parse(`${date}T${hour}:00:00Z`);
+};
+
+const COLUMNS = sql`w.seq, w.kind, w.path, w.owed::text[] as owed`;
+const idsOf = (ids: readonly string[]) => sql`${`{${ids.join(",")}}`}::uuid[]`;
+const shown = ({ seq, kind, path, owed }: RewriteRow): StoredPart => ({
+  seq: Number(seq),
+  kind,
+  path,
+  hourMs: hourMsOf(path),
+  owed: owed ?? [],
+});
+
+/** Returns files that may have records of some of the events, behind one and up to another. */
+export const findPartsOf = async (
+  { db }: Work,
+  projectId: string,
+  { eventIds, after, upTo }: { eventIds: readonly string[]; after: number; upTo: number },
+): Promise<StoredPart[]> => {
+  const { rows } = await sql<RewriteRow>`
+    select ${COLUMNS} from warehouse_parts w
+    where w.project_id = ${projectId}::uuid and w.seq > ${after}::bigint and w.seq <= ${upTo}::bigint
+      and w.kind in ('events', 'changes')
+      and w.removed_by is null and exists (
+        select from unnest(${idsOf(eventIds)}) as x(id)
+        where x.id between w.from_id and w.to_id)
+    order by w.seq limit ${sql.lit(PARTS_AT_ONCE)}`.execute(db);
+  return rows.map(shown);
+};
+
+/** Returns files to try again that could not be read when they were to be written anew. */
+export const findOwing = async ({ db, serverNow }: Work, projectId: string): Promise<StoredPart[]> => {
+  const { rows } = await sql<RewriteRow>`
+    select ${COLUMNS} from warehouse_parts w
+    where w.project_id = ${projectId}::uuid and w.owed is not null and w.removed_by is null
+      and w.tried_at <= ${at(serverNow.getTime() - TRIED_AGAIN_MS)}
+    order by w.tried_at, w.seq limit ${sql.lit(PARTS_AT_ONCE)}`.execute(db);
+  return rows.map(shown);
+};
+
+/** Notes erased events that a file may still have, since it cannot be read. @throws LeaseLost */
+export const owe = async (
+  work: Work,
+  export_: Export,
+  { seq, eventIds }: { seq: number; eventIds: readonly string[] },
+): Promise<void> => {
+  await keepLease(work, export_);
+  await sql`
+    update warehouse_parts w set tried_at = ${at(work.serverNow.getTime())}, owed = array(
+      select distinct x.id from unnest(coalesce(w.owed, '{}') || ${idsOf(eventIds)}) as x(id)
+      where x.id between w.from_id and w.to_id)
+    where w.project_id = ${export_.projectId}::uuid and w.seq = ${seq}::bigint`.execute(work.db);
+};
+
+/** Notes that a file has nothing of erased events. @throws LeaseLost */
+export const settle = async (work: Work, export_: Export, seq: number): Promise<void> => {
+  await keepLease(work, export_);
+  await sql`
+    update warehouse_parts set owed = null, tried_at = null
+    where project_id = ${export_.projectId}::uuid and seq = ${seq}::bigint`.execute(work.db);
+};
+
+/** Returns files that the manifest has replaced and that are still in the store. */
+export const findReplaced = async (
+  { db, serverNow }: Work,
+  projectId: string,
+): Promise<{ seq: number; path: string }[]> => {
+  const { rows } = await sql<{ seq: string | number; path: string }>`
+    select w.seq, w.path from warehouse_parts w
+    join warehouse_projects p on p.project_id = w.project_id
+    where w.project_id = ${projectId}::uuid and w.removed_by is not null and w.deleted_at is null
+      and w.removed_by <= p.published
+      and coalesce(w.tried_at <= ${at(serverNow.getTime() - TRIED_AGAIN_MS)}, true)
+    order by w.tried_at nulls first, w.seq limit ${sql.lit(PARTS_AT_ONCE)}`.execute(db);
+  return rows.map(({ seq, path }) => ({ seq: Number(seq), path }));
+};
+
+/** Notes that a replaced file is gone, or cannot be removed. @throws LeaseLost */
+export const noteRemoved = async (
+  work: Work,
+  export_: Export,
+  { seq, isGone }: { seq: number; isGone: boolean },
+): Promise<void> => {
+  await keepLease(work, export_);
+  const now = at(work.serverNow.getTime());
+  const set = isGone ? sql`deleted_at = ${now}, tried_at = null` : sql`tried_at = ${now}`;
+  await sql`
+    update warehouse_parts set ${set}
+    where project_id = ${export_.projectId}::uuid and seq = ${seq}::bigint`.execute(work.db);
+};
+
+const HEAD = /^\{("version":\d+,)"eventId" : "([0-9a-f-]{36})"/;
+
+/**
+ * Makes a file anew with other records of some events; each keeps its version.
+ * @returns undefined where the file has no record that is another one
+ * @throws StoreError for a file that is not as it was written
+ */
+export const rewritePart = async (
+  { kind, path, hourMs, projectId, lease }: StoredPart & Omit<Place, "atMs">,
+  body: Buffer,
+  records: ReadonlyMap<string, Line>,
+): Promise<Part | undefined> => {
+  const writer = new PartWriter();
+  let isOther = false;
+  try {
+    for await (const line of linesOf(body)) {
+      const head = HEAD.exec(line);
+      if (!head) throw new Error("it has a line that is no record");
+      const [, version = "", id = ""] = head;
+      const record = records.get(id);
+      const text = record ? `{${version}${record.text.slice(1)}` : line;
+      isOther ||= text !== line;
+      await writer.addRaw(id, text);
+    }
+  } catch (cause) {
+    throw new StoreError(`${path} is not as it was written: ${(cause as Error).message}`, {
+      cause,
+      isOfFile: true,
+    });
+  }
+  return isOther ? writer.end(kind, { projectId, lease, atMs: hourMs }) : undefined;
+};
+
+/** A project with nothing to write says at least so often that it has come so far, in ms. */
+const IDLE_MS = 6 * 3_600_000;
+/**
+ * Returns projects with something to write, those first that waited longest. None is looked at more often
+ * than every `everyMs`, so that files do not become too small, except those that are behind.
+ */
+export const findDueExports = async (
+  { db, serverNow }: Work,
+  { everyMs, lagMs, limit }: { everyMs: number; lagMs: number; limit: number },
+): Promise<string[]> => {
+  const now = serverNow.getTime();
+  const upTo = sql`${idFloor(now - lagMs)}::uuid`;
+  const { rows } = await sql<{ id: string }>`
+    select w.project_id::text as id from warehouse_projects w
+    where w.registered_at <= ${at(now - lagMs)} and not w.is_forgotten
+      and coalesce(w.leased_until <= ${at(now)}, true)
+      and coalesce(w.retry_at <= ${at(now)}, true)
+      and exists (select from projects p where p.id = w.project_id and p.deleted_at is null)
+      and (w.is_behind or w.published < w.seq or w.writing is not null or w.failures > 0
+        or w.moved_at <= ${at(now - IDLE_MS)}
+        or exists (select from warehouse_parts l where l.project_id = w.project_id
+          and l.tried_at <= ${at(now - TRIED_AGAIN_MS)})
+        or w.moved_at <= ${at(now - everyMs)} and (
+          exists (select from tracked_events e where e.project_id = w.project_id and e.id > w.cursor
+            and e.id < ${upTo})
+          or exists (select from ledger_entries l where l.project_id = w.project_id
+            and l.id > w.ledger_cursor and l.id < ${upTo} and l.event_id is null)
+          or exists (select from reward_grants g where g.project_id = w.project_id
+            and g.id > w.rewards_cursor and g.id < ${upTo})
+          or exists (select from warehouse_changes c where c.project_id = w.project_id)))
+    order by w.moved_at, w.project_id limit ${limit}`.execute(db);
+  return rows.map(({ id }) => id);
+};
+
+/** Reads for how long the oldest event of any project has waited to be in a file, in seconds. */
+export const readWarehouseLag = async ({ db, serverNow }: Work): Promise<number> => {
+  const { rows } = await sql<{ id: string | null }>`
+    select (select n.id from warehouse_projects w cross join lateral (
+      select e.id from tracked_events e where e.project_id = w.project_id and e.id > w.cursor
+      order by e.id limit 1) n order by n.id limit 1)::text as id`.execute(db);
+  const id = rows[0]?.id;
+  return id == null ? 0 : Math.max(0, (serverNow.getTime() - timeOfId(id)) / 1_000);
 };

@@ -1,12 +1,32 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
+import {
+  type Backlog,
+  BACKLOG_LEAST,
+  type Backlogs,
+  type RelaySchedule,
+  type RoundPlan,
+  SHARE_BYTES,
+} from "./relay-schedule.ts";
+import { fromRankScore } from "../../evaluation/boards/lists.ts";
+import type { RankStore, Standing } from "../../evaluation/boards/ranks.ts";
+import { DomainError } from "../../kernel/errors.ts";
+import { type MessageFor, noticeTopic, periodTopic, type Topics } from "../../kernel/events/chat-views.ts";
+import type { Events, EventType, PlayerNotice } from "../../kernel/events/domain-events.ts";
+import type { EntryChange, Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import type { EventType } from "../../kernel/events/domain-events.ts";
-import type { Json } from "../../kernel/events/events.ts";
-import type { Work } from "../../kernel/work.ts";
 import { lineData, linesOf } from "../../kernel/outbox-row.ts";
 import { kept } from "../../kernel/statements.ts";
-import { type Backlog, BACKLOG_LEAST, type Backlogs, SHARE_BYTES } from "./backlogs.ts";
-import type { RelaySchedule, RoundPlan } from "./relay-schedule.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import {
+  type ChangedList,
+  type NoticeList,
+  type NotifiedPlayer,
+  readNoticeLists,
+  type SeenRanks,
+  seeRanks,
+} from "../../leaderboards/notices/notice-lists.ts";
+import { deferNotices, sendNotices, type SentNotices } from "../../leaderboards/notices/send.ts";
 
 /** Limits of a round: commits per partition, projects, and minimum commits per project. */
 const RELAY_COMMITS = 50;
@@ -34,7 +54,7 @@ export type OutboxRow = {
 };
 
 /** The part of the queue in a round, and the partitions in which more may wait. */
-export type Taken = { queued: TakenCommit[]; rows: OutboxRow[]; again: number[] };
+type Taken = { queued: TakenCommit[]; rows: OutboxRow[]; again: number[] };
 
 type Taking = {
   plan: RoundPlan;
@@ -252,3 +272,176 @@ export const readRows = async (
   const rows = found.rows.flatMap(({ place: _place, ...row }) => (row.id === null ? [] : outboxRowsOf(row)));
   return { queued: [...commits.values()], rows };
 };
+
+/** The last change of each entry of a list, and the outbox rows that they and earlier ones came from. */
+type ChangedEntries = {
+  projectId: string;
+  periodId: string;
+  entries: Map<string, EntryChange>;
+  rowIds: string[];
+};
+
+/** Whether a row is a change of boards. */
+export const isOfRanks = ({ type }: Pick<OutboxRow, "type">): boolean =>
+  type === "leaderboard.entries_changed";
+
+/** The entries that rows of one round have changed: of each only the newest version, whatever came before. */
+export class EntriesOfRound {
+  readonly #periods = new Map<string, ChangedEntries>();
+  #size = 0;
+
+  /** Number of entries. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The lists with changes. */
+  get lists(): ChangedList[] {
+    return [...this.#periods.values()].map(({ projectId, periodId, entries }) => ({
+      projectId,
+      periodId,
+      playerIds: new Set(entries.keys()),
+    }));
+  }
+
+  /** Ids of the rows that changed entries. */
+  get rowIds(): ReadonlySet<string> {
+    return new Set([...this.#periods.values()].flatMap(({ rowIds }) => rowIds));
+  }
+
+  /** Adds rows of any type, and ignores those that are no changes of boards. */
+  add(rows: readonly OutboxRow[]): void {
+    for (const row of rows.filter(isOfRanks)) {
+      const { periodId, entries } = row.data as Events["leaderboard.entries_changed"];
+      const period = this.#periods.get(periodId) ?? {
+        projectId: row.project_id,
+        periodId,
+        entries: new Map<string, EntryChange>(),
+        rowIds: [],
+      };
+      this.#periods.set(periodId, period);
+      period.rowIds.push(row.id);
+      const before = period.entries.size;
+      for (const entry of entries) {
+        const other = period.entries.get(entry[0]);
+        if (!other || other[3] < entry[3]) period.entries.set(entry[0], entry);
+      }
+      this.#size += period.entries.size - before;
+    }
+  }
+
+  /** Applies the entries to the rank index, and tells the boards' rooms where ranks have changed. */
+  async apply({ ranks, topics }: { ranks: RankStore; topics: Topics }): Promise<void> {
+    const applying = [...this.#periods.values()].map(async ({ projectId, periodId, entries }) => {
+      const moved = await ranks.apply(projectId, periodId, [...entries.values()]);
+      // A repetition moves nothing: if the first attempt died before this, rooms notice with their next read.
+      if (moved) topics.publish(periodTopic(projectId, periodId), moved);
+    });
+    await Promise.all(applying);
+  }
+}
+
+/** How long a relay waits for ranks, in ms: building a large index takes longer. */
+const RANKS_PATIENCE_MS = 500;
+/** As above, for a backlog: nobody else waits for its round. */
+const BACKLOG_PATIENCE_MS = 5_000;
+/**
+ * Attempts to read ranks when another relay sends notices of the same lists; then they are left to the sweep.
+ */
+const TRIES = 3;
+
+type Parts = { transact: Transact; ranks: RankStore; topics: Topics };
+
+/** Data read with the rows of a round: players whose entries changed, and lists with notices. */
+export type Changed = { changed: readonly ChangedList[]; lists: readonly NoticeList[] };
+type Notifying = Changed & { isBacklog: boolean };
+
+/** Returns the ranks of all lists; undefined when they cannot be read now. */
+const seeInTime = async (
+  ranks: RankStore,
+  { changed, lists, isBacklog }: Notifying,
+): Promise<SeenRanks[] | undefined> => {
+  const players = new Map(changed.map(({ periodId, playerIds }) => [periodId, playerIds]));
+  const seen = Promise.all(lists.map((list) => seeRanks(ranks, list, players.get(list.ref.periodId)!)));
+  const patience = new AbortController();
+  const patienceMs = isBacklog ? BACKLOG_PATIENCE_MS : RANKS_PATIENCE_MS;
+  const late = delay(patienceMs, undefined, { signal: patience.signal }).catch(() => undefined);
+  try {
+    return await Promise.race([seen, late]);
+  } catch (error) {
+    if (error instanceof DomainError) return undefined;
+    throw error;
+  } finally {
+    patience.abort();
+    // A late failure is ignored.
+    seen.catch(() => undefined);
+  }
+};
+
+/**
+ * Sends notices of a round's rank changes, in one transaction with `finish`, which removes the round's rows:
+ * a crash before it repeats both, and a crash after it neither. If ranks cannot be read, the sweep sends
+ * them.
+ */
+export const notifyChanged = async (
+  { transact, ranks, topics }: Parts,
+  round: Notifying,
+  finish: (work: Work) => Promise<void>,
+): Promise<void> => {
+  if (round.lists.length === 0) return transact(finish);
+  const open = new Set(round.lists.map(({ ref }) => ref.periodId));
+  const changed = round.changed.filter(({ periodId }) => open.has(periodId));
+  let lists = round.lists;
+  for (let tried = 1; tried <= TRIES; tried++) {
+    const seen = tried < TRIES ? await seeInTime(ranks, { ...round, changed, lists }) : undefined;
+    const sent = await transact(async (work) => {
+      const done = seen ? await sendNotices(work, seen) : "LATER";
+      if (done === "LATER") await deferNotices(work, lists, changed);
+      if (done) await finish(work);
+      return done;
+    });
+    if (sent && sent !== "LATER") await publishPlaces(topics, seen!, sent);
+    if (sent) return;
+    lists = await transact((work) => readNoticeLists(work, changed));
+  }
+};
+
+type PlaceNotice = Extract<PlayerNotice, { name: "leaderboard.me" }>;
+
+/** Publishes players' current places on their own streams. Losing such a message is harmless. */
+const publishPlaces = async (
+  topics: Topics,
+  seen: readonly SeenRanks[],
+  { known, decisions }: SentNotices,
+): Promise<void> => {
+  const sentOf = new Map(
+    decisions.map(({ list, changes }) => [list.ref.periodId, changes.map(({ playerId }) => playerId)]),
+  );
+  const notices = seen.flatMap((one) => {
+    const { projectId, periodId } = one.list.ref;
+    const playerIds = new Set([...one.changed, ...(sentOf.get(periodId) ?? [])]);
+    return [...playerIds].flatMap((playerId): MessageFor[] => {
+      const standing = one.standings.get(playerId);
+      const before = known.get(periodId)?.get(playerId);
+      return standing ? [[noticeTopic(projectId, playerId), () => placeOf(one, standing, before)]] : [];
+    });
+  });
+  await topics.publishIfSubscribed(notices);
+};
+
+const placeOf = (
+  { list, participants }: SeenRanks,
+  { rank, rankScore }: Standing,
+  before: NotifiedPlayer | undefined,
+): PlaceNotice => ({
+  name: "leaderboard.me",
+  data: {
+    leaderboardKey: list.leaderboardKey,
+    periodKey: list.periodKey,
+    board: list.board,
+    rank,
+    previousRank: before?.rank ?? null,
+    score: fromRankScore(list.scoring, rankScore),
+    participants,
+  },
+});

@@ -1,7 +1,16 @@
 import type { Work } from "../../kernel/work.ts";
-import { type Backlog, BACKLOG_LEAST, type Backlogs, SHARE_BYTES } from "./backlogs.ts";
-import { EntriesOfRound, isOfRanks } from "./changed-entries.ts";
 import {
+  type Backlog,
+  BACKLOG_LEAST,
+  type Backlogs,
+  RELAY_BYTES,
+  RELAY_ROWS,
+  type RelaySchedule,
+  SHARE_BYTES,
+} from "./relay-schedule.ts";
+import {
+  EntriesOfRound,
+  isOfRanks,
   type OutboxRow,
   type QueueRow,
   readCommits,
@@ -10,7 +19,6 @@ import {
   type TakenCommit,
 } from "./read-queue.ts";
 import { countRows, prepared, readReceivers, type RelayParts, type Round, sendRound } from "./relay.ts";
-import { RELAY_BYTES, RELAY_ROWS, type RelaySchedule } from "./relay-schedule.ts";
 
 /** Maximum number of commits of a backlog in a round, of their rows, and of pages in which these are read. */
 const BACKLOG_COMMITS = 500;

@@ -1,17 +1,210 @@
-import type { Backlog, Backlogs } from "./backlogs.ts";
-import { EntriesOfRound } from "./changed-entries.ts";
-import { readNoticeLists } from "../../leaderboards/notices/notice-lists.ts";
-import type { RankStore } from "../../evaluation/boards/ranks.ts";
-import { finishRelay, happened, isAnyQueued, projectsOfWebhooks } from "./finish-relay.ts";
-import { publishToRooms } from "./publish-to-rooms.ts";
-import { type OutboxRow, type TakenCommit, takeRows } from "./read-queue.ts";
-import { RelaySchedule, type RoundSize } from "./relay-schedule.ts";
+import { sql } from "kysely";
+import {
+  type Changed,
+  EntriesOfRound,
+  notifyChanged,
+  type OutboxRow,
+  type TakenCommit,
+  takeRows,
+} from "./read-queue.ts";
+import { type Backlog, type Backlogs, RelaySchedule, type RoundSize } from "./relay-schedule.ts";
 import { messageOf } from "./stream.ts";
-import { type Changed, notifyChanged } from "./notify-changed.ts";
-import { type MessageFor, playerTopic, type Topics } from "../../kernel/events/topics.ts";
-import { eventsFor, type PlannedEvent } from "../webhooks/plan.ts";
-import { readSubscribers } from "../webhooks/subscribers.ts";
+import { isWebhookType } from "../webhooks/catalogue/catalogue.ts";
+import {
+  eventsFor,
+  type Happened,
+  type PlannedEvent,
+  planWebhooks,
+  readSubscribers,
+} from "../webhooks/plan.ts";
+import { maySendAs, sentAs } from "../webhooks/sent-as.ts";
+import type { RankStore } from "../../evaluation/boards/ranks.ts";
+import {
+  boardTopic,
+  type ChatLine,
+  chatTopic,
+  lobbiesTopic,
+  lobbyTopic,
+  type MessageFor,
+  noticeTopic,
+  playerTopic,
+  type Topics,
+} from "../../kernel/events/chat-views.ts";
+import type { Events, EventType } from "../../kernel/events/domain-events.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { readNoticeLists } from "../../leaderboards/notices/notice-lists.ts";
+
+/** Projects with events that webhooks may subscribe to. */
+const projectsOfWebhooks = (rows: readonly OutboxRow[]): Set<string> =>
+  new Set(rows.filter(({ type }) => isWebhookType(maySendAs(type))).map(({ project_id }) => project_id));
+
+/** Returns the event that webhooks receive of a row. */
+const happened = (row: OutboxRow): Happened => ({
+  id: row.id,
+  projectId: row.project_id,
+  playerId: row.player_id,
+  createdAt: new Date(row.created_at),
+  ...sentAs(row),
+});
+
+/**
+ * Finishes a round: removes its commits from the queue, and plans their webhook deliveries in the same
+ * commit. Another relay may have published them too; only the one whose delete finds a commit unchanged in
+ * the queue plans it, so that it is planned once, and after earlier ones.
+ * @returns the number of rows whose commits were still queued as they were taken
+ */
+export const finishRelay = async (
+  work: Work,
+  queued: readonly TakenCommit[],
+  { rows, planned }: { rows: readonly OutboxRow[]; planned: readonly PlannedEvent[] },
+): Promise<number> => {
+  const ours = await deleteRelayed(work, queued, rows);
+  const rowOf = new Map(rows.map(({ id, row_id: rowId }) => [id, rowId]));
+  await planWebhooks(
+    work,
+    planned.filter(({ id }) => ours.has(rowOf.get(id)!)),
+  );
+  return ours.size;
+};
+
+/** Whether one of the commits is still queued as it was taken: no other relay has finished them all. */
+const isAnyQueued = async ({ db }: Work, queued: readonly TakenCommit[]): Promise<boolean> => {
+  const { rows } = await kept(
+    db,
+    sql<{ is_any: boolean }>`
+    select exists (
+      select from json_to_recordset(${JSON.stringify(keysOf(queued))}::json)
+        as x(p uuid, h smallint, s bigint, n int, k int)
+      join outbox_q t on t.project_id = x.p and t.part = x.h and t.seq = x.s
+      where cardinality(t.outbox_ids) = x.n) as is_any`,
+  );
+  return rows[0]!.is_any;
+};
+
+/**
+ * Types whose rows are no longer needed after relaying. Texts of chat are kept in its own tables, and deleted
+ * from there.
+ */
+const RELAYED_ONCE: ReadonlySet<string> = new Set<EventType>([
+  "leaderboard.entries_changed",
+  "leaderboard.changed",
+  "chat.changed",
+  "player.notice",
+]);
+
+type Gone = Pick<TakenCommit, "project_id" | "part" | "seq">;
+
+const keyOf = ({ project_id: project, part, seq }: Gone): string => `${project}:${part}:${seq}`;
+
+/** Commits as they were taken: ids that waited, and those taken. */
+const keysOf = (queued: readonly TakenCommit[]) =>
+  queued.map(({ project_id, part, seq, outbox_ids: { length }, waiting }) => ({
+    p: project_id,
+    h: part,
+    s: Number(seq),
+    n: waiting,
+    k: length,
+  }));
+
+/**
+ * Deletes the queue rows, or the first ids of those that were taken in part, and with them outbox rows that
+ * are no longer needed: one statement. It locks the queue rows first and in one order, so that relays that
+ * took the same commits do not deadlock.
+ * @returns the outbox rows whose commits were still queued as they were taken
+ */
+const deleteRelayed = async (
+  { db }: Work,
+  queued: readonly TakenCommit[],
+  rows: readonly OutboxRow[],
+): Promise<Set<string>> => {
+  const ids = new Set(queued.flatMap(({ outbox_ids: of }) => of));
+  const relayed = rows
+    .filter(({ type, row_id: id }) => RELAYED_ONCE.has(type) && ids.has(id))
+    .map(({ project_id, row_id }) => ({ p: project_id, i: row_id }));
+  const gone = await kept(
+    db,
+    sql<Gone>`
+    with x as materialized (
+      select * from json_to_recordset(${JSON.stringify(keysOf(queued))}::json)
+        as x(p uuid, h smallint, s bigint, n int, k int)),
+    locked as materialized (
+      select x.* from x join outbox_q t on t.project_id = x.p and t.part = x.h and t.seq = x.s
+      where cardinality(t.outbox_ids) = x.n
+      order by x.p, x.h, x.s for update of t),
+    cut as (
+      update outbox_q t set outbox_ids = t.outbox_ids[x.k + 1:] from locked x
+      where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
+        and x.k < x.n
+      returning t.project_id, t.part, t.seq),
+    gone as (
+      delete from outbox_q t using locked x
+      where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
+        and x.k = x.n
+      returning t.project_id, t.part, t.seq),
+    relayed as (
+      delete from outbox o using json_to_recordset(${JSON.stringify(relayed)}::json) as x(p uuid, i uuid)
+      where o.project_id = x.p and o.id = x.i and (select count(*) from locked) >= 0)
+    select * from cut union all select * from gone`,
+  );
+  const ours = new Set(gone.rows.map(keyOf));
+  return new Set(queued.filter((row) => ours.has(keyOf(row))).flatMap(({ outbox_ids: of }) => of));
+};
+
+type Row = { project_id: string; type: EventType; data: Json };
+type Publish = (topics: Topics, projectId: string, data: Json) => void;
+
+/** How to publish an outbox row to rooms, by its type. */
+const PUBLISH: Partial<Record<EventType, Publish>> = {
+  "lobby.changed": (topics, projectId, data) => {
+    const { lobbyId, version, occurrences, isListed } = data as Events["lobby.changed"];
+    topics.publish(lobbyTopic(projectId, lobbyId), { version, occurrences });
+    if (isListed) topics.publish(lobbiesTopic(projectId), lobbyId);
+  },
+  "leaderboard.period_closed": (topics, projectId, data) => {
+    const { leaderboardId } = data as Events["leaderboard.period_closed"];
+    topics.publish(boardTopic(projectId, leaderboardId), data);
+  },
+  "leaderboard.changed": (topics, projectId, data) => {
+    const { leaderboardId } = data as Events["leaderboard.changed"];
+    topics.publish(boardTopic(projectId, leaderboardId), null);
+  },
+  "player.notice": (topics, projectId, data) => {
+    const { playerId, notice } = data as Events["player.notice"];
+    topics.publish(noticeTopic(projectId, playerId), notice);
+  },
+};
+
+type Said = { channelId: string; lines: readonly ChatLine[] };
+
+/** Returns a row's line for the readers of a channel. The data of other rows is not touched, nor parsed. */
+const saidIn = (row: Row): Said | undefined => {
+  if (row.type === "chat.changed") return row.data as Events["chat.changed"];
+  if (row.type !== "chat.message_sent") return undefined;
+  const message = row.data as Events["chat.message_sent"];
+  return { channelId: message.channelId, lines: [{ name: "chat.message", data: message }] };
+};
+
+/**
+ * Notifies the rooms that show these rows; rows of other types are ignored. All lines of a channel are
+ * published at once: there may be many, and each message costs every listening process.
+ */
+const publishToRooms = (topics: Topics, rows: readonly Row[]): void => {
+  const channels = new Map<string, ChatLine[]>();
+  for (const row of rows) {
+    const said = saidIn(row);
+    if (!said) {
+      PUBLISH[row.type]?.(topics, row.project_id, row.data);
+      continue;
+    }
+    const topic = chatTopic(row.project_id, said.channelId);
+    const lines = channels.get(topic);
+    if (lines) lines.push(...said.lines);
+    else channels.set(topic, [...said.lines]);
+  }
+  for (const [topic, lines] of channels) topics.publish(topic, lines);
+};
 
 /** Bytes of a message to a player's topic, beyond which further rows go into another one. */
 const MESSAGE_BYTES = 64 * 1024;
@@ -32,7 +225,7 @@ export type RelayParts = {
  * Number of rows published in a round, the partitions in which more may wait, and the backlogs that it has
  * found.
  */
-export type Relayed = { rows: number; again: readonly number[]; backlogs: readonly Backlog[] };
+type Relayed = { rows: number; again: readonly number[]; backlogs: readonly Backlog[] };
 
 /**
  * Publishes the next committed rows of some partitions: lines to the players' topics, then entries to the

@@ -1,9 +1,8 @@
 import { sql } from "kysely";
-import { renameIn } from "../../social/chat/text.ts";
+import { renameIn } from "../../social/chat/context.ts";
 import { type Person, texts, uuids } from "../../players/person.ts";
 import type { Work } from "../../kernel/work.ts";
-import { ERASED_ERROR, ERASURE_TYPE } from "./persons.ts";
-import { deliveryId } from "./plan.ts";
+import { deliveryId, ERASED_ERROR, ERASURE_TYPE } from "./plan.ts";
 
 /** Number of a feed's events per page. */
 const EVENTS_AT_ONCE = 2_000;

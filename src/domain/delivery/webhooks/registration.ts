@@ -1,21 +1,107 @@
+import { randomBytes } from "node:crypto";
+import { defineEntity, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../../accounts/audit/audit.ts";
-import { actorOf } from "../../kernel/caller.ts";
-import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { Project } from "../../accounts/projects/project.ts";
+import { lockTenant } from "../../accounts/tenants/tenant.ts";
+import { isPattern } from "./catalogue/catalogue.ts";
+import type { WebhookSender } from "./delivering/sender.ts";
+import { PLAN_REASON } from "./fit-plan.ts";
+import { actorOf, limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { Project } from "../../accounts/projects/project.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
-import { lockTenant } from "../../accounts/tenants/lock-tenant.ts";
-import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
-import type { Work } from "../../kernel/work.ts";
-import { isPattern } from "./catalogue/event-types.ts";
-import { PLAN_REASON } from "./fit-plan.ts";
-import { hintOf, newWebhookSecret } from "./secrets.ts";
-import type { WebhookSender } from "./delivering/sender.ts";
-import { Webhook, type WebhookStatus } from "./webhook.ts";
+import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+
+/**
+ * ACTIVE: healthy. FAILED: a delivery was given up since the last success; it still gets events. DISABLED: it
+ * has failed for days, or has answered 410; it gets no new ones. PAUSED by its owners: events wait.
+ */
+export const WEBHOOK_STATUSES = ["ACTIVE", "FAILED", "DISABLED", "PAUSED"] as const;
+export type WebhookStatus = (typeof WEBHOOK_STATUSES)[number];
+
+const WebhookSchema = defineEntity({
+  name: "Webhook",
+  tableName: "webhooks",
+  properties: {
+    id: p.uuid().primary(),
+    tenantId: p.uuid(),
+    /** null: all projects of the tenant, but no sandbox. */
+    projectId: p.uuid().nullable(),
+    url: p.text(),
+    /** Types, `prefix.*` or `*`: see event-types.ts. */
+    events: p.array(),
+    description: p.text().nullable(),
+    status: p.text().$type<WebhookStatus>(),
+    disabledReason: p.text().nullable(),
+    /** Encrypted under the webhook's id. */
+    secret: p.text(),
+    /** The last four characters. */
+    secretHint: p.text(),
+    /** Encrypted too; signs beside the current one until it expires. */
+    previousSecret: p.text().nullable(),
+    previousSecretExpiresAt: p.datetime(3).nullable(),
+    createdBy: p.text().nullable(),
+    lastSuccessAt: p.datetime(3).nullable(),
+    lastFailureAt: p.datetime(3).nullable(),
+    /** The first failed attempt since the last success. */
+    failingSince: p.datetime(3).nullable(),
+    /** Number of deliveries given up since the last success. */
+    exhausted: p.integer(),
+    pausedAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+    deletedAt: p.datetime(3).nullable(),
+  },
+});
+/** An endpoint to which a tenant has events delivered. */
+export class Webhook extends WebhookSchema.class {}
+WebhookSchema.setClass(Webhook);
+
+/** Minimum length of a secret chosen by the owner. */
+export const SECRET_MIN = 16;
+export const SECRET_MAX = 256;
+/** The prefix of secrets in Standard Webhooks; base64 of the key follows. */
+export const SECRET_PREFIX = "whsec_";
+const SECRET_BYTES = 32;
+/** Reported to the owner of a webhook that cannot be signed for, and to the operator. */
+export const SECRET_UNREADABLE = "The secret of the webhook can no longer be read; rotate it";
+export const SECRET_LOST = "a webhook's secret cannot be read: is its key in ENCRYPTION_KEYS?";
+const HINT_CHARACTERS = 4;
+
+/**
+ * Generates `whsec_` and 32 random bytes in base64, which receivers of Standard Webhooks accept unchanged.
+ */
+export const newWebhookSecret = (): string => SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64");
+
+/**
+ * Whether a secret can sign by Standard Webhooks: the prefix is followed by base64 of a key with the minimum
+ * length. Otherwise a decoder could turn the key into anything, even an empty one.
+ */
+export const isSigningSecret = (secret: string): boolean => {
+  if (!secret.startsWith(SECRET_PREFIX)) return true;
+  const text = secret.slice(SECRET_PREFIX.length);
+  const key = Buffer.from(text, "base64");
+  return key.length >= SECRET_MIN && key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
+};
+
+const hintOf = (secret: string): string => secret.slice(-HINT_CHARACTERS);
+
+type Sealed = Pick<Webhook, "id" | "secret" | "previousSecret" | "previousSecretExpiresAt">;
+
+/**
+ * Returns the secrets that sign at `now`, the current one first.
+ * @throws Error when one was encrypted with a key that the server no longer has
+ */
+export const liveSecrets = (secretBox: SecretBox, webhook: Sealed, now: Date): string[] => {
+  const { id, secret, previousSecret, previousSecretExpiresAt: until } = webhook;
+  const secrets = [secretBox.open(secret, id)];
+  if (previousSecret != null && until != null && until > now)
+    secrets.push(secretBox.open(previousSecret, id));
+  return secrets;
+};
 
 export const URL_MAX = 2_048;
 /** Maximum number of patterns of one webhook. */
@@ -29,7 +115,7 @@ export type NewWebhook = {
   description?: string | null | undefined;
 };
 /** Absent fields stay unchanged. */
-export type WebhookChange = {
+type WebhookChange = {
   url?: string | undefined;
   events?: readonly string[] | undefined;
   projectId?: string | null | undefined;
@@ -267,7 +353,7 @@ export const rotateSecret = async (
   await auditWebhook(work, "secret_rotated", webhook, { graceSeconds });
   return { webhook, secret };
 };
-export type Rotation = { tenantId: string; id: string; graceSeconds: number; secret?: string | undefined };
+type Rotation = { tenantId: string; id: string; graceSeconds: number; secret?: string | undefined };
 
 /** Deletes a webhook: after the commit only attempts in flight are completed. @throws NOT_FOUND */
 export const deleteWebhook = async (work: Work, tenantId: string, id: string): Promise<void> => {

@@ -1,4 +1,4 @@
-import type { Webhook } from "./webhook.ts";
+import type { Webhook } from "./registration.ts";
 
 const iso = (at: Date | null | undefined): string | null => at?.toISOString() ?? null;
 

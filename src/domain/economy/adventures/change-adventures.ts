@@ -1,23 +1,104 @@
-import { checkActive } from "../../evaluation/active.ts";
-import { givePremium, joinNow, premiumProblem } from "../../evaluation/adventures/change.ts";
+import { readTurn, readTurns, shownQuests } from "../quests/player-quests.ts";
+import { givePremium, joinNow, premiumProblem } from "../../evaluation/adventures/advance.ts";
 import { bundlesOf, type CompiledAdventure } from "../../evaluation/adventures/compile.ts";
-import { rowOf } from "../../evaluation/adventures/context.ts";
 import {
   bundleOf,
   claimAdventure,
   claimTier,
   expireAdventure,
   isClaimed,
+  rowOf,
 } from "../../evaluation/adventures/progress.ts";
-import { type Track, wholePoints } from "../../evaluation/adventures/row.ts";
+import { hasJoined, type Track, wholePoints } from "../../evaluation/adventures/row.ts";
 import { type PlayerAdventure, showAdventure } from "../../evaluation/adventures/show.ts";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
+import { checkActive } from "../../evaluation/player-state.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import type { PlayerQuest } from "../../evaluation/quests/show.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
+import { nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
+import { Player } from "../../players/player.ts";
 import { changePlayer } from "../../progression/change.ts";
 import { lockPlan } from "../../progression/locked-plan.ts";
-import { adventureOf } from "./player-adventures.ts";
+
+/** Those that are over are shown to players who took part. */
+const isShown = ({ player, event }: PlanTurn, { key, phase, endMs }: CompiledAdventure): boolean =>
+  hasJoined(player.adventures.get(key)) || (phase !== "ENDED" && event.at < endMs);
+
+const orderOf = (a: CompiledAdventure, b: CompiledAdventure): number =>
+  a.definition.sortOrder - b.definition.sortOrder || a.fromMs - b.fromMs || (a.key < b.key ? -1 : 1);
+
+/** Lists a player's adventures as of now, those that could be joined or are to come included. */
+export const listPlayerAdventures = async (work: Work, player: Player): Promise<PlayerAdventure[]> =>
+  shownAdventures(await readTurn(work, player));
+
+/** Returns the adventures of the turn's player, as they are listed. */
+export const shownAdventures = (turn: PlanTurn): PlayerAdventure[] =>
+  [...turn.project.adventures.byKey.values()]
+    .filter((adventure) => isShown(turn, adventure))
+    .toSorted(orderOf)
+    .map((adventure) => showAdventure(turn, adventure));
+
+/** Finds an adventure by its UUID or key. @throws DomainError NOT_FOUND */
+const adventureOf = ({ adventures }: PlanTurn["project"], ref: string): CompiledAdventure => {
+  const found =
+    adventures.byKey.get(ref) ?? [...adventures.byKey.values()].find(({ id }) => id === ref.toLowerCase());
+  if (!found) throw notFound("adventure");
+  return found;
+};
+
+/** Returns a player's adventure. @throws DomainError NOT_FOUND for an unknown one */
+export const readPlayerAdventure = async (
+  work: Work,
+  player: Player,
+  adventureRef: string,
+): Promise<PlayerAdventure> => {
+  const turn = await readTurn(work, player);
+  return showAdventure(turn, adventureOf(turn.project, adventureRef));
+};
+
+/** Maximum bytes of JSON of a player's quests in a snapshot, and of the adventures. */
+export const GOALS_BYTES_MAX = 64 * 1024;
+
+/** Where a player stands, begun first; `isTruncated`: not everything had room. */
+export type PlayerGoals = { quests: PlayerQuest[]; adventures: PlayerAdventure[]; isTruncated: boolean };
+
+/** Returns the first of a list that have room together; those with an id, which are begun, come first. */
+const fitting = <T extends { id: string | null }>(all: readonly T[]): T[] => {
+  const begun = all.filter(({ id }) => id !== null);
+  const found: T[] = [];
+  let bytes = 0;
+  for (const one of [...begun, ...all.filter(({ id }) => id === null)]) {
+    bytes += Buffer.byteLength(JSON.stringify(one));
+    if (bytes > GOALS_BYTES_MAX) break;
+    found.push(one);
+  }
+  return found;
+};
+
+const goalsOf = async (turn: PlanTurn): Promise<PlayerGoals> => {
+  const [allQuests, allAdventures] = [await shownQuests(turn), shownAdventures(turn)];
+  const [quests, adventures] = [fitting(allQuests), fitting(allAdventures)];
+  const isTruncated = quests.length < allQuests.length || adventures.length < allAdventures.length;
+  return { quests, adventures, isTruncated };
+};
+
+/** Reads the quests and adventures of players of one project as of now, by id; the statements do not grow. */
+export const readPlayersGoals = async (
+  work: Work,
+  projectId: string,
+  playerIds: readonly string[],
+): Promise<Map<string, PlayerGoals>> => {
+  const players = await work.em.find(Player, { projectId, id: { $in: [...playerIds] } });
+  const turns = await readTurns(work, projectId, players);
+  const goals = new Map<string, PlayerGoals>();
+  for (const turn of turns) {
+    goals.set(turn.player.id, await goalsOf(turn));
+    await nextSlice();
+  }
+  return goals;
+};
 
 type Ref = { projectId: string; id: string };
 

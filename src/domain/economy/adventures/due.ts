@@ -3,14 +3,15 @@ import { settleDue } from "../../evaluation/adventures/advance.ts";
 import { bundlesOf } from "../../evaluation/adventures/compile.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
-import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
-import { clearDueOfMerged } from "../../progression/merged-due.ts";
 import {
+  changeFreePlayers,
+  clearDueOfMerged,
   endAt,
-  ENDS_PAGE,
   type EndingRows,
   type Ends,
+  ENDS_PAGE,
   isOtherVersion,
+  type PlayersOf,
 } from "../../progression/moved-ends.ts";
 
 /** The table whose due rows are processed: see findDue. */

@@ -1,7 +1,6 @@
-import { definitionKind } from "../definitions/kind.ts";
+import { definitionKind } from "../definitions/definitions.ts";
 import { invalid } from "../../kernel/errors.ts";
-import { checkBundles } from "../rewards/references.ts";
-import { startCounting } from "../rewards/start-counting.ts";
+import { checkBundles, startCounting } from "../rewards/references.ts";
 import { Badge, badgeShape } from "../../evaluation/badges/badge.ts";
 
 /**

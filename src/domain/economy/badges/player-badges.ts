@@ -1,18 +1,16 @@
 import { type RawBuilder, sql } from "kysely";
-import { readCounted } from "../../kernel/counting.ts";
+import { readCounted, type Work } from "../../kernel/work.ts";
 import { readDefinition } from "../definitions/named.ts";
 import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { checkActive } from "../../evaluation/active.ts";
-import { changePlayer } from "../../progression/change.ts";
+import { checkActive } from "../../evaluation/player-state.ts";
+import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import { alongside, type Loadable } from "../../progression/parts/part.ts";
-import type { PlayerKey } from "../../progression/reference.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { together } from "../../kernel/together.ts";
-import type { Work } from "../../kernel/work.ts";
 import {
   awardBadge,
   type BadgeProblem,

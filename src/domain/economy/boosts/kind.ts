@@ -1,4 +1,4 @@
-import { definitionKind } from "../definitions/kind.ts";
+import { definitionKind } from "../definitions/definitions.ts";
 import { isActiveKey } from "../definitions/references.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -1,12 +1,10 @@
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { BoostView } from "../../kernel/events/events.ts";
-import type { PlayerKey } from "../../progression/reference.ts";
+import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
-import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
-import { boosts } from "../../progression/parts/boosts.ts";
-import { segments } from "../../progression/parts/segments.ts";
+import { boosts, segments } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";

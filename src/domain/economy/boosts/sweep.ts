@@ -1,4 +1,4 @@
-import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
+import { changeFreePlayers, type PlayersOf } from "../../progression/moved-ends.ts";
 import type { Work } from "../../kernel/work.ts";
 import { endDueBoosts } from "../../evaluation/boosts/boosts.ts";
 

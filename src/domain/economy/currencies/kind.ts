@@ -1,4 +1,4 @@
-import { definitionKind } from "../definitions/kind.ts";
+import { definitionKind } from "../definitions/definitions.ts";
 import { Currency, currencyShape } from "../../evaluation/currencies/currency.ts";
 
 export const currencyKind = definitionKind<Currency>({

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
+import { changeFreePlayers, type PlayersOf } from "../../progression/moved-ends.ts";
 import type { Work } from "../../kernel/work.ts";
-import { expireLots } from "../../evaluation/currencies/expire.ts";
+import { expireLots } from "../../evaluation/currencies/adjust.ts";
 import { freeHeld } from "./holds.ts";
 
 /** The table whose due rows are processed: see findDue. */

@@ -1,19 +1,204 @@
-import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import { changeConfig } from "../../kernel/config-lock.ts";
+import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { sql } from "kysely";
+import type { z } from "zod";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import { refuseInUse } from "./in-use.ts";
+import { changeRunning, checkSize } from "./running.ts";
+import type { Defined, Pause, Phase } from "../../evaluation/live.ts";
+import type { Caller } from "../../kernel/caller.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { DEFINITION_MAX_BYTES } from "../../kernel/limits.ts";
+import { boundBytes } from "../../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { containing } from "../../kernel/search.ts";
-import type { Work } from "../../kernel/work.ts";
-import { Definition } from "./definition.ts";
-import { refuseInUse } from "./in-use.ts";
-import type { DefinitionKind } from "./kind.ts";
-import type { Defined } from "../../evaluation/live.ts";
-import { changeRunning } from "./running.ts";
-import { checkSize } from "./size.ts";
+import { entityOrder, orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { changeConfig, readCounted, type Work } from "../../kernel/work.ts";
+
+/** A project's economy definitions of every kind (registries/definition-kinds.ts). */
+const DefinitionSchema = defineEntity({
+  name: "Definition",
+  tableName: "definitions",
+  properties: {
+    id: p.uuid().primary(),
+    projectId: p.uuid(),
+    kind: p.text(),
+    key: p.text(),
+    name: p.text(),
+    definition: p.json<Json>(),
+    /** DRAFT: of a kind with drafts, and never published. */
+    status: p.text().$type<"ACTIVE" | "ARCHIVED" | "DRAFT">(),
+    version: p.integer(),
+    /** Of kinds with drafts: edits that are not published yet. */
+    draft: p.json<Json>().nullable(),
+    draftVersion: p.integer().default(1),
+    phase: p.text().$type<Phase>().nullable(),
+    endedAt: p.datetime(3).nullable(),
+    /** Of kinds with drafts: when it did not run, oldest first. */
+    pauses: p.json<Pause[]>().nullable(),
+    createdBy: p.text(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+export class Definition extends DefinitionSchema.class {}
+DefinitionSchema.setClass(Definition);
+
+/** Converts a definition to its API form: its fields, plus the columns common to all definitions. */
+export const showDefinition = ({
+  id,
+  definition,
+  status,
+  version,
+  createdAt,
+  updatedAt,
+}: Definition): Json => ({
+  ...definition,
+  id,
+  status,
+  version,
+  createdAt: createdAt.toISOString(),
+  updatedAt: updatedAt.toISOString(),
+});
+
+/**
+ * A kind of definition: currencies, badges and so on. All kinds share one table, one set of operations and
+ * one form of export and import; add one by a `kind.ts` in its feature's folder and a line in
+ * `registries/definition-kinds.ts`.
+ */
+export type DefinitionKind<D extends Defined = Defined> = {
+  /** Singular, as in audit actions: `badge`. */
+  kind: string;
+  /** Plural, as in paths and in exported documents: `badges`. */
+  plural: string;
+  /** Heading in the documentation: `Badges`. */
+  tag: string;
+  /** Schema of the whole definition, which fills in defaults. */
+  schema: z.ZodType<D>;
+  /** Required fields, from which the schema of a partial change is derived. */
+  shape: z.ZodObject;
+  /** Maximum number of one project's definitions that are not archived. */
+  max: number;
+  /**
+   * Refuses what the schema cannot check: unknown names, and changes that would invalidate players' holdings.
+   * `before` is the replaced definition. @throws DomainError VALIDATION_ERROR, CONFLICT
+   */
+  check?(work: Work, projectId: string, definition: D, before: D | undefined): Promise<void>;
+  /** Follows definitions that were ended or archived, by their keys: what players wait for never comes. */
+  stopped?(work: Work, projectId: string, keys: readonly string[]): Promise<void>;
+  /** Whether it is written as a draft and runs once it is published: it has operations of its own. */
+  hasDrafts?: true;
+  /** Fields that are shown but not stored: current counts. */
+  extra?: {
+    shape: z.ZodRawShape;
+    /** Reads the fields of several definitions, by key, in one statement. */
+    read(work: Work, projectId: string, keys: readonly string[]): Promise<Map<string, Json>>;
+  };
+};
+
+/** Defines a kind whose documents are limited in bytes before they are parsed. */
+export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => {
+  boundBytes(kind.schema, DEFINITION_MAX_BYTES);
+  return kind;
+};
+
+/** A step of a quest as far as it has secrets; stored ones may be of an earlier version of the service. */
+type Step = Json & { key?: string; kind?: string; codeHashes?: unknown; questions?: Json[] };
+
+const stepsOf = (document: Json): Step[] | undefined =>
+  Array.isArray(document["steps"]) ? (document["steps"] as Step[]) : undefined;
+
+const withSteps = (document: Json, change: (step: Step) => Step): Json => {
+  const steps = stepsOf(document);
+  return steps ? { ...document, steps: steps.map(change) } : document;
+};
+
+const withoutCodes = ({ codeHashes: _secret, ...step }: Step): Step => step;
+
+const withoutAnswers = (step: Step): Step =>
+  Array.isArray(step.questions)
+    ? { ...step, questions: step.questions.map(({ correct: _secret, ...question }) => question) }
+    : step;
+
+/** Returns a definition without what no answer shows: the hashes of codes of quests. */
+export const withoutSecrets = (kind: string, document: Json): Json =>
+  kind === "quest" ? withSteps(document, withoutCodes) : document;
+
+/**
+ * Whether a caller may see the answers of quizzes: who may write quests, and the team. Keys that only read
+ * may be those of a client.
+ */
+const seesAnswers = (caller: Caller | undefined): boolean =>
+  caller === undefined || caller.kind !== "key" || caller.scopes.includes("quests:manage");
+
+/** As `withoutSecrets`, and without the answers of quizzes where the caller does not write quests. */
+export const shownTo = (caller: Caller | undefined, kind: string, document: Json): Json => {
+  const shown = withoutSecrets(kind, document);
+  return kind !== "quest" || seesAnswers(caller) ? shown : withSteps(shown, withoutAnswers);
+};
+
+/** Returns a definition with the secrets that it leaves out, as far as another of the same key has them. */
+export const withSecretsOf = <D extends Json>(kind: string, document: D, before: Json | undefined): D => {
+  if (kind !== "quest" || !before) return document;
+  const known = new Map((stepsOf(before) ?? []).map((step) => [step.key, step]));
+  return withSteps(document, (step) => {
+    const own = known.get(step?.key);
+    const isLeftOut =
+      step?.kind === "CODE" && step.codeHashes === undefined && step["perPlayerCodes"] !== true;
+    return isLeftOut && own?.codeHashes !== undefined ? { ...step, codeHashes: own.codeHashes } : step;
+  }) as D;
+};
+
+/** A published version as the API shows it. */
+type ShownVersion = {
+  version: number;
+  definition: Json;
+  publishedAt: string;
+  /** Whether it is the version that runs. */
+  isPublished: boolean;
+};
+
+type Owner = Pick<Definition, "id" | "projectId" | "kind" | "version">;
+type Row = { version: number; definition: Json; published_at: Date | string };
+
+/** Orders of the list. */
+export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
+
+/** Lists the versions of a definition. */
+export const listVersions = async (
+  work: Work,
+  { id, projectId, kind, version: current }: Owner,
+  query: PageQuery & Ordered<SortOf<typeof VERSION_ORDERS>>,
+): Promise<{ versions: ShownVersion[]; total: number }> => {
+  const { rows, total } = await readCounted(
+    work,
+    (rest) => sql<Row & { total: string | number }>`
+      select version, definition, published_at, count(*) over () as total from definition_versions
+      where project_id = ${projectId} and definition_id = ${id} ${rest}`,
+    sql`order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`,
+  );
+  const versions = rows.map(({ version, definition, published_at }) => ({
+    version,
+    definition: shownTo(work.by?.caller, kind, definition),
+    publishedAt: new Date(published_at).toISOString(),
+    isPublished: version === current,
+  }));
+  return { versions, total };
+};
+
+/** @throws DomainError NOT_FOUND */
+export const readVersion = async (
+  { db }: Work,
+  { id, projectId }: Pick<Owner, "id" | "projectId">,
+  version: number,
+): Promise<{ definition: Json }> => {
+  const { rows } = await sql<{ definition: Json }>`
+    select definition from definition_versions
+    where project_id = ${projectId} and definition_id = ${id} and version = ${version}::bigint`.execute(db);
+  if (!rows[0]) throw notFound(`version ${version}`);
+  return rows[0];
+};
 
 /**
  * Maximum number of definitions of one kind including archived ones, whose keys are kept: this many times
@@ -127,7 +312,7 @@ export const DEFINITION_ORDERS = {
   usual: "asc",
 } as const;
 
-export type ListDefinitions = PageQuery &
+type ListDefinitions = PageQuery &
   Ordered<SortOf<typeof DEFINITION_ORDERS>> & {
     /** Default: ACTIVE. */
     status?: "ACTIVE" | "ARCHIVED" | undefined;
@@ -163,7 +348,7 @@ export const listDefinitions = async (
 };
 
 /** Fields to change; null removes an optional one. `version`: refuses the change if it differs by now. */
-export type DefinitionPatch = { version?: number | undefined; changes: Json };
+type DefinitionPatch = { version?: number | undefined; changes: Json };
 
 /**
  * Changes a definition, effective from the next batch of events.

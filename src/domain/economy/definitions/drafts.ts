@@ -1,22 +1,22 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { KEY_MAX } from "../../evaluation/language/syntax.ts";
-import type { Defined } from "../../evaluation/live.ts";
-import { withoutLasting, withPause } from "../../evaluation/pauses.ts";
-import { changeConfig } from "../../kernel/config-lock.ts";
+import { type Defined, withoutLasting, withPause } from "../../evaluation/live.ts";
+import { changeConfig, lockRoom, type Work } from "../../kernel/work.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { lockRoom } from "../../kernel/room-lock.ts";
-import type { Work } from "../../kernel/work.ts";
 import { refuseInUse, refuseItem } from "./in-use.ts";
-import { Definition } from "./definition.ts";
-import { ARCHIVED_FACTOR, refuseFull } from "./definitions.ts";
-import type { DefinitionKind } from "./kind.ts";
-import { changeRunning } from "./running.ts";
-import { checkSize } from "./size.ts";
-import { shownTo, withSecretsOf } from "./secrets.ts";
-import { readVersion } from "./versions.ts";
+import {
+  ARCHIVED_FACTOR,
+  Definition,
+  type DefinitionKind,
+  readVersion,
+  refuseFull,
+  shownTo,
+  withSecretsOf,
+} from "./definitions.ts";
+import { changeRunning, checkSize } from "./running.ts";
 
 /** Status of a definition of a kind with drafts; SCHEDULED and the end of ACTIVE follow from the clock. */
 export const DRAFT_STATUSES = ["DRAFT", "SCHEDULED", "ACTIVE", "PAUSED", "ENDED", "ARCHIVED"] as const;

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
-import { mentionsOf } from "../../evaluation/language/mentions.ts";
+import { mentionsOf } from "../../evaluation/language/document.ts";
 import { loadPublished } from "../../progression/published-rules.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";

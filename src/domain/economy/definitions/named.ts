@@ -1,7 +1,7 @@
 import { notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { type Outcome, together } from "../../kernel/together.ts";
-import { Definition } from "./definition.ts";
+import { Definition } from "./definitions.ts";
 
 /** A definition of a project: `ref` is its UUID or key. */
 export type DefinitionName = { projectId: string; kind: string; ref: string };

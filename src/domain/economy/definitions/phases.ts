@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Phase } from "../../evaluation/live.ts";
-import { PAUSES_MAX } from "../../evaluation/pauses.ts";
+import { PAUSES_MAX, type Phase } from "../../evaluation/live.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 

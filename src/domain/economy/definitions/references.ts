@@ -1,7 +1,62 @@
 import { sql } from "kysely";
+import type { Stored } from "../../evaluation/live.ts";
 import { DomainError } from "../../kernel/errors.ts";
-import type { Work } from "../../kernel/work.ts";
-import { sharedDefinitions } from "./project-definitions.ts";
+import { localKey, type Work } from "../../kernel/work.ts";
+import { loadDefinitions } from "../../progression/load-plan.ts";
+
+/** A project's definitions that are not archived, by kind and key. */
+export class ProjectDefinitions {
+  readonly #byKind = new Map<string, Map<string, Stored>>();
+
+  constructor(definitions: ReadonlyMap<string, readonly Stored[]>) {
+    for (const [kind, ofKind] of definitions) for (const stored of ofKind) this.put(kind, stored);
+  }
+
+  get(kind: string, key: string): Stored | undefined {
+    return this.#byKind.get(kind)?.get(key);
+  }
+
+  /** Adds a definition, or replaces the one with its key. */
+  put(kind: string, stored: Stored): void {
+    const ofKind = this.#byKind.get(kind) ?? new Map<string, Stored>();
+    this.#byKind.set(kind, ofKind);
+    ofKind.set(stored.definition.key, stored);
+  }
+
+  all(kind: string): Stored[] {
+    return [...(this.#byKind.get(kind)?.values() ?? [])];
+  }
+
+  /** Returns all definitions by kind, in the form of `loadDefinitions`. */
+  byKind(): Map<string, Stored[]> {
+    return new Map([...this.#byKind.keys()].map((kind) => [kind, this.all(kind)]));
+  }
+}
+
+/** The definitions that the transaction's checks read instead of the tables, by project. */
+const SHARED = localKey("shared definitions", () => new Map<string, ProjectDefinitions>());
+
+export const loadProjectDefinitions = async (work: Work, projectId: string): Promise<ProjectDefinitions> =>
+  new ProjectDefinitions(await loadDefinitions(work, projectId));
+
+/**
+ * Reads a project's definitions once for all checks of a transaction that changes many of them. Must be
+ * called under the exclusive config lock. From then on the caller adds each change to them: checks read them
+ * and not the tables.
+ */
+export const shareDefinitions = async (work: Work, projectId: string): Promise<ProjectDefinitions> => {
+  const definitions = await loadProjectDefinitions(work, projectId);
+  work.local.get(SHARED).set(projectId, definitions);
+  return definitions;
+};
+
+/** Returns the definitions that this transaction shares; undefined when its checks read the tables. */
+export const sharedDefinitions = ({ local }: Work, projectId: string): ProjectDefinitions | undefined =>
+  local.get(SHARED).get(projectId);
+
+/** Makes checks read the tables again. */
+export const unshareDefinitions = ({ local }: Work, projectId: string): void =>
+  void local.get(SHARED).delete(projectId);
 
 /** Reason of a 400 for an unknown name: an import retries such a definition later. */
 export const UNKNOWN_REFERENCE = "UNKNOWN_REFERENCE";

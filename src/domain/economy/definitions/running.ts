@@ -1,13 +1,29 @@
 import { sql } from "kysely";
-import { LOCK_SPACES } from "../../kernel/advisory-locks.ts";
-import { conflict } from "../../kernel/errors.ts";
-import { fnv1a } from "../../kernel/ids.ts";
-import { COUNTERS_MAX, KEPT_MAX_BYTES, PROJECT_MAX_BYTES } from "../../kernel/limits.ts";
-import { refuseNewLoops, standingLoops } from "../loops/loops.ts";
-import { unanswered } from "../../kernel/statements.ts";
-import type { Work } from "../../kernel/work.ts";
-import { localKey } from "../../kernel/work-state.ts";
 import { readKeptBytes, readRunningState, type RunningState } from "./running-state.ts";
+import { refuseNewLoops, standingLoops } from "../loops/loops.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
+import { fnv1a } from "../../kernel/ids.ts";
+import {
+  COUNTERS_MAX,
+  DEFINITION_MAX_BYTES,
+  KEPT_MAX_BYTES,
+  PROJECT_MAX_BYTES,
+} from "../../kernel/limits.ts";
+import { bytesOf } from "../../kernel/oversize.ts";
+import { unanswered } from "../../kernel/statements.ts";
+import { localKey, LOCK_SPACES, type Work } from "../../kernel/work.ts";
+
+/** Reason of a 400 for a document that is too large. */
+export const TOO_LARGE = "TOO_LARGE";
+
+/**
+ * Refuses a document that is too large, measured as it would be stored.
+ * @throws DomainError VALIDATION_ERROR with the reason TOO_LARGE
+ */
+export const checkSize = (name: string, document: object, max = DEFINITION_MAX_BYTES): void => {
+  const bytes = bytesOf(document);
+  if (bytes > max) throw invalid(name, `must be at most ${max} bytes of JSON, and has ${bytes}`, TOO_LARGE);
+};
 
 /** Whether a change is in progress: changes inside it are checked once, at its end. */
 const CHANGING = localKey("changeRunning", () => false);

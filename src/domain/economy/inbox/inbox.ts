@@ -1,16 +1,15 @@
 import { sql } from "kysely";
-import { countRows, type Total } from "../../kernel/counting.ts";
+import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { checkActiveKey } from "../definitions/references.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { checkActive } from "../../evaluation/active.ts";
+import { checkActive } from "../../evaluation/player-state.ts";
 import { changePlayers } from "../../progression/change.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import { grantReward } from "../../evaluation/rewards/grant.ts";
-import type { Work } from "../../kernel/work.ts";
+import { grantReward } from "../../evaluation/rewards/shared-keys.ts";
 import { MESSAGE_MAX_MS, sendMessage } from "../../evaluation/inbox/send.ts";
 
 /** A message in a player's inbox. Times are ISO 8601. */

@@ -1,8 +1,7 @@
-import { definitionKind } from "../definitions/kind.ts";
+import { definitionKind } from "../definitions/definitions.ts";
 import { invalid } from "../../kernel/errors.ts";
 import { checkBundles } from "../rewards/references.ts";
-import { Level } from "../../evaluation/xp/level.ts";
-import { LEVELS_MAX } from "../../evaluation/xp/levels.ts";
+import { Level, LEVELS_MAX } from "../../evaluation/xp/levels.ts";
 
 export const levelKind = definitionKind<Level>({
   kind: "level",

@@ -1,16 +1,23 @@
 import { sql } from "kysely";
 import { z } from "zod";
-import { DESIGNERS } from "../../kernel/access.ts";
-import { countRows } from "../../kernel/counting.ts";
-import type { Cause } from "../../kernel/events/events.ts";
-import { jobKind, type JobInProgress, type Step } from "../../long-work/job-kind.ts";
-import type { Work } from "../../kernel/work.ts";
-import { changePlayers } from "../../progression/change.ts";
-import { fittingPlayers } from "../../progression/load-states.ts";
-import { getCurve } from "../../progression/level-curves.ts";
-import { grantLevelRewards } from "../../evaluation/xp/level-rewards.ts";
-import { levelOf } from "../../evaluation/xp/levels.ts";
+import { type Project, settingsOf } from "../../accounts/projects/project.ts";
+import { getProject, type ProjectChange, updateProject } from "../../accounts/projects/projects.ts";
 import type { Turn } from "../../evaluation/turn.ts";
+import { levelOf } from "../../evaluation/xp/levels.ts";
+import { grantLevelRewards } from "../../evaluation/xp/xp.ts";
+import { DESIGNERS } from "../../kernel/caller.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import { countRows, type Work } from "../../kernel/work.ts";
+import {
+  type JobInProgress,
+  jobKind,
+  type ProjectJob,
+  queueJob,
+  type Step,
+} from "../../long-work/project-jobs.ts";
+import { changePlayers } from "../../progression/change.ts";
+import { type CurvePut, getCurve, putCurve, type SavedCurve } from "../../progression/level-curves.ts";
+import { fittingPlayers } from "../../progression/load-states.ts";
 
 /** Number of players per step. */
 const PAGE = 500;
@@ -21,7 +28,7 @@ const PAGE = 500;
  * ACTIVE get no rewards.
  * @returns the number of levels gained or lost
  */
-export const relevel = (turn: Turn, cause: Cause): number => {
+const relevel = (turn: Turn, cause: Cause): number => {
   const { player, project } = turn;
   const { xp, level: previousLevel, id: playerId, externalUserId } = player;
   const reached = levelOf(project.curve, xp);
@@ -96,3 +103,49 @@ export const levelRecalculation = jobKind({
   params: Params,
   step,
 });
+
+/** Starts the job that lowers levels above those of the curve, which `allowLevelDown` lets fall. */
+export const lowerLevels = (work: Work, projectId: string, createdBy: string): Promise<unknown> =>
+  queueJob(work, projectId, { kind: levelRecalculation, params: {}, createdBy });
+
+/**
+ * Changes a project as `updateProject` does. Where levels may fall from now on, those that stayed too high so
+ * far are lowered by a job.
+ * @throws DomainError NOT_FOUND; CONFLICT JOB_LIMIT
+ */
+export const changeProject = async (
+  work: Work,
+  { tenantId, projectId, actor }: { tenantId: string; projectId: string; actor: string },
+  change: ProjectChange,
+): Promise<Project> => {
+  const { allowLevelDown: couldFall } = settingsOf(await getProject(work, tenantId, projectId));
+  const project = await updateProject(work, tenantId, projectId, change);
+  if (!couldFall && settingsOf(project).allowLevelDown) {
+    await work.em.flush();
+    await lowerLevels(work, project.id, actor);
+  }
+  return project;
+};
+
+/**
+ * WITH_EVENTS: a job gives every player the new level, emits `player.level_up` and grants levels' rewards.
+ */
+type CurveSave = Omit<CurvePut, "recalculate"> & {
+  recalculate: CurvePut["recalculate"] | "WITH_EVENTS";
+};
+
+/**
+ * Saves a new version of the project's curve, and starts the job that applies it to players.
+ * @throws DomainError VALIDATION_ERROR for a curve that does not rise; CONFLICT JOB_LIMIT
+ */
+export const saveCurve = async (
+  work: Work,
+  projectId: string,
+  { recalculate, ...put }: CurveSave,
+): Promise<{ curve: SavedCurve; job: ProjectJob | null }> => {
+  const withEvents = recalculate === "WITH_EVENTS";
+  const curve = await putCurve(work, projectId, { ...put, recalculate: withEvents ? "NONE" : recalculate });
+  if (!withEvents) return { curve, job: null };
+  const job = { kind: levelRecalculation, params: {}, createdBy: put.actor };
+  return { curve, job: await queueJob(work, projectId, job) };
+};

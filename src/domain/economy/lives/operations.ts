@@ -1,10 +1,9 @@
 import { conflict } from "../../kernel/errors.ts";
 import type { LivesView } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import type { PlayerKey } from "../../progression/reference.ts";
+import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
-import { changePlayer } from "../../progression/change.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustLives, type LivesChange, showLives } from "../../evaluation/lives/lives.ts";

@@ -14,7 +14,7 @@ import {
   XP_LOSS,
 } from "../../evaluation/causes.ts";
 import { causesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
-import { inputsOf } from "../../evaluation/segments/inputs.ts";
+import { inputsOf } from "../../evaluation/segments/membership.ts";
 import { HOLDINGS } from "../../evaluation/player-state.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";

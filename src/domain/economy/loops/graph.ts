@@ -1,23 +1,136 @@
+import { sql } from "kysely";
+import { createCauses, directCauses } from "./causes.ts";
+import { cycleThrough, cyclicComponents } from "./components.ts";
+import { ANY_KEY, partsOf } from "../../evaluation/causes.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
+import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { Stored } from "../../evaluation/live.ts";
-import { loadDefinitions } from "../../progression/load-definitions.ts";
-import { RESERVED_EVENT_TYPES, isReservedType } from "../../kernel/events/event-types.ts";
+import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import { createSizedCache } from "../../kernel/caches.ts";
+import { isReservedType, RESERVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
+import type { Json } from "../../kernel/events/events.ts";
 import { atOnce, inSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { ANY_KEY, partsOf } from "../../evaluation/causes.ts";
-import { createCauses } from "./causes.ts";
-import { cycleThrough, cyclicComponents } from "./components.ts";
-import type { RuleDocument } from "../../evaluation/language/document.ts";
-import { type LinkedRule, loadLinkedRules } from "./linked-rules.ts";
-import { linksOf } from "./links.ts";
-import { patternsOf } from "../../evaluation/language/patterns.ts";
-import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import { loadDefinitions } from "../../progression/load-plan.ts";
+import { loadVersions } from "../../progression/published-rules.ts";
+
+/** The small part of a rule's document that determines what triggers it and what it triggers. */
+type RuleLinks = {
+  name: string;
+  /** Patterns of event types that trigger it. */
+  listensTo: readonly string[];
+  /** The keys that it requires at its top level, for example when it reacts to a single badge. */
+  subjects: readonly unknown[] | undefined;
+  /** What its actions cause directly. */
+  direct: readonly string[];
+  /** Whether something keeps it from firing repeatedly. */
+  isBounded: boolean;
+};
+
+const linksOf = (rule: RuleDocument): RuleLinks => ({
+  name: rule.name,
+  listensTo: linkPatterns(rule),
+  subjects: subjectsOf(rule),
+  direct: directCauses(rule),
+  isBounded: isRuleBounded(rule),
+});
+
+const isRuleBounded = ({ limits, stopOnMatch }: RuleDocument): boolean => {
+  if (stopOnMatch) return true;
+  const {
+    perPlayer = [],
+    global = [],
+    budgets = [],
+    cooldownSeconds,
+  } = (limits ?? {}) as {
+    perPlayer?: unknown[];
+    global?: unknown[];
+    budgets?: unknown[];
+    cooldownSeconds?: number;
+  };
+  return perPlayer.length + global.length + budgets.length > 0 || cooldownSeconds !== undefined;
+};
+
+/** A scheduled rule is triggered by no event. */
+const linkPatterns = ({ triggers }: RuleDocument): string[] => [
+  ...new Set(triggers.flatMap((trigger) => ("eventTypes" in trigger ? trigger.eventTypes : []))),
+];
+
+/** Properties by which events of the service name their subject. */
+const SUBJECTS: ReadonlySet<unknown> = new Set([
+  "badgeKey",
+  "currencyKey",
+  "streakKey",
+  "segmentKey",
+  "rewardKey",
+  "questKey",
+  "adventureKey",
+]);
+
+const subjectsOf = ({ conditions }: RuleDocument): readonly unknown[] | undefined => {
+  if (!("all" in conditions)) return undefined;
+  for (const node of conditions.all as readonly Json[]) {
+    const { type, path, op, value } = node;
+    if (type !== "event_property" || !SUBJECTS.has(path)) continue;
+    if (op === "eq" && typeof value === "string") return [value];
+    if (op === "in" && Array.isArray(value)) return value;
+  }
+  return undefined;
+};
+
+/** A rule with the properties that the graph needs. */
+type LinkedRule = { id: string; key: string; status: RuleStatus; links: RuleLinks };
+
+/** Maximum number of cached rules of a process, and their bytes as JSON. */
+const KEPT_MAX = 100_000;
+const KEPT_BYTES_MAX = 32 * 1024 * 1024;
+
+const kept = createSizedCache<RuleLinks>({ items: KEPT_MAX, bytes: KEPT_BYTES_MAX });
+
+type Row = { id: string; key: string; status: RuleStatus; version: number; writer: string };
+
+/**
+ * Loads the published rules of a project with one of `statuses`, in order of creation. A version never
+ * changes, so each process reads its document once. The cache key includes the writing transaction: a
+ * rolled-back one leaves its version number to another document.
+ */
+const loadLinkedRules = async (
+  work: Work,
+  projectId: string,
+  statuses: readonly RuleStatus[],
+): Promise<LinkedRule[]> => {
+  const { rows } = await sql<Row>`
+    select r.id, r.key, r.status, v.version, v.xmin::text as writer from rules r
+    join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+    where r.project_id = ${projectId} and r.status = any(${`{${statuses.join(",")}}`}::text[])
+    order by r.created_at, r.id`.execute(work.db);
+  const found = new Map<string, RuleLinks>();
+  const unknown: Row[] = [];
+  for (const row of rows) {
+    const links = kept.get(nameOf(row));
+    if (links) found.set(row.id, links);
+    else unknown.push(row);
+  }
+  await loadVersions(work, unknown, (row, definition) => {
+    const name = nameOf(row);
+    const links = linksOf(definition);
+    const bytes = name.length + Buffer.byteLength(JSON.stringify(links));
+    found.set(row.id, kept.keep(name, links, { owner: projectId, bytes }));
+  });
+  return rows.flatMap(({ id, key, status }) => {
+    const links = found.get(id);
+    return links ? [{ id, key, status, links }] : [];
+  });
+};
+
+const nameOf = ({ id, version, writer }: Row): string => `${id} ${version} ${writer}`;
 
 /** Maximum number of edges per response. */
 export const GRAPH_EDGES_MAX = 5_000;
 
 export type GraphRule = { id: string; key: string; status: RuleStatus; definition: RuleDocument };
 
-export type GraphNode = {
+type GraphNode = {
   ruleId: string;
   key: string;
   name: string;
@@ -28,7 +141,7 @@ export type GraphNode = {
   causes: string[];
 };
 /** `from` causes each type in `via`, which triggers `to`. Both are ids of rules. */
-export type GraphEdge = { from: string; to: string; via: string[] };
+type GraphEdge = { from: string; to: string; via: string[] };
 
 /** Rules that can trigger one another in a cycle: those on an endless one, or all on one that ends. */
 export type Cycle = {
@@ -39,7 +152,7 @@ export type Cycle = {
   isBounded: boolean;
 };
 
-export type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[]; truncated: boolean };
+type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[]; truncated: boolean };
 
 /**
  * A graph whose nodes are rules, the events they cause and their subscriptions, so that its edges are as few

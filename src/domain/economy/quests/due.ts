@@ -2,15 +2,21 @@ import { sql } from "kysely";
 import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import { dropCounts, storeRow, withdrawDropped } from "../../evaluation/quests/store.ts";
 import { withEnd } from "../../evaluation/quests/context.ts";
-import { expireDue, inProgress, settleQuest } from "../../evaluation/quests/settle.ts";
+import { expireDue, inProgress, settleQuest } from "../../evaluation/quests/progress.ts";
 import { keptVersions } from "../../evaluation/quests/compile.ts";
 import type { QuestRow } from "../../evaluation/quests/row.ts";
 import type { Work } from "../../kernel/work.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
-import { clearDueOfMerged } from "../../progression/merged-due.ts";
-import { endAt, ENDS_PAGE, type EndingRows, isOtherVersion } from "../../progression/moved-ends.ts";
-import { locksOfQuest } from "./change-quests.ts";
+import {
+  changeFreePlayers,
+  clearDueOfMerged,
+  endAt,
+  type EndingRows,
+  ENDS_PAGE,
+  isOtherVersion,
+  type PlayersOf,
+} from "../../progression/moved-ends.ts";
+import { locksOfQuest } from "./player-quests.ts";
 
 /** The table whose due rows are processed: see findDue. */
 export const DUE_QUESTS = {

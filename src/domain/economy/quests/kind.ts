@@ -1,19 +1,130 @@
 import { sql } from "kysely";
-import { fieldMentions, type Mention } from "../../evaluation/language/mention.ts";
-import { kindOf } from "../../evaluation/conditions/condition-kinds.ts";
-import { PLAYER, referencesIn } from "../../evaluation/language/references.ts";
-import { visitLeaves } from "../../evaluation/language/trees.ts";
-import type { Group } from "../../evaluation/language/groups.ts";
-import { Quest, QUESTS_MAX, questShape } from "../../evaluation/quests/quest.ts";
-import { invalid } from "../../kernel/errors.ts";
-import type { Work } from "../../kernel/work.ts";
-import { definitionKind } from "../definitions/kind.ts";
+import { definitionKind } from "../definitions/definitions.ts";
 import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
-import { checkBundles } from "../rewards/references.ts";
-import { startCounting } from "../rewards/start-counting.ts";
-import { readGoals } from "./circles.ts";
-import { checkGoals, concernsOthers } from "./among-goals.ts";
-import { closeWaiting } from "./stopped.ts";
+import { circleThrough, type Goal, isOver, readGoals } from "./circles.ts";
+import { checkBundles, startCounting } from "../rewards/references.ts";
+import { whatCannotEnd } from "../../evaluation/adventures/adventure.ts";
+import { kindOf } from "../../evaluation/conditions/condition-kinds.ts";
+import type { Group } from "../../evaluation/language/groups.ts";
+import { fieldMentions, type Mention, PLAYER, referencesIn } from "../../evaluation/language/syntax.ts";
+import { type Tree, visitLeaves } from "../../evaluation/language/trees.ts";
+import { Quest, QUESTS_MAX, questShape } from "../../evaluation/quests/quest.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
+import { unanswered } from "../../kernel/statements.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** A step of a quest that a condition names, and the field that does. */
+type NamedStep = { key: string; stepKey: string; path: string };
+type Leaf = { type: string; entity?: string; key?: string; stepKey?: string };
+
+/** Returns the steps of quests that the conditions of a quest name. */
+const stepsNamedBy = ({ prerequisites, steps }: Quest): NamedStep[] => {
+  const found: NamedStep[] = [];
+  const look = (group: object, field: string): void =>
+    visitLeaves(
+      group as Tree<Leaf>,
+      ({ type, entity, key = "", stepKey = "" }, path) => {
+        if (type === "progress_state" && entity === "quest_step")
+          found.push({ key, stepKey, path: `${path}.stepKey` });
+      },
+      field,
+    );
+  if (prerequisites) look(prerequisites, "prerequisites");
+  steps.forEach((step, i) => {
+    if (step.kind === "STATE") look(step.condition, `steps.${i}.condition`);
+  });
+  return found;
+};
+
+const hasStep = ({ steps }: Quest, stepKey: string): boolean => steps.some(({ key }) => key === stepKey);
+
+/** Refuses names of steps that their quests do not have, and to take away steps that other quests name. */
+const checkSteps = (goals: readonly Goal[], quest: Quest): void => {
+  const quests = new Map<string, Quest>();
+  for (const one of goals) if (one.kind === "quest") quests.set(one.definition.key, one.definition);
+  quests.set(quest.key, quest);
+  for (const { key, stepKey, path } of stepsNamedBy(quest)) {
+    const named = quests.get(key);
+    if (named && !hasStep(named, stepKey))
+      throw invalid(path, `the quest ${key} has no step ${stepKey}`, "UNKNOWN_STEP");
+  }
+  for (const other of quests.values()) {
+    if (other === quest) continue;
+    const gone = stepsNamedBy(other).find(
+      ({ key, stepKey }) => key === quest.key && !hasStep(quest, stepKey),
+    );
+    if (gone)
+      throw conflict("IN_USE", `the quest ${other.key} names the step ${gone.stepKey}; change it first`);
+  }
+};
+
+/** Refuses to make a quest repeat no more where an adventure needs the points of further completions. */
+const checkAdventures = (goals: readonly Goal[], quest: Quest, nowMs: number): void => {
+  const repeating = new Set<string>();
+  for (const one of goals)
+    if (one.kind === "quest" && one.definition.key !== quest.key && one.definition.repeat.mode !== "NONE")
+      repeating.add(one.definition.key);
+  for (const goal of goals) {
+    if (goal.kind !== "adventure" || isOver(goal, nowMs)) continue;
+    const { definition } = goal;
+    if (!definition.items.some(({ questKey }) => questKey === quest.key)) continue;
+    const [problem] = whatCannotEnd(definition, (key) => repeating.has(key));
+    if (!problem) continue;
+    const what = `its ${problem.path.join(".")} ${problem.message}`;
+    const message = `the adventure ${definition.key} needs it to repeat: ${what}`;
+    throw invalid("repeat.mode", message, "ADVENTURE_CANNOT_END");
+  }
+};
+
+const mayRepeatLess = (quest: Quest, before: Quest | undefined): boolean =>
+  before !== undefined && before.repeat.mode !== "NONE" && quest.repeat.mode === "NONE";
+
+const hasConditions = ({ prerequisites, steps }: Quest): boolean =>
+  prerequisites !== undefined || steps.some(({ kind }) => kind === "STATE");
+
+/**
+ * Returns whether a quest must be checked among others: it names them, or has less than what it replaces, on
+ * which others may rely.
+ */
+const concernsOthers = (quest: Quest, before: Quest | undefined): boolean =>
+  hasConditions(quest) ||
+  mayRepeatLess(quest, before) ||
+  before?.steps.some(({ key }) => !hasStep(quest, key)) === true;
+
+/**
+ * Checks a quest among those that are published, and the adventures.
+ * @param before what it replaces
+ * @throws DomainError VALIDATION_ERROR: QUEST_CYCLE, UNKNOWN_STEP, ADVENTURE_CANNOT_END; CONFLICT: IN_USE
+ */
+const checkGoals = async (
+  goals: readonly Goal[],
+  quest: Quest,
+  { before, nowMs }: { before: Quest | undefined; nowMs: number },
+): Promise<void> => {
+  checkSteps(goals, quest);
+  if (mayRepeatLess(quest, before)) checkAdventures(goals, quest, nowMs);
+  if (!hasConditions(quest)) return;
+  const circle = await circleThrough(goals, { kind: "quest", definition: quest }, nowMs);
+  if (!circle) return;
+  const field = quest.prerequisites ? "prerequisites" : "steps";
+  throw invalid(field, `quests and adventures wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
+};
+
+/**
+ * Makes due what waits for a review in quests that were ended or archived: the next sweep expires it, and
+ * withdraws what was submitted. Players who may still finish theirs go on.
+ */
+const closeWaiting = async ({ db, now }: Work, projectId: string, keys: readonly string[]): Promise<void> => {
+  const due = sql`
+    update player_quests q set due_at = ${now.toISOString()}::timestamptz
+    from (
+      select distinct player_id, quest_key, cycle_key, player_quest_id from quest_submissions
+      where project_id = ${projectId} and status = 'PENDING'
+        and quest_key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))) s
+    where q.project_id = ${projectId} and q.player_id = s.player_id and q.quest_key = s.quest_key
+      and q.cycle_key = s.cycle_key and q.id = s.player_quest_id and q.state = 'IN_PROGRESS'`;
+  await unanswered(db, due);
+};
 
 const mentionsIn = (group: Group, field: string): Mention[] => {
   const found: Mention[] = [];
@@ -32,7 +143,7 @@ const mentionsIn = (group: Group, field: string): Mention[] => {
 };
 
 /** Returns the definitions that a quest names outside its rewards, with the fields that name them. */
-export const mentionsOfQuest = ({ audience, prerequisites, start, steps }: Quest): Mention[] => [
+const mentionsOfQuest = ({ audience, prerequisites, start, steps }: Quest): Mention[] => [
   ...(start.cost
     ? [{ kind: "currency", key: start.cost.currencyKey, path: "start.cost.currencyKey" } as const]
     : []),

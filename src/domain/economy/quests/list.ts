@@ -1,11 +1,10 @@
 import { sql } from "kysely";
-import { readCounted } from "../../kernel/counting.ts";
+import { readCounted, type Work } from "../../kernel/work.ts";
 import type { DraftStatus } from "../definitions/drafts.ts";
-import { Definition } from "../definitions/definition.ts";
+import { Definition } from "../definitions/definitions.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Work } from "../../kernel/work.ts";
 
 const DOCUMENT = sql`coalesce(draft, definition)`;
 

@@ -1,12 +1,11 @@
 import { sql } from "kysely";
 import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
-import { countRows, type Total } from "../../kernel/counting.ts";
+import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import type { Work } from "../../kernel/work.ts";
 import { isPlayer } from "../../progression/players/players.ts";
-import type { Definition } from "../definitions/definition.ts";
+import type { Definition } from "../definitions/definitions.ts";
 import { draftOf } from "../definitions/drafts.ts";
 
 /** A player who has started a quest, in one cycle. Times are ISO 8601. */

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { countRows, type Total } from "../../kernel/counting.ts";
+import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { insertWarehouseChangesOf } from "../../kernel/events/warehouse-changes.ts";
@@ -7,8 +7,7 @@ import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { Apart, type Outcome, together } from "../../kernel/together.ts";
-import type { Work } from "../../kernel/work.ts";
-import type { Reward } from "../../evaluation/rewards/reward.ts";
+import type { Reward } from "../../evaluation/rewards/bundle.ts";
 
 export const GRANT_STATUSES = ["PENDING", "GRANTED", "CLAIMED", "FULFILLED", "EXPIRED", "REVOKED"] as const;
 export type GrantStatus = (typeof GRANT_STATUSES)[number];

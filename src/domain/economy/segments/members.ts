@@ -1,25 +1,133 @@
-import { sql } from "kysely";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import { countRows, type Total } from "../../kernel/counting.ts";
-import { getDefinition } from "../definitions/definitions.ts";
-import { conflict } from "../../kernel/errors.ts";
+import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import { definitionKind, getDefinition } from "../definitions/definitions.ts";
+import { sharedDefinitions } from "../definitions/references.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import {
+  inputsOf,
+  orderSegments,
+  Segment,
+  SEGMENTS_MAX,
+  segmentShape,
+  setMembership,
+} from "../../evaluation/segments/membership.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { getPlayer, isPlayer } from "../../progression/players/players.ts";
-import { lockPlayersById } from "../../progression/load.ts";
-import type { PlayerState } from "../../evaluation/player-state.ts";
+import { countRows, type Total, TOTAL_EXACT_MAX, type Work } from "../../kernel/work.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
-import type { Work } from "../../kernel/work.ts";
-import { segmentKind } from "./kind.ts";
-import { membersAt } from "./members-at.ts";
-import { setMembership } from "../../evaluation/segments/membership.ts";
-import type { Segment } from "../../evaluation/segments/segment.ts";
+import { lockPlayersById } from "../../progression/load.ts";
+import { getPlayer, isPlayer } from "../../progression/players/players.ts";
+
+/** Number of members by segment key: counted up to TOTAL_EXACT_MAX. */
+const countMembers = async (
+  { db }: Work,
+  projectId: string,
+  keys: readonly string[],
+): Promise<Map<string, number>> => {
+  const counted = await sql<{ key: string; n: string | number }>`
+    select x.key, c.n from json_array_elements_text(${JSON.stringify(keys)}::json) as x(key)
+    cross join lateral (select count(*) as n from (
+      select 1 from player_segments s where s.project_id = ${projectId} and s.segment_key = x.key
+      limit ${TOTAL_EXACT_MAX}) m) c`.execute(db);
+  return new Map(counted.rows.map(({ key, n }) => [key, Number(n)]));
+};
+
+const readSegments = async (work: Work, projectId: string): Promise<Segment[]> => {
+  const definitions = sharedDefinitions(work, projectId);
+  if (definitions) return definitions.all("segment").map(({ definition }) => definition as Segment);
+  const found = await sql<{ definition: Segment }>`
+    select definition from definitions
+    where project_id = ${projectId} and kind = 'segment' and status = 'ACTIVE'`.execute(work.db);
+  return found.rows.map(({ definition }) => definition);
+};
+
+const readBy = new WeakMap<Segment, readonly string[]>();
+
+/** Returns the keys of the segments that a segment's conditions read. */
+const segmentsReadBy = (segment: Segment): readonly string[] => {
+  const known = readBy.get(segment) ?? inputsOf(segment.definition ?? { all: [] }).segmentKeys;
+  readBy.set(segment, known);
+  return known;
+};
+
+const check = async (
+  work: Work,
+  projectId: string,
+  definition: Segment,
+  before: Segment | undefined,
+): Promise<void> => {
+  if (before && before.kind !== definition.kind)
+    throw invalid("kind", "cannot change: create another segment");
+  if (!definition.definition) return;
+  const known = await readSegments(work, projectId);
+  const all = [...known.filter(({ key }) => key !== definition.key), definition];
+  const order = orderSegments(all.map((one) => ({ key: one.key, segmentKeys: segmentsReadBy(one) })));
+  if ("ring" in order)
+    throw conflict("SEGMENT_CYCLE", `segments read one another: ${order.ring.join(" → ")}`);
+};
+
+export const segmentKind = definitionKind<Segment>({
+  kind: "segment",
+  plural: "segments",
+  tag: "Segments",
+  schema: Segment,
+  shape: segmentShape,
+  max: SEGMENTS_MAX,
+  check,
+  extra: {
+    shape: { memberCount: z.int().describe(`Counted up to ${TOTAL_EXACT_MAX}`) },
+    read: async (work, projectId, keys) => {
+      const counts = await countMembers(work, projectId, keys);
+      return new Map(keys.map((key) => [key, { memberCount: counts.get(key) ?? 0 }]));
+    },
+  },
+});
+
+/** How long it is kept that a player was in a segment, after leaving it. */
+export const SPELLS_KEPT_MS = 400 * 86_400_000;
+
+type Of = { projectId: string; key: string; at: Date };
+
+/** @throws DomainError VALIDATION_ERROR */
+const checkKnown = async ({ db, now }: Work, { projectId, at }: Of): Promise<void> => {
+  if (at > now) throw invalid("at", "must not be in the future");
+  const found = await sql<{ since: Date | string | null }>`
+    select spells_since as since from projects where id = ${projectId}`.execute(db);
+  const sinceMs = new Date(found.rows[0]?.since ?? 0).getTime();
+  const fromMs = Math.max(sinceMs, now.getTime() - SPELLS_KEPT_MS);
+  if (at.getTime() < fromMs)
+    throw invalid("at", `memberships are known since ${new Date(fromMs).toISOString()}`);
+};
+
+/**
+ * Returns the members of a segment at a past moment as rows like those of `player_segments`: who is in it
+ * since then or earlier, and who was in it. Of players that were merged, the one that is left.
+ * @throws DomainError VALIDATION_ERROR for a moment of which they are not known
+ */
+const membersAt = async (work: Work, of: Of): Promise<RawBuilder<unknown>> => {
+  await checkKnown(work, of);
+  const { projectId, key, at } = of;
+  const moment = sql`${at.toISOString()}::timestamptz`;
+  const isOf = sql`m.project_id = ${projectId} and m.segment_key = ${key} and m.entered_at <= ${moment}`;
+  return sql`(
+    select ${projectId}::uuid as project_id, ${key}::text as segment_key, player_id,
+      min(entered_at) as entered_at
+    from (
+      select m.player_id, m.entered_at from player_segments m where ${isOf}
+      union all
+      select coalesce(p.merged_into, p.id), m.entered_at from segment_spells m
+      join players p on p.project_id = m.project_id and p.id = m.player_id and p.status <> 'ERASED'
+      where ${isOf} and m.left_at > ${moment}) m
+    group by player_id)`;
+};
 
 /** Maximum number of players added or removed by one request. */
 export const MEMBERS_CHANGED_MAX = 1_000;
 
-export type Member = {
+type Member = {
   playerId: string;
   externalUserId: string;
   displayName: string | null;
@@ -76,13 +184,13 @@ export const listMembers = async (
   return { members, ...(await countRows(work, rows)) };
 };
 
-export type MemberChange = {
+type MemberChange = {
   segmentRef: string;
   /** UUIDs, or `ext:` and the integrator's id. */
   players: readonly string[];
   isMember: boolean;
 };
-export type MembersChanged = { changed: number; unchanged: number; unknown: string[] };
+type MembersChanged = { changed: number; unchanged: number; unknown: string[] };
 
 /**
  * Adds players to a STATIC segment, or removes them, on the same path as events: rules and other segments are
@@ -156,7 +264,7 @@ export const moveAll = async (work: Work, projectId: string, move: Move): Promis
 };
 
 /** A segment that a player is in. */
-export type PlayerSegment = {
+type PlayerSegment = {
   segmentKey: string;
   segmentId: string;
   name: string;

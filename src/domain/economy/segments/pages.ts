@@ -1,26 +1,32 @@
-import { noEffects, openTurn, changeEvent } from "../../evaluation/evaluate.ts";
+import type { z } from "zod";
+import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
 import { PLAYER_STEPS, stepsOf } from "../../evaluation/event-accounts.ts";
-import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
-import { loadPage } from "../../progression/load-states.ts";
-import { loadPlans, projectPlans } from "../../progression/plan.ts";
+import { metricId } from "../../evaluation/metrics/compile.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { openGroupChange } from "../../progression/group-change.ts";
+import {
+  type CompiledSegment,
+  compileSegment,
+  refreshAllSegments,
+  type SegmentConditions,
+} from "../../evaluation/segments/membership.ts";
 import { noSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
-import { PacedBudget } from "../../kernel/pace.ts";
-import { projectTime } from "../../kernel/project-time.ts";
-import type { StepBudget } from "../../kernel/step-budget.ts";
+import type { PlayerRef } from "../../kernel/events/events.ts";
 import { newId, NIL_ID } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
-import { refreshAllSegments } from "../../evaluation/segments/membership.ts";
+import { PacedBudget, type StepBudget } from "../../kernel/pace.ts";
+import { projectTime, type Work } from "../../kernel/work.ts";
+import { openGroupChange } from "../../progression/group-change.ts";
+import { loadPage } from "../../progression/load-states.ts";
+import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
+import { loadPlans, projectPlans, readPlan } from "../../progression/plan.ts";
 
 /** Maximum number of players per transaction. */
-export const SEGMENT_PAGE = 500;
+const SEGMENT_PAGE = 500;
 /** Sorts before every id. */
 export const FIRST_PLAYER = NIL_ID;
 /** Sorts after every id. */
-export const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 export type Evaluated = {
   /** Players who were evaluated, and those of them who entered or left a segment. */
@@ -40,7 +46,7 @@ const PAGE_STEPS_MAX = 2_000_000;
 const INPUTS_PER_STEP = 4;
 
 /** Opens a turn that is never saved, to evaluate a player. @param steps are charged for it */
-export const scratchTurn = (
+const scratchTurn = (
   plan: ProjectPlan,
   player: PlayerState,
   { nowMs, steps }: { nowMs: number; steps: StepBudget },
@@ -58,10 +64,10 @@ export const scratchTurn = (
 };
 
 /** `isLast`: whether there are no further players. */
-export type Page = { players: PlayerState[]; isLast: boolean };
+type Page = { players: PlayerState[]; isLast: boolean };
 
 /** Reads a page of players with their state, without locks; fewer where they have much. */
-export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Page> => {
+const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Page> => {
   const found = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
   const players = await loadPage(work, found, plan);
   return { players, isLast: players.length === found.length && found.length < SEGMENT_PAGE };
@@ -115,4 +121,89 @@ const refreshPlayers = async (
     await settle(turn);
   }
   await save();
+};
+
+/**
+ * Maximum number of players that a preview evaluates, the most recently created ones; fewer if each takes
+ * long.
+ */
+export const PREVIEW_PLAYERS_MAX = 5_000;
+const SAMPLE_MAX = 20;
+/** Steps after which a preview stops: about 1 s of CPU. */
+const PREVIEW_STEPS_MAX = 10_000_000;
+
+type SegmentPreview = {
+  /** Players who match the definition, among those evaluated. */
+  count: number;
+  sample: PlayerRef[];
+  /** Number of evaluated players, newest first. */
+  evaluated: number;
+  /** Whether these were all players of the project. */
+  isComplete: boolean;
+  warnings: string[];
+};
+
+/** Computes who would be in a segment with this definition, without writing and without locks. */
+export const previewSegment = async (
+  work: Work,
+  projectId: string,
+  definition: z.output<typeof SegmentConditions>,
+): Promise<SegmentPreview> => {
+  const plan = await readPlan(work, projectId, projectPlans);
+  const segment = compileSegment({
+    id: "",
+    definition: { key: "preview", name: "Preview", kind: "DYNAMIC", definition },
+  });
+  const preview: SegmentPreview = {
+    count: 0,
+    sample: [],
+    evaluated: 0,
+    isComplete: false,
+    warnings: warningsOf(plan, segment),
+  };
+  const steps = new PacedBudget(PREVIEW_STEPS_MAX);
+  let before = LAST_PLAYER;
+  while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX && !steps.isSpent) {
+    const page = await readPage(work, plan, { before });
+    for (const player of page.players) {
+      if (steps.isSpent) break;
+      const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
+      if (await isMember(segment, turn, steps)) {
+        preview.count++;
+        const { id: playerId, externalUserId } = player;
+        if (preview.sample.length < SAMPLE_MAX) preview.sample.push({ playerId, externalUserId });
+      }
+      preview.evaluated++;
+      before = player.id;
+    }
+    preview.isComplete = page.isLast && !steps.isSpent;
+  }
+  return preview;
+};
+
+/** Evaluates one player, and yields to other work in between. */
+const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget): Promise<boolean> => {
+  const { root } = turn;
+  const isIn = segment.test!(turn);
+  steps.spend(segment.steps + root.steps.spent);
+  await steps.pause();
+  return isIn;
+};
+
+/** Returns warnings: a counter is only maintained once something uses it. */
+const warningsOf = (plan: ProjectPlan, { metrics, inputs }: CompiledSegment): string[] => {
+  const isCounted = (metric: CompiledSegment["metrics"][number]): boolean => {
+    const id = metricId(metric);
+    return metric.eventTypes.some((type) => plan.metrics.forEvent(type).some((known) => known.id === id));
+  };
+  const uncounted = metrics
+    .filter((metric) => !isCounted(metric))
+    .map(
+      ({ aggregate, property, eventTypes }) =>
+        `${aggregate}(${property ?? eventTypes.join(", ")}) is not counted yet: it begins when this is saved`,
+    );
+  const unknown = inputs.segmentKeys
+    .filter((key) => !plan.segments.has(key))
+    .map((key) => `there is no segment ${key}`);
+  return [...uncounted, ...unknown];
 };

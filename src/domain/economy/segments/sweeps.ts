@@ -1,12 +1,42 @@
 import { type RawBuilder, sql } from "kysely";
-import { DomainError } from "../../kernel/errors.ts";
-import { queueJob } from "../../long-work/project-jobs.ts";
-import type { Work } from "../../kernel/work.ts";
+import { z } from "zod";
 import { FIRST_PLAYER, planOf, refreshPage } from "./pages.ts";
-import { segmentRefresh } from "./refresh-job.ts";
+import { DESIGNERS } from "../../kernel/caller.ts";
+import { DomainError, notFound } from "../../kernel/errors.ts";
+import { countRows, type Work } from "../../kernel/work.ts";
+import { jobKind, queueJob } from "../../long-work/project-jobs.ts";
+
+const State = z.object({
+  after: z.string().default(FIRST_PLAYER),
+  evaluated: z.number().default(0),
+  moved: z.number().default(0),
+  /** Number of players at the start, for the progress; counted up to a bound. */
+  total: z.number().optional(),
+});
+
+/** Evaluates every player of a project after its dynamic segments have changed. */
+export const segmentRefresh = jobKind({
+  kind: "SEGMENT_REFRESH",
+  access: { scope: "config:manage", roles: DESIGNERS },
+  params: z.object({}),
+  step: async (work, { projectId, state }) => {
+    const { after, ...sums } = State.parse(state);
+    const plan = await planOf(work, projectId);
+    if (!plan) throw notFound("project");
+    const total = sums.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
+    const page = await refreshPage(work, plan, { after, which: "ALL" });
+    const evaluated = sums.evaluated + page.evaluated;
+    const moved = sums.moved + page.moved;
+    if (page.next === undefined) return { result: { evaluated, moved } };
+    return {
+      state: { after: page.next, evaluated, moved, total },
+      progress: (100 * evaluated) / Math.max(total, evaluated),
+    };
+  },
+});
 
 /** Interval at which time-dependent segments are evaluated, in ms. */
-export const SWEEP_EVERY_MS = 15 * 60_000;
+const SWEEP_EVERY_MS = 15 * 60_000;
 /** Maximum number of noted changes, and so of projects, per transaction. */
 export const CHANGES_AT_ONCE = 100;
 /** When projects without segments that depend on time are swept. */

@@ -1,30 +1,183 @@
+import { sql } from "kysely";
 import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
-import { conflict, notFound } from "../../kernel/errors.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
+import type { CompiledDefinitions } from "../../evaluation/project-settings.ts";
+import {
+  announce,
+  grantFreezes,
+  missedPeriods,
+  repair,
+  repairable,
+  repairableUntil,
+  reset,
+  runOf,
+  settledAt,
+  storeStreak,
+  zoneOf,
+} from "../../evaluation/streaks/advance.ts";
+import {
+  type CompiledStreak,
+  type LostRun,
+  NO_STEPS,
+  type Run,
+  type Settled,
+  statesOf,
+  type Streak,
+} from "../../evaluation/streaks/compile.ts";
+import { firstDate, lastDate, periodAt, periodName, periodOfDate } from "../../evaluation/streaks/periods.ts";
+import type { Streak as Definition } from "../../evaluation/streaks/streak.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { stateOfPlayer } from "../../progression/players/show.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
 import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
-import { streaks as streaksPart } from "../../progression/parts/streaks.ts";
 import { lockPlan } from "../../progression/locked-plan.ts";
+import { changeFreePlayers, clearDueOfMerged, type PlayersOf } from "../../progression/moved-ends.ts";
+import { streaks as streaksPart } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
-import type { PlanTurn } from "../../evaluation/project-plan.ts";
-import type { PlayerState } from "../../evaluation/player-state.ts";
-import type { CompiledDefinitions } from "../../evaluation/compiled-definitions.ts";
-import type { Turn } from "../../evaluation/turn.ts";
-import type { Work } from "../../kernel/work.ts";
-import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
-import { announce, storeStreak } from "../../evaluation/streaks/announce.ts";
-import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
-import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/repair.ts";
-import { type PlayerStreak, showStreak } from "./show.ts";
-import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
+import { stateOfPlayer } from "../../progression/players/show.ts";
+
+/** The table whose due rows are processed: see findDue. */
+export const DUE_STREAKS = {
+  table: "player_streaks",
+  column: "due_at",
+  where: sql`due_at is not null`,
+} as const;
+
+/** Warns players whose runs end soon, once per period, and settles the runs that are over. Idempotent. */
+export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Promise<void> => {
+  await changeFreePlayers(work, players, {}, (turn) => {
+    for (const key of turn.player.streaks.keys()) settleDue(turn, key);
+  });
+  await clearDueOfMerged(work, "player_streaks", players);
+};
+
+/** Settles one streak of a player up to now. */
+export const settleDue = (turn: Turn, key: string): void => {
+  const { player, project, nowMs } = turn;
+  const stored = player.streaks.get(key) as Streak;
+  if (stored.doc.dueMs === undefined || stored.doc.dueMs > nowMs) return;
+  const streak = project.streaks.get(key);
+  if (!streak || player.status === "ERASED") {
+    const { dueMs: _over, ...doc } = stored.doc;
+    player.streaks.set(key, { ...stored, doc });
+    player.dirty.streaks.add(key);
+    return;
+  }
+  const { state, steps } = settledAt(streak, turn, nowMs);
+  const isWarned = isAtRisk(streak, state, nowMs) && state.doc.warned !== state.deadlineMs;
+  storeStreak(
+    turn,
+    streak,
+    isWarned ? { ...state, doc: { ...state.doc, warned: state.deadlineMs! } } : state,
+  );
+  announce(turn, streak, steps);
+  if (!isWarned) return;
+  turn.emit("player.streak_at_risk", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    streakKey: key,
+    current: state.current,
+    deadlineAt: new Date(state.deadlineMs!).toISOString(),
+    freezes: state.freezes,
+  });
+};
+
+/** Whether a run ends soon unless its player acts: the current period is not completed. */
+const isAtRisk = ({ riskMs }: CompiledStreak, { deadlineMs }: Streak, nowMs: number): boolean =>
+  deadlineMs !== null && deadlineMs > nowMs && deadlineMs - nowMs <= riskMs;
+
+/** Maximum number of frozen periods shown, the newest. */
+const FROZEN_SHOWN = 100;
+
+export const STREAK_STATUSES = ["NONE", "ACTIVE", "AT_RISK", "BROKEN"] as const;
+
+/** A player's streak as the API shows it. Times are ISO 8601. */
+export type PlayerStreak = {
+  streakKey: string;
+  name: string;
+  current: number;
+  longest: number;
+  status: (typeof STREAK_STATUSES)[number];
+  doneThisPeriod: boolean;
+  /** Progress of each part of the qualification; empty for CONSECUTIVE. */
+  periodProgress: { value: number; target: number }[];
+  deadlineAt: string | null;
+  freezes: number;
+  maxFreezes: number;
+  startedOn: string | null;
+  lastPeriod: string | null;
+  frozenPeriods: string[];
+  repairableUntil: string | null;
+  lostLength: number | null;
+};
+
+const isoOf = (ms: number | null | undefined): string | null =>
+  ms == null ? null : new Date(ms).toISOString();
+
+/**
+ * Returns the API form of a streak that was settled at `nowMs`; `zone` is the player's, for one that has not
+ * begun.
+ */
+const showStreak = (
+  streak: CompiledStreak,
+  state: Streak,
+  { nowMs, zone }: { nowMs: number; zone: string },
+): PlayerStreak => {
+  const { key, name, mode, freeze } = streak.definition;
+  const period = periodAt(streak.calendar, state.doc.zone ?? zone, nowMs);
+  const isPeriodic = mode === "PERIODIC";
+  return {
+    streakKey: key,
+    name,
+    current: state.current,
+    longest: state.longest,
+    status: statusOf(streak, state, nowMs),
+    doneThisPeriod: isPeriodic && (state.doc.run?.last ?? -Infinity) >= period,
+    periodProgress: isPeriodic ? progressOf(streak, state, period) : [],
+    deadlineAt: isoOf(state.deadlineMs),
+    freezes: state.freezes,
+    maxFreezes: freeze?.enabled ? freeze.max : 0,
+    ...showRun(streak, state.doc.run),
+    ...showLost(streak, state, nowMs),
+  };
+};
+
+const showRun = ({ definition: { period } }: CompiledStreak, run: Run | undefined) => ({
+  startedOn: run ? firstDate(period, run.first) : null,
+  lastPeriod: run ? periodName(period, run.last) : null,
+  frozenPeriods: (run?.frozen ?? []).slice(-FROZEN_SHOWN).map((one) => periodName(period, one)),
+});
+
+/** Returns a lost run, as long as it can be repaired or no new one has begun. */
+const showLost = (streak: CompiledStreak, state: Streak, nowMs: number) => {
+  const mendable = repairable(streak, state, nowMs);
+  const lost = mendable ?? (state.doc.run ? undefined : state.doc.lost);
+  return {
+    repairableUntil: isoOf(mendable && repairableUntil(streak, mendable)),
+    lostLength: lost?.length ?? null,
+  };
+};
+
+const statusOf = (streak: CompiledStreak, state: Streak, nowMs: number): PlayerStreak["status"] => {
+  if (state.current > 0) return isAtRisk(streak, state, nowMs) ? "AT_RISK" : "ACTIVE";
+  return state.doc.lost ? "BROKEN" : "NONE";
+};
+
+const progressOf = (streak: CompiledStreak, { doc }: Streak, period: number) => {
+  const states = statesOf(streak, doc.progress, period);
+  return streak.parts.map((part, i) => ({ value: part.valueOf(states[i] ?? null), target: part.threshold }));
+};
 
 type StreakHolder = { player: PlayerState; project: CompiledDefinitions };
 
 /** Reads a player's streaks without changing them. */
-export const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
+const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
   const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [streaksPart]);
@@ -32,7 +185,7 @@ export const readStreaks = async (work: Work, player: Player): Promise<StreakHol
 };
 
 /** Returns one streak as of now. */
-export const showNow = (whose: StreakHolder, streak: CompiledStreak, nowMs: number): PlayerStreak => {
+const showNow = (whose: StreakHolder, streak: CompiledStreak, nowMs: number): PlayerStreak => {
   const { state } = settledAt(streak, whose, nowMs);
   return showStreak(streak, state, { nowMs, zone: zoneOf(streak, whose).zone });
 };
@@ -48,7 +201,7 @@ export const shownStreaks = (whose: StreakHolder, nowMs: number): PlayerStreak[]
   [...whose.project.streaks.values()].map((streak) => showNow(whose, streak, nowMs));
 
 /** @throws DomainError NOT_FOUND */
-export const streakOf = ({ streaks }: Pick<CompiledDefinitions, "streaks">, key: string): CompiledStreak => {
+const streakOf = ({ streaks }: Pick<CompiledDefinitions, "streaks">, key: string): CompiledStreak => {
   const streak = streaks.get(key);
   if (!streak) throw notFound("streak");
   return streak;
@@ -153,3 +306,118 @@ export const resetStreak = (work: Work, ref: Ref, streakKey: string): Promise<Pl
       ? reset(streak, settled, turn.nowMs)
       : { state: settled, steps: NO_STEPS },
   );
+
+/** Maximum number of periods per response, and the default. */
+const HISTORY_PERIODS_MAX = 366;
+const HISTORY_PERIODS_DEFAULT = 30;
+const RUNS_MAX = 400;
+
+export const RUN_ENDS = ["MISSED", "BREAK_EVENT", "RESET", "REPAIRED", "MERGED"] as const;
+
+/** A run of a streak; `endedBy` and `endedOn` are null for the current one. */
+type HistoricRun = {
+  startedOn: string;
+  endedOn: string | null;
+  length: number;
+  frozenPeriods: string[];
+  endedBy: (typeof RUN_ENDS)[number] | null;
+};
+
+type StreakHistory = {
+  /** Oldest first; empty for CONSECUTIVE. */
+  data: { period: string; done: boolean; frozen: boolean }[];
+  /** Newest first, starting with the current one. */
+  runs: HistoricRun[];
+};
+
+/** Dates, inclusive. */
+type HistoryQuery = { from?: string | undefined; to?: string | undefined };
+
+/**
+ * Returns the state of each period of a player's streak in a range of dates, and the overlapping runs.
+ * @throws DomainError NOT_FOUND; VALIDATION_ERROR for more than HISTORY_PERIODS_MAX periods
+ */
+export const streakHistory = async (
+  work: Work,
+  player: Player,
+  { streakKey, ...query }: HistoryQuery & { streakKey: string },
+): Promise<StreakHistory> => {
+  const whose = await readStreaks(work, player);
+  const streak = streakOf(whose.project, streakKey);
+  const nowMs = work.now.getTime();
+  const { state } = settledAt(streak, whose, nowMs);
+  const zone = state.doc.zone ?? zoneOf(streak, whose).zone;
+  const unit = streak.definition.period;
+  const range = rangeOf(unit, query, periodAt(streak.calendar, zone, nowMs));
+  const [from, to] = [firstDate(unit, range.first), lastDate(unit, range.last)];
+  const past = await readRuns(work, player, { streakKey, from, to });
+  const runs = [...latestRuns(streak.definition, state), ...past].filter(
+    ({ startedOn, endedOn }) => startedOn <= to && (endedOn === null || endedOn >= from),
+  );
+  const isPeriodic = streak.definition.mode === "PERIODIC";
+  return { data: isPeriodic ? periodsOf(unit, range, { runs, state }) : [], runs };
+};
+
+type Range = { first: number; last: number };
+
+const rangeOf = (unit: CalendarUnit, { from, to }: HistoryQuery, today: number): Range => {
+  const given = from === undefined ? undefined : periodOfDate(unit, from);
+  const last = to === undefined ? Math.max(today, given ?? today) : periodOfDate(unit, to);
+  const first = given ?? last - HISTORY_PERIODS_DEFAULT + 1;
+  if (last < first) throw invalid("to", "must not be before from");
+  if (last - first >= HISTORY_PERIODS_MAX)
+    throw invalid("from", `at most ${HISTORY_PERIODS_MAX} periods can be asked for at once`);
+  return { first, last };
+};
+
+/** Returns the current run and the last lost one, which are not archived yet. */
+const latestRuns = (definition: Definition, { current, doc }: Streak): HistoricRun[] => [
+  ...(doc.run ? [{ ...runOf(definition, { ...doc.run, length: current }, null), endedOn: null }] : []),
+  ...(doc.lost ? [runOf(definition, doc.lost, doc.lost.by)] : []),
+];
+
+type RunRow = {
+  started_on: string;
+  ended_on: string;
+  length: number;
+  frozen_periods: string[];
+  ended_by: (typeof RUN_ENDS)[number];
+};
+
+const readRuns = async (
+  { db }: Work,
+  { projectId, id }: Player,
+  { streakKey, from, to }: { streakKey: string; from: string; to: string },
+): Promise<HistoricRun[]> => {
+  const { rows } = await sql<RunRow>`
+    select started_on::text, ended_on::text, length, frozen_periods, ended_by from streak_runs
+    where project_id = ${projectId} and player_id = ${id} and streak_key = ${streakKey}
+      and ended_on >= ${from}::date and started_on <= ${to}::date
+    order by ended_on desc, id desc limit ${RUNS_MAX}`.execute(db);
+  return rows.map((row) => ({
+    startedOn: row.started_on,
+    endedOn: row.ended_on,
+    length: row.length,
+    frozenPeriods: row.frozen_periods,
+    endedBy: row.ended_by,
+  }));
+};
+
+const periodsOf = (
+  unit: CalendarUnit,
+  { first, last }: Range,
+  { runs, state }: { runs: readonly HistoricRun[]; state: Streak },
+): StreakHistory["data"] => {
+  const frozen = new Set(runs.flatMap(({ frozenPeriods }) => frozenPeriods));
+  const spans = runs.map(({ startedOn, endedOn }) => ({
+    first: periodOfDate(unit, startedOn),
+    last: endedOn === null ? state.doc.run!.last : periodOfDate(unit, endedOn),
+  }));
+  return Array.from({ length: last - first + 1 }, (_, i) => {
+    const number = first + i;
+    const period = periodName(unit, number);
+    const isFrozen = frozen.has(period);
+    const isIn = spans.some((span) => span.first <= number && number <= span.last);
+    return { period, done: isIn && !isFrozen, frozen: isFrozen };
+  });
+};

@@ -3,9 +3,11 @@ import {
   type Act,
   type ActionKind,
   actionRecordOf,
+  compileSending,
   type Firing,
   type Outcomes,
   publishes,
+  type Sending,
 } from "./action.ts";
 import { adjustCurrency } from "./adjust-currency.ts";
 import { adjustLives } from "./adjust-lives.ts";
@@ -13,7 +15,6 @@ import { applyBoost } from "./apply-boost.ts";
 import { emitEvent } from "./emit-event.ts";
 import { grantReward } from "./grant-reward.ts";
 import { grantXp } from "./grant-xp.ts";
-import { compileSending, type Sending } from "./send.ts";
 import { submitScore } from "./submit-score.ts";
 import { updateBadge } from "./update-badge.ts";
 import { updatePlayer } from "./update-player.ts";

@@ -1,11 +1,24 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import type { Cause, Json } from "../../kernel/events/events.ts";
 import type { CapSet } from "../caps/cap.ts";
-import type { Mention, NamedKind } from "../language/mention.ts";
+import type { SpawnedEvent } from "../effects.ts";
+import { compileReference } from "../language/expressions.ts";
+import {
+  isReferenceObject,
+  type Mention,
+  type NamedKind,
+  Reference,
+  referentOf,
+  Scalar,
+  scalarList,
+} from "../language/syntax.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
-import type { Turn } from "../turn.ts";
-import { Reference } from "../language/references.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { recordLoop, type Turn, write } from "../turn.ts";
+import type { Cause, Json } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
+import { TEXT_PER_STEP } from "../../kernel/pace.ts";
 
 /** The rule and action that fire, with the rule's caps. */
 export type Firing = {
@@ -31,10 +44,10 @@ export type ActionRecord = {
 };
 
 /** Maximum delay of an action, in s: 30 days. */
-export const DELAY_MAX_SECONDS = 2_592_000;
+const DELAY_MAX_SECONDS = 2_592_000;
 
 /** The player that an action applies to. */
-export const Target = z
+const Target = z
   .union([z.literal("PLAYER"), z.strictObject({ externalUserId: Reference })], {
     error: 'must be "PLAYER" or {"externalUserId": {"ref"}}',
   })
@@ -115,7 +128,7 @@ export const actionKind = <S extends z.ZodObject, R extends object>(
 ): ActionKind<S, R> => kind;
 
 /** Returns how often the rule has fired for this root before. */
-export const firingNumber = ({ root }: Turn, { ruleId }: Firing): number => root.firings.get(ruleId) ?? 0;
+const firingNumber = ({ root }: Turn, { ruleId }: Firing): number => root.firings.get(ruleId) ?? 0;
 
 /** Returns the key of the n-th firing for one root; the key of the first ends with the action. */
 export const keyOf = (prefix: string, { ruleId, actionId }: Firing, n: number): string =>
@@ -153,3 +166,129 @@ const GRANT_KEY = /^(evt:[^:]+:r|(tgt|dly):[^:]+:[^:]+):[a-z0-9]{1,12}(:\d+)?$/;
 
 /** Returns whether a ledger key is that of an action itself, and not of a bundle that it has given. */
 export const isGrantOfAction = (key: string): boolean => GRANT_KEY.test(key);
+
+/**
+ * Maximum bytes of JSON that an action may pass on, the same as for an event: otherwise a rule that copies
+ * its input several times would multiply the size with each event.
+ */
+export const PASSED_ON_MAX_BYTES = 16 * 1024;
+
+/** Returns whether an action may pass `value` on. */
+export const isPassable = (value: object, { root }: Turn): boolean => {
+  const text = JSON.stringify(value);
+  root.steps.spend(text.length / TEXT_PER_STEP);
+  return Buffer.byteLength(text) <= PASSED_ON_MAX_BYTES;
+};
+
+/** Maximum items of a list in a value. */
+const ITEMS_MAX = 50;
+
+/** A literal, a list of literals, or a reference that is resolved when the rule fires. */
+export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
+  error: `must be a string, number, boolean, null, {"ref"} or a list of at most ${ITEMS_MAX} of these`,
+});
+export type Value = z.output<typeof Value>;
+
+type Setter = (turn: Turn, values: Json) => void;
+
+const setterOf = ([name, value]: [string, unknown]): Setter => {
+  if (!isReferenceObject(value)) return (_turn, values) => void (values[name] = value);
+  const read = compileReference(value);
+  return (turn, values) => {
+    const found = read(turn);
+    if (found === undefined) turn.warn(`${referentOf(value)} is missing: ${name} is left out`);
+    else values[name] = found;
+  };
+};
+
+/** Compiles named values; one whose reference resolves to nothing is left out, with a warning. */
+export const compileValues = (given: Readonly<Record<string, Value>>): ((turn: Turn) => Json) => {
+  const setters = Object.entries(given).map(setterOf);
+  return (turn) => {
+    const values: Json = {};
+    for (const assign of setters) assign(turn, values);
+    return values;
+  };
+};
+
+/**
+ * Maximum actions that one root event may send to other players or later times, by the number of hops: so the
+ * effects of one tracked event end, whichever players they reach.
+ */
+export const SENT_MAX = [100, 10, 3, 1, 1];
+
+const TOO_LARGE = `what is sent is larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
+
+/** Properties of an event that carries an action, with all numbers and references evaluated. */
+export type SentAction = {
+  action: Json & { type: string };
+  rule: Firing;
+  /** The tracked event that caused it, and how often the rule had fired for it before. */
+  rootEventId: string;
+  firing: number;
+  /** The player of that event. */
+  fromPlayerId: string;
+  /** Number of hops so far. */
+  hop: number;
+};
+
+export type Sending = { target: Reference | undefined; delaySeconds: number | undefined };
+type ResolveAction = (turn: Turn) => object | undefined;
+
+/**
+ * Compiles an action that is sent instead of performed: to the player named by a reference, or to a later
+ * time. An oversized one fails the rule.
+ */
+export const compileSending = (
+  { target, delaySeconds }: Sending,
+  { type, resolve, firing }: { type: string; resolve: ResolveAction; firing: Firing },
+): Act => {
+  const readTarget = target && compileReference(target);
+  return (turn) => {
+    const externalUserId = readTarget ? readTarget(turn) : turn.player.externalUserId;
+    if (!isExternalId(externalUserId)) {
+      turn.warn(`${type} ${firing.actionId}: ${referentOf(target!)} names no player: it is left out`);
+      return;
+    }
+    const resolved = resolve(turn);
+    if (resolved === undefined || !mayStillSend(turn, firing)) return;
+    const { root, player, event } = turn;
+    const properties: SentAction = {
+      action: { ...resolved, type },
+      rule: firing,
+      rootEventId: root.id,
+      firing: firingNumber(turn, firing),
+      fromPlayerId: player.id,
+      hop: root.hop + 1,
+    };
+    if (!isPassable(properties, turn)) throw new RuleFailure(firing.actionId, TOO_LARGE);
+    write(turn, "spawned", {
+      id: newId(),
+      projectId: player.projectId,
+      externalUserId,
+      eventType: readTarget ? "system.grant" : "system.delayed_action",
+      properties,
+      ...timesOf(event.at, turn.nowMs, delaySeconds),
+    });
+  };
+};
+
+const isExternalId = (value: unknown): value is string =>
+  typeof value === "string" && value !== "" && value.length <= EXTERNAL_ID_MAX;
+
+/** The delay starts at the event's time, so that actions of imported past events are performed at once. */
+const timesOf = (atMs: number, nowMs: number, delaySeconds = 0): Pick<SpawnedEvent, "atMs" | "dueMs"> => {
+  const dueMs = atMs + delaySeconds * 1_000;
+  return { atMs: dueMs, dueMs: dueMs > nowMs ? dueMs : null };
+};
+
+const mayStillSend = (turn: Turn, { ruleId, ruleKey, actionId }: Firing): boolean => {
+  const { root, event } = turn;
+  if (root.spawned < (SENT_MAX[root.hop] ?? 0)) {
+    root.spawned++;
+    return true;
+  }
+  turn.warn(`${actionId}: the event has sent too many actions to others: it is left out`);
+  recordLoop(turn, [...(event.via ?? []), { ruleId, ruleKey }]);
+  return false;
+};

@@ -1,11 +1,10 @@
 import { z } from "zod";
 import { capsOf } from "../caps/caps.ts";
 import { about, CAUSES, USES_BOOSTS } from "../causes.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { adjustCurrency as adjust } from "../currencies/adjust.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind, OnInsufficient, publishes } from "./action.ts";
 
 /** An expression may be positive or negative. */

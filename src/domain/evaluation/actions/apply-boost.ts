@@ -1,15 +1,14 @@
 import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
-import { assetMentions } from "../language/mention.ts";
+import { assetMentions, Key } from "../language/syntax.ts";
 import {
   BoostFactor,
   BoostStacking,
   BoostTarget,
   BoostUses,
   DesignedBoostSeconds,
-} from "../boosts/boost-fields.ts";
+} from "../boosts/campaign-boost.ts";
 import { startBoost } from "../boosts/boosts.ts";
-import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind, publishes } from "./action.ts";
 
 const schema = z.strictObject({

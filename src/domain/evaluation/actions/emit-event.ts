@@ -4,8 +4,15 @@ import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { isPath, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind, publishes } from "./action.ts";
-import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
+import {
+  actionFields,
+  actionKind,
+  compileValues,
+  isPassable,
+  PASSED_ON_MAX_BYTES,
+  publishes,
+  Value,
+} from "./action.ts";
 
 const PROPERTIES_MAX = 50;
 

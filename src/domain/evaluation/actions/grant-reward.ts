@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
-import { mentionsAt } from "../language/mention.ts";
-import { grantReward as grant } from "../rewards/grant.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
+import { grantReward as grant } from "../rewards/shared-keys.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind, grants } from "./action.ts";
 
 const YEAR_SECONDS = 31_536_000;

@@ -1,12 +1,10 @@
 import { z } from "zod";
 import { SCORE, USES_BOOSTS } from "../causes.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { isPath, Key, mentionsAt } from "../language/syntax.ts";
 import { isMeta } from "../boards/score-meta.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { isPath, Key } from "../language/syntax.ts";
-import { actionFields, actionKind, publishes } from "./action.ts";
-import { compileValues, Value } from "./values.ts";
+import { actionFields, actionKind, compileValues, publishes, Value } from "./action.ts";
 
 /** Maximum fields of a score's meta. */
 const META_MAX = 20;

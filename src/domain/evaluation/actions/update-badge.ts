@@ -1,12 +1,11 @@
 import { z } from "zod";
 import { TIERS_MAX } from "../badges/tiers.ts";
 import { about, CAUSES } from "../causes.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";
 import type { Turn } from "../turn.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, type ActionRecord, publishes, grants } from "./action.ts";
+import { actionFields, actionKind, type ActionRecord, grants, publishes } from "./action.ts";
 
 const schema = z
   .strictObject({

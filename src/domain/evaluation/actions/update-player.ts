@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt, Path, smallRecord } from "../language/syntax.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { PlayerState } from "../player-state.ts";
 import { updatePlayer as update } from "../profile.ts";
@@ -9,9 +9,7 @@ import { setMembership } from "../segments/membership.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { compilePath } from "../language/paths.ts";
-import { Key, Path, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind, publishes } from "./action.ts";
-import { compileValues, Value } from "./values.ts";
+import { actionFields, actionKind, compileValues, publishes, Value } from "./action.ts";
 
 const FIELDS_MAX = 20;
 const SEGMENTS_MAX = 10;

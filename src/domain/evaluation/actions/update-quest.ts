@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { mentionsAt } from "../language/mention.ts";
-import { Key } from "../language/syntax.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import type { QuestOrder } from "../turn.ts";
 import { actionFields, actionKind } from "./action.ts";
 

@@ -8,8 +8,7 @@ import { filterSteps } from "../metrics/filter.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import { audienceTest } from "../segments/audience.ts";
 import type { EventContext } from "../rule-event.ts";
-import { type Adventure, CLAIM_MS } from "./adventure.ts";
-import { questsBefore } from "./reach.ts";
+import { type Adventure, CLAIM_MS, questsBefore } from "./adventure.ts";
 
 type Item = Adventure["items"][number];
 

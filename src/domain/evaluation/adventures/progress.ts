@@ -1,10 +1,4 @@
-import { newId } from "../../kernel/ids.ts";
-import { toSum } from "../metrics/aggregates.ts";
-import type { PlanTurn } from "../project-plan.ts";
-import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
-import { grantBundle } from "../rewards/grant-bundle.ts";
-import type { CompiledAdventure } from "./compile.ts";
-import { completionOf, doneItems, isRunning, isUnlocked, rowOf } from "./context.ts";
+import type { CompiledAdventure, CompiledItem } from "./compile.ts";
 import {
   type AdventureRow,
   hasJoined,
@@ -13,8 +7,223 @@ import {
   type Track,
   wholePoints,
 } from "./row.ts";
-import { whyNotRunning } from "./closed.ts";
-import { emitAdventure, storeAdventure, subjectOf, updateAdventure } from "./store.ts";
+import { derive, publish } from "../emit.ts";
+import { asReceived } from "../live.ts";
+import { toSum } from "../metrics/aggregates.ts";
+import type { PlanTurn } from "../project-plan.ts";
+import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
+import { grantBundle } from "../rewards/shared-keys.ts";
+import type { EventContext } from "../rule-event.ts";
+import { periodAt, periodStart } from "../streaks/periods.ts";
+import type { EventData } from "../../kernel/events/domain-events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { firstZone } from "../../kernel/zones.ts";
+
+/** Returns whether an adventure runs at a moment: players can join and get further. */
+export const isRunning = ({ phase, fromMs, endMs }: CompiledAdventure, atMs: number): boolean =>
+  phase === "RUNNING" && atMs >= fromMs && atMs < endMs;
+
+/** Returns the points that an event gives to players who take part; never less than none. */
+export const pointsOfEvent = (adventure: CompiledAdventure, context: EventContext): number => {
+  let points = 0;
+  for (const { sampleOf, pointsPerUnit } of adventure.sourcesFor(context.event.type)) {
+    const sample = sampleOf(context);
+    if (typeof sample === "number" && sample > 0) points += sample * pointsPerUnit;
+  }
+  return points;
+};
+
+/** Returns the player's row as it is now. */
+export const rowOf = ({ player }: Pick<PlanTurn, "player">, { key }: CompiledAdventure) =>
+  player.adventures.get(key);
+
+const DAYS = { unit: "DAY", dayStartsMs: 0 } as const;
+
+/** Returns when an item is unlocked by time alone; Infinity for one that waits for something else. */
+export const unlocksMs = (
+  { player, project }: Pick<PlanTurn, "player" | "project">,
+  { definition: { timezone } }: CompiledAdventure,
+  { row, item }: { row: AdventureRow | undefined; item: CompiledItem },
+): number => {
+  const { unlock } = item.definition;
+  if (unlock.mode === "AT_DATE") return item.atMs;
+  if (unlock.mode !== "DAY_OFFSET") return Infinity;
+  if (unlock.days === 0) return -Infinity;
+  if (row?.startedMs === undefined || row.startedMs === null) return Infinity;
+  const zone = firstZone(timezone, player.timezone, project.timezone);
+  return periodStart(DAYS, zone, periodAt(DAYS, zone, row.startedMs) + unlock.days);
+};
+
+const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
+  const row = rowOf(turn, adventure);
+  const { unlock } = item.definition;
+  if (unlock.mode === "POINTS") return row !== undefined && wholePoints(row) >= unlock.points;
+  if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET")
+    return turn.event.at >= unlocksMs(turn, adventure, { row, item });
+  return item.after.every((key) => row?.items[key] !== undefined);
+};
+
+/**
+ * Returns whether an item is unlocked for the turn's player at its time. Once unlocked, it stays so; what
+ * time unlocks follows the event's time, also where a later one was seen already.
+ */
+export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
+  const row = rowOf(turn, adventure);
+  const { questKey, unlock } = item.definition;
+  const isTimed = unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET";
+  if (!isTimed && row?.unlocked.includes(questKey) === true) return true;
+  const isClosed = !hasJoined(row) && adventure.definition.join === "MANUAL";
+  return !isClosed && meets(turn, adventure, item);
+};
+
+/** Returns whether an adventure runs for the turn's player: it is offered, or the player has joined it. */
+const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
+  isRunning(adventure, turn.event.at) && (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn));
+
+/** Steps of asking one adventure. */
+const ASK_STEPS = 4;
+
+/**
+ * Returns whether adventures let a quest be started: at least one of those it belongs to runs for the player,
+ * and each that does has unlocked it. A quest of no adventure is always open.
+ */
+export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean => {
+  const adventures = turn.project.adventures.ofQuest(questKey);
+  if (adventures.length === 0) return true;
+  turn.root.steps.spend(ASK_STEPS * adventures.length);
+  const running = adventures.filter((adventure) => runsFor(turn, asReceived(adventure, turn)));
+  return (
+    running.length > 0 &&
+    running.every((adventure) => isUnlocked(turn, adventure, adventure.items.get(questKey)!))
+  );
+};
+
+/** Returns the keys of the items that a player has done. */
+export const doneItems = ({ items }: CompiledAdventure, row: AdventureRow | undefined): string[] =>
+  [...items.keys()].filter((key) => row?.items[key] !== undefined);
+
+/** Returns how many of what completes an adventure a player has, and needs. */
+export const completionOf = (
+  adventure: CompiledAdventure,
+  row: AdventureRow | undefined,
+): { has: number; needs: number } => {
+  const { completion, items } = adventure.definition;
+  if (completion.mode === "POINTS") return { has: row ? wholePoints(row) : 0, needs: completion.value! };
+  const done = doneItems(adventure, row);
+  if (completion.mode === "COUNT") return { has: done.length, needs: completion.value! };
+  const required = items.filter(({ optional }) => !optional).map(({ questKey }) => questKey);
+  return { has: required.filter((key) => done.includes(key)).length, needs: required.length };
+};
+
+/** An adventure that keeps a quest closed, why, and the quests that must be done first. */
+type ClosedBy = { adventureKey: string; reason: string; questKeys: readonly string[] };
+
+/** Returns in words why an adventure does not run for the turn's player. */
+export const whyNotRunning = (turn: PlanTurn, adventure: CompiledAdventure): string => {
+  const { phase, fromMs } = adventure;
+  if (phase === "PAUSED") return "is paused";
+  if (turn.event.at < fromMs) return `begins at ${new Date(fromMs).toISOString()}`;
+  return isRunning(adventure, turn.event.at) ? "is not offered to the player" : "is over";
+};
+
+type Waiting = { reason: string; questKeys: readonly string[] };
+
+/** Says what an item waits for that is not unlocked. */
+const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): Waiting => {
+  const row = rowOf(turn, adventure);
+  const { unlock } = item.definition;
+  if (!hasJoined(row) && adventure.definition.join === "MANUAL")
+    return { reason: "has not been joined", questKeys: [] };
+  if (unlock.mode === "POINTS") {
+    const has = row ? wholePoints(row) : 0;
+    const reason = `unlocks it with ${unlock.points} points, and the player has ${has}`;
+    return { reason, questKeys: [] };
+  }
+  if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET") {
+    const ms = unlocksMs(turn, adventure, { row, item });
+    const when = Number.isFinite(ms)
+      ? `at ${new Date(ms).toISOString()}`
+      : `${unlock.mode === "DAY_OFFSET" ? unlock.days : 0} days after the player has joined`;
+    return { reason: `unlocks it ${when}`, questKeys: [] };
+  }
+  const questKeys = item.after.filter((key) => row?.items[key] === undefined);
+  return { reason: `unlocks it after ${questKeys.join(", ")}`, questKeys };
+};
+
+/** Returns the adventures that keep a quest closed for the turn's player; empty where `isQuestOpen`. */
+export const closedBy = (turn: PlanTurn, questKey: string): ClosedBy[] => {
+  const adventures = turn.project.adventures.ofQuest(questKey);
+  const running = adventures.filter((adventure) => runsFor(turn, adventure));
+  if (running.length === 0)
+    return adventures.map((adventure) => {
+      const { key } = adventure;
+      return { adventureKey: key, reason: whyNotRunning(turn, adventure), questKeys: [] };
+    });
+  return running.flatMap((adventure) => {
+    const item = adventure.items.get(questKey)!;
+    if (isUnlocked(turn, adventure, item)) return [];
+    return [{ adventureKey: adventure.key, ...waitsFor(turn, adventure, item) }];
+  });
+};
+
+type AdventureEvent =
+  | "adventure.started"
+  | "adventure.quest_unlocked"
+  | "adventure.tier_reached"
+  | "adventure.completed"
+  | "adventure.claimed";
+
+/** Fields by which events of adventures name their subject. */
+const subjectOf = ({ player }: PlanTurn, { key }: CompiledAdventure) => ({
+  playerId: player.id,
+  externalUserId: player.externalUserId,
+  adventureKey: key,
+});
+
+/** Publishes a change of an adventure: its line in the player's stream is written at the end of the pass. */
+const emitAdventure = <T extends AdventureEvent>(turn: PlanTurn, type: T, data: EventData<T>): void => {
+  publish(turn, type, data, { isSilent: true });
+  derive(turn, type, data);
+};
+
+/** Returns when the next item is unlocked by time alone, after the turn's time; Infinity for never. */
+const nextUnlockMs = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): number => {
+  if (!hasJoined(row) || !isRunning(adventure, turn.event.at)) return Infinity;
+  const times = [...adventure.items.values()]
+    .filter(({ definition }) => !row.unlocked.includes(definition.questKey))
+    .map((item) => unlocksMs(turn, adventure, { row, item }))
+    .filter((ms) => ms > turn.event.at && ms < adventure.endMs);
+  return Math.min(Infinity, ...times);
+};
+
+const endsMs = ({ endMs, claimMs }: CompiledAdventure, { state }: AdventureRow): number => {
+  if (state === "IN_PROGRESS" || state === "WAITING") return endMs;
+  return state === "COMPLETED" ? claimMs : Infinity;
+};
+
+const dueOf = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): number | null => {
+  if (row.state === "EXPIRED") return null;
+  const dueMs = Math.min(endsMs(adventure, row), nextUnlockMs(turn, adventure, row));
+  return Number.isFinite(dueMs) ? dueMs : null;
+};
+
+/** Stores the player's row, and remembers what it was when the pass began. */
+export const storeAdventure = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): void => {
+  const { player, root } = turn;
+  const { key, version } = adventure;
+  const before = (root.adventures ??= new Map());
+  if (!before.has(key)) before.set(key, rowOf(turn, adventure));
+  const dueMs = dueOf(turn, adventure, row);
+  player.adventures.set(key, { ...row, version, dueMs, isChanged: true });
+  player.dirty.adventures.add(key);
+};
+
+/** Changes fields of the player's row, which must be there. */
+export const updateAdventure = (
+  turn: PlanTurn,
+  adventure: CompiledAdventure,
+  fields: Partial<AdventureRow>,
+): void => storeAdventure(turn, adventure, { ...rowOf(turn, adventure)!, ...fields });
 
 const isoOf = (ms: number): string => new Date(ms).toISOString();
 

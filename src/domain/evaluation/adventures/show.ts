@@ -1,14 +1,15 @@
-import type { PlanTurn } from "../project-plan.ts";
-import type { PlayerQuestState } from "../quests/row.ts";
-import { questName } from "../quests/texts.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
-import type { AdventureStanding } from "../turn.ts";
 import type { Adventure } from "./adventure.ts";
 import type { CompiledAdventure, CompiledItem } from "./compile.ts";
-import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./context.ts";
+import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./progress.ts";
 import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
+import { publish } from "../emit.ts";
+import type { PlanTurn } from "../project-plan.ts";
+import { questName } from "../quests/quest.ts";
+import type { PlayerQuestState } from "../quests/row.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
+import type { AdventureStanding } from "../turn.ts";
 
-export type PlayerAdventureTier = {
+type PlayerAdventureTier = {
   tier: number;
   points: number;
   /** What the tracks give; null for nothing. */
@@ -20,7 +21,7 @@ export type PlayerAdventureTier = {
   premiumClaimed: boolean;
 };
 
-export type PlayerAdventureItem = {
+type PlayerAdventureItem = {
   questKey: string;
   /** Of the quest, in the player's language. */
   name: string;
@@ -37,7 +38,7 @@ export type PlayerAdventureItem = {
 };
 
 /** How far a player is with an adventure; `id` is null without a row. Times are ISO 8601. */
-export type AdventureOutline = {
+type AdventureOutline = {
   id: string | null;
   adventureKey: string;
   adventureId: string;
@@ -157,7 +158,7 @@ const questsRequired = ({ definition: { completion, items } }: CompiledAdventure
 const NOTHING = { id: null, points: 0, premiumMs: null, startedMs: null, completedMs: null, claimedMs: null };
 
 /** Returns how far the turn's player is with an adventure, without its texts, items and tiers. */
-export const showOutline = (turn: PlanTurn, adventure: CompiledAdventure): AdventureOutline => {
+const showOutline = (turn: PlanTurn, adventure: CompiledAdventure): AdventureOutline => {
   const row = rowOf(turn, adventure);
   const isThere = row !== undefined && (row.startedMs !== null || row.premiumMs !== null);
   const { id, points, premiumMs, startedMs, completedMs, claimedMs } = isThere ? row : NOTHING;
@@ -196,4 +197,71 @@ export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure): Pla
     tiers: showTiers(adventure, rowOf(turn, adventure)),
     items: showItems(turn, adventure),
   };
+};
+
+type Change = "STARTED" | "PROGRESS" | "TIER" | "COMPLETED" | "CLAIMED" | "EXPIRED";
+
+const claimsOf = ({ tiers }: AdventureRow): number =>
+  Object.values(tiers).reduce(
+    (sum, { freeMs, premiumMs }) => sum + (freeMs === undefined ? 0 : 1) + (premiumMs === undefined ? 0 : 1),
+    0,
+  );
+
+const reachedOf = ({ tiers }: AdventureRow): number => Object.keys(tiers).length;
+
+const STATES: Partial<Record<AdventureRow["state"], Change>> = {
+  IN_PROGRESS: "STARTED",
+  COMPLETED: "COMPLETED",
+  CLAIMED: "CLAIMED",
+  EXPIRED: "EXPIRED",
+};
+
+const isFurther = (before: AdventureRow, now: AdventureRow): boolean =>
+  wholePoints(before) !== wholePoints(now) ||
+  before.items !== now.items ||
+  before.unlocked !== now.unlocked ||
+  before.premiumMs !== now.premiumMs;
+
+/** Returns the greatest of the changes of a row; undefined when players see none. */
+const changeOf = (before: AdventureRow | undefined, now: AdventureRow): Change | undefined => {
+  if (before?.state !== now.state) return STATES[now.state] ?? "PROGRESS";
+  if (reachedOf(now) > reachedOf(before)) return "TIER";
+  if (claimsOf(now) > claimsOf(before)) return "CLAIMED";
+  return isFurther(before, now) ? "PROGRESS" : undefined;
+};
+
+/** Whether nothing but points has changed, which happens often: items and tiers are left out then. */
+const isOfPoints = (before: AdventureRow | undefined, now: AdventureRow): boolean =>
+  before?.state === now.state &&
+  before.items === now.items &&
+  before.unlocked === now.unlocked &&
+  before.tiers === now.tiers;
+
+/** Steps of showing where the player stands in the quest of an item. */
+const ITEM_STEPS = 10;
+
+const announce = (
+  turn: PlanTurn,
+  adventure: CompiledAdventure,
+  { before, now }: { before: AdventureRow | undefined; now: AdventureRow },
+): void => {
+  const change = changeOf(before, now);
+  if (change === undefined) return;
+  const { id: playerId, externalUserId } = turn.player;
+  const isBrief = isOfPoints(before, now);
+  if (!isBrief) turn.root.steps.spend(ITEM_STEPS * adventure.items.size);
+  const shown = isBrief ? showOutline(turn, adventure) : showAdventure(turn, adventure);
+  publish(turn, "adventure.updated", { playerId, externalUserId, adventure: shown, change });
+};
+
+/** Publishes what a pass has changed in the player's adventures: one line of the player's stream for each. */
+export const announceAdventures = (turn: PlanTurn): void => {
+  const { root, project } = turn;
+  if (!root.adventures) return;
+  for (const [key, before] of root.adventures) {
+    const adventure = project.adventures.byKey.get(key);
+    const now = adventure && rowOf(turn, adventure);
+    if (now) announce(turn, adventure, { before, now });
+  }
+  delete root.adventures;
 };

@@ -1,11 +1,12 @@
+import { type Badge, type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
+import { counterSteps, metricId } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
+import type { BadgeState, PlayerState } from "../player-state.ts";
+import type { CompiledDefinitions } from "../project-settings.ts";
+import { grantBundle, limitedKey } from "../rewards/shared-keys.ts";
+import { type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { write } from "../event-steps.ts";
-import type { BadgeState, PlayerState } from "../player-state.ts";
-import type { Turn } from "../turn.ts";
-import { grantBundle } from "../rewards/grant-bundle.ts";
-import { limitedKey } from "../rewards/shared-keys.ts";
-import { type Badge, type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
 
 /** Why a badge was not awarded, progressed or revoked; undefined when it was (or already had been). */
 export type BadgeProblem =
@@ -17,7 +18,7 @@ export type BadgeProblem =
   | "FOLLOWS_METRIC";
 
 /** `tier` defaults to 1. `key` is deterministic and identifies the award in the log. */
-export type BadgeAward = { badgeKey: string; tier?: number | undefined; cause: Cause; key: string };
+type BadgeAward = { badgeKey: string; tier?: number | undefined; cause: Cause; key: string };
 
 /** Maximum awards of a repeatable badge by one change of progress; the rest follow with later progress. */
 const REPEATS_MAX = 100;
@@ -221,7 +222,7 @@ const logAward = (turn: Turn, logged: Logged): void => {
   });
 };
 
-export type BadgeProgress = { badgeKey: string; amount: number; cause: Cause; key: string };
+type BadgeProgress = { badgeKey: string; amount: number; cause: Cause; key: string };
 
 /** Adds progress, and awards tiers whose threshold is reached. */
 export const progressBadge = (turn: Turn, progress: BadgeProgress): BadgeProblem | undefined => {
@@ -232,12 +233,7 @@ export const progressBadge = (turn: Turn, progress: BadgeProgress): BadgeProblem
 };
 
 /** Sets progress to a value, and awards tiers that it reaches. Lower progress revokes nothing. */
-export const setProgress = (
-  turn: Turn,
-  badge: CompiledBadge,
-  value: number,
-  why: Why,
-): BadgeProblem | undefined => {
+const setProgress = (turn: Turn, badge: CompiledBadge, value: number, why: Why): BadgeProblem | undefined => {
   const { key } = badge.definition;
   const before = badgeStateOf(turn, key);
   const progress = Math.min(PROGRESS_MAX, Math.max(0, value));
@@ -298,4 +294,66 @@ export const revokeBadge = (
   const { id: playerId, externalUserId } = player;
   turn.emit("player.badge_revoked", { playerId, externalUserId, badgeKey, tier, cause });
   return undefined;
+};
+
+const NO_BADGES: readonly CompiledBadge[] = [];
+
+/** Indexes the badges that follow a counter by its id. */
+export const indexFollowers = (
+  badges: CompiledDefinitions["badges"],
+): CompiledDefinitions["badgesByMetric"] => {
+  const followers = new Map<string, CompiledBadge[]>();
+  for (const badge of badges.values()) {
+    for (const metric of badge.metrics) {
+      const id = metricId(metric);
+      const known = followers.get(id);
+      if (known) known.push(badge);
+      else followers.set(id, [badge]);
+    }
+  }
+  return followers;
+};
+
+/** Returns the badges that an event of this type may award by itself. */
+export const badgesFollowing = (
+  { badgesByMetric, metrics }: Pick<CompiledDefinitions, "badgesByMetric" | "metrics">,
+  eventType: string,
+): readonly CompiledBadge[] =>
+  badgesByMetric.size === 0
+    ? NO_BADGES
+    : metrics.forEvent(eventType).flatMap(({ id }) => badgesByMetric.get(id) ?? NO_BADGES);
+
+/** Returns whether more events of the metric change nothing: all tiers are held, or the badge was revoked. */
+const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: CompiledBadge): boolean => {
+  const { tier, revokedMs } = badgeStateOf(turn, key);
+  return revokedMs !== null || (!repeatable && tier >= tiers.length);
+};
+
+/** Steps of checking a badge that follows a counter. */
+const FOLLOW_STEPS = 10;
+
+/** Step 5 of evaluation: sets the progress of badges that follow a metric of this event's type. */
+export const followMetrics = (turn: Turn): void => {
+  const { project, player, event, root } = turn;
+  if (project.badgesByMetric.size === 0 || player.status !== "ACTIVE") return;
+  const { upkeep } = root.accounts;
+  for (const metric of project.metrics.forEvent(event.type)) {
+    if (upkeep.isSpent) return turn.warn("out of steps: badges do not follow their counters");
+    upkeep.spend(1);
+    const followers = project.badgesByMetric.get(metric.id) ?? NO_BADGES;
+    if (followers.length === 0) continue;
+    upkeep.spend(counterSteps(metric.definition) + FOLLOW_STEPS * followers.length);
+    const value = readMetric(turn, metric);
+    if (value === undefined) continue;
+    for (const badge of followers) follow(turn, badge, value);
+  }
+};
+
+const follow = (turn: Turn, badge: CompiledBadge, value: number): void => {
+  const { at } = turn.event;
+  if (at < badge.fromMs || at >= badge.untilMs || isDone(turn, badge)) return;
+  const { key } = badge.definition;
+  const { root } = turn;
+  const cause = { kind: "BADGE" as const, refKey: key, ...(root.isTracked ? { eventId: root.id } : {}) };
+  setProgress(turn, badge, value, { cause, key: `evt:${root.id}:bdg:${key}` });
 };

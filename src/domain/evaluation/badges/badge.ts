@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { Metric } from "../metrics/metric.ts";
+import { Metric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { TIERS_MAX } from "./tiers.ts";
 import { Key } from "../language/syntax.ts";

@@ -1,20 +1,26 @@
 import { wholePoints } from "../adventures/row.ts";
-import type { PlayerState } from "../player-state.ts";
-import type { Turn, HoldingsBefore } from "../turn.ts";
 import type { Board } from "./board.ts";
-import { findList } from "./lists.ts";
-import { record } from "./record.ts";
-import { toRankScore, toUs } from "./scoring.ts";
+import { findList, record, toRankScore, toUs } from "./lists.ts";
+import type { Metric } from "./period.ts";
+import type { Spender } from "../event-accounts.ts";
+import { compilePath } from "../language/paths.ts";
+import { compileFilter, filterSteps } from "../metrics/filter.ts";
+import type { PlayerState } from "../player-state.ts";
+import type { EventContext } from "../rule-event.ts";
+import type { HoldingsBefore, Turn } from "../turn.ts";
+import { isReservedType } from "../../kernel/events/event-types.ts";
+import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
+import { atOnce } from "../../kernel/slices.ts";
 
 type ReadValue = (turn: Pick<Turn, "project" | "player">) => number;
 
 /** A board of a value that players have: it shows the current value. */
-export type ValueBoard = { board: Board; read: ReadValue };
+type ValueBoard = { board: Board; read: ReadValue };
 /** A board of gains in a period: of XP (null), or of the currency with this key. */
-export type GainBoard = { board: Board; currencyKey: string | null };
+type GainBoard = { board: Board; currencyKey: string | null };
 
 /** Boards that follow players' holdings and gains. */
-export type HoldingBoards = {
+type HoldingBoards = {
   /** Boards of total XP. */
   xp: readonly Board[];
   gains: readonly GainBoard[];
@@ -91,7 +97,7 @@ const gainOf = (board: Board): GainBoard[] => {
 /** Returns whether a board shows players' current values rather than submissions or events. */
 export const followsPlayer = (board: Board): boolean => isTotal(board) || valueOf(board) !== undefined;
 
-export const holdingBoards = (boards: readonly Board[]): HoldingBoards => ({
+const holdingBoards = (boards: readonly Board[]): HoldingBoards => ({
   xp: boards.filter(isTotal),
   gains: boards.flatMap(gainOf),
   values: boards.flatMap((board) => {
@@ -213,4 +219,102 @@ const isOnNow = (board: Board, player: PlayerState, { event, nowMs }: Turn): boo
   const then = findList(board, player, event);
   if (typeof now === "string" || (typeof then !== "string" && then.id === now.id)) return false;
   return player.entries.has(now.id);
+};
+
+/** Returns the score of an event; undefined when the event does not count. */
+export type ScoreOf = (context: EventContext) => number | undefined;
+type Listener = { board: Board; scoreOf: ScoreOf; steps: number; spender: Spender };
+
+/** The active boards of a project by their source. */
+export type BoardIndex = HoldingBoards & { forEvent(eventType: string): readonly Listener[] };
+
+/** Maximum event types whose listeners an index caches; integrators may send any number of types. */
+const TYPES_REMEMBERED_MAX = 1_000;
+
+/**
+ * Indexes a project's active boards by their source. To be built once per config version, since filters are
+ * compiled here.
+ */
+export const indexBoards = (boards: readonly Board[]): BoardIndex => atOnce(boardPieces(boards));
+
+/** As `indexBoards`, in slices. */
+export function* boardPieces(boards: readonly Board[]): Pieces<BoardIndex> {
+  const active = boards.filter((board) => board.status === "ACTIVE");
+  const listeners: ReturnType<typeof listenersOf> = [];
+  for (const board of active) {
+    yield stepsOfValue(board.metric);
+    listeners.push(...listenersOf(board));
+  }
+  const byType = new Map<string, readonly Listener[]>();
+  const find = (eventType: string): readonly Listener[] => {
+    const found = listeners.filter(({ matches }) => matches(eventType));
+    if (byType.size < TYPES_REMEMBERED_MAX) byType.set(eventType, found);
+    return found;
+  };
+  return {
+    ...holdingBoards(active),
+    forEvent: (eventType) => byType.get(eventType) ?? find(eventType),
+  };
+}
+
+/** Steps of recording a score in a list. */
+const RECORD_STEPS = 30;
+
+type Matcher = (eventType: string) => boolean;
+
+const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
+  if (board.metric.source !== "EVENT") return [];
+  const matchers = board.metric.event.eventTypes.map(matcherOf);
+  return [
+    {
+      board,
+      scoreOf: compileScore(board.metric),
+      steps: RECORD_STEPS + filterSteps(board.metric.event.filter),
+      spender: { kind: "leaderboard", id: board.id, key: board.key },
+      matches: (type) => matchers.some((matches) => matches(type)),
+    },
+  ];
+};
+
+const matcherOf = (pattern: string): Matcher => {
+  // As in rules, the star matches all events of the integrator's own, but not the events derived from them.
+  if (pattern === "*") return (eventType) => !isReservedType(eventType);
+  if (!pattern.endsWith(".*")) return (eventType) => eventType === pattern;
+  const prefix = pattern.slice(0, -1);
+  return (eventType) => eventType.startsWith(prefix);
+};
+
+/**
+ * Compiles an event's score by its metric: 1 for count, otherwise the property, which counts only if it is a
+ * finite number.
+ */
+export const compileScore = ({
+  event,
+  aggregate,
+  property,
+}: Extract<Metric, { source: "EVENT" }>): ScoreOf => {
+  const passes = event.filter ? compileFilter(event.filter) : () => true;
+  const read = aggregate === "count" ? () => 1 : compilePath(property!);
+  return (turn) => {
+    if (!passes(turn)) return undefined;
+    const score = read(turn.event.properties);
+    return typeof score === "number" && Number.isFinite(score) ? score : undefined;
+  };
+};
+
+/** Scores the turn's event on every board that listens to it. */
+export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): void => {
+  const { type, at, depth } = turn.event;
+  const { upkeep } = turn.root.accounts;
+  for (const { board, scoreOf, steps, spender } of index.forEvent(type)) {
+    if (upkeep.isSpent) return turn.warn(`out of steps: board ${board.key} and what follows do not count`);
+    const before = upkeep.spent;
+    upkeep.spend(steps);
+    const score = scoreOf(turn);
+    upkeep.recordSpender(spender, before);
+    // The lists of derived events are not known when the player is loaded.
+    if (score === undefined || (depth > 0 && board.breakdownProperty !== undefined)) continue;
+    const rankScore = toRankScore(board, score);
+    record(turn, board, { operator: board.operator, rankScore, atUs: toUs(at), moment: turn.event });
+  }
 };

@@ -1,5 +1,32 @@
 import type { EntryChange } from "../../kernel/events/events.ts";
-import type { Moved } from "./moved.ts";
+
+/**
+ * The range of rankScores in which ranks may have changed, both ends inclusive, the smaller and better one
+ * first; null is open. Ranks outside of it are unchanged.
+ */
+export type Moved = { from: number | null; to: number | null };
+
+/** All ranks may have changed. */
+export const ALL_MOVED: Moved = { from: null, to: null };
+
+/** Returns the range for an entry that moved from one score to another; undefined stands for no entry. */
+export const movedBetween = (before: number | undefined, after: number | undefined): Moved | undefined => {
+  if (before === undefined && after === undefined) return undefined;
+  // One entry more or fewer shifts all that follow.
+  if (before === undefined || after === undefined) return { from: (before ?? after)!, to: null };
+  return { from: Math.min(before, after), to: Math.max(before, after) };
+};
+
+/** Returns the union of two ranges. */
+export const joinMoved = (a: Moved | undefined, b: Moved | undefined): Moved | undefined => {
+  if (!a || !b) return a ?? b;
+  const from = a.from === null || b.from === null ? null : Math.min(a.from, b.from);
+  const to = a.to === null || b.to === null ? null : Math.max(a.to, b.to);
+  return { from, to };
+};
+
+export const mayHaveMoved = ({ from, to }: Moved, rankScore: number): boolean =>
+  (from === null || rankScore >= from) && (to === null || rankScore <= to);
 
 /** How equal scores are ranked: by storage order (EARLIEST, LATEST), 1-2-2-4 (SHARED) or 1-2-2-3 (DENSE). */
 export const TIES = ["EARLIEST", "LATEST", "SHARED", "DENSE"] as const;
@@ -55,8 +82,8 @@ export const FROZEN_SHARED_MS = 1_000;
 /** Maximum frozen copies of one project. */
 export const FROZEN_COPIES_MAX = 20;
 
-export type AfterRange = { skip: number; limit: number };
-export type FrozenRange = { now: Date; offset: number; limit: number };
+type AfterRange = { skip: number; limit: number };
+type FrozenRange = { now: Date; offset: number; limit: number };
 
 export type PeriodRef = { projectId: string; periodId: string; ties: Ties };
 

@@ -1,28 +1,86 @@
-import { removedVersion } from "./leave.ts";
-import { useBoosts } from "../boosts/boosts.ts";
-import { adjustCurrency } from "../currencies/adjust.ts";
-import type { Json } from "../../kernel/events/events.ts";
-import { newId } from "../../kernel/ids.ts";
-import { publish } from "../emit.ts";
-import { write } from "../event-steps.ts";
-import type { EntryState } from "../player-state.ts";
-import type { Turn } from "../turn.ts";
 import type { Board } from "./board.ts";
-import { violationOf } from "./bounds.ts";
 import {
   entryRefusal,
+  fromRankScore,
+  isBeyondRange,
   isEnough,
   isRefusal,
-  type ScoreTarget,
-  targetAt,
+  nextEntry,
+  type Operation,
   recordIn,
   type Refusal,
+  removedVersion,
   type Scored,
+  type ScoreTarget,
+  targetAt,
+  toRankScore,
+  toUs,
   unchanged,
-} from "./record.ts";
-import { fromRankScore, isBeyondRange, nextEntry, type Operation, toRankScore, toUs } from "./scoring.ts";
+} from "./lists.ts";
+import { useBoosts } from "../boosts/boosts.ts";
+import { adjustCurrency } from "../currencies/adjust.ts";
+import { publish } from "../emit.ts";
+import type { EntryState } from "../player-state.ts";
+import { type Turn, write } from "../turn.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
 
-export type SubmitOptions = {
+const MINUTE_MS = 60_000;
+
+/** A score to be checked against bounds; `after`: the resulting score. */
+type Bounded = { target: ScoreTarget; score: number; atMs: number; after: number | null };
+
+type Bound = (board: Board, bounded: Bounded, turn: Turn) => string | undefined;
+
+const least: Bound = ({ bounds }, { score }) =>
+  bounds?.min !== undefined && score < bounds.min
+    ? `min: the score ${score} is below ${bounds.min}`
+    : undefined;
+
+const highest: Bound = ({ bounds }, { score }) =>
+  bounds?.max !== undefined && score > bounds.max
+    ? `max: the score ${score} is above ${bounds.max}`
+    : undefined;
+
+/** A first score of a board that keeps one score has no predecessor; sums begin at 0. */
+const delta: Bound = (board, { target: { old }, after }) => {
+  const { bounds, operator } = board;
+  if (bounds?.maxDelta === undefined || after === null) return undefined;
+  const addsUp = operator === "SUM" || operator === "DECR";
+  if (!old && !addsUp) return undefined;
+  const moved = Math.abs(after - (old ? fromRankScore(board, old.rankScore) : 0));
+  return moved > bounds.maxDelta ? `maxDelta: the score moves by more than ${bounds.maxDelta}` : undefined;
+};
+
+const interval: Bound = ({ bounds }, { target: { old }, atMs }) => {
+  if (bounds?.minIntervalSeconds === undefined || !old) return undefined;
+  const apartUs = Math.abs(toUs(atMs) - old.latestUs);
+  return apartUs < bounds.minIntervalSeconds * 1_000_000
+    ? `minIntervalSeconds: less than ${bounds.minIntervalSeconds} s from the last score`
+    : undefined;
+};
+
+const perMinute: Bound = ({ id, bounds }, { atMs }, { player }) => {
+  if (bounds?.maxPerMinute === undefined) return undefined;
+  const [minute, count] = player.doc.s?.[id] ?? [-1, 0];
+  return Math.floor(atMs / MINUTE_MS) === minute && count >= bounds.maxPerMinute
+    ? `maxPerMinute: more than ${bounds.maxPerMinute} in a minute`
+    : undefined;
+};
+
+const BOUNDS = [least, highest, delta, interval, perMinute];
+
+/** Returns the first bound that a score violates, as a text that begins with the bound's name. */
+const violationOf = (turn: Turn, board: Board, bounded: Bounded): string | undefined => {
+  if (!board.bounds) return undefined;
+  for (const bound of BOUNDS) {
+    const violation = bound(board, bounded, turn);
+    if (violation !== undefined) return violation;
+  }
+  return undefined;
+};
+
+type SubmitOptions = {
   /** When the score was achieved, in ms; default: the time of the turn's event. */
   atMs?: number;
   /** Whether boosts on `score:{key}` multiply a score above 0. */
@@ -204,9 +262,6 @@ const payEntry = (
   const message = `the player does not have ${amount} ${currencyKey} to enter leaderboard ${key}`;
   return { reason: "INSUFFICIENT_FUNDS", message };
 };
-
-const MINUTE_MS = 60_000;
-
 /** Counts scores per minute of the clock, for the latest minute only. */
 const countMinute = ({ player }: Turn, { id, bounds }: Board, atMs: number): void => {
   if (bounds?.maxPerMinute === undefined) return;

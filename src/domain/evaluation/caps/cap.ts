@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CALENDAR_UNITS } from "../../kernel/zones.ts";
+import { CALENDAR_UNITS, type CalendarUnit, firstZone, windowNumber } from "../../kernel/zones.ts";
 
 /** Maximum caps of a rule, and of a project. */
 export const CAPS_MAX = 10;
@@ -35,4 +35,116 @@ export const assetOfLine = ({
 }): string | undefined => {
   if (asset === "XP") return "xp";
   return asset === "CURRENCY" ? `currency:${currencyKey}` : undefined;
+};
+
+/** Windows that are kept of each cap: for an older event nothing is given any more. */
+const CAP_WINDOWS_KEPT = 8;
+
+/** An amount of a lifetime, or amounts by number of the window, ascending. */
+export type Amounts = number | readonly Amount[];
+type Amount = readonly [window: number, amount: number];
+
+/** Amounts of one scope, by `nameOf` the cap. */
+export type ScopeAmounts = Readonly<Record<string, Amounts>>;
+
+/** Caps of one name share their amounts, whatever their maximum. */
+export const nameOf = ({ asset, window, counts }: Cap): string =>
+  `${asset} ${window}${counts === "NET" ? " NET" : ""}`;
+
+/** The event's time and the zone of the player. */
+export type CapMoment = { at: number; zone: string };
+
+type Owner = {
+  player: { timezone: string | null };
+  project: { timezone: string };
+  event: { at: number };
+};
+export const capMoment = ({ player, project, event }: Owner): CapMoment => ({
+  at: event.at,
+  zone: firstZone(player.timezone, project.timezone),
+});
+
+const unitOf = ({ window }: Cap): CalendarUnit | undefined => CALENDAR_UNITS.find((unit) => unit === window);
+
+const windowsOf = (amounts: Amounts | undefined): readonly Amount[] =>
+  typeof amounts === "object" ? amounts : [];
+
+/** Returns what a cap has counted in the window of a moment; undefined where that is no longer known. */
+export const countedIn = (cap: Cap, amounts: Amounts | undefined, moment: CapMoment): number | undefined => {
+  const unit = unitOf(cap);
+  if (unit === undefined) return typeof amounts === "number" ? amounts : 0;
+  const windows = windowsOf(amounts);
+  const number = windowNumber(unit, moment.zone, moment.at);
+  const found = windows.find(([window]) => window === number);
+  if (found) return found[1];
+  return windows.length === CAP_WINDOWS_KEPT && number < windows[0]![0] ? undefined : 0;
+};
+
+const clamp = (amount: number): number =>
+  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, amount));
+
+/** Returns what a cap counts of a change: losses only where it counts NET. */
+export const countOf = ({ counts }: Cap, change: number): number =>
+  counts === "NET" ? change : Math.max(0, change);
+
+/** Adds to the window of a moment. */
+export const addAmount = (
+  cap: Cap,
+  amounts: Amounts | undefined,
+  { change, moment }: { change: number; moment: CapMoment },
+): Amounts => {
+  const unit = unitOf(cap);
+  if (unit === undefined) return clamp((typeof amounts === "number" ? amounts : 0) + change);
+  return addToWindow(windowsOf(amounts), [windowNumber(unit, moment.zone, moment.at), change]);
+};
+
+const addToWindow = (windows: readonly Amount[], [number, change]: Amount): readonly Amount[] => {
+  const known = windows.find(([window]) => window === number);
+  const others = windows.filter(([window]) => window !== number);
+  return [...others, [number, clamp((known?.[1] ?? 0) + change)] as const]
+    .toSorted(([a], [b]) => a - b)
+    .slice(-CAP_WINDOWS_KEPT);
+};
+
+/**
+ * Takes a change back from the window of its moment, if that is still kept. A window that counts nothing is
+ * kept: forgetting it would make an older one unknown, or known again.
+ */
+export const takeAmount = (
+  cap: Cap,
+  amounts: Amounts | undefined,
+  { change, moment }: { change: number; moment: CapMoment },
+): Amounts | undefined => {
+  if (amounts === undefined) return undefined;
+  const unit = unitOf(cap);
+  const number = unit && windowNumber(unit, moment.zone, moment.at);
+  const isKept = number === undefined || windowsOf(amounts).some(([window]) => window === number);
+  if (!isKept) return amounts;
+  const taken = addAmount(cap, amounts, { change: -change, moment });
+  return cap.counts === "NET" ? taken : notNegative(taken);
+};
+
+const notNegative = (amounts: Amounts): Amounts =>
+  typeof amounts === "number"
+    ? Math.max(0, amounts)
+    : amounts.map(([window, amount]): Amount => [window, Math.max(0, amount)]);
+
+const mergeAmounts = (mine: Amounts | undefined, theirs: Amounts): Amounts => {
+  if (mine === undefined) return theirs;
+  if (typeof mine === "number" || typeof theirs === "number") return clamp(Number(mine) + Number(theirs));
+  return theirs.reduce(addToWindow, mine);
+};
+
+/** Merges what caps have counted for two players, so that a merge never makes room. */
+export const mergeScopes = (
+  mine: Readonly<Record<string, ScopeAmounts>>,
+  theirs: Readonly<Record<string, ScopeAmounts>>,
+): Record<string, ScopeAmounts> => {
+  const merged = { ...mine };
+  for (const [scope, amounts] of Object.entries(theirs)) {
+    const own: Record<string, Amounts> = { ...mine[scope] };
+    for (const [name, amount] of Object.entries(amounts)) own[name] = mergeAmounts(own[name], amount);
+    merged[scope] = own;
+  }
+  return merged;
 };

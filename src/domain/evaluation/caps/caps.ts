@@ -1,18 +1,19 @@
-import { jsonLength, recordGrowth } from "../doc-room.ts";
+import { jsonLength, recordGrowth, type Turn } from "../turn.ts";
 import type { PlayerState } from "../player-state.ts";
-import type { Turn } from "../turn.ts";
 import {
   addAmount,
   type Amounts,
+  type Cap,
   type CapMoment,
   capMoment,
+  type CapSet,
   countedIn,
   countOf,
   nameOf,
+  PROJECT_SCOPE,
   type ScopeAmounts,
   takeAmount,
-} from "./amounts.ts";
-import { type Cap, type CapSet, PROJECT_SCOPE } from "./cap.ts";
+} from "./cap.ts";
 
 /** Maximum bytes of JSON that a change adds to a document, for each set: those of a new scope. */
 const GROWTH_MAX = 300;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ConditionKind, Test } from "./condition.ts";
+import { type ConditionKind, type Test, timeWindow } from "./condition.ts";
 import { eventAggregate } from "./event-aggregate.ts";
 import { eventProperty } from "./event-property.ts";
 import { leaderboardRank } from "./leaderboard-rank.ts";
@@ -7,7 +7,6 @@ import { playerProperty } from "./player-property.ts";
 import { progressState } from "./progress-state.ts";
 import { segment } from "./segment.ts";
 import { streak } from "./streak.ts";
-import { timeWindow } from "./time-window.ts";
 
 /** All kinds of conditions. */
 const KINDS = [

@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { DISTINCT_MAX } from "../metrics/aggregates.ts";
-import { compileMetric, counterSteps } from "../metrics/compile.ts";
+import { compileMetric, counterSteps, Metric, metricId } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
-import { Metric } from "../metrics/metric.ts";
-import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { compileComparison, expectedOf } from "../language/expressions.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
-import { metricId } from "../metrics/metric-id.ts";
 import { conditionKind, reads, readsTimed } from "./condition.ts";
 
 const largestOf = (value: unknown): number => {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { compileComparison, expectedOf } from "../language/expressions.ts";
 import { checkOperand, comparisonFields } from "../language/operators.ts";
 import { compilePath } from "../language/paths.ts";
 import { Path } from "../language/syntax.ts";

@@ -1,11 +1,9 @@
 import { z } from "zod";
-import { entryAt } from "../boards/lists.ts";
-import { fromRankScore } from "../boards/scoring.ts";
+import { entryAt, fromRankScore } from "../boards/lists.ts";
 import type { Turn } from "../turn.ts";
-import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { compileComparison, expectedOf } from "../language/expressions.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
-import { Key } from "../language/syntax.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { conditionKind, readsTimed } from "./condition.ts";
 
 /**

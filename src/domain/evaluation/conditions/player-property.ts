@@ -1,9 +1,7 @@
 import { z } from "zod";
-import { compileComparison, expectedOf } from "../language/comparisons.ts";
-import { compilePlayerValue } from "../language/lookups.ts";
+import { compileComparison, compilePlayerValue, expectedOf } from "../language/expressions.ts";
 import { checkOperand, comparisonFields } from "../language/operators.ts";
-import { isPlayerValue, PLAYER_VALUES } from "../language/references.ts";
-import { fieldMentions } from "../language/mention.ts";
+import { fieldMentions, isPlayerValue, PLAYER_VALUES } from "../language/syntax.ts";
 import { conditionKind, reads, readsTimed } from "./condition.ts";
 
 /** Compares a value of the player at the moment the rule runs, after the rules before it. */

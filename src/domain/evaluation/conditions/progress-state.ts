@@ -3,8 +3,7 @@ import { TIERS_MAX } from "../badges/tiers.ts";
 import { ADVENTURE_STATES } from "../adventures/row.ts";
 import { QUEST_STATES } from "../quests/row.ts";
 import type { Turn } from "../turn.ts";
-import { Key } from "../language/syntax.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { conditionKind, reads, readsTimed } from "./condition.ts";
 
 const BADGE_STATES = ["HELD", "NOT_HELD"];

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Key } from "../language/syntax.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { conditionKind, reads } from "./condition.ts";
 
 const SEGMENT_KEYS_MAX = 20;

@@ -1,9 +1,8 @@
 import { z } from "zod";
 import { streakMeasure } from "../streaks/advance.ts";
-import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { compileComparison, expectedOf } from "../language/expressions.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
-import { Key } from "../language/syntax.ts";
-import { mentionsAt } from "../language/mention.ts";
+import { Key, mentionsAt } from "../language/syntax.ts";
 import { conditionKind, reads } from "./condition.ts";
 
 /** Steps of settling a streak. */

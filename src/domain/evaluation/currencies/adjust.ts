@@ -1,14 +1,168 @@
-import { countChange, roomFor, warnOfCut } from "../caps/caps.ts";
-import type { CapSet } from "../caps/cap.ts";
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
-import type { Cause } from "../../kernel/events/events.ts";
-import { appendLedger } from "../ledger/append.ts";
-import type { LedgerRow } from "../effects.ts";
-import type { BalanceState } from "../player-state.ts";
-import type { Turn } from "../turn.ts";
-import { addToLots, availableOf, BALANCE_MAX, expiryOf, takeFromLots, untouched } from "./balance.ts";
+import type { CapSet } from "../caps/cap.ts";
+import { countChange, roomFor, warnOfCut } from "../caps/caps.ts";
 import type { Currency } from "./currency.ts";
-import { expireLots } from "./expire.ts";
+import type { LedgerRow } from "../effects.ts";
+import { appendLedger } from "../ledger/append.ts";
+import type { BalanceState, LotState, PlayerState } from "../player-state.ts";
+import type { CompiledDefinitions } from "../project-settings.ts";
+import type { Turn } from "../turn.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+
+/** Maximum of every balance: each integer below it is exact in JavaScript and JSON. */
+export const BALANCE_MAX = Number.MAX_SAFE_INTEGER;
+
+const DAY_MS = 86_400_000;
+
+/** Returns a player's balance before the first change. */
+export const untouched = ({ initialBalance, maxBalance = BALANCE_MAX }: Currency): BalanceState => {
+  const balance = Math.min(initialBalance, maxBalance);
+  return { balance, held: 0, earned: balance, spent: 0 };
+};
+
+/** Returns the remainder of expired lots. */
+const dueOf = (lots: readonly LotState[], nowMs: number): number => {
+  let due = 0;
+  for (const { expiresMs, remaining } of lots) {
+    if (expiresMs > nowMs) break;
+    due += remaining;
+  }
+  return due;
+};
+
+/** Subtracts what has expired and is not held. `lots`: ordered by expiry. */
+const withoutExpired = (state: BalanceState, lots: readonly LotState[], nowMs: number): BalanceState => {
+  const due = Math.min(dueOf(lots, nowMs), state.balance - state.held);
+  return due > 0 ? { ...state, balance: state.balance - due } : state;
+};
+
+const NO_LOTS: readonly LotState[] = [];
+
+/** The inputs that determine a balance; a turn has them. */
+export type BalanceContext = {
+  player: Pick<PlayerState, "balances" | "lots">;
+  project: Pick<CompiledDefinitions, "currencies">;
+  nowMs: number;
+};
+
+/**
+ * Returns a player's current balance of a currency: including an initial balance not in the ledger yet, and
+ * without what has expired. Undefined for a currency that the project does not have and the player never had.
+ */
+export const balanceNow = (
+  { player, project, nowMs }: BalanceContext,
+  currencyKey: string,
+): BalanceState | undefined => {
+  const state = player.balances.get(currencyKey);
+  if (state) return withoutExpired(state, player.lots.get(currencyKey) ?? NO_LOTS, nowMs);
+  const currency = project.currencies.get(currencyKey);
+  return currency && untouched(currency);
+};
+
+/** Returns what may be spent or held: never what is held already. */
+export const availableOf = ({ balance, held }: BalanceState): number => balance - held;
+
+/**
+ * Returns when a gain of this currency expires by default, in ms: at the end of the UTC day that lies
+ * `expiryDays` ahead, so that the gains of a day share one lot.
+ */
+export const expiryOf = ({ expiryDays }: Currency, nowMs: number): number | undefined =>
+  expiryDays === undefined ? undefined : (Math.floor(nowMs / DAY_MS) + expiryDays + 1) * DAY_MS;
+
+const setLots = ({ lots, dirty }: PlayerState, currencyKey: string, value: readonly LotState[]): void => {
+  lots.set(currencyKey, value);
+  dirty.lots.add(currencyKey);
+};
+
+/** Returns the first unused lot of each moment of expiry: a used-up lot is closed, with its id. */
+const firstOpen = (lots: readonly LotState[]): Map<number, LotState> =>
+  new Map(
+    lots
+      .filter(({ remaining }) => remaining > 0)
+      .toReversed()
+      .map((lot) => [lot.expiresMs, lot]),
+  );
+
+/** Adds gains to the lots of their moments of expiry. */
+export const addToLots = (
+  player: PlayerState,
+  currencyKey: string,
+  gains: readonly { amount: number; expiresMs: number }[],
+): void => {
+  const known = player.lots.get(currencyKey) ?? NO_LOTS;
+  const open = firstOpen(known);
+  const changed = new Map<number, LotState>();
+  for (const { amount, expiresMs } of gains) {
+    const same = changed.get(expiresMs) ?? open.get(expiresMs);
+    const remaining = (same?.remaining ?? 0) + amount;
+    changed.set(expiresMs, { id: same?.id ?? newId(), remaining, expiresMs, isChanged: true });
+  }
+  const others = known.filter((lot) => !changed.has(lot.expiresMs) || open.get(lot.expiresMs) !== lot);
+  const lots = [...others, ...changed.values()].toSorted((a, b) => a.expiresMs - b.expiresMs);
+  setLots(player, currencyKey, lots);
+};
+
+/** Takes `amount` from the lots in order of expiry; the rest comes from what never expires. */
+export const takeFromLots = (player: PlayerState, currencyKey: string, amount: number): void => {
+  const known = player.lots.get(currencyKey);
+  if (!known) return;
+  let left = amount;
+  const lots = known.map((lot) => {
+    const taken = Math.min(left, lot.remaining);
+    left -= taken;
+    return taken === 0 ? lot : { ...lot, remaining: lot.remaining - taken, isChanged: true as const };
+  });
+  if (left < amount) setLots(player, currencyKey, lots);
+};
+
+/**
+ * Expires the due lots of a currency: a ledger entry and `player.currency_expired` for each. Held amounts
+ * stay until the hold is settled.
+ */
+export const expireLots = (turn: Turn, currencyKey: string): void => {
+  const lots = turn.player.lots.get(currencyKey);
+  if (!lots) return;
+  let expired = 0;
+  for (const lot of lots) {
+    if (lot.expiresMs > turn.nowMs) break;
+    expired += expireLot(turn, currencyKey, lot);
+  }
+  // Lots in front of a reduced one only have held amounts left, so everything is taken from the front.
+  if (expired > 0) takeFromLots(turn.player, currencyKey, expired);
+};
+
+/** @returns the amounts to be taken from the lots */
+const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState): number => {
+  const { player } = turn;
+  const state = player.balances.get(currencyKey);
+  const amount = state ? Math.min(remaining, state.balance - state.held) : 0;
+  if (!state || amount <= 0) return 0;
+  const balance = state.balance - amount;
+  player.balances.set(currencyKey, { ...state, balance });
+  player.dirty.balances.add(currencyKey);
+  const left = remaining - amount;
+  const entry = appendLedger(turn, {
+    asset: "CURRENCY",
+    currencyKey,
+    amount: -amount,
+    balanceAfter: balance,
+    reason: "expiry",
+    // The held part of a lot expires later, with a key of its own.
+    key: left === 0 ? `exp:${id}` : `exp:${id}:${player.ledgerSeq + 1}`,
+    cause: { kind: "EXPIRY", refKey: currencyKey, refId: id },
+    isOfEvent: false,
+  });
+  turn.emit("player.currency_expired", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    currencyKey,
+    amount,
+    balance,
+    ledgerEntryId: entry.id,
+  });
+  return amount;
+};
 
 export type CurrencyChange = {
   currencyKey: string;
@@ -140,10 +294,7 @@ const gainOf = (turn: Turn, currency: Currency, gain: Gain): LedgerRow => {
   return entry;
 };
 
-export type Spending = Pick<
-  CurrencyChange,
-  "currencyKey" | "amount" | "cause" | "key" | "reason" | "reference"
->;
+type Spending = Pick<CurrencyChange, "currencyKey" | "amount" | "cause" | "key" | "reason" | "reference">;
 
 /** Debits `amount` (above 0, at most the balance), whatever is held. */
 export const spend = (turn: Turn, spending: Spending): LedgerRow => {

@@ -1,8 +1,7 @@
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { InboxRow } from "../effects.ts";
-import { write } from "../event-steps.ts";
-import type { Turn } from "../turn.ts";
+import { type Turn, write } from "../turn.ts";
 
 export const TITLE_MAX = 200;
 export const BODY_MAX = 4_000;

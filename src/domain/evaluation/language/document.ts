@@ -1,24 +1,63 @@
 import { z } from "zod";
+import { type Action, ActionSchema, kindOf as actionKindOf } from "../actions/action-kinds.ts";
+import { Cap, CAPS_MAX } from "../caps/cap.ts";
+import { kindOf as conditionKindOf } from "../conditions/condition-kinds.ts";
+import { Cron } from "./cron.ts";
+import { expressionMetrics, NamedMetrics, unknownReadings } from "./expressions.ts";
+import { conditionMetrics, conditionProblems, Group } from "./groups.ts";
+import { isTriggerable, triggerProblem } from "./patterns.ts";
+import { EventPattern, fieldMentions, Key, type Mention, PLAYER, referencesIn, Zone } from "./syntax.ts";
+import { type Problem, visitLeaves } from "./trees.ts";
+import type { Metric } from "../metrics/compile.ts";
+import type { Json } from "../../kernel/events/events.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/oversize.ts";
-import { ActionSchema, type Action } from "../actions/action-kinds.ts";
-import { Cron } from "./cron.ts";
-import { conditionProblems, Group } from "./groups.ts";
-import { Cap, CAPS_MAX } from "../caps/cap.ts";
-import { EventPattern, Key, Zone } from "./syntax.ts";
-import type { Problem } from "./trees.ts";
-import { isTriggerable, triggerProblem } from "./triggers.ts";
-import { NamedMetrics, unknownReadings } from "./metric-readings.ts";
-import { unavailableProblems } from "./unavailable.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
+/**
+ * Names that the rule format reserves and this version does not implement. They are reported as such, with
+ * their path, since "unknown key" would suggest a typing error. Names are removed here as they become
+ * available.
+ */
+const TARGETS = ["lobbyMembers", "groupMembers"];
+const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([["emit_event", ["chatChannelKey"]]]);
+
+type Fields = Record<string, unknown>;
+
+const fieldsOf = (value: unknown): Fields =>
+  value !== null && typeof value === "object" && !Array.isArray(value) ? (value as Fields) : {};
+
+const itemsOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+/** Finds every use of unavailable names; `document` is unchecked input. */
+const unavailableProblems = (document: unknown): Problem[] => {
+  const problems: Problem[] = [];
+  const refuse = (path: PropertyKey[], what: string): void =>
+    void problems.push({ path, message: `${what} is not available yet` });
+  const refuseKeys = (fields: Fields, keys: readonly string[], path: PropertyKey[]): void => {
+    for (const key of keys) if (Object.hasOwn(fields, key)) refuse([...path, key], key);
+  };
+
+  const rule = fieldsOf(document);
+  itemsOf(rule["actions"]).forEach((action, i) => {
+    const fields = fieldsOf(action);
+    const { type } = fields;
+    refuseKeys(fieldsOf(fields["target"]), TARGETS, ["actions", i, "target"]);
+    refuseKeys(fields, ACTION_KEYS.get(type) ?? [], ["actions", i]);
+    itemsOf(fields["channels"]).forEach((channel, c) => {
+      if (channel === "chat") refuse(["actions", i, "channels", c], "the channel chat");
+    });
+  });
+  return problems;
+};
+
 export const TRIGGERS_MAX = 5;
-export const EVENT_TYPES_MAX = 20;
+const EVENT_TYPES_MAX = 20;
 export const ACTIONS_MAX = 20;
-export const LIMITS_MAX = 4;
+const LIMITS_MAX = 4;
 /** Maximum firings of a rolling limit, each of which is stored with its time. */
-export const ROLLING_MAX = 100;
+const ROLLING_MAX = 100;
 const YEAR_SECONDS = 31_536_000;
 
 const EventTrigger = z.strictObject({
@@ -217,7 +256,7 @@ export const RulePatch = boundBytes(
 export type RulePatch = z.output<typeof RulePatch>;
 
 /** An action with the id that its grants are keyed by. */
-export type IdentifiedAction = Action & { id: string };
+type IdentifiedAction = Action & { id: string };
 
 /**
  * Assigns an id to every action; existing ids are kept, so that editing a rule does not change the keys of
@@ -232,3 +271,60 @@ export const identifyActions = (actions: readonly Action[]): IdentifiedAction[] 
     return { ...action, id: `a${next++}` };
   });
 };
+
+/** Definitions that a rule reads or changes, besides the event and the player's own fields. */
+type RuleNeeds = {
+  metrics: readonly Metric[];
+  mentions: readonly Mention[];
+};
+
+/** Returns the currencies named by the references in a condition or an action. */
+const referenceMentions = (value: object): Mention[] =>
+  referencesIn(value)
+    .filter(({ referent }) => referent.startsWith(PLAYER))
+    .flatMap(({ path, referent }) => fieldMentions(path.join("."), referent.slice(PLAYER.length)));
+
+const under = (path: string, mentions: readonly Mention[]): Mention[] =>
+  mentions.map((mention) => ({ ...mention, path: `${path}.${mention.path}` }));
+
+/** Returns everything that a rule names, with paths, for checks before it is published. */
+export const needsOf = (rule: Pick<RuleDocument, "conditions" | "actions" | "metrics">): RuleNeeds => {
+  const mentions: Mention[] = [];
+  const look = (own: readonly Mention[] | undefined, value: object, path: string): void => {
+    mentions.push(...under(path, [...(own ?? []), ...referenceMentions(value)]));
+  };
+  visitLeaves(
+    rule.conditions,
+    (leaf, path) => look(conditionKindOf(leaf.type)?.mentions(leaf), leaf, path),
+    "conditions",
+  );
+  rule.actions.forEach((action, i) =>
+    look(actionKindOf(action.type)?.mentions(action), action, `actions.${i}`),
+  );
+  return { metrics: [...conditionMetrics(rule.conditions), ...expressionMetrics(rule)], mentions };
+};
+
+/** Mentions outside of conditions and actions: in budgets, caps and triggers by time. */
+const otherMentions = (rule: RuleDocument): Mention[] => {
+  const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
+  const ofLimits = ["budgets", "caps"].flatMap((name) => {
+    const assets = Array.isArray(limits?.[name]) ? (limits[name] as Json[]) : [];
+    return assets.flatMap(({ asset }, i): Mention[] => {
+      const [kind = "", key] = String(asset).split(":", 2);
+      if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
+      return [{ kind, key, path: `limits.${name}.${i}.asset` }];
+    });
+  });
+  const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
+    typeof segmentKey === "string"
+      ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
+      : [],
+  );
+  return [...ofLimits, ...ofTriggers];
+};
+
+/** Returns everything that a rule names, with paths. */
+export const mentionsOf = (rule: RuleDocument): Mention[] => [
+  ...needsOf(rule).mentions,
+  ...otherMentions(rule),
+];

@@ -1,14 +1,214 @@
 import { z } from "zod";
-import type { Turn } from "../turn.ts";
-import { compileMetric, counterSteps } from "../metrics/compile.ts";
+import { availableOf as availableIn, balanceNow } from "../currencies/adjust.ts";
+import { type Comparison, compileCheck } from "./operators.ts";
+import { compilePath, type Reader } from "./paths.ts";
+import {
+  ATTRIBUTES,
+  currencyOf,
+  isReferenceField,
+  isReferenceObject,
+  Key,
+  NAMED_VALUES,
+  PLAYER,
+  type PlayerField,
+  PROPERTIES,
+  Reference,
+  type ReferenceField,
+  referentOf,
+  smallRecord,
+} from "./syntax.ts";
+import { currentLives } from "../lives/lives.ts";
+import {
+  compileMetric,
+  counterSteps,
+  type Metric,
+  MetricWindow,
+  WindowlessMetric,
+} from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
-import { compileReference } from "./lookups.ts";
-import { MetricReading, type ResolvedReading } from "./metric-readings.ts";
-import { isReferenceObject, Reference, referentOf } from "./references.ts";
+import type { Turn } from "../turn.ts";
+import { CALENDAR_UNITS } from "../../kernel/zones.ts";
+
+/** Resolves a value; undefined where there is none. */
+type Lookup = (turn: Turn) => unknown;
+
+/** Null fields are missing data. */
+const PLAYER_LOOKUPS: Record<PlayerField, Lookup> = {
+  xp: ({ player }) => player.xp,
+  level: ({ player }) => player.level,
+  lives: (turn) => currentLives(turn),
+  status: ({ player }) => player.status,
+  timezone: ({ player }) => player.timezone ?? undefined,
+  locale: ({ player }) => player.locale ?? undefined,
+  country: ({ player }) => player.country ?? undefined,
+  tags: ({ player }) => player.tags,
+  createdAt: ({ player }) => player.createdAt.toISOString(),
+  lastSeenAt: ({ player }) => player.lastSeenAt?.toISOString(),
+  externalUserId: ({ player }) => player.externalUserId,
+};
+
+/** Returns the player's available balance, without held amounts. Undefined for an unknown currency. */
+const availableOf = (turn: Turn, currencyKey: string): number | undefined => {
+  if (!turn.project.currencies.has(currencyKey)) return undefined;
+  return availableIn(balanceNow(turn, currencyKey)!);
+};
+
+/** Reads a value of a player by a name for which `isPlayerValue` holds. */
+export const compilePlayerValue = (field: string): Lookup => {
+  const currencyKey = currencyOf(field);
+  if (currencyKey !== undefined) return (turn) => availableOf(turn, currencyKey);
+  if (!field.startsWith(ATTRIBUTES)) return PLAYER_LOOKUPS[field as PlayerField];
+  const read = compilePath(field.slice(ATTRIBUTES.length));
+  return ({ player }) => read(player.attributes);
+};
+
+const REFERENCE_LOOKUPS: Record<ReferenceField, Lookup> = {
+  "event.type": ({ event }) => event.type,
+  "event.timestamp": ({ event }) => new Date(event.at).toISOString(),
+  "player.id": ({ player }) => player.id,
+  "player.displayName": ({ player }) => player.displayName ?? undefined,
+};
+
+const readerOf = (referent: string): Lookup => {
+  if (referent.startsWith(PROPERTIES)) {
+    const read: Reader = compilePath(referent.slice(PROPERTIES.length));
+    return ({ event }) => read(event.properties);
+  }
+  if (isReferenceField(referent)) return REFERENCE_LOOKUPS[referent];
+  return compilePlayerValue(referent.slice(PLAYER.length));
+};
+
+export const compileReference = (reference: Reference): Lookup => {
+  const { default: fallback } = reference;
+  const read = readerOf(referentOf(reference));
+  return fallback === undefined ? read : (turn) => read(turn) ?? fallback;
+};
+
+/** Steps of resolving an operand, and characters of it prepared per step, such as a glob's. */
+const REFERENCE_STEPS = 2;
+const PREPARED_PER_STEP = 8;
+
+/** Returns whether an actual value matches in a turn. A missing value is undefined. */
+type Matcher = (actual: unknown, turn: Turn) => boolean;
+
+/** Compiles a comparison to a closure over the actual value. A literal is prepared once. */
+export const compileComparison = ({ op, value }: Comparison): Matcher => {
+  if (!isReferenceObject(value)) return compileCheck(op, value);
+  const resolve = compileReference(value);
+  return (actual, turn) => {
+    const operand = resolve(turn);
+    turn.root.steps.spend(
+      typeof operand === "string" ? REFERENCE_STEPS + operand.length / PREPARED_PER_STEP : REFERENCE_STEPS,
+    );
+    return compileCheck(op, operand)(actual, turn);
+  };
+};
+
+/** Returns the expected value for a trace. */
+export const expectedOf = ({ value }: Comparison, turn: Turn): unknown =>
+  isReferenceObject(value) ? compileReference(value)(turn) : value;
+
+/** Maximum metrics that a rule names. */
+export const NAMED_METRICS_MAX = 10;
+
+/** Metrics by name, for the expressions of a rule, each of which says its window. */
+export const NamedMetrics = smallRecord(
+  z.record(Key, WindowlessMetric),
+  NAMED_METRICS_MAX,
+  `must name at most ${NAMED_METRICS_MAX}`,
+);
+export type NamedMetrics = z.output<typeof NamedMetrics>;
+
+const ReadWindow = z.union([z.enum(["LIFETIME", ...CALENDAR_UNITS]), MetricWindow], {
+  error:
+    'must be LIFETIME, DAY, WEEK, MONTH or the window of a metric, such as {"type": "ROLLING", "seconds"}',
+});
+
+/** Reads a metric that the rule names, in a window at the event's time. */
+const MetricReading = z
+  .strictObject({
+    metric: Key.describe("The name of one of the rule's `metrics`"),
+    window: ReadWindow.default("LIFETIME").describe("DAY, WEEK and MONTH are of the player's time zone"),
+    default: z.number().optional().describe("Counts where there is no value"),
+  })
+  .meta({ id: "RuleMetricReading" });
+type MetricReading = z.output<typeof MetricReading>;
+
+/** A reading whose metric is known. */
+type ResolvedReading = { metric: Metric; default?: number | undefined };
+
+const windowOf = (window: MetricReading["window"]): Metric["window"] => {
+  if (typeof window === "object") return window;
+  return window === "LIFETIME" ? { type: window } : { type: "CALENDAR", unit: window, timezone: "PLAYER" };
+};
+
+type Named = { actions: readonly object[]; metrics?: NamedMetrics | undefined };
+
+const isReading = (value: object): value is MetricReading =>
+  "metric" in value && typeof value.metric === "string";
+
+/** A reading somewhere in a rule's actions; `path` leads to it from them. */
+type Found = { path: PropertyKey[]; reading: MetricReading };
+
+const readingsIn = (actions: readonly object[]): Found[] => {
+  const found: Found[] = [];
+  const path: PropertyKey[] = [];
+  const walk = (value: unknown): void => {
+    if (value === null || typeof value !== "object") return;
+    if (isReading(value) && !isRecord(path)) return void found.push({ path: [...path], reading: value });
+    if (Array.isArray(value)) return value.forEach((item, i) => step(i, item));
+    // The steps of a table are numbers alone, of which there may be thousands.
+    for (const [name, inner] of Object.entries(value))
+      if (name !== "steps" || !Array.isArray(inner)) step(name, inner);
+  };
+  const step = (name: PropertyKey, inner: unknown): void => {
+    path.push(name);
+    walk(inner);
+    path.pop();
+  };
+  walk(actions);
+  return found;
+};
+
+/** Whether a path from the actions leads to values by name, one of which may be called `metric`. */
+const isRecord = ([, name, ...deeper]: PropertyKey[]): boolean =>
+  deeper.length === 0 && NAMED_VALUES.has(String(name));
+
+/** Returns the readings of metrics that the rule does not name, each with the path of the name. */
+export const unknownReadings = ({ actions, metrics = {} }: Named): { path: PropertyKey[]; name: string }[] =>
+  readingsIn(actions)
+    .filter(({ reading }) => !Object.hasOwn(metrics, reading.metric))
+    .map(({ path, reading }) => ({ path: ["actions", ...path, "metric"], name: reading.metric }));
+
+const resolve = ({ metric, window, default: fallback }: MetricReading, metrics: NamedMetrics) => ({
+  metric: { ...metrics[metric]!, window: windowOf(window) },
+  default: fallback,
+});
+
+/** Returns the metrics that a rule's expressions read. */
+export const expressionMetrics = ({ actions, metrics }: Named): Metric[] =>
+  metrics ? readingsIn(actions).map(({ reading }) => resolve(reading, metrics).metric) : [];
+
+/** Returns a rule's actions with the metrics in place of their names. */
+export const resolveReadings = <A extends object>(
+  actions: readonly A[],
+  metrics: NamedMetrics | undefined,
+): readonly A[] => {
+  if (!metrics) return actions;
+  const replace = (value: unknown, path: PropertyKey[]): unknown => {
+    if (value === null || typeof value !== "object") return value;
+    if (isReading(value) && !isRecord(path)) return resolve(value, metrics);
+    if (Array.isArray(value)) return value.map((item, i) => replace(item, [...path, i]));
+    return Object.fromEntries(
+      Object.entries(value).map(([name, inner]) => [name, replace(inner, [...path, name])]),
+    );
+  };
+  return replace(actions, []) as A[];
+};
 
 export const EXPRESSION_MAX_DEPTH = 6;
 export const EXPRESSION_MAX_NODES = 32;
-export const TABLE_MAX_STEPS = 50;
+const TABLE_MAX_STEPS = 50;
 
 /** Folds of two or more numbers, and functions of one. */
 const FOLDS = {

@@ -1,11 +1,30 @@
+import { hash } from "node:crypto";
+import type { LedgerRow } from "../effects.ts";
+import { type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import type { LedgerRow } from "../effects.ts";
-import { write } from "../event-steps.ts";
-import type { Turn } from "../turn.ts";
-import { chainHash } from "./chain.ts";
 
-export type LedgerEntry = {
+/** The fields of a ledger entry that are protected against changes. */
+export type Chained = {
+  key: string;
+  asset: "XP" | "CURRENCY" | "LIVES";
+  currencyKey: string | null;
+  amount: number;
+  balanceAfter: number;
+};
+
+/**
+ * Returns the hash of a player's next ledger entry: SHA-256, hexadecimal, over the previous entry's hash
+ * (empty for the first) and the entry, joined by line feeds. It includes no personal data, so that the chain
+ * stays valid when a player is erased.
+ */
+export const chainHash = (
+  previous: string | null,
+  { key, asset, currencyKey, amount, balanceAfter }: Chained,
+): string =>
+  hash("sha256", [previous ?? "", key, asset, currencyKey ?? "", amount, balanceAfter].join("\n"), "hex");
+
+type LedgerEntry = {
   asset: LedgerRow["asset"];
   currencyKey?: string;
   /** Signed, not 0. */
@@ -27,7 +46,7 @@ export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
   const { player, root } = turn;
   const { asset, amount, balanceAfter, reason, key, cause, txId, reverses, isOfEvent = true } = entry;
   const currencyKey = entry.currencyKey ?? null;
-  const hash = chainHash(player.ledgerHash, { key, asset, currencyKey, amount, balanceAfter });
+  const chained = chainHash(player.ledgerHash, { key, asset, currencyKey, amount, balanceAfter });
   const row: LedgerRow = {
     id: newId(),
     projectId: player.projectId,
@@ -43,9 +62,9 @@ export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
     reverses: reverses ?? null,
     cause,
     eventId: root.isTracked && isOfEvent ? root.id : null,
-    hash,
+    hash: chained,
   };
-  player.ledgerHash = hash;
+  player.ledgerHash = chained;
   write(turn, "ledger", row);
   return row;
 };

@@ -1,12 +1,17 @@
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
-import { jsonLength, reserveRoom } from "../doc-room.ts";
-import { reportUncounted } from "../event-steps.ts";
-import type { Turn } from "../turn.ts";
+import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
 import { firstZone } from "../../kernel/zones.ts";
-import { StepBudget } from "../../kernel/step-budget.ts";
+import { StepBudget } from "../../kernel/pace.ts";
 import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
-import { type CompiledMetric, indexMetrics } from "./compile.ts";
-import { addToCounter, type CounterState, isLate, type Moment, readCounter } from "./counters.ts";
+import {
+  addToCounter,
+  type CompiledMetric,
+  type CounterState,
+  indexMetrics,
+  isLate,
+  type Moment,
+  readCounter,
+} from "./compile.ts";
 
 /** The player whose counters are read, and the project, for its time zone. */
 type PlayerContext = Pick<Turn, "player" | "project">;

@@ -1,16 +1,218 @@
+import { closedBy } from "../adventures/progress.ts";
+import { type Condition, kindOf } from "../conditions/condition-kinds.ts";
+import { type ConditionNode, explainGroup, type TraceNode } from "../language/groups.ts";
+import { groupOf } from "../language/trees.ts";
+import { asReceived } from "../live.ts";
 import { readMetric } from "../metrics/count.ts";
-import { asReceived } from "../pauses.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import { beginsByEvent, firstSteps } from "./begins.ts";
-import { type CompiledQuest, startsAtOnce } from "./compile.ts";
-import { hasPlaceNow } from "./places.ts";
-import { countEventFor, settleSteps } from "./progress.ts";
-import type { QuestIndex, StatefulQuest } from "./quest-index.ts";
-import { inProgress, settleQuest } from "./settle.ts";
-import { freeCycle, startQuest } from "./start.ts";
-import { isReached } from "./values.ts";
-import { type Before, beforeEvent, verdictOf } from "./verdict.ts";
+import {
+  type CompiledQuest,
+  type CompiledStep,
+  hasPlaceNow,
+  isFull,
+  type QuestIndex,
+  startsAtOnce,
+  type StatefulQuest,
+} from "./compile.ts";
+import { whyNotFree } from "./context.ts";
+import {
+  countEventFor,
+  freeCycle,
+  inProgress,
+  isCounting,
+  settleQuest,
+  settleSteps,
+  startQuest,
+} from "./progress.ts";
+import type { QuestRow } from "./row.ts";
+import { activeSteps } from "./step.ts";
+import { isReached } from "./store.ts";
+import type { QuestVerdict } from "../turn.ts";
+
+const NOTHING_DONE = (): boolean => false;
+
+/** Returns the steps that are active as soon as the quest has started, or count from then on. */
+export const firstSteps = ({ definition, steps }: CompiledQuest): CompiledStep[] => {
+  const active = activeSteps(definition, NOTHING_DONE);
+  return steps.filter((_step, i) => active[i] === true);
+};
+
+/** Returns whether the turn's event counts for a step that is active at the start. */
+export const beginsByEvent = (turn: PlanTurn, quest: CompiledQuest): boolean => {
+  const counting = new Set(quest.stepsFor(turn.event.type).map((place) => quest.steps[place]));
+  if (counting.size === 0) return false;
+  return firstSteps(quest).some(
+    (step) => counting.has(step) && (step.sampleOf ?? step.lifetime?.sampleOf)?.(turn) !== undefined,
+  );
+};
+
+/** A definition that a reason is about. */
+type Named = { kind: string; key: string };
+
+/** Why a quest is LOCKED: the field of the quest that says so, in words, and what it is about. */
+export type LockedBy = { path: string; reason: string; names: Named[] };
+
+const SHOWN_MAX = 20;
+
+/** A leaf that decides, and whether it should not hold: within `none`. */
+type Deciding = { node: TraceNode; condition: Condition; isUnwanted: boolean };
+
+/** Finds the leaves that keep a group from being as it should be. */
+const deciding = (condition: ConditionNode, node: TraceNode, isUnwanted = false): Deciding[] => {
+  if (node.pass !== isUnwanted) return [];
+  const group = groupOf(condition);
+  if (!group) return [{ node, condition: condition as Condition, isUnwanted }];
+  const isOpposite = group.key === "none" ? !isUnwanted : isUnwanted;
+  return group.members.flatMap((member, i) => deciding(member, node.children![i]!, isOpposite));
+};
+
+const wordsOf = (value: unknown): string => {
+  if (Array.isArray(value)) return value.join(" or ");
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "nothing");
+};
+
+const OPERATORS: Readonly<Record<string, string>> = {
+  eq: "be",
+  neq: "not be",
+  gt: "be more than",
+  gte: "be at least",
+  lt: "be less than",
+  lte: "be at most",
+};
+
+/** What a condition compares, in words. */
+const subjectOf = (condition: Condition, names: readonly Named[]): string => {
+  const fields = condition as { field?: string; stepKey?: string; measure?: string };
+  if (fields.field !== undefined) return fields.field;
+  const named = names.map(({ kind, key }) => `the ${kind} ${key}`).join(", ");
+  const part = fields.stepKey === undefined ? fields.measure : `step ${fields.stepKey}`;
+  return [named === "" ? condition.type : named, part].filter((one) => one !== undefined).join(", ");
+};
+
+const segmentReason = ({ node, condition, isUnwanted }: Deciding): string => {
+  const { segmentKeys, match } = condition as unknown as { segmentKeys: string[]; match: string };
+  const has = wordsOf(node.actual) || "none";
+  const must = `must ${isUnwanted ? "not " : ""}be in ${match} of ${segmentKeys.join(", ")}`;
+  return `the player ${must}, and is in ${has}`;
+};
+
+const reasonOf = (found: Deciding, names: readonly Named[]): string => {
+  const { node, condition, isUnwanted } = found;
+  if (condition.type === "segment") return segmentReason(found);
+  const must = `must${isUnwanted ? " not" : ""}`;
+  const how = node.op === undefined ? "be" : (OPERATORS[node.op] ?? `be ${node.op}`);
+  const subject = subjectOf(condition, names);
+  return `${subject} ${must} ${how} ${wordsOf(node.expected)}, and is ${wordsOf(node.actual)}`;
+};
+
+const ofCondition = (found: Deciding): LockedBy => {
+  const { node, condition } = found;
+  const names = (kindOf(condition.type)?.mentions(condition) ?? []).map(({ kind, key }) => ({ kind, key }));
+  return { path: node.path, reason: reasonOf(found, names), names };
+};
+
+const ofAdventures = (turn: PlanTurn, questKey: string): LockedBy[] =>
+  closedBy(turn, questKey).map(({ adventureKey, reason, questKeys }) => ({
+    path: "adventures",
+    reason: `the adventure ${adventureKey} ${reason}`,
+    names: [{ kind: "adventure", key: adventureKey }, ...questKeys.map((key) => ({ kind: "quest", key }))],
+  }));
+
+/** Returns in words why a quest is LOCKED for the turn's player. */
+export const whyLocked = (turn: PlanTurn, quest: CompiledQuest): string =>
+  `it is LOCKED for the player: ${lockedBy(turn, quest)
+    .map(({ reason }) => reason)
+    .join("; ")}`;
+
+/** Returns why a quest that is not begun is LOCKED for the turn's player. */
+export const lockedBy = (turn: PlanTurn, quest: CompiledQuest): LockedBy[] => {
+  const { audience, prerequisites } = quest.definition;
+  if (isFull(turn, quest)) return [{ path: "maxParticipants", reason: "all places are taken", names: [] }];
+  const found = ofAdventures(turn, quest.key);
+  if (prerequisites) {
+    const leaves = deciding(prerequisites, explainGroup(prerequisites, turn, "prerequisites"));
+    found.push(...leaves.slice(0, SHOWN_MAX).map(ofCondition));
+  }
+  if (found.length === 0 && audience) {
+    const { match, segmentKeys } = audience;
+    const reason = `it is for players in ${match} of the segments ${segmentKeys.join(", ")}`;
+    found.push({ path: "audience", reason, names: segmentKeys.map((key) => ({ kind: "segment", key })) });
+  }
+  return found;
+};
+
+const DETAIL_MAX = 300;
+
+/** What is known of a quest before the turn's event is applied to it. */
+type Before = { running: QuestRow | undefined; completions: number };
+
+const beforeEvent = (turn: PlanTurn, quest: CompiledQuest): Before => ({
+  running: inProgress(turn, quest)?.row,
+  completions: turn.player.quests.get(quest.key)?.latest.completions ?? 0,
+});
+
+type Why = Pick<QuestVerdict, "reason" | "detail">;
+
+const isMatching = (turn: PlanTurn, { sampleOf, lifetime }: CompiledStep): boolean =>
+  (sampleOf ?? lifetime?.sampleOf)?.(turn) !== undefined;
+
+/** Why an event does not count for a step of a row; undefined where it does. */
+const whyNotStep = (turn: PlanTurn, row: QuestRow, step: CompiledStep): Why | undefined => {
+  const { key } = step.definition;
+  const progress = row.steps[key];
+  if (progress?.doneMs !== undefined) return { reason: "STEP_NOT_ACTIVE", detail: `the step ${key} is done` };
+  if (!isMatching(turn, step))
+    return { reason: "NOT_MATCHING", detail: `the step ${key} does not count such an event` };
+  if (step.lifetime || isCounting(turn, row, step)) return undefined;
+  const isActive = progress?.startMs !== undefined;
+  return isActive
+    ? { reason: "BEFORE_START", detail: `the event is earlier than the start of the step ${key}` }
+    : { reason: "STEP_NOT_ACTIVE", detail: `the step ${key} waits for others` };
+};
+
+/** The reasons of which, where several steps count the type, the most telling is named. */
+const TELLING = ["NOT_MATCHING", "BEFORE_START", "STEP_NOT_ACTIVE"];
+
+const COUNTED: Why = { reason: "COUNTED" };
+
+const whyRunning = (turn: PlanTurn, version: CompiledQuest, row: QuestRow): Why => {
+  const reasons = version.stepsFor(turn.event.type).map((at) => whyNotStep(turn, row, version.steps[at]!));
+  if (reasons.includes(undefined)) return COUNTED;
+  const found = reasons.toSorted((a, b) => TELLING.indexOf(a!.reason) - TELLING.indexOf(b!.reason));
+  return found[0] ?? { reason: "NOT_MATCHING", detail: "the player's version has no step that counts it" };
+};
+
+const whyNotBegun = (turn: PlanTurn, quest: CompiledQuest): Why => {
+  const { player, event } = turn;
+  if (player.status !== "ACTIVE") return { reason: "PLAYER_INACTIVE" };
+  const next = freeCycle(quest, turn, player.quests.get(quest.key), event.at);
+  if (!next) return { reason: "NOT_AVAILABLE", detail: whyNotFree(turn, quest) };
+  if (quest.definition.start.mode !== "AUTO")
+    return { reason: "NOT_STARTED", detail: "it is started by hand" };
+  if (next.again?.state === "ABANDONED") return { reason: "NOT_STARTED", detail: "it was abandoned" };
+  if (!beginsByEvent(turn, quest))
+    return { reason: "NOT_MATCHING", detail: "no step with which it begins counts such an event" };
+  return { reason: "LOCKED", detail: whyLocked(turn, quest) };
+};
+
+const whyOf = (turn: PlanTurn, quest: CompiledQuest, before: Before): Why => {
+  const { completions = 0 } = turn.player.quests.get(quest.key)?.latest ?? {};
+  if (completions > before.completions) return COUNTED;
+  if (quest.phase === "PAUSED") return { reason: "PAUSED" };
+  const running = inProgress(turn, quest);
+  if (!running) return whyNotBegun(turn, quest);
+  if (running.row.id !== before.running?.id) return COUNTED;
+  // Steps that became active with the event did not count it.
+  return whyRunning(turn, running.version, { ...running.row, steps: before.running.steps });
+};
+
+/** Returns whether a quest has counted the turn's event, which has been applied to it, and if not, why. */
+const verdictOf = (turn: PlanTurn, quest: CompiledQuest, before: Before): QuestVerdict => {
+  const why = whyOf(turn, quest, before);
+  const detail = why.detail === undefined ? {} : { detail: why.detail.slice(0, DETAIL_MAX) };
+  return { questKey: quest.key, counted: why === COUNTED, reason: why.reason, ...detail };
+};
 
 const QUEST_STEPS = 40;
 

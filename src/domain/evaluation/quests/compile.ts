@@ -1,18 +1,22 @@
-import type { Spender } from "../event-accounts.ts";
+import type { AdventureIndex } from "../adventures/compile.ts";
 import type { Test } from "../conditions/condition.ts";
-import { conditionMetrics } from "../language/condition-metrics.ts";
-import { compileGroup, type Group, groupSteps } from "../language/groups.ts";
+import type { Spender } from "../event-accounts.ts";
+import { compileGroup, conditionMetrics, type Group, groupSteps } from "../language/groups.ts";
 import { createTypeIndex } from "../language/patterns.ts";
-import type { Sample } from "../metrics/aggregates.ts";
-import { type CompiledMetric, compileMetric, compileSample } from "../metrics/compile.ts";
-import { filterSteps } from "../metrics/filter.ts";
-import type { Metric } from "../metrics/metric.ts";
-import type { EventContext } from "../rule-event.ts";
 import type { Pause, Phase, StoredDraft } from "../live.ts";
-import { audienceTest } from "../segments/audience.ts";
-import { inputsOf } from "../segments/inputs.ts";
+import type { Sample } from "../metrics/aggregates.ts";
+import { type CompiledMetric, compileMetric, compileSample, type Metric } from "../metrics/compile.ts";
+import { filterSteps } from "../metrics/filter.ts";
+import type { InputReader } from "../player-state.ts";
 import type { Quest } from "./quest.ts";
-import type { EventStep, ManualStep, QuestStep, QuizStep } from "./step.ts";
+import type { QuestRow, StepProgress } from "./row.ts";
+import { activeSteps, type EventStep, type ManualStep, type QuestStep, type QuizStep } from "./step.ts";
+import { limitedKey } from "../rewards/shared-keys.ts";
+import type { EventContext } from "../rule-event.ts";
+import { audienceTest } from "../segments/audience.ts";
+import { inputsOf, readerOf } from "../segments/membership.ts";
+import type { SharedKey } from "../shared-counters.ts";
+import type { Turn } from "../turn.ts";
 
 /** A step compiled for evaluation. */
 export type CompiledStep = {
@@ -51,7 +55,7 @@ export type CompiledQuest = {
   mayStartCost: number;
   /** Whether a state alone can start or advance it, so that changes of `inputs` matter. */
   isStateful: boolean;
-  /** Names of what its conditions read; see segments/inputs.ts. */
+  /** Names of what its conditions read; see segments/membership.ts. */
   inputs: readonly string[];
   /** Whether time alone can start or advance it. */
   isTimed: boolean;
@@ -62,7 +66,7 @@ export type CompiledQuest = {
 };
 
 /** A stored quest; `earlier`: the versions before this one that are kept. */
-export type StoredQuest = StoredDraft<Quest> & {
+type StoredQuest = StoredDraft<Quest> & {
   earlier?: readonly { version: number; definition: object }[] | null | undefined;
 };
 
@@ -188,3 +192,120 @@ export const keptVersions = ({ version, earlier, definition }: CompiledQuest): n
 /** The version of a quest that a player does; undefined when it is no longer kept. */
 export const versionOf = (quest: CompiledQuest, version: number): CompiledQuest | undefined =>
   version === quest.version ? quest : quest.earlier.get(version);
+
+/** Returns the counter of the players who have started a quest, if there is a limit of them. */
+export const placesKey = (projectId: string, { key, definition }: CompiledQuest): SharedKey | undefined =>
+  definition.maxParticipants === undefined ? undefined : limitedKey(projectId, "quest", key);
+
+/** Returns whether the turn's player has a place in a quest, or there is one left. */
+export const hasPlace = ({ player, project, shared }: Turn, quest: CompiledQuest): boolean => {
+  const key = placesKey(project.projectId, quest);
+  if (!key || player.quests.has(quest.key)) return true;
+  return shared.used(key) < quest.definition.maxParticipants!;
+};
+
+/**
+ * Returns whether all places of a quest are known to be taken, and none is the turn's player's. They are
+ * where something asks: conditions have their counters locked, and those who look at a player read them.
+ */
+export const isFull = (turn: Turn, quest: CompiledQuest): boolean => {
+  const key = placesKey(turn.project.projectId, quest);
+  return key !== undefined && turn.shared.has(key) && !hasPlace(turn, quest);
+};
+
+/** Returns whether a quest that is not begun is AVAILABLE to the turn's player; else it is LOCKED. */
+export const isQuestAvailable = (turn: Turn, quest: CompiledQuest): boolean =>
+  quest.mayStart(turn) && !isFull(turn, quest);
+
+/**
+ * As `hasPlace`, for a start by itself: where the counter is not locked, since a player is only looked at,
+ * the quest starts with the next event.
+ */
+export const hasPlaceNow = (turn: Turn, quest: CompiledQuest): boolean => {
+  const key = placesKey(turn.project.projectId, quest);
+  return key === undefined || (turn.shared.has(key) && hasPlace(turn, quest));
+};
+
+/** Takes a place for the turn's player, who keeps it in all cycles. */
+export const takePlace = ({ player, project, shared }: Turn, quest: CompiledQuest): void => {
+  const key = placesKey(project.projectId, quest);
+  if (key && !player.quests.has(quest.key)) shared.add(key, 1);
+};
+
+/** A quest that states can start or advance, and the indexes of what it reads in `readers`. */
+export type StatefulQuest = { quest: CompiledQuest; inputs: readonly number[]; isTimed: boolean };
+
+/** The quests of a project. */
+export type QuestIndex = {
+  byKey: ReadonlyMap<string, CompiledQuest>;
+  /** Returns the quests that count events of a type; those that it does not touch cost nothing. */
+  forEvent(eventType: string): readonly CompiledQuest[];
+  stateful: readonly StatefulQuest[];
+  readers: readonly InputReader[];
+};
+
+const patternsOf = (quest: CompiledQuest): string[] =>
+  [quest, ...quest.earlier.values()].flatMap(({ definition }) =>
+    definition.steps.flatMap((step) => (step.kind === "EVENT" ? step.metric.eventTypes : [])),
+  );
+
+/** To be built once per config version. */
+export const indexQuests = (
+  byKey: ReadonlyMap<string, CompiledQuest>,
+  adventures: AdventureIndex,
+): QuestIndex => {
+  const quests = [...byKey.values()];
+  const stateful = quests.filter(({ isStateful }) => isStateful);
+  const questInputs = ({ key, inputs }: CompiledQuest): string[] => [
+    ...inputs,
+    ...adventures.ofQuest(key).map((adventure) => `adventure:${adventure.key}`),
+  ];
+  const names = [...new Set(stateful.flatMap(questInputs))];
+  const placeOf = new Map(names.map((name, place) => [name, place]));
+  const listeners = quests.map((quest) => ({ quest, patterns: patternsOf(quest) }));
+  return {
+    byKey,
+    forEvent: createTypeIndex(listeners, (found) => found.map(({ quest }) => quest)),
+    stateful: stateful.map((quest) => ({
+      quest,
+      isTimed: quest.isTimed || adventures.ofQuest(quest.key).length > 0,
+      inputs: questInputs(quest).map((name) => placeOf.get(name)!),
+    })),
+    readers: names.map(readerOf),
+  };
+};
+
+export const STEP_STATES = ["LOCKED", "ACTIVE", "PENDING_APPROVAL", "DONE", "FAILED"] as const;
+export type StepState = (typeof STEP_STATES)[number];
+
+/**
+ * Returns the state of each step of a row. Those with which a quest begins are ACTIVE where it may be
+ * started: `isAvailable` decides about a quest without a row.
+ */
+export const stepStates = (
+  quest: CompiledQuest,
+  row: QuestRow | undefined,
+  isAvailable = false,
+): StepState[] => {
+  const isOpen = row ? row.state === "IN_PROGRESS" || row.state === "RESET" : isAvailable;
+  const active = activeSteps(quest.definition, (key) => row?.steps[key]?.doneMs !== undefined);
+  return quest.steps.map((step, i) => {
+    const progress = row?.steps[step.definition.key] ?? {};
+    if (progress.doneMs !== undefined) return "DONE";
+    if (progress.failedMs !== undefined) return "FAILED";
+    if (!isOpen || active[i] !== true) return "LOCKED";
+    return isAllWaiting(step, progress) ? "PENDING_APPROVAL" : "ACTIVE";
+  });
+};
+
+/** Whether as much waits for a review as is missing. */
+const isAllWaiting = ({ target }: CompiledStep, { value = 0, pending = [] }: StepProgress): boolean =>
+  pending.length > 0 && value + pending.length >= target;
+
+/** Returns how often a player may still try a step; undefined where there is no limit. */
+export const attemptsLeft = ({ definition }: CompiledStep, row: QuestRow | undefined): number | undefined => {
+  if (definition.kind !== "CODE" && definition.kind !== "QUIZ") return undefined;
+  const { maxAttempts } = definition;
+  if (maxAttempts === undefined) return undefined;
+  return Math.max(0, maxAttempts - (row?.steps[definition.key]?.attempts ?? 0));
+};

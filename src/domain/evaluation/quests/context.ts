@@ -1,9 +1,80 @@
-import { firstZone } from "../../kernel/zones.ts";
+import { runsAround } from "../language/cron.ts";
 import type { PlayerState, QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import { type CompiledQuest, versionOf } from "./compile.ts";
-import { type Cycle, cycleAt, hasPeriods } from "./cycles.ts";
+import type { Quest } from "./quest.ts";
 import type { QuestRow } from "./row.ts";
+import { periodAt, periodName, periodStart } from "../streaks/periods.ts";
+import { type CalendarUnit, firstZone } from "../../kernel/zones.ts";
+
+/**
+ * A cycle of a repeating quest: it is named by a key that follows from a moment and a time zone, so nothing
+ * has to happen when one begins. Keys of one mode sort in the order of time.
+ */
+type Cycle = {
+  key: string;
+  /** In [startMs, endMs). */
+  startMs: number;
+  endMs: number;
+};
+
+const UNITS: Partial<Record<Quest["repeat"]["mode"], CalendarUnit>> = {
+  DAILY: "DAY",
+  WEEKLY: "WEEK",
+  MONTHLY: "MONTH",
+};
+
+/** The key of the only cycle of a quest that does not repeat. */
+const ONCE = "once";
+
+/**
+ * Cycles of schedules by zone, of which one is found by a search of some 300 us. As many as 500 quests have
+ * in a hundred zones, some 10 MiB: with fewer, each event of such a project might search for those of its
+ * player.
+ */
+const CRON_CYCLES_MAX = 50_000;
+const cronCycles = new Map<string, Cycle>();
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+/** Before the first time of a schedule there is no cycle; such a moment belongs to one that ends with it. */
+const cronCycle = (cron: string, zone: string, atMs: number): Cycle => {
+  const name = `${zone} ${cron}`;
+  const known = cronCycles.get(name);
+  if (known && known.startMs <= atMs && atMs < known.endMs) return known;
+  const { last: startMs = -Infinity, next: endMs = Infinity } = runsAround(cron, zone, atMs);
+  const cycle = { key: startMs === -Infinity ? "first" : iso(startMs), startMs, endMs };
+  cronCycles.delete(name);
+  cronCycles.set(name, cycle);
+  if (cronCycles.size > CRON_CYCLES_MAX) cronCycles.delete(cronCycles.keys().next().value!);
+  return cycle;
+};
+
+const calendarCycle = (unit: CalendarUnit, zone: string, atMs: number): Cycle => {
+  const calendar = { unit, dayStartsMs: 0 };
+  const period = periodAt(calendar, zone, atMs);
+  return {
+    key: periodName(unit, period),
+    startMs: periodStart(calendar, zone, period),
+    endMs: periodStart(calendar, zone, period + 1),
+  };
+};
+
+/**
+ * Returns the cycle of a moment.
+ * @param zone the time zone that the quest's cycles follow
+ * @param sequence number of the cycle, for quests that repeat UNLIMITED
+ */
+export const cycleAt = ({ mode, cron }: Quest["repeat"], zone: string, atMs: number, sequence = 1): Cycle => {
+  if (mode === "CRON") return cronCycle(cron!, zone, atMs);
+  const unit = UNITS[mode];
+  if (unit) return calendarCycle(unit, zone, atMs);
+  return { key: mode === "NONE" ? ONCE : String(sequence), startMs: -Infinity, endMs: Infinity };
+};
+
+/** Returns whether cycles follow from time. */
+export const hasPeriods = ({ mode }: Quest["repeat"]): boolean =>
+  mode === "CRON" || UNITS[mode] !== undefined;
 
 /** A player and the project, for time zones and stored quests. */
 export type QuestOwner = {
@@ -20,7 +91,7 @@ export const doneBy = (quest: CompiledQuest, row: QuestRow): CompiledQuest =>
   versionOf(quest, row.version) ?? quest;
 
 /** Returns whether a quest's time is over at a moment, besides players who may still finish it. */
-export const isOver = ({ untilMs, endedMs }: CompiledQuest, atMs: number): boolean =>
+const isOver = ({ untilMs, endedMs }: CompiledQuest, atMs: number): boolean =>
   atMs >= Math.min(untilMs, endedMs);
 
 /** Returns whether a quest may be started at a moment, as far as its designer decides. */
@@ -99,4 +170,32 @@ export const isRested = (
     completions < maxCompletions &&
     (lastCompletedMs === null || atMs >= lastCompletedMs + cooldownSeconds * 1_000)
   );
+};
+
+const isoOf = (ms: number): string => new Date(ms).toISOString();
+
+/** Why the player's latest cycle keeps the next one from being started, after it has been settled. */
+const whyTaken = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest, latest: QuestRow): string => {
+  const { at } = turn.event;
+  const { state, cycleKey, completions, lastCompletedMs } = latest;
+  if (state === "IN_PROGRESS") return "it is in progress already";
+  const { maxCompletions = Infinity, cooldownSeconds = 0 } = repeat;
+  if (completions >= maxCompletions)
+    return `the player has completed it ${completions} times, and it can be done ${maxCompletions} times`;
+  const restedMs = (lastCompletedMs ?? -Infinity) + cooldownSeconds * 1_000;
+  if (at < restedMs) return `it can be started again at ${isoOf(restedMs)}, after its cooldown`;
+  if (!hasPeriods(repeat)) return `it is ${state}, and can be done once`;
+  const { endMs } = cycleAt(repeat, zoneFor(repeat.timezone, turn), at);
+  const next = Number.isFinite(endMs) ? `; the next one begins at ${isoOf(endMs)}` : "";
+  return `its cycle ${cycleKey} is ${state}${next}`;
+};
+
+/** Returns in words why a player has no cycle to start, where `freeCycle` finds none. */
+export const whyNotFree = (turn: PlanTurn, quest: CompiledQuest): string => {
+  const { at } = turn.event;
+  if (quest.phase === "PAUSED") return "the quest is PAUSED";
+  if (isOver(quest, at)) return "the quest is over";
+  if (at < quest.fromMs) return `the quest begins at ${isoOf(quest.fromMs)}`;
+  const latest = turn.player.quests.get(quest.key)?.latest;
+  return latest ? whyTaken(turn, quest, latest) : "the quest is not offered now";
 };

@@ -1,18 +1,42 @@
-import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
+import { adjustCurrency } from "../currencies/adjust.ts";
 import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts";
-import { jsonLength, reserveRoom } from "../doc-room.ts";
-import { reportUncounted } from "../event-steps.ts";
+import type { QuestState } from "../player-state.ts";
+import { type CompiledQuest, type CompiledStep, keptVersions, takePlace, versionOf } from "./compile.ts";
+import {
+  deadlineOf,
+  doneBy,
+  isOffered,
+  isRested,
+  nextCycle,
+  type NextCycle,
+  type QuestOwner,
+  zoneFor,
+} from "./context.ts";
+import { isOpenState, type QuestRow, type StartedBy } from "./row.ts";
+import { activeSteps, canComplete, type EventStep, isComplete } from "./step.ts";
+import {
+  causeOf,
+  completeQuest,
+  countOf,
+  currentValue,
+  dropCounts,
+  emitQuest,
+  expireQuest,
+  failQuest,
+  giveRewards,
+  isReached,
+  questPercent,
+  rewardKey,
+  storeLatest,
+  storeNext,
+  storeProgress,
+  storeRow,
+  subjectOf,
+} from "./store.ts";
 import { periodAt } from "../streaks/periods.ts";
-import type { Turn } from "../turn.ts";
-import type { CompiledQuest, CompiledStep } from "./compile.ts";
-import { zoneFor } from "./context.ts";
-import { completeQuest, failQuest } from "./finish.ts";
-import { causeOf, giveRewards } from "./rewards.ts";
-import type { QuestRow } from "./row.ts";
-import { activeSteps, canComplete, isComplete } from "./step-graph.ts";
-import type { EventStep } from "./step.ts";
-import { emitQuest, storeProgress, storeRow, subjectOf } from "./store.ts";
-import { countOf, currentValue, isReached, questPercent } from "./values.ts";
+import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
+import { newId } from "../../kernel/ids.ts";
+import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
 
 const isDoneIn =
   ({ steps }: QuestRow) =>
@@ -20,8 +44,7 @@ const isDoneIn =
     steps[key]?.doneMs !== undefined;
 
 /** Returns whether the required steps of a row are done. */
-export const isDone = (quest: CompiledQuest, row: QuestRow): boolean =>
-  isComplete(quest.definition, isDoneIn(row));
+const isDone = (quest: CompiledQuest, row: QuestRow): boolean => isComplete(quest.definition, isDoneIn(row));
 
 /** Returns a row in which the steps that are active now are marked as such. */
 const withActive = (
@@ -38,7 +61,7 @@ const withActive = (
 };
 
 /** Returns a row that begins at a moment, with its first steps active. */
-export const withFirst = (quest: CompiledQuest, row: QuestRow, atMs: number): QuestRow =>
+const withFirst = (quest: CompiledQuest, row: QuestRow, atMs: number): QuestRow =>
   withActive(quest, row, { active: activeSteps(quest.definition, isDoneIn(row)), atMs });
 
 /** Maximum bytes of JSON that an event adds to a step's count: a hash, or a new count with its names. */
@@ -207,4 +230,226 @@ export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow):
     return failQuest(turn, { quest, row, cause: { ...causeOf(turn, quest), note: "attempts used up" } });
   const percent = questPercent(turn, quest, row);
   if (row !== before || percent !== before.percent) storeProgress(turn, quest.key, { ...row, percent });
+};
+
+/** Maximum earlier cycles of a quest whose rewards wait to be claimed; beyond it the oldest is lost. */
+const OPEN_CYCLES_MAX = 20;
+
+const isUnclaimed = ({ state }: QuestRow): boolean => state === "COMPLETED";
+
+const isLapsed = ({ claimUntilMs }: QuestRow, atMs: number): boolean =>
+  claimUntilMs !== null && atMs >= claimUntilMs;
+
+const settleOlder = (turn: Turn, quest: CompiledQuest): void => {
+  const { older } = turn.player.quests.get(quest.key)!;
+  if (older.length === 0) return;
+  const unclaimed = older.filter(isUnclaimed);
+  const excess = unclaimed.length - OPEN_CYCLES_MAX;
+  unclaimed.forEach((row, i) => {
+    if (i < excess || isLapsed(row, turn.event.at)) expireQuest(turn, quest, row);
+  });
+};
+
+/** Keeps progress of steps with the same key; of one that is of another kind now only whether it is done. */
+const carriedSteps = (
+  from: CompiledQuest | undefined,
+  to: CompiledQuest,
+  { steps }: QuestRow,
+): QuestRow["steps"] => {
+  const kindsOf = (quest: CompiledQuest | undefined): Map<string, string> =>
+    new Map(quest?.definition.steps.map(({ key, kind }) => [key, kind]));
+  const [before, now] = [kindsOf(from), kindsOf(to)];
+  return Object.fromEntries(
+    Object.entries(steps).flatMap(([key, progress]) => {
+      const kind = now.get(key);
+      if (kind === undefined) return [];
+      if ((before.get(key) ?? kind) === kind) return [[key, progress]];
+      const { value: _value, attempts: _tried, failedMs: _failed, pending: _waits, ...kept } = progress;
+      return [[key, kept]];
+    }),
+  );
+};
+
+/** Applies the current version to a row that was begun with another one. */
+const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
+  if (keptVersions(quest).includes(row.version)) return;
+  const { version } = quest;
+  if (quest.definition.onVersionChange === "RESTART") {
+    dropCounts(turn, row);
+    const fresh: QuestRow = { ...row, version, percent: 0, steps: {}, startedMs: turn.event.at };
+    return storeRow(turn, quest.key, withFirst(quest, fresh, turn.event.at));
+  }
+  const steps = carriedSteps(versionOf(quest, row.version), quest, row);
+  const carried: QuestRow = { ...row, version, steps };
+  storeRow(turn, quest.key, carried);
+  // What was done may complete the new version.
+  if (isDone(quest, carried)) return completeQuest(turn, quest, carried);
+  settleSteps(turn, quest, carried);
+};
+
+/**
+ * Expires what is over at the time of the turn's event. Doing so at moments in between does not change the
+ * outcome.
+ * @returns the row that is still in progress, if there is one
+ */
+export const expireDue = (turn: Turn, quest: CompiledQuest): QuestRow | undefined => {
+  const state = turn.player.quests.get(quest.key);
+  if (!state) return undefined;
+  const { at } = turn.event;
+  settleOlder(turn, quest);
+  const { latest } = state;
+  if (!isOpenState(latest.state)) return undefined;
+  const untilMs = isUnclaimed(latest) ? (latest.claimUntilMs ?? Infinity) : deadlineOf(quest, latest);
+  if (at < untilMs) return isUnclaimed(latest) ? undefined : latest;
+  expireQuest(turn, quest, latest);
+  return undefined;
+};
+
+/**
+ * Brings a player's quest to the time of the turn's event: what is over expires, and what is in progress goes
+ * on with the version that applies.
+ */
+export const settleQuest = (turn: Turn, quest: CompiledQuest): void => {
+  const running = expireDue(turn, quest);
+  if (running && quest.phase === "RUNNING") adoptVersion(turn, quest, running);
+};
+
+/** Returns the version by which a player's quest in progress is done, with its row. */
+export const inProgress = (
+  turn: Turn,
+  quest: CompiledQuest,
+): { version: CompiledQuest; row: QuestRow } | undefined => {
+  const latest = turn.player.quests.get(quest.key)?.latest;
+  return latest?.state === "IN_PROGRESS" ? { version: doneBy(quest, latest), row: latest } : undefined;
+};
+
+/** Returns the cycle that a player may start at a moment, besides audience and prerequisites. */
+export const freeCycle = (
+  quest: CompiledQuest,
+  owner: QuestOwner,
+  state: QuestState | undefined,
+  atMs: number,
+): NextCycle | undefined => {
+  if (!isOffered(quest, atMs) || !isRested(quest, state?.latest, atMs)) return undefined;
+  return nextCycle(quest, owner, state, atMs);
+};
+
+const isoOf = (ms: number): string => new Date(ms).toISOString();
+
+/** Number of completions so far, and the time of the last one. */
+const soFar = (latest: QuestRow | undefined): Pick<QuestRow, "completions" | "lastCompletedMs"> => ({
+  completions: latest?.completions ?? 0,
+  lastCompletedMs: latest?.lastCompletedMs ?? null,
+});
+
+/** When a row that starts at a moment expires; null for never. */
+const expiryOf = ({ definition }: CompiledQuest, endMs: number, atMs: number): number | null => {
+  const { timeLimitSeconds = Infinity } = definition;
+  const expiresMs = Math.min(endMs, atMs + timeLimitSeconds * 1_000);
+  return expiresMs === Infinity ? null : expiresMs;
+};
+
+/** What a row that is started again in its cycle keeps. */
+const keptOf = (row: QuestRow | undefined): Pick<QuestRow, "rewarded" | "isPaid" | "again"> => ({
+  rewarded: row?.rewarded ?? [],
+  ...(row?.isPaid ? { isPaid: true } : {}),
+  ...(row?.again === undefined ? {} : { again: row.again }),
+});
+
+const rowOf = (
+  quest: CompiledQuest,
+  turn: Turn,
+  { cycle, again }: NextCycle,
+  startedBy: StartedBy,
+): QuestRow => {
+  const { at } = turn.event;
+  const row: QuestRow = {
+    // A cycle keeps its row, so that its rewards are granted once.
+    id: again?.id ?? newId(),
+    version: quest.version,
+    cycleKey: cycle.key,
+    state: "IN_PROGRESS",
+    percent: 0,
+    startedMs: at,
+    startedBy,
+    expiresMs: expiryOf(quest, cycle.endMs, at),
+    completedMs: null,
+    claimedMs: null,
+    claimUntilMs: null,
+    ...soFar(turn.player.quests.get(quest.key)?.latest),
+    steps: {},
+    ...keptOf(again),
+    ...(turn.root.isTracked ? { eventId: turn.root.id } : {}),
+  };
+  return withFirst(quest, row, at);
+};
+
+/** Why a start is refused. */
+export type StartProblem = {
+  reason: "QUEST_NOT_AVAILABLE" | "LIMIT_REACHED" | "INSUFFICIENT_FUNDS";
+  message: string;
+};
+
+/** Takes the entry cost of a row that has not been paid for. */
+const payEntry = (turn: Turn, quest: CompiledQuest, row: QuestRow): StartProblem | undefined => {
+  const { cost } = quest.definition.start;
+  if (!cost || row.isPaid) return undefined;
+  const { currencyKey, amount } = cost;
+  const cause = causeOf(turn, quest);
+  const paying = {
+    currencyKey,
+    amount: -amount,
+    cause,
+    key: rewardKey(row, "start"),
+    reason: `quest:${quest.key}`,
+  };
+  if (adjustCurrency(turn, paying).problem === undefined) return undefined;
+  const message = `the start costs ${amount} of the currency ${currencyKey}, which the player does not have`;
+  return { reason: "INSUFFICIENT_FUNDS", message };
+};
+
+/**
+ * Starts a quest at the wish of a request or rule: its entry cost is paid.
+ * @returns the row, or why it is refused
+ */
+export const startPaid = (
+  turn: Turn,
+  quest: CompiledQuest,
+  next: NextCycle,
+  startedBy: StartedBy,
+): QuestRow | StartProblem => {
+  const row = rowOf(quest, turn, next, startedBy);
+  const problem = payEntry(turn, quest, row);
+  if (problem) return problem;
+  const isPaid = quest.definition.start.cost === undefined ? {} : { isPaid: true as const };
+  return beginRow(turn, quest, { next, row: { ...row, ...isPaid } });
+};
+
+/** Starts a quest for the turn's player. @returns the row, which has been stored */
+export const startQuest = (
+  turn: Turn,
+  quest: CompiledQuest,
+  next: NextCycle,
+  startedBy: StartedBy,
+): QuestRow => {
+  return beginRow(turn, quest, { next, row: rowOf(quest, turn, next, startedBy) });
+};
+
+const beginRow = (
+  turn: Turn,
+  quest: CompiledQuest,
+  { next, row }: { next: NextCycle; row: QuestRow },
+): QuestRow => {
+  takePlace(turn, quest);
+  if (next.again) storeLatest(turn, quest.key, row);
+  else storeNext(turn, quest.key, row);
+  emitQuest(turn, "quest.started", {
+    ...subjectOf(turn, quest, row),
+    questId: quest.id,
+    questVersion: row.version,
+    startedBy: row.startedBy,
+    expiresAt: row.expiresMs === null ? null : isoOf(row.expiresMs),
+    startedAt: isoOf(row.startedMs),
+  });
+  return row;
 };

@@ -1,16 +1,15 @@
 import { z } from "zod";
-import { IsoTime } from "../../kernel/iso-time.ts";
 import { partsOf } from "../causes.ts";
-import { conditionProblems, Group } from "../language/groups.ts";
 import { Cron } from "../language/cron.ts";
+import { conditionProblems, Group } from "../language/groups.ts";
 import { patternsOf } from "../language/patterns.ts";
 import { FieldKey, Key } from "../language/syntax.ts";
 import { Description, ImageUrl, Name } from "../language/texts.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
+import { checkStep, type ManualStep, Metadata, QuestStep, type Refuse, stepProblems } from "./step.ts";
 import { causesOfBundle, RewardBundle } from "../rewards/bundle.ts";
 import { Audience } from "../segments/audience.ts";
-import { checkStep, Metadata, QuestStep, type Refuse } from "./step.ts";
-import { stepProblems } from "./step-graph.ts";
+import { IsoTime } from "../../kernel/iso-time.ts";
 
 /** Maximum quests of one project that are not archived. */
 export const QUESTS_MAX = 500;
@@ -52,7 +51,7 @@ const explain = (group: unknown, context: z.RefinementCtx): unknown => {
   return problems.length === 0 ? group : z.NEVER;
 };
 
-export const REPEAT_MODES = ["NONE", "DAILY", "WEEKLY", "MONTHLY", "CRON", "UNLIMITED"] as const;
+const REPEAT_MODES = ["NONE", "DAILY", "WEEKLY", "MONTHLY", "CRON", "UNLIMITED"] as const;
 
 const Repeat = z.strictObject({
   mode: z
@@ -263,3 +262,84 @@ export const Quest = questShape.superRefine(checkQuest).meta({
   },
 });
 export type Quest = z.output<typeof Quest>;
+
+/** What a player's client shows of a quest besides progress, in the player's language. */
+export type QuestTexts = {
+  name: string;
+  description: string | null;
+  imageUrl: string | null;
+  category: string | null;
+  start: Quest["start"];
+  claim: Quest["claim"];
+  /** Of the whole quest. */
+  rewards: RewardBundle;
+};
+
+/** What a player's client shows of a step besides progress, in the player's language. */
+export type StepTexts = {
+  name: string;
+  description: string | null;
+  optional: boolean;
+  /** Null for none. */
+  rewards: RewardBundle | null;
+  /** MANUAL: what comes with a confirmation. */
+  evidence?: ManualStep["evidence"];
+};
+
+type Translations = NonNullable<Quest["translations"]>;
+type QuestTranslation = Translations[string];
+
+const byLocale = new WeakMap<Translations, ReadonlyMap<string, QuestTranslation>>();
+
+const localesOf = (translations: Translations): ReadonlyMap<string, QuestTranslation> => {
+  const known = byLocale.get(translations);
+  if (known) return known;
+  const locales = new Map(Object.entries(translations).map(([key, one]) => [key.toLowerCase(), one]));
+  byLocale.set(translations, locales);
+  return locales;
+};
+
+/**
+ * Returns the translation of a quest for a locale, or else for a more general one: `pt` for `pt-BR`.
+ * @returns undefined where there is none, so that the quest's own texts apply
+ */
+const translationOf = ({ translations }: Quest, locale: string | null): QuestTranslation | undefined => {
+  if (!translations || locale === null) return undefined;
+  const locales = localesOf(translations);
+  const parts = locale.toLowerCase().split("-");
+  for (let n = parts.length; n > 0; n--) {
+    const found = locales.get(parts.slice(0, n).join("-"));
+    if (found) return found;
+  }
+  return undefined;
+};
+
+/** Returns the name of a quest for a player of a locale. */
+export const questName = (quest: Quest, locale: string | null): string =>
+  translationOf(quest, locale)?.name ?? quest.name;
+
+/** Returns the texts of a quest for a player of a locale. */
+export const questTexts = (quest: Quest, locale: string | null): QuestTexts => {
+  const { description, imageUrl, category, start, claim, rewards } = quest;
+  return {
+    name: questName(quest, locale),
+    description: translationOf(quest, locale)?.description ?? description ?? null,
+    imageUrl: imageUrl ?? null,
+    category: category ?? null,
+    start,
+    claim,
+    rewards,
+  };
+};
+
+/** Returns the texts of a step of a quest for a player of a locale. */
+export const stepTexts = (quest: Quest, step: QuestStep, locale: string | null): StepTexts => {
+  const own = translationOf(quest, locale)?.steps?.[step.key];
+  return {
+    name: own?.name ?? step.name,
+    description: own?.description ?? step.description ?? null,
+    optional: step.optional,
+    rewards: step.rewards ?? null,
+    ...(step.kind === "MANUAL" ? { evidence: step.evidence } : {}),
+  };
+};

@@ -1,19 +1,39 @@
+import { publish } from "../emit.ts";
+import { asReceived } from "../live.ts";
+import type { QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
-import { type CompiledQuest, versionOf } from "./compile.ts";
-import { deadlineOf, doneBy, type NextCycle, zoneFor } from "./context.ts";
-import { cycleAt, hasPeriods } from "./cycles.ts";
-import { type LockedBy, lockedBy } from "./locked.ts";
-import { isAvailable } from "./places.ts";
-import type { PlayerQuestState, QuestRow } from "./row.ts";
-import { attemptsLeft, type StepState, stepStates } from "./step-states.ts";
+import { type LockedBy, lockedBy, whyLocked } from "./advance.ts";
+import {
+  attemptsLeft,
+  type CompiledQuest,
+  hasPlace,
+  isQuestAvailable,
+  type StepState,
+  stepStates,
+  versionOf,
+} from "./compile.ts";
+import { cycleAt, deadlineOf, doneBy, hasPeriods, type NextCycle, whyNotFree, zoneFor } from "./context.ts";
+import {
+  addToStep,
+  forceSteps,
+  freeCycle,
+  inProgress,
+  settleQuest,
+  settleSteps,
+  startPaid,
+  type StartProblem,
+  startQuest,
+} from "./progress.ts";
+import { questName, questTexts, type QuestTexts, stepTexts, type StepTexts } from "./quest.ts";
+import type { PlayerQuestState, QuestRow, StartedBy, StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
-import { freeCycle } from "./start.ts";
-import { questName, questTexts, type QuestTexts, stepTexts, type StepTexts } from "./texts.ts";
-import { questPercent, shownValue, stepPercent } from "./values.ts";
+import { failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
+import type { QuestOrder, QuestStanding } from "../turn.ts";
+import type { Cause } from "../../kernel/events/events.ts";
 
 /** How far a player is with a step. Times are ISO 8601. */
-export type StepOutline = {
+type StepOutline = {
   stepKey: string;
   kind: string;
   state: StepState;
@@ -26,17 +46,17 @@ export type StepOutline = {
 };
 
 /** A step of a player's quest as the API shows it. */
-export type PlayerQuestStep = StepOutline &
+type PlayerQuestStep = StepOutline &
   StepTexts & {
     /** QUIZ, where one quest is read: what is asked. */
     questions?: AskedQuestion[];
   };
 
 /** A question without its answer. */
-export type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
+type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
 
 /** A completed cycle whose rewards wait to be claimed. Times are ISO 8601. */
-export type ClaimableCycle = {
+type ClaimableCycle = {
   cycleKey: string;
   completedAt: string;
   /** Null for ever. */
@@ -154,7 +174,7 @@ export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): Pl
   withTexts(turn, doneBy(quest, row), outlineRow(turn, quest, row));
 
 /** What a player is shown of a quest: the row of a cycle, or a cycle that may be started. */
-export type Current = { row: QuestRow } | { next: NextCycle };
+type Current = { row: QuestRow } | { next: NextCycle };
 
 /** A cycle stays visible until the next one may be started; so does one that was abandoned. */
 const isVisible = ({ state }: QuestRow, next: NextCycle | undefined): boolean =>
@@ -169,7 +189,7 @@ export const currentOf = (turn: PlanTurn, quest: CompiledQuest): Current | undef
 };
 
 const showVirtual = (turn: PlanTurn, quest: CompiledQuest, { cycle }: NextCycle): PlayerQuest => {
-  const mayStart = isAvailable(turn, quest);
+  const mayStart = isQuestAvailable(turn, quest);
   const outline = {
     id: null,
     questKey: quest.key,
@@ -216,4 +236,222 @@ export const withQuestions = (quest: CompiledQuest, shown: PlayerQuest): PlayerQ
     };
   });
   return { ...shown, steps };
+};
+
+type Change =
+  | "STARTED"
+  | "PROGRESS"
+  | "STEP_COMPLETED"
+  | "COMPLETED"
+  | "CLAIMED"
+  | "EXPIRED"
+  | "FAILED"
+  | "RESET";
+
+const doneIn = ({ steps }: QuestRow): string[] =>
+  Object.entries(steps).flatMap(([key, { doneMs }]) => (doneMs === undefined ? [] : [key]));
+
+const ENDINGS: Partial<Record<QuestRow["state"], Change>> = {
+  COMPLETED: "COMPLETED",
+  CLAIMED: "CLAIMED",
+  EXPIRED: "EXPIRED",
+  FAILED: "FAILED",
+  ABANDONED: "RESET",
+  RESET: "RESET",
+};
+
+/** What of a step players see besides its percent: attempts, and what waits for a review. */
+const triedIn = ({ steps }: QuestRow): string =>
+  JSON.stringify(
+    Object.entries(steps).flatMap(([key, { attempts, failedMs, pending, value }]) =>
+      attempts === undefined && pending === undefined ? [] : [[key, attempts, failedMs, pending, value]],
+    ),
+  );
+
+const progressOf = (before: QuestRow, now: QuestRow): Change | undefined => {
+  if (doneIn(now).length > doneIn(before).length) return "STEP_COMPLETED";
+  const isSame =
+    before.percent === now.percent && before.version === now.version && triedIn(before) === triedIn(now);
+  return isSame ? undefined : "PROGRESS";
+};
+
+/** Returns the greatest of the changes of a row; undefined when players see none. */
+const changeOf = (before: QuestRow | undefined, now: QuestRow): Change | undefined => {
+  if (now.state !== "IN_PROGRESS") return before?.state === now.state ? undefined : ENDINGS[now.state];
+  return before?.state === "IN_PROGRESS" ? progressOf(before, now) : "STARTED";
+};
+
+/** Returns what `quest.progress` says besides the quest; undefined where the percent has not changed. */
+const progressIn = (before: QuestRow | undefined, now: QuestRow) => {
+  if (before?.state !== "IN_PROGRESS" || now.state !== "IN_PROGRESS") return undefined;
+  if (before.percent === now.percent) return undefined;
+  const doneBefore = new Set(doneIn(before));
+  const justCompleted = doneIn(now).filter((key) => !doneBefore.has(key));
+  return { previousPercent: before.percent, justCompleted };
+};
+
+const rowsOf = (state: QuestState | undefined): readonly QuestRow[] =>
+  state ? [state.latest, ...state.older] : [];
+
+const announceRow = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  { before, now }: { before: QuestRow | undefined; now: QuestRow },
+): void => {
+  const change = changeOf(before, now);
+  if (change === undefined) return;
+  const { id: playerId, externalUserId } = turn.player;
+  const progress = progressIn(before, now);
+  publish(turn, "quest.updated", {
+    playerId,
+    externalUserId,
+    quest: before ? outlineRow(turn, quest, now) : showRow(turn, quest, now),
+    change,
+    ...(progress && { progress }),
+  });
+};
+
+/**
+ * Publishes what a pass has changed in the player's quests: for each one line of the player's stream.
+ */
+export const announceQuests = (turn: PlanTurn): void => {
+  const { root, player, project } = turn;
+  if (!root.quests) return;
+  for (const [key, state] of root.quests) {
+    const quest = project.quests.byKey.get(key);
+    const rows = rowsOf(player.quests.get(key));
+    const before = new Map(rowsOf(state).map((row) => [row.id, row]));
+    if (quest) for (const now of rows) announceRow(turn, quest, { before: before.get(now.id), now });
+  }
+  delete root.quests;
+};
+
+/** States from which a quest can be put back. */
+export const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
+
+/** Returns why a quest in a state cannot be put back. */
+export const whyNotReset = (state: StoredState | undefined): string =>
+  `there is nothing to reset: the quest ${state === undefined ? "has not been started" : `is ${state}`}`;
+
+const NOT_IN_PROGRESS = "the quest is not in progress";
+
+type QuestChange = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => StartProblem | undefined;
+
+const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
+
+const FULL: StartProblem = { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
+
+const nextOf = (turn: PlanTurn, quest: CompiledQuest): NextCycle | undefined =>
+  freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+
+/** Starts a quest where the player may start it and can pay, and finishes the steps that are done already. */
+export const startNow: QuestChange = (turn, quest, startedBy) => {
+  const next = nextOf(turn, quest);
+  if (!next) return unavailable(whyNotFree(turn, quest));
+  if (!quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
+  if (!hasPlace(turn, quest)) return FULL;
+  const started = startPaid(turn, quest, next, startedBy);
+  if ("reason" in started) return started;
+  settleSteps(turn, quest, started);
+  return undefined;
+};
+
+/** Completes a quest whatever its steps have counted; it is started where it is offered, at no cost. */
+export const completeNow: QuestChange = (turn, quest, startedBy) => {
+  if (!inProgress(turn, quest)) {
+    const next = nextOf(turn, quest);
+    if (!next) return unavailable(whyNotFree(turn, quest));
+    if (!hasPlace(turn, quest)) return FULL;
+    startQuest(turn, quest, next, startedBy);
+  }
+  const { version, row } = inProgress(turn, quest)!;
+  forceSteps(turn, version, row);
+  return undefined;
+};
+
+/** Adds to what a step of a quest in progress has counted, or sets it. */
+export const advanceNow = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  { stepKey, ...by }: { stepKey: string } & ({ amount: number } | { set: number }),
+): string | undefined => {
+  const running = inProgress(turn, quest);
+  if (!running) return NOT_IN_PROGRESS;
+  const { version, row } = running;
+  const problem = addToStep(turn, version, { row, stepKey, by });
+  if (problem === undefined) settleSteps(turn, version, row);
+  return problem;
+};
+
+const failNow = (turn: PlanTurn, quest: CompiledQuest, cause: Cause): string | undefined => {
+  const running = inProgress(turn, quest);
+  if (!running) return NOT_IN_PROGRESS;
+  failQuest(turn, { quest: running.version, row: running.row, cause });
+  return undefined;
+};
+
+const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
+  const latest = turn.player.quests.get(key)?.latest;
+  if (!latest || !RESETTABLE.has(latest.state)) return whyNotReset(latest?.state);
+  resetQuest(turn, latest, key);
+  return undefined;
+};
+
+/**
+ * Does what a rule orders, after settling the quest at the event's time.
+ * @returns why that is not possible
+ */
+export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): string | undefined => {
+  const published = turn.project.quests.byKey.get(order.key);
+  if (!published) return "there is no such quest";
+  const quest = asReceived(published, turn);
+  settleQuest(turn, quest);
+  if (quest.phase === "PAUSED") return "it is PAUSED";
+  switch (order.operation) {
+    case "START":
+      return startNow(turn, quest, "RULE")?.message;
+    case "COMPLETE":
+      return completeNow(turn, quest, "RULE")?.message;
+    case "FAIL":
+      return failNow(turn, quest, cause);
+    case "RESET":
+      return resetNow(turn, quest);
+    case "ADVANCE":
+      return advanceNow(turn, quest, { stepKey: order.stepKey!, amount: order.amount! });
+  }
+};
+
+const stateOf = (quest: CompiledQuest, row: QuestRow, atMs: number): PlayerQuestState => {
+  const untilMs = row.state === "IN_PROGRESS" ? deadlineOf(quest, row) : (row.claimUntilMs ?? Infinity);
+  const isOpen = row.state === "IN_PROGRESS" || row.state === "COMPLETED";
+  if (isOpen && atMs >= untilMs) return "EXPIRED";
+  return row.state === "RESET" ? "AVAILABLE" : row.state;
+};
+
+const NOT_OFFERED: QuestStanding = { state: "LOCKED", percent: 0, doneSteps: [] };
+
+/**
+ * Returns where the turn's player stands in a quest, in the cycle of the event's time; undefined for an
+ * unknown quest. What is over by then is EXPIRED, although it may not have been settled yet.
+ */
+export const questStanding = (turn: PlanTurn, key: string): QuestStanding | undefined => {
+  const quest = turn.project.quests.byKey.get(key);
+  if (!quest) return undefined;
+  const current = currentOf(turn, quest);
+  if (!current) return NOT_OFFERED;
+  if (!("row" in current))
+    return {
+      state: isQuestAvailable(turn, quest) ? "AVAILABLE" : "LOCKED",
+      percent: 0,
+      doneSteps: [],
+    };
+  const { row } = current;
+  const version = doneBy(quest, row);
+  return {
+    state: stateOf(quest, row, turn.event.at),
+    percent: row.state === "IN_PROGRESS" ? questPercent(turn, version, row) : row.percent,
+    doneSteps: Object.entries(row.steps).flatMap(([step, { doneMs }]) =>
+      doneMs === undefined ? [] : [step],
+    ),
+  };
 };

@@ -1,10 +1,37 @@
-import { publish, derive } from "../emit.ts";
-import type { EventData } from "../../kernel/events/domain-events.ts";
+import { derive, publish } from "../emit.ts";
+import { type AggregateState, aggregateValue } from "../metrics/aggregates.ts";
+import { readMetric } from "../metrics/count.ts";
 import type { QuestState } from "../player-state.ts";
-import { write } from "../event-steps.ts";
-import type { Turn } from "../turn.ts";
-import type { CompiledQuest } from "./compile.ts";
-import type { QuestRow } from "./row.ts";
+import type { CompiledQuest, CompiledStep } from "./compile.ts";
+import type { QuestRow, StepProgress } from "./row.ts";
+import { requiredOf } from "./step.ts";
+import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
+import { grantBundle } from "../rewards/shared-keys.ts";
+import { type Turn, write } from "../turn.ts";
+import type { EventData } from "../../kernel/events/domain-events.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+
+/** Returns the cause of what a quest gives or takes. */
+export const causeOf = ({ root }: Turn, { key }: CompiledQuest): Cause => ({
+  kind: "QUEST",
+  refKey: key,
+  ...(root.isTracked ? { rootEventId: root.id } : {}),
+});
+
+/** Returns the key of what a row gives or takes: a cycle does so once, and again after a revert. */
+export const rewardKey = ({ id, again }: QuestRow, what: string): string =>
+  `q:${id}:${what}${again === undefined ? "" : `~${again}`}`;
+
+/** Grants a bundle of a quest. Its key names the row, so that a cycle gives it once. */
+export const giveRewards = (
+  turn: Turn,
+  quest: CompiledQuest,
+  { bundle, row, what }: { bundle: RewardBundle; row: QuestRow; what: string },
+): void => {
+  if (isEmptyBundle(bundle)) return;
+  const key = rewardKey(row, what);
+  grantBundle(turn, { bundle, cause: causeOf(turn, quest), key, reason: `quest:${quest.key}` });
+};
 
 type QuestEvent =
   | "quest.started"
@@ -100,4 +127,165 @@ export const dropCounts = ({ player }: Turn, { id }: QuestRow): void => {
   if (player.doc.q?.[id] === undefined) return;
   delete player.doc.q[id];
   player.dirty.doc = true;
+};
+
+/** The player whose steps are read. */
+type Reader = Pick<Turn, "player" | "project" | "event">;
+
+/** The count of a streak: its last period, and its length. */
+type StreakCount = readonly [period: number, length: number];
+
+/** Returns what a step has counted. */
+export const countOf = (
+  { player }: Pick<Reader, "player">,
+  row: QuestRow,
+  key: string,
+): AggregateState | undefined => player.doc.q?.[row.id]?.[key];
+
+/** Returns the value of a step that is not done; undefined for `min` and the like without events. */
+export const currentValue = (reader: Reader, row: QuestRow, step: CompiledStep): number | undefined => {
+  const { definition, lifetime } = step;
+  if (definition.kind === "STATE") return 0;
+  if (definition.kind !== "EVENT") return row.steps[definition.key]?.value ?? 0;
+  if (lifetime) return readMetric(reader, lifetime);
+  const count = countOf(reader, row, definition.key);
+  if (definition.metric.aggregate === "streak") return (count as StreakCount | undefined)?.[1] ?? 0;
+  return aggregateValue(definition.metric.aggregate, count);
+};
+
+/** Returns whether a value is that of a step that is done. */
+export const isReached = ({ definition, target }: CompiledStep, value: number | undefined): boolean => {
+  if (value === undefined) return false;
+  const isLow = definition.kind === "EVENT" && definition.metric.aggregate === "min";
+  return isLow ? value <= target : value >= target;
+};
+
+/** Returns the value of a step as it is shown: 0 where there is none. */
+export const shownValue = (reader: Reader, row: QuestRow, step: CompiledStep): number => {
+  const progress: StepProgress | undefined = row.steps[step.definition.key];
+  if (progress?.doneMs !== undefined || row.state !== "IN_PROGRESS") return progress?.value ?? 0;
+  return currentValue(reader, row, step) ?? 0;
+};
+
+/** Returns how far a step is, 0 to 100; 100 only when it is done. */
+export const stepPercent = (
+  step: CompiledStep,
+  { value, isDone }: { value: number; isDone: boolean },
+): number => {
+  if (isDone) return 100;
+  const { definition, target } = step;
+  const isLow = definition.kind === "EVENT" && definition.metric.aggregate === "min";
+  if (definition.kind === "STATE" || isLow || target <= 0) return 0;
+  return Math.max(0, Math.min(99, Math.floor((100 * value) / target)));
+};
+
+const requiredCounts = new WeakMap<CompiledQuest, number>();
+
+const requiredIn = (quest: CompiledQuest): number => {
+  const known = requiredCounts.get(quest);
+  if (known !== undefined) return known;
+  const required = requiredOf(quest.definition);
+  requiredCounts.set(quest, required);
+  return required;
+};
+
+/** Returns how far a quest in progress is: the mean of the required steps that are furthest, at most 99. */
+export const questPercent = (reader: Reader, quest: CompiledQuest, row: QuestRow): number => {
+  const percents: number[] = [];
+  for (const step of quest.steps) {
+    const { key, optional } = step.definition;
+    if (optional) continue;
+    const isDone = row.steps[key]?.doneMs !== undefined;
+    percents.push(isDone ? 100 : stepPercent(step, { value: shownValue(reader, row, step), isDone }));
+  }
+  const required = requiredIn(quest);
+  if (required < percents.length) percents.sort((a, b) => b - a);
+  let sum = 0;
+  for (let i = 0; i < required; i++) sum += percents[i]!;
+  return Math.min(99, Math.floor(sum / required));
+};
+
+const isoOf = (ms: number): string => new Date(ms).toISOString();
+
+/** Returns the steps of a row with their last values, which are all that is kept once it is over. */
+const finalSteps = (turn: Turn, quest: CompiledQuest, row: QuestRow): QuestRow["steps"] =>
+  Object.fromEntries(
+    quest.steps.flatMap((step): [string, StepProgress][] => {
+      const { key } = step.definition;
+      const value = shownValue(turn, row, step);
+      const { pending: _withdrawn, ...known } = row.steps[key] ?? {};
+      return row.steps[key] || value !== 0 ? [[key, { ...known, value }]] : [];
+    }),
+  );
+
+/** Completes a row: its rewards are granted at once, or wait to be claimed. */
+export const completeQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
+  const { at } = turn.event;
+  const { claim, claimWindowSeconds, rewards } = quest.definition;
+  const isManual = claim === "MANUAL";
+  const claimUntilMs = isManual && claimWindowSeconds !== undefined ? at + claimWindowSeconds * 1_000 : null;
+  const completed: QuestRow = {
+    ...row,
+    state: "COMPLETED",
+    percent: 100,
+    steps: finalSteps(turn, quest, row),
+    completedMs: at,
+    claimUntilMs,
+    completions: row.completions + 1,
+    lastCompletedMs: at,
+  };
+  dropCounts(turn, row);
+  storeRow(turn, quest.key, completed);
+  emitQuest(turn, "quest.completed", {
+    ...subjectOf(turn, quest, row),
+    questId: quest.id,
+    questVersion: row.version,
+    completions: completed.completions,
+    durationSeconds: Math.max(0, Math.round((at - row.startedMs) / 1_000)),
+    rewards,
+    claimRequired: isManual,
+    claimUntil: claimUntilMs === null ? null : isoOf(claimUntilMs),
+    completedAt: isoOf(at),
+  });
+  if (!isManual) claimQuest(turn, quest, completed);
+};
+
+/** Grants the rewards of a completed row. */
+export const claimQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
+  const { rewards } = quest.definition;
+  storeRow(turn, quest.key, { ...row, state: "CLAIMED", claimedMs: turn.event.at });
+  giveRewards(turn, quest, { bundle: rewards, row, what: "complete" });
+  emitQuest(turn, "quest.claimed", { ...subjectOf(turn, quest, row), rewards });
+};
+
+type Ending = Extract<QuestRow["state"], "EXPIRED" | "FAILED" | "ABANDONED">;
+
+const endRow = (turn: Turn, quest: CompiledQuest, row: QuestRow, state: Ending): void => {
+  const steps = row.state === "IN_PROGRESS" ? finalSteps(turn, quest, row) : row.steps;
+  dropCounts(turn, row);
+  storeRow(turn, quest.key, { ...row, state, steps });
+};
+
+/** Ends a row whose time is over: what was not claimed is lost. */
+export const expireQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
+  endRow(turn, quest, row, "EXPIRED");
+  emitQuest(turn, "quest.expired", { ...subjectOf(turn, quest, row), percent: row.percent });
+};
+
+export const failQuest = (
+  turn: Turn,
+  { quest, row, cause }: { quest: CompiledQuest; row: QuestRow; cause: Cause },
+): void => {
+  endRow(turn, quest, row, "FAILED");
+  emitQuest(turn, "quest.failed", { ...subjectOf(turn, quest, row), cause });
+};
+
+/** Ends a row at the player's wish: it may be started again. */
+export const abandonQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): void =>
+  endRow(turn, quest, row, "ABANDONED");
+
+/** Puts a row back, as if it had not been started; granted rewards stay, and are not granted again. */
+export const resetQuest = (turn: Turn, row: QuestRow, key: string): void => {
+  dropCounts(turn, row);
+  storeRow(turn, key, { ...row, state: "RESET", percent: 0, steps: {}, expiresMs: null });
 };

@@ -1,23 +1,109 @@
+import { createHash, timingSafeEqual } from "node:crypto";
 import { publish } from "../emit.ts";
-import { write } from "../event-steps.ts";
-import { newId } from "../../kernel/ids.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import { isOneOf } from "./codes.ts";
-import type { CompiledQuest, CompiledStep } from "./compile.ts";
-import { withEnd } from "./context.ts";
-import { hasPlace } from "./places.ts";
-import { settleSteps } from "./progress.ts";
+import { whyLocked } from "./advance.ts";
+import {
+  attemptsLeft,
+  type CompiledQuest,
+  type CompiledStep,
+  hasPlace,
+  type StepState,
+  stepStates,
+} from "./compile.ts";
+import { whyNotFree, withEnd } from "./context.ts";
+import { freeCycle, inProgress, settleSteps, startQuest } from "./progress.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
-import { inProgress } from "./settle.ts";
-import { whyLocked } from "./locked.ts";
-import { freeCycle, startQuest } from "./start.ts";
-import { attemptsLeft, type StepState, stepStates } from "./step-states.ts";
 import type { CodeStep, ManualStep, QuizStep } from "./step.ts";
 import { storeRow, subjectOf } from "./store.ts";
-import { whyNotFree } from "./why-not.ts";
+import { write } from "../turn.ts";
+import type { EventData } from "../../kernel/events/domain-events.ts";
+import { newId } from "../../kernel/ids.ts";
+
+/** Returns the SHA-256 of a code, in hexadecimal: how it is written does not matter. */
+export const hashOfCode = (code: string): string =>
+  createHash("sha256").update(code.normalize("NFKC").toLowerCase().trim()).digest("hex");
+
+/** Returns whether a hash is one of several, in a time that does not tell how much agrees with which. */
+const isOneOf = (hash: string, hashes: readonly string[]): boolean => {
+  const given = Buffer.from(hash, "hex");
+  let isFound = false;
+  for (const one of hashes) {
+    const isSame = timingSafeEqual(given, Buffer.from(one, "hex"));
+    isFound = isFound || isSame;
+  }
+  return isFound;
+};
+
+export const DECISIONS = ["APPROVE", "REJECT"] as const;
+
+/** A decision about a submission that waits; without `submissionId`, the oldest of the step. */
+export type Review = {
+  stepKey: string;
+  submissionId?: string | undefined;
+  decision: (typeof DECISIONS)[number];
+  /** For the player. */
+  note: string | null;
+  by: string;
+};
+
+/** Tells the player and webhooks of a decision: it is a line of the player's stream. */
+const tell = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  { row, id, review }: { row: QuestRow; id: string; review: Review },
+): void => {
+  const { stepKey, decision, note } = review;
+  const data: EventData<"quest.submission_approved"> = {
+    ...subjectOf(turn, quest, row),
+    questId: quest.id,
+    stepKey,
+    submissionId: id,
+    note,
+  };
+  publish(turn, `quest.submission_${decision === "APPROVE" ? "approved" : "rejected"}`, data);
+};
+
+/**
+ * Decides about a submission for a step of a player's quest, which has been settled: approved, it counts.
+ * @returns the submission, or why that is not possible
+ */
+export const reviewNow = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  review: Review,
+): { id: string; row: QuestRow } | string => {
+  const { stepKey, submissionId, decision, note, by } = review;
+  const running = inProgress(turn, quest);
+  if (!running) return "the quest is not in progress";
+  const { version, row } = running;
+  const { pending = [], value = 0, ...progress } = row.steps[stepKey] ?? {};
+  const id = pending.find((one) => submissionId === undefined || one === submissionId);
+  if (id === undefined) return `nothing of the step ${stepKey} waits for a review`;
+  const isApproved = decision === "APPROVE";
+  const status = isApproved ? "APPROVED" : "REJECTED";
+  write(turn, "submissionDecisions", {
+    id,
+    projectId: turn.player.projectId,
+    status,
+    by,
+    note,
+    atMs: turn.nowMs,
+  });
+  tell(turn, quest, { row, id, review });
+  const waiting = pending.filter((one) => one !== id);
+  const step: StepProgress = {
+    ...progress,
+    value: value + (isApproved ? 1 : 0),
+    ...(waiting.length === 0 ? {} : { pending: waiting }),
+  };
+  const next = { ...row, steps: { ...row.steps, [stepKey]: step } };
+  storeRow(turn, quest.key, next);
+  settleSteps(turn, version, next);
+  return { id, row };
+};
 
 /** Maximum characters of evidence that is a text, and of an address. */
-export const EVIDENCE_TEXT_MAX = 2_000;
+const EVIDENCE_TEXT_MAX = 2_000;
 export const EVIDENCE_URL_MAX = 2_048;
 
 /** What a player submits for a step, by the kind of the step. */

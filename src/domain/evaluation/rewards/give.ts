@@ -2,15 +2,13 @@ import { awardBadge } from "../badges/award.ts";
 import { startBoost } from "../boosts/boosts.ts";
 import { adjustCurrency } from "../currencies/adjust.ts";
 import { adjustLives } from "../lives/lives.ts";
-import { isFlooded } from "../loop-guard.ts";
+import { isFlooded, type Turn } from "../turn.ts";
 import { updatePlayer } from "../profile.ts";
-import type { Turn } from "../turn.ts";
 import { grantXp } from "../xp/xp.ts";
 import { grantFreezes } from "../streaks/advance.ts";
-import type { BundleGrant, RewardBundle } from "./bundle.ts";
-import { grantReward } from "./grant.ts";
-import { BUNDLE_PARTS, type PartOfBundle } from "./parts/parts.ts";
-import { BUNDLE_DEPTH_MAX } from "./reward-graph.ts";
+import { BUNDLE_DEPTH_MAX, type BundleGrant, type RewardBundle } from "./bundle.ts";
+import { grantReward } from "./shared-keys.ts";
+import { BUNDLE_PARTS, type PartOfBundle } from "./parts/part.ts";
 
 /** Maximum bundles that one tracked event or change may grant to a player. */
 export const BUNDLES_MAX = 1_000;

@@ -1,17 +1,214 @@
-import { write } from "../event-steps.ts";
-import type { SharedCounters, SharedKey } from "../shared-counters.ts";
+import type { SentAction } from "../actions/action.ts";
 import type { Effects } from "../effects.ts";
-import type { Turn } from "../turn.ts";
+import type { Limit, RuleDocument } from "../language/document.ts";
+import type { SharedCounters, SharedKey } from "../shared-counters.ts";
+import { type Turn, write } from "../turn.ts";
 import { outboxRow } from "../../kernel/outbox-row.ts";
-import type { SentAction } from "../actions/send.ts";
-import type { RuleDocument } from "../language/document.ts";
-import { LATE, type Refusal } from "./rolling.ts";
-import { nextWindowMs, rowNumber, type SharedScope, windowName } from "./shared-limits.ts";
+import { type CalendarUnit, firstZone, windowNumber, windowStart } from "../../kernel/zones.ts";
 
-export type Budget = NonNullable<RuleDocument["limits"]>["budgets"][number];
+/**
+ * Minimum number of firing times kept, and windows of each calendar unit: how late an event may arrive and
+ * still fire.
+ */
+export const WINDOWS_KEPT = 8;
+
+export type Refusal = {
+  reason: "LIMIT_REACHED" | "COOLDOWN" | "BUDGET_EXHAUSTED";
+  detail: string;
+  /** When the rule may fire again, in ms. */
+  nextEligibleMs?: number;
+};
+
+/** At most `max` firings in any span of `spanMs`. */
+export type RollingLimit = { max: number; spanMs: number; reason: Refusal["reason"] };
+
+/** `t`: firing times in ms, ascending; `f`: the latest firing time that was dropped from `t`. */
+export type FiringTimes = { t?: number[]; f?: number };
+
+export const LATE = "late: what happened in that window is no longer known";
+
+/**
+ * Checks whether the rule may fire at `at`, so that no half-open span of `spanMs` has more than `max`
+ * firings. Events may be late, so spans that begin before `at` and spans that end after it both count.
+ */
+export const checkRolling = (
+  { max, spanMs, reason }: RollingLimit,
+  { t: times = [], f: dropped }: FiringTimes,
+  at: number,
+): Refusal | undefined => {
+  if (dropped !== undefined && dropped > at - spanMs) return { reason, detail: LATE };
+  const after = times.findIndex((time) => time > at);
+  const position = after === -1 ? times.length : after;
+  const all = times.toSpliced(position, 0, at);
+  for (let start = Math.max(0, position - max); start <= position && start + max < all.length; start++) {
+    if (all[start + max]! - all[start]! < spanMs) {
+      return { reason, detail: `${max} in ${spanMs / 1_000} s`, nextEligibleMs: all[start]! + spanMs };
+    }
+  }
+  return undefined;
+};
+
+/** Adds a firing; beyond `kept` times the earliest ones are dropped. */
+export const keepTime = <T extends FiringTimes>(state: T, at: number, kept: number): void => {
+  const times = [...(state.t ?? []), at].toSorted((a, b) => a - b);
+  const dropped = times.splice(0, Math.max(0, times.length - kept)).at(-1);
+  if (dropped !== undefined) state.f = Math.max(dropped, state.f ?? dropped);
+  state.t = times;
+};
+
+/** Removes one firing at a time, if it is still kept. */
+export const takeTime = <T extends FiringTimes>(state: T, at: number): void => {
+  const place = state.t?.indexOf(at) ?? -1;
+  if (place !== -1) state.t = state.t!.toSpliced(place, 1);
+  if (state.t?.length === 0 && state.f === undefined) delete state.t;
+};
+
+type Counted = readonly [window: number, firings: number];
+
+/** The state kept by limits.ts. */
+type Kept = {
+  n?: number;
+  d?: readonly Counted[];
+  w?: readonly Counted[];
+  m?: readonly Counted[];
+  t?: readonly number[];
+  f?: number;
+};
+
+const WINDOWS = ["d", "w", "m"] as const;
+
+const addWindows = (a: readonly Counted[], b: readonly Counted[]): Counted[] => {
+  const sums = new Map(a.map(([window, firings]) => [window, firings]));
+  for (const [window, firings] of b) sums.set(window, (sums.get(window) ?? 0) + firings);
+  return [...sums].toSorted(([x], [y]) => x - y).slice(-WINDOWS_KEPT);
+};
+
+/**
+ * Merges what counted towards a rule's limits for two merged players: the firings of both, so that a merge
+ * never lets a rule fire more often than for one player.
+ */
+export const mergeLimits = (mine: unknown, theirs: unknown): unknown => {
+  if (mine === undefined || theirs === undefined) return mine ?? theirs;
+  const [a, b] = [mine as Kept, theirs as Kept];
+  return { ...b, ...a, ...mergeCounts(a, b), ...mergeTimes(a, b) };
+};
+
+const mergeCounts = (a: Kept, b: Kept): Kept => {
+  const merged: Kept = {};
+  if (a.n !== undefined && b.n !== undefined) merged.n = a.n + b.n;
+  for (const name of WINDOWS) {
+    const [mine, theirs] = [a[name], b[name]];
+    if (mine && theirs) merged[name] = addWindows(mine, theirs);
+  }
+  return merged;
+};
+
+const mergeTimes = (a: Kept, b: Kept): Kept => ({
+  ...(a.t && b.t ? { t: [...a.t, ...b.t].toSorted((x, y) => x - y) } : {}),
+  ...(a.f !== undefined && b.f !== undefined ? { f: Math.max(a.f, b.f) } : {}),
+});
+
+/** The project whose counters are used, and the zone in which its days begin. */
+export type SharedScope = { projectId: string; timezone: string };
+
+/** One counter across all players. `keyOf` names the row that an event at `atMs` touches. */
+export type SharedLimit = {
+  keyOf(project: SharedScope, atMs: number): SharedKey;
+  check(turn: Turn): Refusal | undefined;
+  record(turn: Turn): void;
+  /** Removes a firing at the time of the turn's event. */
+  refund(turn: Turn): void;
+};
+
+export type LimitWindow = Limit["window"];
+
+/** Returns the name of a window in scopes and messages: `DAY`, or its seconds. */
+const windowName = (window: LimitWindow): string =>
+  typeof window === "string" ? window : `${window.rollingSeconds}s`;
+
+/** Returns the row number for a moment: that of its calendar window in the project's zone, else 0. */
+const rowNumber = (window: LimitWindow, { timezone }: SharedScope, atMs: number): number =>
+  window === "LIFETIME" || typeof window !== "string" ? 0 : windowNumber(window, firstZone(timezone), atMs);
+
+/** Returns when the window after the one that contains `atMs` begins; undefined where there is none. */
+const nextWindowMs = (window: LimitWindow, { timezone }: SharedScope, atMs: number): number | undefined => {
+  if (window === "LIFETIME" || typeof window !== "string") return undefined;
+  const unit: CalendarUnit = window;
+  const zone = firstZone(timezone);
+  return windowStart(unit, zone, windowNumber(unit, zone, atMs) + 1);
+};
+
+/** Compiles the limits across all players. @param prefix of the names of a rule's counters */
+export const compileSharedLimits = (prefix: string, limits: RuleDocument["limits"]): SharedLimit[] =>
+  strictestShared(limits?.global ?? []).map((limit) => {
+    const scope = `${prefix}:g:${windowName(limit.window)}`;
+    return typeof limit.window === "string" ? countingLimit(scope, limit) : rollingLimit(scope, limit);
+  });
+
+/** Returns the smallest of the limits on equal windows: they share a counter. */
+const strictestShared = (limits: readonly Limit[]): Limit[] => {
+  const byWindow = new Map<string, Limit>();
+  for (const limit of limits) {
+    const known = byWindow.get(windowName(limit.window));
+    if (!known || limit.max < known.max) byWindow.set(windowName(limit.window), limit);
+  }
+  return [...byWindow.values()];
+};
+
+const countingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
+  const keyOf: SharedLimit["keyOf"] = (project, atMs) => ({
+    projectId: project.projectId,
+    scope,
+    windowNo: rowNumber(window, project, atMs),
+  });
+  return {
+    keyOf,
+    check: ({ shared, project, event }) => {
+      if (shared.used(keyOf(project, event.at)) < max) return undefined;
+      const nextEligibleMs = nextWindowMs(window, project, event.at);
+      const detail = `${max} ${windowName(window)} of all players`;
+      return { reason: "LIMIT_REACHED", detail, ...(nextEligibleMs === undefined ? {} : { nextEligibleMs }) };
+    },
+    record: ({ shared, project, event }) => shared.add(keyOf(project, event.at), 1),
+    refund: ({ shared, project, event }) => shared.add(keyOf(project, event.at), -1),
+  };
+};
+
+/** `times` of the row: the latest firing time that was dropped, or this, followed by the firing times. */
+const NOTHING_DROPPED = Number.MIN_SAFE_INTEGER;
+
+const firingsOf = ([dropped = NOTHING_DROPPED, ...t]: readonly number[]): FiringTimes =>
+  dropped === NOTHING_DROPPED ? { t } : { t, f: dropped };
+
+const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
+  const spanMs = (window as { rollingSeconds: number }).rollingSeconds * 1_000;
+  const keyOf: SharedLimit["keyOf"] = ({ projectId }) => ({ projectId, scope, windowNo: 0 });
+  const limit = { max, spanMs, reason: "LIMIT_REACHED" } as const;
+  return {
+    keyOf,
+    check: ({ shared, project, event }) => {
+      const refusal = checkRolling(limit, firingsOf(shared.times(keyOf(project, event.at))), event.at);
+      return refusal && { ...refusal, detail: `${refusal.detail} of all players` };
+    },
+    record: ({ shared, project, event }) => {
+      const key = keyOf(project, event.at);
+      const state = firingsOf(shared.times(key));
+      keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
+      shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...state.t!]);
+    },
+    refund: ({ shared, project, event }) => {
+      const key = keyOf(project, event.at);
+      const state = firingsOf(shared.times(key));
+      takeTime(state, event.at);
+      shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...(state.t ?? [])]);
+    },
+  };
+};
+
+type Budget = NonNullable<RuleDocument["limits"]>["budgets"][number];
 
 /** The position in the effects where a firing begins. */
-export type Mark = { outbox: number; ledger: number; rewardGrants: number; spawned: number; scores: number };
+type Mark = { outbox: number; ledger: number; rewardGrants: number; spawned: number; scores: number };
 
 export const markOf = ({ outbox, ledger, rewardGrants, spawned, scores }: Effects): Mark => ({
   outbox: outbox.length,

@@ -1,20 +1,18 @@
 import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../left-out.ts";
-import type { Metric } from "../metrics/metric.ts";
+import type { Metric } from "../metrics/compile.ts";
 import { bytesOf } from "../../kernel/oversize.ts";
-import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
+import { type Pieces, StepBudget, stepsOfValue } from "../../kernel/pace.ts";
 import type { Spender } from "../event-accounts.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import { atOnce } from "../../kernel/slices.ts";
-import { createSizedCache } from "../../kernel/sized-cache.ts";
-import { StepBudget } from "../../kernel/step-budget.ts";
-import { type Act, type Firing } from "../actions/action.ts";
+import { createSizedCache } from "../../kernel/caches.ts";
+import type { Act, Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/action-kinds.ts";
 import type { Test } from "../conditions/condition.ts";
-import { conditionMetrics } from "../language/condition-metrics.ts";
-import { compileControls, type RuleControls } from "./controls.ts";
+import { compileGroup, conditionMetrics, type ConditionNode, groupSteps } from "../language/groups.ts";
+import { compileControls, type RuleControls } from "./limits.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
-import { compileGroup, groupSteps, type ConditionNode } from "../language/groups.ts";
-import { expressionMetrics, resolveReadings } from "../language/metric-readings.ts";
+import { expressionMetrics, resolveReadings } from "../language/expressions.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 

@@ -1,17 +1,23 @@
-import type { PlayerDoc } from "../player-state.ts";
-import type { Turn } from "../turn.ts";
-import { jsonLength, recordGrowth } from "../doc-room.ts";
+import type { CapSet } from "../caps/cap.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
+import type { PlayerDoc } from "../player-state.ts";
+import type { RuleStep } from "../rule-event.ts";
 import {
   checkRolling,
+  compileBudgets,
+  type CompiledBudget,
+  compileSharedLimits,
   type FiringTimes,
   keepTime,
   LATE,
   type Refusal,
   type RollingLimit,
+  type SharedLimit,
   takeTime,
   WINDOWS_KEPT,
-} from "./rolling.ts";
+} from "./budgets.ts";
+import { jsonLength, recordGrowth, type Turn } from "../turn.ts";
+import { fnv1a } from "../../kernel/ids.ts";
 import {
   CALENDAR_UNITS,
   type CalendarUnit,
@@ -31,7 +37,7 @@ type Counted = [window: number, firings: number];
 const SLOT = { DAY: "d", WEEK: "w", MONTH: "m" } as const satisfies Record<CalendarUnit, keyof LimitState>;
 
 /** A rule's limits for one player. `check` changes nothing; `record` counts a firing. */
-export type CompiledLimits = {
+type CompiledLimits = {
   check(turn: Turn): Refusal | undefined;
   record(turn: Turn): void;
   /** Removes a firing at the time of the turn's event, if its window is still kept. */
@@ -68,7 +74,7 @@ const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limit
  * Compiles a rule's limits; undefined when it has none, and then nothing is stored about it.
  * @param ruleId the key of the state: for a rule in SHADOW with `~` in front
  */
-export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): CompiledLimits | undefined => {
+const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): CompiledLimits | undefined => {
   if (!limits || (limits.perPlayer.length === 0 && limits.cooldownSeconds === undefined)) return undefined;
   const parts = partsOf(limits);
   const units = [...new Set(parts.calendar.map(({ unit }) => unit))];
@@ -169,4 +175,58 @@ const counted = (kept: readonly Counted[], window: number): Counted[] => {
   const firings = kept.find(([number]) => number === window)?.[1] ?? 0;
   const others = kept.filter(([number]) => number !== window);
   return [...others, [window, firings + 1] as Counted].toSorted(([a], [b]) => a - b).slice(-WINDOWS_KEPT);
+};
+
+/** IN: the rule applies. OUT: not included. HELD: included, evaluated and recorded, without effect. */
+export type Bucket = "IN" | "OUT" | "HELD";
+
+const PARTS = 10_000;
+
+/**
+ * Compiles the selection of players for a rule: by a hash, so that it is stable while the salt is, and
+ * players included at 10 % are included at 20 %. A second hash selects the holdout among those included.
+ * @returns undefined for a rule that applies to everybody
+ */
+export const compileRollout = (
+  ruleKey: string,
+  rollout: RuleDocument["rollout"],
+): ((playerId: string) => Bucket) | undefined => {
+  if (!rollout) return undefined;
+  const { percent, holdoutPercent, salt = "" } = rollout;
+  if (percent === 100 && holdoutPercent === 0) return undefined;
+  const isBelow = (text: string, share: number): boolean => fnv1a(text) % PARTS < share * 100;
+  return (playerId) => {
+    if (!isBelow(`${ruleKey}${salt}${playerId}`, percent)) return "OUT";
+    return isBelow(`holdout\0${ruleKey}${salt}${playerId}`, holdoutPercent) ? "HELD" : "IN";
+  };
+};
+
+/** Checks that decide, after its conditions, whether a rule fires. */
+export type RuleControls = {
+  /** For one player. */
+  limits: CompiledLimits | undefined;
+  /** Across all players. */
+  globalLimits: readonly SharedLimit[];
+  budgets: readonly CompiledBudget[];
+  rollout: ((playerId: string) => Bucket) | undefined;
+  /** The most that the rule gives a player. */
+  caps: CapSet | undefined;
+  /** The rule's step in chains of derived events. */
+  step: RuleStep;
+};
+
+type Controlled = { id: string; key: string; isShadow: boolean; definition: RuleDocument };
+
+/** Compiles a rule's limits, budgets and rollout. A rule in SHADOW has counters of its own. */
+export const compileControls = ({ id, key, isShadow, definition }: Controlled): RuleControls => {
+  const mark = isShadow ? "~" : "";
+  const { limits, rollout } = definition;
+  return {
+    limits: compileLimits(`${mark}${id}`, limits),
+    globalLimits: compileSharedLimits(`${mark}rule:${id}`, limits),
+    budgets: compileBudgets(`${mark}rule:${id}`, limits),
+    rollout: compileRollout(key, rollout),
+    caps: limits?.caps && limits.caps.length > 0 ? { scope: `${mark}${id}`, caps: limits.caps } : undefined,
+    step: { ruleId: id, ruleKey: key },
+  };
 };

@@ -1,13 +1,58 @@
 import { keepAmounts } from "../caps/caps.ts";
-import { isFlooded, recordLoop } from "../loop-guard.ts";
-import { saveTurn } from "../snapshot.ts";
-import type { Turn } from "../turn.ts";
-import { type CompiledBudget, markOf } from "./budgets.ts";
+import type { Effects, ExecutionRow, RecordedScore } from "../effects.ts";
+import { type CompiledBudget, markOf, type Refusal } from "./budgets.ts";
 import type { CompiledRule, RuleSet } from "./compile.ts";
-import { rehearsed, submitted, recordExecution } from "./executions.ts";
 import { RuleFailure } from "./failures.ts";
 import type { Outcome, RuleReason } from "./outcome.ts";
-import type { Refusal } from "./rolling.ts";
+import { saveTurn } from "../snapshot.ts";
+import { isFlooded, recordLoop, type Turn, write } from "../turn.ts";
+import { newId } from "../../kernel/ids.ts";
+
+/** Maximum effects recorded of a firing in SHADOW. */
+const EFFECTS_MAX = 50;
+
+/** Records that a rule fired, or would have. */
+const recordExecution = (
+  turn: Turn,
+  { id: ruleId, version }: Pick<CompiledRule, "id" | "version">,
+  what: Pick<ExecutionRow, "mode" | "effects">,
+): void => {
+  const { event, player, root } = turn;
+  write(turn, "executions", {
+    projectId: player.projectId,
+    ruleId,
+    id: newId(),
+    ruleVersion: version,
+    playerId: player.id,
+    eventId: root.id,
+    depth: event.depth,
+    ...what,
+  });
+};
+
+/**
+ * Returns the scores that a firing has submitted, to be recorded with it; null for a rule that submits none.
+ */
+const submitted = (
+  { definition }: Pick<CompiledRule, "definition">,
+  { scores }: Effects,
+  from: { scores: number },
+): { scores: RecordedScore[] } | null =>
+  definition.actions.some(({ type }) => type === "submit_score")
+    ? { scores: scores.slice(from.scores) }
+    : null;
+
+type From = { outbox: number; spawned: number };
+
+/** Returns what a firing would have published and sent, to be recorded when it is rolled back. */
+const rehearsed = ({ outbox, spawned }: Effects, from: From): { type: string; data: unknown }[] =>
+  [
+    ...outbox.slice(from.outbox).map(({ type, data }) => ({ type, data })),
+    ...spawned.slice(from.spawned).map(({ eventType, externalUserId, properties }) => ({
+      type: eventType,
+      data: { externalUserId, ...properties },
+    })),
+  ].slice(0, EFFECTS_MAX);
 
 /** Maximum firings of a reentrant rule for one root; any other fires once. */
 export const REENTRANT_MAX = 10;
@@ -53,7 +98,7 @@ const NO_RULES: readonly CompiledRule[] = [];
  * Tracks which rules a rule with `stopOnMatch` has stopped for this event: those of its group, or all when it
  * has none. One in SHADOW stops nothing.
  */
-export type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
+type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
 
 export const createStops = (): Stops => {
   let groups: Map<string, string> | undefined;

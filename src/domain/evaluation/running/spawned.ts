@@ -1,7 +1,6 @@
 import { RuleFailure } from "./failures.ts";
-import { causeOf, type ActionRecord, keyOf, reasonOf } from "../actions/action.ts";
+import { type ActionRecord, causeOf, keyOf, reasonOf, type SentAction } from "../actions/action.ts";
 import { kindOf } from "../actions/action-kinds.ts";
-import type { SentAction } from "../actions/send.ts";
 import type { Turn } from "../turn.ts";
 
 /** Event types that the service sends to itself: for another player, and for a later time. */

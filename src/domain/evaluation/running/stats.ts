@@ -1,8 +1,6 @@
 import type { Effects } from "../effects.ts";
-import type { ObservedRule, RuleObserver } from "./observe.ts";
-import type { RuleReason } from "./outcome.ts";
-import { failingLeaf } from "../trace/trace-rules.ts";
-import type { EventTrace } from "../trace/trace.ts";
+import type { ObservedRule, RuleObserver, RuleReason } from "./outcome.ts";
+import { type EventTrace, failingLeaf } from "../trace/trace.ts";
 
 const HOUR_MS = 3_600_000;
 

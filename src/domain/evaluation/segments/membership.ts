@@ -1,8 +1,233 @@
+import { z } from "zod";
+import { kindOf } from "../conditions/condition-kinds.ts";
+import type { ConditionInputs, Test } from "../conditions/condition.ts";
+import type { Spender } from "../event-accounts.ts";
+import { compileGroup, conditionMetrics, conditionProblems, Group, groupSteps } from "../language/groups.ts";
+import { compilePath } from "../language/paths.ts";
+import { Key, PLAYER, referencesIn } from "../language/syntax.ts";
+import { type Tree, visitLeaves } from "../language/trees.ts";
+import type { Metric } from "../metrics/compile.ts";
+import { HOLDINGS, type InputReader, type PlayerState } from "../player-state.ts";
+import { type Turn, write } from "../turn.ts";
+import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { write } from "../event-steps.ts";
-import type { PlayerState } from "../player-state.ts";
-import type { Turn } from "../turn.ts";
-import type { SegmentIndex } from "./segment-index.ts";
+
+/** Inputs of a segment's definition; each name once. */
+type SegmentInputs = ConditionInputs;
+
+const CURRENCY = "currencies.";
+const ATTRIBUTE = "attributes.";
+
+/** Returns the fields of the player named by the references in a condition. */
+const referencedFields = (condition: unknown): string[] =>
+  referencesIn(condition)
+    .filter(({ referent }) => referent.startsWith(PLAYER))
+    .map(({ referent }) => referent.slice(PLAYER.length));
+
+/** Returns the inputs of a segment's conditions. */
+export const inputsOf = (definition: unknown): SegmentInputs => {
+  const names = new Set<string>();
+  const segmentKeys = new Set<string>();
+  let isTimed = false;
+  visitLeaves(definition as Tree<Json & { type: string }>, (condition) => {
+    const own = kindOf(condition.type)?.inputs(condition);
+    own?.names.forEach((name) => names.add(name));
+    own?.segmentKeys.forEach((key) => segmentKeys.add(key));
+    const fields = referencedFields(condition);
+    for (const field of fields) names.add(`field:${field}`);
+    isTimed ||= own?.isTimed === true || fields.includes("lives");
+  });
+  const read = [...segmentKeys];
+  return { names: [...names, ...read.map((key) => `segment:${key}`)], segmentKeys: read, isTimed };
+};
+
+const FIELDS: Record<string, InputReader> = {
+  createdAt: (player) => player.createdAt.getTime(),
+  lastSeenAt: (player) => player.lastSeenAt?.getTime(),
+};
+
+const fieldReader = (field: string): InputReader => {
+  if (field.startsWith(CURRENCY)) return readerOf(`currency:${field.slice(CURRENCY.length)}`);
+  if (field.startsWith(ATTRIBUTE)) {
+    const read = compilePath(field.slice(ATTRIBUTE.length));
+    return (player) => read(player.attributes);
+  }
+  return FIELDS[field] ?? ((player) => player[field as keyof PlayerState]);
+};
+
+const READERS: Readonly<Record<string, (name: string) => InputReader>> = {
+  field: fieldReader,
+  metric: (id) => (player) => player.doc.c?.[id],
+  ...Object.assign({}, ...Object.values(HOLDINGS).map(({ inputs }) => inputs)),
+};
+
+/** Builds a reader of the input with a name, such as `field:xp` or `metric:{id}`. */
+export const readerOf = (name: string): InputReader => {
+  const colon = name.indexOf(":");
+  const [kind, rest] = colon === -1 ? [name, ""] : [name.slice(0, colon), name.slice(colon + 1)];
+  return READERS[kind]?.(rest) ?? (() => undefined);
+};
+
+/** Maximum segments of one project that are not archived. */
+export const SEGMENTS_MAX = 200;
+
+type Problem = { path: PropertyKey[]; message: string };
+
+const EVENT_ONLY = "cannot be about the event: these conditions are about the player, whatever has happened";
+
+const eventConditions = (value: unknown, path: PropertyKey[] = []): Problem[] => {
+  if (value === null || typeof value !== "object") return [];
+  if ((value as Json)["type"] === "event_property") return [{ path: [...path, "type"], message: EVENT_ONLY }];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    eventConditions(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+  );
+};
+
+const eventReferences = (value: unknown): Problem[] =>
+  referencesIn(value)
+    .filter(({ referent }) => referent.startsWith("event."))
+    .map(({ path }) => ({ path, message: EVENT_ONLY }));
+
+const eventProblems = (value: unknown): Problem[] => {
+  const conditions = eventConditions(value);
+  return conditions.length > 0 ? conditions : eventReferences(value);
+};
+
+const explain = (definition: unknown, context: z.RefinementCtx): unknown => {
+  const wrong = conditionProblems(definition);
+  // Only valid trees of conditions are walked, since their size is bounded.
+  const problems = wrong.length > 0 ? wrong : eventProblems(definition);
+  for (const { path, message } of problems)
+    context.addIssue({ code: "custom", path, message, input: definition });
+  return problems.length === 0 ? definition : z.NEVER;
+};
+
+/** Conditions of membership in a segment: those of rules, except `event_property`. */
+export const SegmentConditions = z.preprocess(explain, Group);
+
+export const segmentShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  kind: z
+    .enum(["STATIC", "DYNAMIC"])
+    .default("STATIC")
+    .describe("STATIC: members are added and removed explicitly. DYNAMIC: players who meet the definition"),
+  definition: SegmentConditions.optional().describe("For DYNAMIC segments"),
+});
+
+const fits = ({ kind, definition }: z.output<typeof segmentShape>, context: z.RefinementCtx): void => {
+  if ((kind === "DYNAMIC") === (definition !== undefined)) return;
+  const message = kind === "DYNAMIC" ? "is required for a DYNAMIC segment" : "goes with kind DYNAMIC";
+  context.addIssue({ code: "custom", path: ["definition"], message });
+};
+
+/** A segment of a project's players. */
+export const Segment = segmentShape.superRefine(fits);
+export type Segment = z.output<typeof Segment>;
+
+/** A segment compiled for evaluation. */
+export type CompiledSegment = {
+  id: string;
+  definition: Segment;
+  /** Counters that its conditions read. */
+  metrics: readonly Metric[];
+  inputs: SegmentInputs;
+  /** Returns whether the turn's player meets the definition; undefined for a STATIC segment. */
+  test: Test | undefined;
+  /** Maximum steps of a test, besides texts and lists. */
+  steps: number;
+};
+
+const NO_INPUTS: SegmentInputs = { names: [], segmentKeys: [], isTimed: false };
+
+export const compileSegment = ({ id, definition }: { id: string; definition: Segment }): CompiledSegment => {
+  const conditions = definition.definition;
+  return {
+    id,
+    definition,
+    metrics: conditions ? conditionMetrics(conditions) : [],
+    inputs: conditions ? inputsOf(conditions) : NO_INPUTS,
+    test: conditions && compileGroup(conditions),
+    steps: conditions ? 1 + groupSteps(conditions) : 0,
+  };
+};
+
+/**
+ * Sorts segments so that each comes after those that it reads.
+ * @returns the keys of a cycle instead, if there is one
+ */
+export const orderSegments = <S extends { key: string; segmentKeys: readonly string[] }>(
+  segments: readonly S[],
+): { ordered: S[] } | { ring: string[] } => {
+  const byKey = new Map(segments.map((segment) => [segment.key, segment]));
+  const ordered: S[] = [];
+  const done = new Set<string>();
+  const way: string[] = [];
+  const place = (segment: S): string[] | undefined => {
+    if (done.has(segment.key)) return undefined;
+    if (way.includes(segment.key)) return [...way.slice(way.indexOf(segment.key)), segment.key];
+    way.push(segment.key);
+    for (const key of segment.segmentKeys) {
+      const next = byKey.get(key);
+      const ring = next && place(next);
+      if (ring) return ring;
+    }
+    way.pop();
+    done.add(segment.key);
+    ordered.push(segment);
+    return undefined;
+  };
+  for (const segment of segments) {
+    const ring = place(segment);
+    if (ring) return { ring };
+  }
+  return { ordered };
+};
+
+/** A DYNAMIC segment in the index. */
+type DynamicSegment = {
+  key: string;
+  test: Test;
+  /** Maximum steps of an evaluation, besides texts and lists. */
+  steps: number;
+  spender: Spender;
+  isTimed: boolean;
+  /** Indexes of its inputs in `readers`. */
+  inputs: readonly number[];
+  /** Index of its own membership among the inputs, where another segment reads it. */
+  ownInput: number | undefined;
+};
+
+/** The DYNAMIC segments of a project, each after those that it reads, and all their inputs. */
+export type SegmentIndex = {
+  dynamic: readonly DynamicSegment[];
+  readers: readonly InputReader[];
+};
+
+/** To be built once per config version. */
+export const indexSegments = (segments: readonly CompiledSegment[]): SegmentIndex => {
+  const dynamic = segments.flatMap(({ id, definition: { key }, test, steps, inputs }) =>
+    test ? [{ id, key, test, steps, ...inputs }] : [],
+  );
+  const order = orderSegments(dynamic);
+  // A cycle cannot be saved; if there is one nevertheless, its segments are evaluated in the order of keys.
+  const ordered = "ring" in order ? dynamic : order.ordered;
+  const names = [...new Set(ordered.flatMap((segment) => segment.names))];
+  const placeOf = new Map(names.map((name, place) => [name, place]));
+  return {
+    dynamic: ordered.map((segment) => ({
+      key: segment.key,
+      test: segment.test,
+      steps: segment.steps,
+      spender: { kind: "segment", id: segment.id, key: segment.key },
+      isTimed: segment.isTimed,
+      inputs: segment.names.map((name) => placeOf.get(name)!),
+      ownInput: placeOf.get(`segment:${segment.key}`),
+    })),
+    readers: names.map(readerOf),
+  };
+};
 
 /** The segments' inputs when they were last evaluated. */
 type Seen = {

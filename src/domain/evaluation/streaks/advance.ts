@@ -1,12 +1,242 @@
-import type { CompiledDefinitions } from "../compiled-definitions.ts";
-import type { Turn } from "../turn.ts";
 import { createTypeIndex } from "../language/patterns.ts";
-import { firstZone } from "../../kernel/zones.ts";
-import { announce, storeStreak } from "./announce.ts";
-import type { CompiledStreak } from "./compile.ts";
+import type { CompiledDefinitions } from "../project-settings.ts";
+import { grantBundle } from "../rewards/shared-keys.ts";
+import {
+  type ArchivedRun,
+  type CompiledStreak,
+  type LostRun,
+  type Settled,
+  type Step,
+  type Streak,
+  untouched,
+  without,
+} from "./compile.ts";
+import { deadlineAfter, firstDate, lastDate, periodAt, periodName } from "./periods.ts";
 import { qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";
-import { type Settled, type Streak, untouched } from "./state.ts";
+import type { Streak as Definition } from "./streak.ts";
+import { type Turn, write } from "../turn.ts";
+import { newId } from "../../kernel/ids.ts";
+import { firstZone } from "../../kernel/zones.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Returns until when a lost run can be repaired, in ms; undefined for never. */
+export const repairableUntil = (
+  { definition }: CompiledStreak,
+  { brokenMs }: Pick<LostRun, "brokenMs">,
+): number | undefined =>
+  definition.repairWindowHours > 0 ? brokenMs + definition.repairWindowHours * HOUR_MS : undefined;
+
+/** Returns the run that can be repaired at a moment; undefined when there is none. */
+export const repairable = (streak: CompiledStreak, { doc }: Streak, atMs: number): LostRun | undefined => {
+  const until = doc.lost && repairableUntil(streak, doc.lost);
+  return until !== undefined && atMs < until ? doc.lost : undefined;
+};
+
+/** Returns the periods between a lost run and the current run, or else the current period. */
+export const missedPeriods = (
+  { calendar, definition }: CompiledStreak,
+  { doc }: Streak,
+  { lost, atMs }: { lost: LostRun; atMs: number },
+): number[] => {
+  if (definition.mode === "CONSECUTIVE") return [];
+  const covered = Math.max(lost.last, lost.frozen.at(-1) ?? lost.last);
+  const until = doc.run?.first ?? periodAt(calendar, doc.zone!, atMs);
+  return Array.from({ length: Math.max(0, until - covered - 1) }, (_, i) => covered + 1 + i);
+};
+
+/**
+ * Restores a lost run and joins it with the current one. Periods in between count as frozen; without a
+ * current run the player has until the end of the current period.
+ */
+export const repair = (
+  streak: CompiledStreak,
+  state: Streak,
+  { lost, atMs, by }: { lost: LostRun; atMs: number; by: "PURCHASE" | "ADMIN" },
+): Settled => {
+  const { doc } = state;
+  const bridged = missedPeriods(streak, state, { lost, atMs });
+  const run = {
+    first: lost.first,
+    last: doc.run?.last ?? lost.last,
+    frozen: [...lost.frozen, ...bridged, ...(doc.run?.frozen ?? [])],
+    name: lost.name,
+  };
+  const current = lost.length + state.current;
+  const covered = Math.max(run.last, run.frozen.at(-1) ?? run.last);
+  const ownDeadlineMs = () =>
+    lost.deadlineMs === null ? null : deadlineAfter(streak.calendar, doc.zone!, covered);
+  const steps: Step[] = [{ kind: "REPAIRED", current, by }];
+  if (doc.run) steps.push({ kind: "REACHED", name: run.name, from: lost.length + 1, to: current });
+  const repaired: Streak = {
+    ...state,
+    current,
+    longest: Math.max(state.longest, current),
+    deadlineMs: doc.run ? state.deadlineMs : ownDeadlineMs(),
+    doc: { ...without(doc, "lost"), run },
+  };
+  return { state: repaired, steps };
+};
+
+/** Ends the current run and removes what could be repaired. Longest and freezes are kept. */
+export const reset = (streak: CompiledStreak, state: Streak, atMs: number): Settled => {
+  const { doc, current } = state;
+  const steps: Step[] = [];
+  if (doc.lost) steps.push({ kind: "ARCHIVED", run: doc.lost, by: doc.lost.by });
+  if (doc.run) steps.push({ kind: "ARCHIVED", run: { ...doc.run, length: current }, by: "RESET" });
+  const { run: _run, lost: _lost, progress: _progress, ...kept } = doc;
+  const floor =
+    streak.definition.mode === "CONSECUTIVE" ? atMs : periodAt(streak.calendar, doc.zone ?? "UTC", atMs);
+  return { state: { ...state, current: 0, deadlineMs: null, doc: { ...kept, floor } }, steps };
+};
+
+/** Idle time after which a run that was over when it was written is settled. */
+const QUIET_MS = 600_000;
+/** Maximum runs whose reached milestones are remembered. */
+const RUNS_REMEMBERED = 8;
+
+/**
+ * Returns when the sweeper must look at a streak: to warn the player, then to settle it. A run that was over
+ * when it was written is imported history, and may be continued by further events.
+ */
+const dueOf = (streak: CompiledStreak, { deadlineMs, doc }: Streak, nowMs: number): number | undefined => {
+  if (deadlineMs === null) return undefined;
+  if (deadlineMs <= nowMs) return Math.max(nowMs + QUIET_MS, deadlineMs + streak.graceMs);
+  return doc.warned === deadlineMs ? deadlineMs + streak.graceMs : deadlineMs - streak.riskMs;
+};
+
+/** Stores a streak in the player's state, to be saved. */
+export const storeStreak = ({ player, nowMs }: Turn, streak: CompiledStreak, state: Streak): void => {
+  const { key } = streak.definition;
+  const { dueMs: _old, ...doc } = state.doc;
+  const dueMs = dueOf(streak, state, nowMs);
+  player.streaks.set(key, { ...state, doc: dueMs === undefined ? doc : { ...doc, dueMs } });
+  player.dirty.streaks.add(key);
+};
+
+/** Publishes the changes of a streak, archives finished runs, and grants milestone rewards. */
+export const announce = (turn: Turn, streak: CompiledStreak, steps: readonly Step[]): void => {
+  for (const step of steps) {
+    if (step.kind === "ARCHIVED") archive(turn, streak, step);
+    else if (step.kind === "REACHED") reward(turn, streak, step);
+    else publish(turn, streak, step);
+  }
+};
+
+type PublishedStep = Exclude<Step, { kind: "ARCHIVED" | "REACHED" }>;
+
+const publish = ({ player, emit }: Turn, streak: CompiledStreak, step: PublishedStep): void => {
+  const { key, period } = streak.definition;
+  const subject = { playerId: player.id, externalUserId: player.externalUserId, streakKey: key };
+  switch (step.kind) {
+    case "EXTENDED": {
+      const { current, longest, deadlineMs } = step;
+      emit("player.streak_extended", {
+        ...subject,
+        current,
+        longest,
+        period: periodName(period, step.period),
+        deadlineAt: isoOf(deadlineMs),
+        milestone: milestonesAt(streak.definition, current).length > 0 ? current : null,
+      });
+      break;
+    }
+    case "FROZEN": {
+      const { current, freezesLeft } = step;
+      emit("player.streak_frozen", {
+        ...subject,
+        current,
+        period: periodName(period, step.period),
+        freezesLeft,
+      });
+      break;
+    }
+    case "BROKEN": {
+      const until = repairableUntil(streak, step.lost) ?? null;
+      emit("player.streak_broken", { ...subject, length: step.lost.length, repairableUntil: isoOf(until) });
+      break;
+    }
+    case "REPAIRED":
+      emit("player.streak_repaired", { ...subject, current: step.current, by: step.by });
+  }
+};
+
+const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind: "ARCHIVED" }>): void => {
+  const { player, emit } = turn;
+  const { key } = streak.definition;
+  const { id: playerId, externalUserId, projectId } = player;
+  const run = runOf(streak.definition, step.run, step.by);
+  write(turn, "streakRuns", { id: newId(), projectId, playerId, streakKey: key, ...run });
+  if (step.by === "RESET") {
+    const { length } = step.run;
+    emit("player.streak_broken", { playerId, externalUserId, streakKey: key, length, repairableUntil: null });
+  }
+};
+
+/** Converts a run to dates. */
+export const runOf = <By>(
+  { period }: Definition,
+  { first, last, length, frozen }: ArchivedRun,
+  endedBy: By,
+) => ({
+  startedOn: firstDate(period, first),
+  endedOn: lastDate(period, last),
+  length,
+  frozenPeriods: frozen.map((one) => periodName(period, one)),
+  endedBy,
+});
+
+const milestonesAt = ({ milestones }: Definition, current: number): Definition["milestones"] =>
+  milestones.filter(
+    ({ length, every }) =>
+      length === current || (every !== undefined && current > length && (current - length) % every === 0),
+  );
+
+/** Grants the milestones of a run between two lengths, each only once. */
+const reward = (
+  turn: Turn,
+  streak: CompiledStreak,
+  { name, from, to }: Extract<Step, { kind: "REACHED" }>,
+): void => {
+  const { definition } = streak;
+  const { key } = definition;
+  if (definition.milestones.length === 0) return;
+  const state: Streak = turn.player.streaks.get(key)!;
+  const won = state.doc.won ?? [];
+  const before = won.find(([run]) => run === name)?.[1] ?? 0;
+  let reached = before;
+  for (let length = Math.max(from, before + 1); length <= to; length++) {
+    const milestones = milestonesAt(definition, length);
+    if (milestones.length > 0) reached = length;
+    milestones.forEach(({ rewards }, i) => give(turn, { key, name, length, rewards, i }));
+  }
+  if (reached === before) return;
+  const now: Streak = turn.player.streaks.get(key)!;
+  const others = won.filter(([run]) => run !== name);
+  const remembered = [...others, [name, reached] as const].slice(-RUNS_REMEMBERED);
+  turn.player.streaks.set(key, { ...now, doc: { ...now.doc, won: remembered } });
+};
+
+type Given = {
+  key: string;
+  name: string;
+  length: number;
+  rewards: Definition["milestones"][number]["rewards"];
+  i: number;
+};
+
+const give = (turn: Turn, { key, name, length, rewards, i }: Given): void => {
+  const origin = turn.root.isTracked ? { rootEventId: turn.root.id } : {};
+  grantBundle(turn, {
+    bundle: rewards,
+    cause: { kind: "STREAK", refKey: key, ...origin },
+    key: `stk:${key}:${name}:${length}${i === 0 ? "" : `:${i}`}`,
+    reason: `streak:${key}:${length}`,
+  });
+};
 
 /** Indexes streaks by the event types that they listen to. */
 export const indexStreaks = (

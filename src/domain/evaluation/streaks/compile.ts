@@ -1,16 +1,17 @@
-import { fnv1a } from "../../kernel/ids.ts";
-import { addSample, aggregateValue, type AggregateState } from "../metrics/aggregates.ts";
+import type { Spender } from "../event-accounts.ts";
+import { createTypeIndex } from "../language/patterns.ts";
+import { addSample, type AggregateState, aggregateValue } from "../metrics/aggregates.ts";
 import { compileSample } from "../metrics/compile.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
-import type { Spender } from "../event-accounts.ts";
+import type { StreakState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
-import { createTypeIndex } from "../language/patterns.ts";
-import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Calendar } from "./periods.ts";
-import type { Streak } from "./streak.ts";
+import type { Streak as StreakDefinition } from "./streak.ts";
+import { fnv1a } from "../../kernel/ids.ts";
+import type { CalendarUnit } from "../../kernel/zones.ts";
 
 /** A part of the qualification, compiled for evaluation. */
-export type CompiledPart = {
+type CompiledPart = {
   threshold: number;
   /** Returns the state with the turn's event; the same one when the event does not count for this part. */
   add(state: AggregateState | null, context: EventContext): AggregateState | null;
@@ -23,7 +24,7 @@ type EventImpact = { parts: readonly number[]; mayBreak: boolean };
 /** A streak compiled for evaluation. */
 export type CompiledStreak = {
   id: string;
-  definition: Streak;
+  definition: StreakDefinition;
   calendar: Calendar;
   graceMs: number;
   /** A run is at risk when this much or less is left, in ms. */
@@ -47,7 +48,7 @@ const RISK_MS: Record<CalendarUnit, number> = { DAY: 4 * HOUR_MS, WEEK: 24 * HOU
 
 const NOTHING: EventImpact = { parts: [], mayBreak: false };
 
-const compilePart = ({ metric, threshold }: Streak["qualify"]["parts"][number]): CompiledPart => {
+const compilePart = ({ metric, threshold }: StreakDefinition["qualify"]["parts"][number]): CompiledPart => {
   const { aggregate } = metric;
   const sampleOf = compileSample(metric);
   return {
@@ -67,14 +68,20 @@ const SETTLE_STEPS = 50;
 const PART_STEPS = 10;
 const DISTINCT_STEPS = 100;
 
-const stepsOf = ({ qualify: { parts }, breakOn }: Streak): number => {
+const stepsOf = ({ qualify: { parts }, breakOn }: StreakDefinition): number => {
   let steps = SETTLE_STEPS + filterSteps(breakOn?.filter);
   for (const { metric } of parts)
     steps += filterSteps(metric.filter) + (metric.aggregate === "distinct" ? DISTINCT_STEPS : PART_STEPS);
   return steps;
 };
 
-export const compileStreak = ({ id, definition }: { id: string; definition: Streak }): CompiledStreak => {
+export const compileStreak = ({
+  id,
+  definition,
+}: {
+  id: string;
+  definition: StreakDefinition;
+}): CompiledStreak => {
   const { qualify, breakOn, period, dayStartsAtMinutes, graceSeconds } = definition;
   const listeners = [
     ...qualify.parts.map(({ metric }, part) => ({ patterns: metric.eventTypes, part })),
@@ -99,4 +106,160 @@ export const compileStreak = ({ id, definition }: { id: string; definition: Stre
     spender: { kind: "streak", id, key: definition.key },
     breaks: breakOn?.filter ? compileFilter(breakOn.filter) : () => breakOn !== undefined,
   };
+};
+
+/**
+ * A run of periods (of CONSECUTIVE: of events), besides what has columns. Periods are numbers in
+ * `StreakDoc.zone`; see periods.ts.
+ */
+export type Run = {
+  first: number;
+  /** The last completed one. */
+  last: number;
+  /** Periods kept by a freeze, or bridged by a repair, ascending. */
+  frozen: readonly number[];
+  /** Name of the run in keys of rewards: its first date, of CONSECUTIVE with the run's number. */
+  name: string;
+};
+
+/** A run that broke, with what is needed to restore it. */
+export type LostRun = Run & {
+  length: number;
+  /** Its deadline; null for CONSECUTIVE. */
+  deadlineMs: number | null;
+  /** When it broke, which is when the time for repairs begins. */
+  brokenMs: number;
+  by: "MISSED" | "BREAK_EVENT";
+};
+
+/** Progress of periods, newest last; `of` identifies the parts that it was gathered for. */
+type Progress = {
+  of: number;
+  periods: readonly (readonly [period: number, states: readonly (AggregateState | null)[]])[];
+};
+
+/** The jsonb of player_streaks. */
+export type StreakDoc = {
+  /** The zone in which periods are counted, and when it was adopted in place of another one. */
+  zone?: string;
+  zoneMs?: number;
+  /** The current run; absent when `current` is 0. */
+  run?: Run;
+  /** When a run was last extended. */
+  lastMs?: number;
+  lost?: LostRun;
+  progress?: Progress;
+  /** Completed periods before the current run that are not next to it, nor to the lost one; ascending. */
+  early?: readonly number[];
+  /** The deadline that the player was warned about. */
+  warned?: number;
+  /** Number of runs so far (CONSECUTIVE). */
+  runs?: number;
+  /**
+   * Lengths of runs up to which milestones were rewarded, by their name, latest last: none is rewarded twice.
+   */
+  won?: readonly (readonly [run: string, length: number])[];
+  /** Periods before this one are final: the streak was reset. For CONSECUTIVE: in ms. */
+  floor?: number;
+  /** When the sweeper must look again, in ms; also stored in a column. */
+  dueMs?: number;
+};
+
+export type Streak = Omit<StreakState, "doc"> & { doc: StreakDoc };
+
+/** Changes of a streak, in order; `announce` converts them to events and rows. */
+export type Step =
+  | { kind: "FROZEN"; period: number; current: number; freezesLeft: number }
+  | { kind: "BROKEN"; lost: LostRun }
+  | { kind: "ARCHIVED"; run: ArchivedRun; by: "MISSED" | "BREAK_EVENT" | "RESET" }
+  | { kind: "REPAIRED"; current: number; by: "LATE_EVENT" | "PURCHASE" | "ADMIN" }
+  | { kind: "EXTENDED"; period: number; current: number; longest: number; deadlineMs: number | null }
+  | { kind: "REACHED"; name: string; from: number; to: number };
+
+export type ArchivedRun = Run & { length: number };
+
+/** A streak after an operation, and its changes. The state is the previous one when nothing changed. */
+export type Settled = { state: Streak; steps: readonly Step[] };
+
+export const NO_STEPS: readonly Step[] = [];
+
+/** Returns the initial state of a player without activity. */
+export const untouched = ({ definition: { freeze } }: CompiledStreak): Streak => ({
+  current: 0,
+  longest: 0,
+  freezes: freeze?.enabled ? Math.min(freeze.initial, freeze.max) : 0,
+  deadlineMs: null,
+  doc: {},
+});
+
+/** Returns a copy of a document without one of its fields. */
+export const without = <K extends keyof StreakDoc>(doc: StreakDoc, name: K): Omit<StreakDoc, K> => {
+  const { [name]: _gone, ...rest } = doc;
+  return rest;
+};
+
+/** Periods whose progress is kept; for older ones an event counts if it suffices alone. */
+const PERIODS_KEPT = 2;
+
+type States = readonly (AggregateState | null)[];
+type Entry = Progress["periods"][number];
+
+/** Adds an event to the progress of the parts; undefined when it counts for none. */
+const addTo = (
+  { parts, impactOf }: CompiledStreak,
+  states: States,
+  context: EventContext,
+): States | undefined => {
+  let added: (AggregateState | null)[] | undefined;
+  for (const part of impactOf(context.event.type).parts) {
+    // A part may cost as much as a metric: what exceeds the budget does not count.
+    if (context.root.steps.isSpent) break;
+    const old = states[part] ?? null;
+    const next = parts[part]!.add(old, context);
+    if (next === null) continue;
+    // Adding to a sum may leave it unchanged.
+    added ??= [...states];
+    added[part] = next;
+  }
+  return added;
+};
+
+/** Returns whether the progress of the parts suffices. */
+export const isEnough = ({ parts, definition }: CompiledStreak, states: States): boolean => {
+  const isMet = (state: AggregateState | null, part: number): boolean =>
+    state !== null && parts[part]!.valueOf(state) >= parts[part]!.threshold;
+  return definition.qualify.mode === "ALL" ? states.every(isMet) : states.some(isMet);
+};
+
+const nothing = ({ parts }: CompiledStreak): States => parts.map(() => null);
+
+/** Returns whether one event suffices by itself. */
+export const sufficesAlone = (streak: CompiledStreak, context: EventContext): boolean => {
+  const states = addTo(streak, nothing(streak), context);
+  return states !== undefined && isEnough(streak, states);
+};
+
+const periodsOf = ({ signature }: CompiledStreak, progress: Progress | undefined): readonly Entry[] =>
+  progress?.of === signature ? progress.periods : [];
+
+/** Returns the progress of a period. */
+export const statesOf = (streak: CompiledStreak, progress: Progress | undefined, period: number): States =>
+  periodsOf(streak, progress).find(([one]) => one === period)?.[1] ?? nothing(streak);
+
+/**
+ * Adds an event to the progress of its period.
+ * @returns the progress to store, and whether the period is complete; undefined when the event does not count
+ */
+export const gather = (
+  streak: CompiledStreak,
+  progress: Progress | undefined,
+  { period, context }: { period: number; context: EventContext },
+): { progress: Progress; isEnough: boolean } | undefined => {
+  const periods = periodsOf(streak, progress);
+  const states = addTo(streak, statesOf(streak, progress, period), context);
+  if (!states) return undefined;
+  const entries: Entry[] = [...periods.filter(([one]) => one !== period), [period, states]];
+  entries.sort(([a], [b]) => a - b);
+  const kept = { of: streak.signature, periods: entries.slice(-PERIODS_KEPT) };
+  return { progress: kept, isEnough: isEnough(streak, states) };
 };

@@ -1,18 +1,261 @@
 import type { EventContext } from "../rule-event.ts";
-import type { CompiledStreak } from "./compile.ts";
-import { consecutive } from "./consecutive.ts";
-import { addEarlier, fillFrozen } from "./earlier.ts";
-import { extend } from "./extend.ts";
-import { periodAt, periodStart } from "./periods.ts";
-import { gather } from "./progress.ts";
-import { adoptZone, rewind, settle, restoreRun, returnFreezes, type ZoneChange } from "./settle.ts";
-import { NO_STEPS, type Run, type Settled, type Step, type Streak, without } from "./state.ts";
+import {
+  type CompiledStreak,
+  gather,
+  type LostRun,
+  NO_STEPS,
+  type Run,
+  type Settled,
+  type Step,
+  type Streak,
+  sufficesAlone,
+  without,
+} from "./compile.ts";
+import { deadlineAfter, firstDate, periodAt, periodStart } from "./periods.ts";
+import {
+  adoptZone,
+  breakRun,
+  EARLY_MAX,
+  restoreRun,
+  returnFreezes,
+  rewind,
+  settle,
+  type ZoneChange,
+} from "./settle.ts";
+
+/** Returns the freezes after the run's length has earned one more, if it has. */
+const earn = ({ definition: { freeze } }: CompiledStreak, freezes: number, length: number): number => {
+  const every = freeze?.enabled ? freeze.autoEarnEvery : undefined;
+  return every !== undefined && length % every === 0
+    ? Math.max(freezes, Math.min(freeze!.max, freezes + 1))
+    : freezes;
+};
+
+/** Extends the current run by a period, or starts a new one. A freeze used for that period is returned. */
+const extend = (
+  streak: CompiledStreak,
+  state: Streak,
+  { period, atMs }: { period: number; atMs: number },
+): Settled => {
+  const { calendar, definition } = streak;
+  const { doc } = state;
+  const isKept = doc.run?.frozen.includes(period) === true;
+  const run: Run = doc.run
+    ? {
+        ...doc.run,
+        last: period,
+        frozen: isKept ? doc.run.frozen.filter((one) => one !== period) : doc.run.frozen,
+      }
+    : { first: period, last: period, frozen: [], name: firstDate(calendar.unit, period) };
+  const current = state.current + 1;
+  const longest = Math.max(state.longest, current);
+  const ownDeadlineMs = deadlineAfter(calendar, doc.zone!, period);
+  const deadlineMs = doc.run ? Math.max(state.deadlineMs ?? ownDeadlineMs, ownDeadlineMs) : ownDeadlineMs;
+  const held = isKept ? Math.min(definition.freeze?.max ?? 0, state.freezes + 1) : state.freezes;
+  const steps: Step[] = [
+    { kind: "EXTENDED", period, current, longest, deadlineMs },
+    { kind: "REACHED", name: run.name, from: current, to: current },
+  ];
+  const lastMs = Math.max(doc.lastMs ?? atMs, atMs);
+  const next: Streak = {
+    current,
+    longest,
+    freezes: earn(streak, held, current),
+    deadlineMs,
+    doc: { ...doc, run, lastMs },
+  };
+  return { state: next, steps };
+};
+
+/**
+ * Counts consecutive events until one that breaks. A late event, from before the last break, changes nothing;
+ * nor does a break from before the last event that counted.
+ */
+const consecutive = (streak: CompiledStreak, before: Streak, context: EventContext): Settled => {
+  const { event } = context;
+  const { floor = -Infinity } = before.doc;
+  if (event.at < floor) return { state: before, steps: NO_STEPS };
+  if (streak.impactOf(event.type).mayBreak && streak.breaks(context)) return end(streak, before, event.at);
+  return sufficesAlone(streak, context)
+    ? lengthen(streak, before, event.at)
+    : { state: before, steps: NO_STEPS };
+};
+
+const end = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
+  const { doc } = before;
+  const { run } = doc;
+  if (doc.lastMs !== undefined && atMs < doc.lastMs) return { state: before, steps: NO_STEPS };
+  const freeze = streak.definition.freeze;
+  if (run && freeze?.enabled && freeze.autoUse && before.freezes > 0) {
+    const period = periodAt(streak.calendar, doc.zone!, atMs);
+    const freezes = before.freezes - 1;
+    const kept = { ...doc, run: { ...run, frozen: [...run.frozen, period] } };
+    const step: Step = { kind: "FROZEN", period, current: before.current, freezesLeft: freezes };
+    return { state: { ...before, freezes, doc: kept }, steps: [step] };
+  }
+  const broken = run
+    ? breakRun(before, run, { brokenMs: atMs, by: "BREAK_EVENT" })
+    : { state: before, steps: NO_STEPS };
+  return { state: { ...broken.state, doc: { ...broken.state.doc, floor: atMs } }, steps: broken.steps };
+};
+
+const lengthen = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
+  const { calendar } = streak;
+  const { doc } = before;
+  const period = periodAt(calendar, doc.zone!, atMs);
+  const runs = doc.run ? doc.runs : (doc.runs ?? 0) + 1;
+  const run: Run = doc.run
+    ? { ...doc.run, last: Math.max(period, doc.run.last) }
+    : { first: period, last: period, frozen: [], name: `${firstDate(calendar.unit, period)}.${runs}` };
+  const current = before.current + 1;
+  const longest = Math.max(before.longest, current);
+  const steps: Step[] = [
+    { kind: "EXTENDED", period, current, longest, deadlineMs: null },
+    { kind: "REACHED", name: run.name, from: current, to: current },
+  ];
+  const state: Streak = {
+    current,
+    longest,
+    freezes: earn(streak, before.freezes, current),
+    deadlineMs: null,
+    doc: { ...doc, run, lastMs: Math.max(doc.lastMs ?? atMs, atMs), ...(runs === undefined ? {} : { runs }) },
+  };
+  return { state, steps };
+};
+
+type Late = { run: Run; period: number };
+
+/** Completes a period that a freeze has kept: the freeze is returned. */
+const fillFrozen = (streak: CompiledStreak, state: Streak, { run, period }: Late): Settled => {
+  const max = streak.definition.freeze?.max ?? 0;
+  const filled = { ...run, frozen: run.frozen.filter((one) => one !== period) };
+  const held = { ...state, freezes: Math.min(max, state.freezes + 1), doc: { ...state.doc, run: filled } };
+  return lengthenEarlier(streak, held, { run: filled, period, by: 1 });
+};
+
+/**
+ * Adds a period that was completed before the current run, and those before it that waited for it. A gap uses
+ * freezes as it would have done; where it stays, the period is remembered, and counts for the longest run.
+ * @returns undefined where the period has counted before
+ */
+const addEarlier = (streak: CompiledStreak, state: Streak, late: Late): Settled | undefined => {
+  const { lost, early = [] } = state.doc;
+  const isOfLost = lost !== undefined && late.period <= lost.last;
+  if (early.includes(late.period)) return undefined;
+  if (isOfLost && lost.first <= late.period) return fillLost(streak, state, { lost, period: late.period });
+  const known = [...early, late.period].toSorted((a, b) => a - b);
+  return isOfLost ? addToLost(state, lost, known) : addToRun(streak, state, { ...late, known });
+};
+
+const addToRun = (
+  streak: CompiledStreak,
+  state: Streak,
+  { run, period, known }: Late & { known: readonly number[] },
+): Settled => {
+  const after = state.doc.lost?.last ?? -Infinity;
+  const waiting = known.filter((one) => one < run.first && one > after);
+  const { reached, missed } = reachBack(streak, state, { run, waiting });
+  const left = known.filter((one) => !reached.includes(one));
+  const frozen = [...missed.toReversed(), ...run.frozen];
+  const joined = { ...run, first: reached.at(-1) ?? run.first, frozen };
+  const next: Streak = {
+    ...state,
+    freezes: state.freezes - missed.length,
+    longest: Math.max(state.longest, longestOf(left)),
+    doc: { ...state.doc, run: joined, ...earlyOf(left) },
+  };
+  if (reached.length === 0) return { state: next, steps: [] };
+  const steps = missed.map((one, i): Step => {
+    const freezesLeft = state.freezes - i - 1;
+    return { kind: "FROZEN", period: one, current: state.current, freezesLeft };
+  });
+  const longer = lengthenEarlier(streak, next, { run: joined, period, by: reached.length });
+  return { state: longer.state, steps: [...steps, ...longer.steps] };
+};
+
+/** The waiting periods that a run reaches backwards, latest first, and those that freezes bridge on the way. */
+const reachBack = (
+  { definition: { freeze } }: CompiledStreak,
+  { freezes }: Streak,
+  { run, waiting }: { run: Run; waiting: readonly number[] },
+): { reached: number[]; missed: number[] } => {
+  const room = freeze?.enabled === true && freeze.autoUse ? freezes : 0;
+  const [reached, missed]: [number[], number[]] = [[], []];
+  let { first } = run;
+  for (const next of waiting.toReversed()) {
+    if (missed.length + first - next - 1 > room) break;
+    for (let period = first - 1; period > next; period--) missed.push(period);
+    reached.push(next);
+    first = next;
+  }
+  return { reached, missed };
+};
+
+const earlyOf = (early: readonly number[]): { early: readonly number[] } => ({
+  early: early.slice(-EARLY_MAX),
+});
+
+/** Completes a period that a freeze had kept in the run before. */
+const fillLost = (
+  { definition: { freeze } }: CompiledStreak,
+  state: Streak,
+  { lost, period }: { lost: LostRun; period: number },
+): Settled | undefined => {
+  if (!lost.frozen.includes(period)) return undefined;
+  const length = lost.length + 1;
+  const filled = { ...lost, length, frozen: lost.frozen.filter((one) => one !== period) };
+  const freezes = Math.min(freeze?.max ?? 0, state.freezes + 1);
+  const longest = Math.max(state.longest, length);
+  return { state: { ...state, freezes, longest, doc: { ...state.doc, lost: filled } }, steps: [] };
+};
+
+const addToLost = (state: Streak, lost: LostRun, known: readonly number[]): Settled => {
+  const early = [...known];
+  let { first, length } = lost;
+  for (let at = early.indexOf(first - 1); at >= 0; at = early.indexOf(first - 1)) {
+    early.splice(at, 1);
+    first--;
+    length++;
+  }
+  const longest = Math.max(state.longest, length, longestOf(early));
+  return {
+    state: { ...state, longest, doc: { ...state.doc, lost: { ...lost, first, length }, ...earlyOf(early) } },
+    steps: [],
+  };
+};
+
+/** The longest row of neighbours. */
+const longestOf = (ascending: readonly number[]): number => {
+  let [longest, length] = [0, 0];
+  ascending.forEach((one, i) => {
+    length = i > 0 && one === ascending[i - 1]! + 1 ? length + 1 : 1;
+    longest = Math.max(longest, length);
+  });
+  return longest;
+};
+
+const lengthenEarlier = (
+  streak: CompiledStreak,
+  state: Streak,
+  { run, period, by }: Late & { by: number },
+): Settled => {
+  const current = state.current + by;
+  const longest = Math.max(state.longest, current);
+  let { freezes } = state;
+  for (let length = state.current + 1; length <= current; length++) freezes = earn(streak, freezes, length);
+  const steps: Step[] = [
+    { kind: "EXTENDED", period, current, longest, deadlineMs: state.deadlineMs },
+    // Under the name that the run has: what its length has given before is not given again.
+    { kind: "REACHED", name: run.name, from: state.current + 1, to: current },
+  ];
+  return { state: { ...state, current, longest, freezes }, steps };
+};
 
 /** Minimum time between two counted periods after a change of zone. */
 const ZONE_REST_MS = 28_800_000;
 
 /** An event that a streak listens to, and the zone that the player is in. */
-export type Hit = { context: EventContext; zone: ZoneChange };
+type Hit = { context: EventContext; zone: ZoneChange };
 
 /**
  * Applies an event to a streak. A late event counts in the period of its own time, whatever came before it: it

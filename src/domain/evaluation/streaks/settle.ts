@@ -1,6 +1,5 @@
-import type { CompiledStreak } from "./compile.ts";
-import { deadlineAfter, periodAt } from "./periods.ts";
 import {
+  type CompiledStreak,
   type LostRun,
   NO_STEPS,
   type Run,
@@ -9,7 +8,8 @@ import {
   type Streak,
   type StreakDoc,
   without,
-} from "./state.ts";
+} from "./compile.ts";
+import { deadlineAfter, periodAt } from "./periods.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -1,11 +1,10 @@
 import { fnv1a } from "../../kernel/ids.ts";
-import { stepsHitOf, write } from "../event-steps.ts";
+import { stepsHitOf, type Turn, write } from "../turn.ts";
 import type { TraceRow } from "../effects.ts";
 import type { PlanTurn, ProjectPlan } from "../project-plan.ts";
-import type { Turn } from "../turn.ts";
-import { type StepBudget, TEXT_PER_STEP } from "../../kernel/step-budget.ts";
+import { type StepBudget, TEXT_PER_STEP } from "../../kernel/pace.ts";
 import { DEFAULT_SETTINGS } from "../project-settings.ts";
-import { type EventTrace, type Tracer, createTrace, spentBy } from "./trace.ts";
+import { createTrace, type EventTrace, spentBy, type Tracer } from "./trace.ts";
 
 const DAY_MS = 86_400_000;
 

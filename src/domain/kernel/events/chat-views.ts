@@ -1,4 +1,184 @@
-import type { PlayerRef } from "./events.ts";
+import type { Json, PlayerRef } from "./events.ts";
+
+export const LOBBY_STATUSES = ["OPEN", "STARTING", "IN_GAME", "CLOSED"] as const;
+export type LobbyStatus = (typeof LOBBY_STATUSES)[number];
+export const LOBBY_VISIBILITIES = ["PUBLIC", "PRIVATE", "FRIENDS"] as const;
+export type LobbyVisibility = (typeof LOBBY_VISIBILITIES)[number];
+export type LobbyCloseReason =
+  | "COMPLETED"
+  | "HOST_CLOSED"
+  | "HOST_LEFT"
+  | "EMPTY"
+  | "EXPIRED"
+  | "ABORTED"
+  | "ADMIN";
+export const MEMBER_STATUSES = ["JOINED", "READY", "DISCONNECTED", "LEFT", "KICKED"] as const;
+export type MemberStatus = (typeof MEMBER_STATUSES)[number];
+export const OUTCOMES = ["WIN", "LOSS", "DRAW", "NO_CONTEST"] as const;
+type Outcome = (typeof OUTCOMES)[number];
+
+export type LobbyTeams = {
+  count: number;
+  size: number;
+  assignment: "MANUAL" | "BALANCED" | "RANDOM";
+  /** A numeric attribute of players, for BALANCED. */
+  balanceBy?: string | undefined;
+};
+
+export type LobbySettings = {
+  countdownSeconds: number;
+  readyPolicy: "ALL" | "MAJORITY" | "HOST";
+  autoStart: boolean;
+  allowLateJoin: boolean;
+  allowSpectators: boolean;
+  allowRematch: boolean;
+  hostMigration: "OLDEST" | "RANDOM" | "CLOSE";
+  graceSeconds: number;
+  inGameGraceSeconds: number;
+  maxGameSeconds: number;
+  idleSeconds: number;
+  endAuthority: "SERVER" | "HOST";
+  teams?: LobbyTeams | undefined;
+};
+
+export type LobbyMember = PlayerRef & {
+  displayName: string | null;
+  status: MemberStatus;
+  isHost: boolean;
+  role: "PLAYER" | "SPECTATOR";
+  team: number | null;
+  slot: number | null;
+  data: Json;
+  joinedAt: string;
+};
+
+export type LobbyResult = PlayerRef & {
+  team: number | null;
+  rank: number | null;
+  outcome: Outcome;
+  score: number | null;
+  stats?: Json;
+};
+
+/** A lobby as its members and the API see it. `members` are the active ones, by `joinedAt`. */
+export type LobbyView = {
+  id: string;
+  code: string;
+  name: string;
+  mode: string;
+  visibility: LobbyVisibility;
+  hasPasscode: boolean;
+  status: LobbyStatus;
+  hostPlayerId: string | null;
+  minPlayers: number;
+  maxPlayers: number;
+  memberCount: number;
+  settings: LobbySettings;
+  metadata: Json;
+  /** Only for members and servers; absent in lists and for others. */
+  privateData?: Json;
+  version: number;
+  channelId: string | null;
+  matchId: string | null;
+  startsAt: string | null;
+  startedAt: string | null;
+  endedAt: string | null;
+  closeReason: LobbyCloseReason | null;
+  results: LobbyResult[] | null;
+  members: LobbyMember[];
+  expiresAt: string;
+  createdAt: string;
+  updatedAt: string;
+};
+
+/** An occurrence in a lobby at its version, sent to its observers as a message of the room. */
+export type Occurrence = { name: LobbyOccurrence; data: Json };
+export type LobbyOccurrence =
+  | "lobby.countdown"
+  | "lobby.countdown_cancelled"
+  | "lobby.started"
+  | "lobby.game_finished"
+  | "lobby.ended"
+  | "lobby.member_joined"
+  | "lobby.member_left"
+  | "lobby.host_changed";
+
+/** The result of a command: the whole lobby at its new version, and the occurrences. */
+export type LobbyChange = { lobby: LobbyView; occurrences: Occurrence[] };
+
+/**
+ * The originator of a lobby command. SERVER is a key without `playerId`; ADMIN a console user; PLAYER a
+ * player's socket, or a key with `playerId`, which has that player's rights and no more.
+ */
+export type LobbyActor =
+  | { kind: "SERVER" }
+  | { kind: "ADMIN"; userId: string }
+  | { kind: "PLAYER"; playerId: string };
+
+/**
+ * Publish/subscribe across all processes: JSON in, JSON out, at most once. Correctness never depends on a
+ * message arriving; every subscriber can read the database instead.
+ */
+export type Topics = {
+  publish(topic: string, message: unknown): void;
+  /**
+   * Publishes to the topics that currently have subscribers; other messages are not even built. A
+   * subscription made concurrently may miss them, so a subscriber reads the database once its subscription is
+   * live.
+   */
+  publishIfSubscribed(messages: readonly MessageFor[]): Promise<void>;
+  /** Resolves when the subscription is live; call the answer to end it. */
+  subscribe(topic: string, listener: (message: never) => void): Promise<() => void>;
+};
+
+/** A topic and the function that builds its message. */
+export type MessageFor = readonly [topic: string, make: () => unknown];
+
+/** Batches of the player's outbox rows: `PlayerMessage[]` in seq order. */
+export const playerTopic = (projectId: string, playerId: string): string => `player:${projectId}:${playerId}`;
+
+/** Entries of a period have changed in the index (message: `Moved`). */
+export const periodTopic = (projectId: string, periodId: string): string => `period:${projectId}:${periodId}`;
+
+/**
+ * A list of the board was closed (message: the data of `leaderboard.period_closed`), or its definition or
+ * status has changed (null).
+ */
+export const boardTopic = (projectId: string, leaderboardId: string): string =>
+  `board:${projectId}:${leaderboardId}`;
+
+/** Events of this partition have been processed (message: the partition). */
+export const processedTopic = (part: number): string => `processed:${part}`;
+
+/** A lobby has a new version (message: `LobbyNotice`). */
+export const lobbyTopic = (projectId: string, lobbyId: string): string => `lobby:${projectId}:${lobbyId}`;
+export type LobbyNotice = { version: number; occurrences: Occurrence[] };
+
+/** Transient signals between members of a lobby (message: `LobbySignal`). */
+export const signalTopic = (projectId: string, lobbyId: string): string => `signal:${projectId}:${lobbyId}`;
+export type LobbySignal = { id: string; from: string; to: string[] | null; payload: Json };
+
+/** A lobby that is, or was, in the project's list of open lobbies has changed (message: its id). */
+export const lobbiesTopic = (projectId: string): string => `lobbies:${projectId}`;
+
+/** Updates for the readers of a channel (message: `ChatLine[]`, in order). */
+export const chatTopic = (projectId: string, channelId: string): string => `chat:${projectId}:${channelId}`;
+
+/** Transient state of a channel: typing, reads, presence (message: `ChatVolatile`). */
+export const chatVolatileTopic = (projectId: string, channelId: string): string =>
+  `chat-volatile:${projectId}:${channelId}`;
+
+/** Messages on a player's stream without a `seq` (message: `PlayerNotice`). */
+export const noticeTopic = (projectId: string, playerId: string): string => `notice:${projectId}:${playerId}`;
+
+/** One line of the player stream. `seq` has no gaps; the outbox keeps every line. */
+export type PlayerMessage = {
+  seq: number;
+  id: string;
+  type: string;
+  data: Record<string, unknown>;
+  at: string;
+};
 
 export const CHANNEL_KINDS = ["PROJECT", "LOBBY", "DIRECT", "GROUP"] as const;
 export type ChannelKind = (typeof CHANNEL_KINDS)[number];
@@ -120,7 +300,7 @@ export type ChatLine =
   | { name: "chat.reaction"; data: ChatReaction }
   | { name: "chat.channel"; data: { channelId: string; status: ChannelStatus; settings: ChannelSettings } };
 
-export type ChatReaction = {
+type ChatReaction = {
   channelId: string;
   seq: number;
   emoji: string;

@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { LOCK_SPACES } from "../advisory-locks.ts";
-import type { Work } from "../work.ts";
+import { LOCK_SPACES, type Work } from "../work.ts";
 
 /**
  * A statement that notes events which from now on do not count: rejected or reverted ones. Whoever keeps

@@ -1,10 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
-import { shareConfig } from "../../kernel/config-lock.ts";
-import type { Work } from "../../kernel/work.ts";
-import { Leaderboard } from "../../progression/leaderboard.ts";
+import { shareConfig, type Work } from "../../kernel/work.ts";
+import { Leaderboard } from "../../progression/load-plan.ts";
 import { graceMsOf } from "../../evaluation/boards/period.ts";
-import { periodIdOf } from "../../evaluation/boards/period-ids.ts";
-import { nextStart, type Timed, type Window, windowAt } from "../../evaluation/boards/windows.ts";
+import { nextStart, periodIdOf, type Timed, type Window, windowAt } from "../../evaluation/boards/board.ts";
 
 /** Maximum number of projects per sweep. */
 const PROJECTS_MAX = 1_000;

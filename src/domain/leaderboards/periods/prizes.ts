@@ -1,26 +1,128 @@
 import { sql } from "kysely";
+import type { ListStatus } from "../../evaluation/boards/board.ts";
+import type { Definition, Prize } from "../../evaluation/boards/definition.ts";
+import { keepPeriodsOf } from "../../evaluation/boards/period.ts";
+import type { Ties } from "../../evaluation/boards/ranks.ts";
 import { sendMessage } from "../../evaluation/inbox/send.ts";
+import { isEmptyBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { grantBundle, publishReward } from "../../evaluation/rewards/shared-keys.ts";
+import { type Turn, write } from "../../evaluation/turn.ts";
 import { newId } from "../../kernel/ids.ts";
 import { throwUnlessOwn } from "../../kernel/outages.ts";
+import { savepoint, type Work } from "../../kernel/work.ts";
 import { changePlayers } from "../../progression/change.ts";
+import { Leaderboard } from "../../progression/load-plan.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
-import { write } from "../../evaluation/event-steps.ts";
-import type { Turn } from "../../evaluation/turn.ts";
-import { isEmptyBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
-import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
-import { publishReward } from "../../evaluation/rewards/grant.ts";
-import type { Work } from "../../kernel/work.ts";
-import { savepoint } from "../../kernel/savepoint.ts";
-import type { Definition } from "../../evaluation/boards/definition.ts";
-import type { Prize } from "../../evaluation/boards/definition-parts.ts";
-import type { Leaderboard } from "../../progression/leaderboard.ts";
-import type { Closing, PeriodRow } from "./period-row.ts";
+
+/** An entry's position in storage order; the player id is the final tie-breaker. */
+export type EntryPosition = { player_id: string; rank_score: number; rank_tie: number };
+
+/** Progress of closing a list: first the final order is written, then prizes are given. */
+export type Closing = {
+  phase: "RESULTS" | "PRIZES";
+  /** As they were when closing began: all chunks must be ranked alike. */
+  ties: Ties;
+  /** The last entry that was read; null before the first. */
+  after: EntryPosition | null;
+  /** Number of written places. */
+  count: number;
+  /** Rank of the last written place. */
+  rank: number;
+  rankScore: number | null;
+  /** The next position that may win. */
+  position: number;
+  granted: number;
+};
+
+/** A list of entries: one window of a board, and one value of its breakdown. */
+export type PeriodRow = {
+  project_id: string;
+  id: string;
+  leaderboard_id: string;
+  period_key: string;
+  board: string;
+  starts_at: Date | string | null;
+  ends_at: Date | string | null;
+  close_at: Date | string | null;
+  status: ListStatus;
+  is_late: boolean;
+  grants_prizes: boolean;
+  participants: string | number;
+  leader_id: string | null;
+  /** As stored in entries. */
+  leader_score: string | number | null;
+  closed_at: Date | string | null;
+  closing: Closing | null;
+};
+
+export type PeriodOf = { projectId: string; periodId: string };
+
+export const isoOf = (value: Date | string | null): string | null =>
+  value === null ? null : new Date(value).toISOString();
+
+/** Stores the progress of closing a list. */
+export const keepClosing = async (
+  { db }: Work,
+  { projectId, periodId }: PeriodOf,
+  closing: Closing,
+): Promise<void> => {
+  await sql`
+    update leaderboard_periods set closing = ${JSON.stringify(closing)}::json
+    where project_id = ${projectId} and id = ${periodId}`.execute(db);
+};
+
+/** Maximum number of entries deleted per step. */
+const ARCHIVE_CHUNK = 10_000;
+
+export type BoardOf = { projectId: string; leaderboardId: string };
+
+/**
+ * Returns the oldest closed list of a board beyond the windows that it keeps, if there is one: its entries are
+ * to be deleted, its results stay.
+ */
+export const listToArchive = async (
+  work: Work,
+  { projectId, leaderboardId }: BoardOf,
+): Promise<PeriodOf | undefined> => {
+  const leaderboard = await work.em.findOneOrFail(Leaderboard, { projectId, id: leaderboardId });
+  const kept = keepPeriodsOf(leaderboard.definition.period);
+  const found = await sql<{ id: string }>`
+    select id from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${leaderboardId} and status = 'CLOSED'
+      and starts_at <= (
+        select starts_at from leaderboard_periods
+        where project_id = ${projectId} and leaderboard_id = ${leaderboardId} and status = 'CLOSED'
+        group by starts_at order by starts_at desc nulls last offset ${kept} limit 1)
+    order by starts_at limit 1`.execute(work.db);
+  const [list] = found.rows;
+  return list && { projectId, periodId: list.id };
+};
+
+/** Deletes some of a closed list's entries. @returns whether there may be more */
+export const deleteChunk = async ({ db }: Work, { projectId, periodId }: PeriodOf): Promise<boolean> => {
+  const ofList = sql`project_id = ${projectId} and period_id = ${periodId}`;
+  for (const table of ["leaderboard_entries", "leaderboard_notices"]) {
+    const gone = await sql`
+      delete from ${sql.table(table)} where ctid = any(array(
+        select ctid from ${sql.table(table)} where ${ofList} limit ${ARCHIVE_CHUNK}))
+      and ${ofList} returning 1`.execute(db);
+    if (gone.rows.length === ARCHIVE_CHUNK) return true;
+  }
+  return false;
+};
+
+/** Must be called when none of its entries is left. */
+export const markArchived = async ({ db }: Work, { projectId, periodId }: PeriodOf): Promise<void> => {
+  await sql`
+    update leaderboard_periods set status = 'ARCHIVED'
+    where project_id = ${projectId} and id = ${periodId} and status = 'CLOSED'`.execute(db);
+};
 
 /** Number of places per step. */
-export const PRIZES_PAGE = 200;
+const PRIZES_PAGE = 200;
 
 /** Returns the prize of a place: the first of the list that matches it. Percents are of all places. */
-export const prizeOf = (prizes: readonly Prize[], rank: number, participants: number): number | undefined => {
+const prizeOf = (prizes: readonly Prize[], rank: number, participants: number): number | undefined => {
   const percent = (100 * rank) / participants;
   const index = prizes.findIndex(({ from, to, by }) =>
     by === "RANK" ? from <= rank && rank <= to : from < percent && percent <= to,

@@ -1,10 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { breakdownNameOf } from "../../evaluation/boards/lists.ts";
-import { shareConfig } from "../../kernel/config-lock.ts";
-import type { Work } from "../../kernel/work.ts";
-import { Leaderboard } from "../../progression/leaderboard.ts";
+import { shareConfig, type Work } from "../../kernel/work.ts";
+import { Leaderboard } from "../../progression/load-plan.ts";
 import { rankTallies, usualMeasure, type ValueTally } from "../value-ranks.ts";
-import { isoOf, type PeriodOf } from "./period-row.ts";
+import { isoOf, type PeriodOf } from "./prizes.ts";
 
 /** Number of values named in `leaderboard.values_ranked`. */
 const TOP_MAX = 10;

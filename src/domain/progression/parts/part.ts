@@ -1,6 +1,15 @@
 import { type RawBuilder, sql } from "kysely";
-import type { HoldingName, PlayerState } from "../../evaluation/player-state.ts";
+import type {
+  BalanceState,
+  BoostState,
+  HoldingName,
+  LotState,
+  PlayerDoc,
+  PlayerState,
+  StreakState,
+} from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
+import type { Json } from "../../kernel/events/events.ts";
 
 /** A row selected by a part's `load`: the player, the key within the part, and the value. */
 export type LoadedRow = { k: string; project_id: string; player_id: string; ref: string | null; r: unknown };
@@ -43,7 +52,7 @@ export type Arm = {
 };
 
 /** Selects the rows of one player from a table with the key (project_id, player_id, …). */
-export const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown> => sql`
+const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown> => sql`
   from r cross join lateral (
     select ${sql.raw(columns)} from ${sql.raw(table)} s
     where s.project_id = r.p and s.player_id = r.i limit 1000) s`;
@@ -67,3 +76,253 @@ export const msOf = (column: string): RawBuilder<unknown> =>
 
 /** Converts epoch ms in JSON to timestamptz; null stays null. */
 export const at = (column: string): RawBuilder<unknown> => sql.raw(`to_timestamp(${column} / 1000.0)`);
+
+/** Currency balances. */
+export const balances: PlayerPart = {
+  tag: "b",
+  isNeeded: ({ currencies }) => currencies.size > 0,
+  load: () => sql`
+    select 'b', r.p, r.i, s.currency_key, json_build_array(s.balance, s.held, s.earned, s.spent)
+    ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
+  read: (player, key, value) => {
+    const [balance, held, earned, spent] = value as [number, number, number, number];
+    player.balances.set(key, { balance, held, earned, spent });
+  },
+  arms: (players) => [
+    {
+      name: "b",
+      rows: changesOf<BalanceState>(players, "balances").map(({ player, key, value }) => {
+        const { balance, held, earned, spent } = value!;
+        return { p: player.projectId, i: player.id, k: key, b: balance, h: held, e: earned, s: spent };
+      }),
+      write: (rows, now) => sql`
+        insert into player_balances
+          (project_id, player_id, currency_key, balance, held, earned, spent, updated_at)
+        select p, i, k, b, h, e, s, ${now} from json_to_recordset(${rows}::json) as x(
+          p uuid, i uuid, k text, b bigint, h bigint, e bigint, s bigint)
+        on conflict (project_id, player_id, currency_key) do update set balance = excluded.balance,
+          held = excluded.held, earned = excluded.earned, spent = excluded.spent,
+          updated_at = excluded.updated_at`,
+    },
+  ],
+};
+
+const isLater = (a: LotState, b: LotState): boolean =>
+  a.expiresMs > b.expiresMs || (a.expiresMs === b.expiresMs && a.id > b.id);
+
+/** Inserts a lot in order; lots mostly arrive in order, so it is usually the last. */
+const insertLot = (lots: LotState[], lot: LotState): void => {
+  let place = lots.length;
+  while (place > 0 && isLater(lots[place - 1]!, lot)) place--;
+  lots.splice(place, 0, lot);
+};
+
+/**
+ * The sum of lots expired by a moment, as one read-only lot for each currency. It suffices to show a balance.
+ */
+export const dueLots = (now: Date): PlayerPart => ({
+  tag: "o",
+  isNeeded: ({ currencies }) => currencies.size > 0,
+  load: () => sql`
+    select 'o', r.p, r.i, s.currency_key, to_json(s.due)
+    from r cross join lateral (
+      select currency_key, sum(remaining) as due from currency_lots s
+      where s.project_id = r.p and s.player_id = r.i and s.expires_at <= ${now.toISOString()}::timestamptz
+      group by currency_key) s`,
+  read: (player, key, due) =>
+    void player.lots.set(key, [{ id: "", remaining: Number(due), expiresMs: now.getTime() }]),
+  arms: () => [],
+});
+
+/** Lots of expiring gains. A lot that is used up is deleted. */
+export const lots: PlayerPart = {
+  tag: "o",
+  // A single gain may expire even if the currency's gains do not by default.
+  isNeeded: ({ currencies }) => currencies.size > 0,
+  load: () => sql`
+    select 'o', r.p, r.i, s.currency_key,
+      json_build_array(s.id, s.remaining, ${msOf("s.expires_at")})
+    from r cross join lateral (
+      select id, currency_key, remaining, expires_at from currency_lots s
+      where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
+  read: (player, key, value) => {
+    const [id, remaining, expiresMs] = value as [string, number, number];
+    const known = player.lots.get(key) as LotState[] | undefined;
+    if (known) insertLot(known, { id, remaining, expiresMs });
+    else player.lots.set(key, [{ id, remaining, expiresMs }]);
+  },
+  arms: (players) => {
+    const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ player, key, value = [] }) =>
+      value
+        .filter(({ isChanged }) => isChanged === true)
+        .map(({ id, remaining, expiresMs }) => ({
+          p: player.projectId,
+          i: player.id,
+          k: key,
+          id,
+          r: remaining,
+          x: expiresMs,
+        })),
+    );
+    return [
+      {
+        name: "og",
+        rows: rows.filter(({ r }) => r === 0),
+        write: (given) => sql`
+          delete from currency_lots t using json_to_recordset(${given}::json) as x(p uuid, i uuid, id uuid)
+          where t.project_id = x.p and t.player_id = x.i and t.id = x.id`,
+      },
+      {
+        name: "o",
+        rows: rows.filter(({ r }) => r > 0),
+        write: (given) => sql`
+          insert into currency_lots (project_id, player_id, id, currency_key, remaining, expires_at)
+          select p, i, id, k, r, ${at("x.x")} from json_to_recordset(${given}::json) as x(
+            p uuid, i uuid, k text, id uuid, r bigint, x float8)
+          on conflict (project_id, player_id, id) do update set remaining = excluded.remaining`,
+      },
+    ];
+  },
+};
+
+const ms = (column: string) => msOf(`s.${column}`);
+
+/** Boosts of a single player. Expired ones are deleted. */
+export const boosts: PlayerPart = {
+  tag: "f",
+  isNeeded: () => true,
+  load: () => sql`
+    select 'f', r.p, r.i, s.id::text, json_build_object('id', s.id, 'boostKey', s.boost_key,
+      'applies', s.applies, 'factor', s.factor, 'stacking', s.stacking, 'startsMs', ${ms("starts_at")},
+      'expiresMs', ${ms("expires_at")}, 'usesLeft', s.uses_left, 'cause', s.cause)
+    ${rowsOfPlayer("player_boosts", "*")}`,
+  read: (player, id, value) => void player.boosts.set(id, value as BoostState),
+  arms: (players) => {
+    const changed = changesOf<BoostState>(players, "boosts");
+    return [
+      {
+        name: "fg",
+        rows: changed
+          .filter(({ value }) => value === undefined)
+          .map(({ player, key }) => ({ p: player.projectId, i: player.id, k: key })),
+        write: (rows) => sql`
+          delete from player_boosts t using json_to_recordset(${rows}::json) as x(p uuid, i uuid, k uuid)
+          where t.project_id = x.p and t.player_id = x.i and t.id = x.k`,
+      },
+      {
+        name: "f",
+        rows: changed.flatMap(({ player, value }) =>
+          value === undefined ? [] : [{ p: player.projectId, i: player.id, ...value }],
+        ),
+        write: (rows) => sql`
+          insert into player_boosts (project_id, player_id, id, boost_key, applies, factor, stacking,
+            starts_at, expires_at, uses_left, cause)
+          select p, i, id, "boostKey", applies, factor, stacking, ${at('x."startsMs"')},
+            ${at('x."expiresMs"')}, "usesLeft", cause
+          from json_to_recordset(${rows}::json) as x(p uuid, i uuid, id uuid, "boostKey" text, applies text,
+            factor float8, stacking text, "startsMs" float8, "expiresMs" float8, "usesLeft" int, cause jsonb)
+          on conflict (project_id, player_id, id) do update set factor = excluded.factor,
+            starts_at = excluded.starts_at, expires_at = excluded.expires_at, uses_left = excluded.uses_left`,
+      },
+    ];
+  },
+};
+
+/**
+ * Counters and limit state. The documents and their sizes are selected as part of `r`; see load-states.ts.
+ */
+export const docPart: PlayerPart = {
+  tag: "d",
+  isNeeded: () => true,
+  load: () => sql`select 'd', r.p, r.i, r.bytes::text, r.doc::json from r where r.doc is not null`,
+  read: (player, bytes, value) => {
+    player.doc = value as PlayerDoc;
+    player.docSize = { bytes: Number(bytes), isExact: false, isPruned: false };
+  },
+  arms: (players) => [
+    {
+      name: "d",
+      rows: players.filter(({ dirty }) => dirty.doc).map((t) => ({ p: t.projectId, i: t.id, d: t.doc })),
+      write: (rows) => sql`
+        insert into player_states (project_id, player_id, doc, bytes)
+        select p, i, d::jsonb, octet_length(d::text)
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, d json)
+        on conflict (project_id, player_id) do update set doc = excluded.doc, bytes = excluded.bytes`,
+    },
+  ],
+};
+
+/** Segment memberships. */
+export const segments: PlayerPart = {
+  tag: "x",
+  isNeeded: (plan) => plan.segments.size > 0,
+  load: () => sql`
+    select 'x', r.p, r.i, s.segment_key, to_json(${msOf("s.entered_at")})
+    ${rowsOfPlayer("player_segments", "segment_key, entered_at")}`,
+  read: (player, key, value) => void player.segments.set(key, Number(value)),
+  arms: (players) => {
+    const changed = changesOf<number>(players, "segments").map(({ player, key, value }) => ({
+      p: player.projectId,
+      i: player.id,
+      k: key,
+      x: value,
+    }));
+    return [
+      {
+        name: "xg",
+        rows: changed.filter(({ x }) => x === undefined),
+        write: (rows) => sql`
+          delete from player_segments t using json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text)
+          where t.project_id = x.p and t.player_id = x.i and t.segment_key = x.k`,
+      },
+      {
+        name: "x",
+        rows: changed.filter(({ x }) => x !== undefined),
+        write: (rows) => sql`
+          insert into player_segments (project_id, player_id, segment_key, entered_at)
+          select p, i, k, ${at("x.x")} from json_to_recordset(${rows}::json) as x(
+            p uuid, i uuid, k text, x float8)
+          on conflict (project_id, player_id, segment_key) do update set entered_at = excluded.entered_at
+          where player_segments.entered_at <> excluded.entered_at`,
+      },
+    ];
+  },
+};
+
+/** Streaks of a player. `due_at` is when the sweeper must look at it (economy/streaks/player-streaks.ts). */
+export const streaks: PlayerPart = {
+  tag: "s",
+  isNeeded: (plan) => plan.streaks.size > 0,
+  load: () => sql`
+    select 's', r.p, r.i, s.streak_key, json_build_array(s.current, s.longest, s.freezes,
+      ${msOf("s.deadline_at")}, s.doc)
+    ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
+  read: (player, key, value) => {
+    const [current, longest, freezes, deadlineMs, doc] = value as [
+      number,
+      number,
+      number,
+      number | null,
+      Json,
+    ];
+    player.streaks.set(key, { current, longest, freezes, deadlineMs, doc });
+  },
+  arms: (players) => [
+    {
+      name: "s",
+      rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => {
+        const dueMs = value!.doc["dueMs"] ?? null;
+        return { p: player.projectId, i: player.id, k: key, ...value!, dueMs };
+      }),
+      write: (rows, now) => sql`
+        insert into player_streaks
+          (project_id, player_id, streak_key, current, longest, freezes, deadline_at, due_at, doc, updated_at)
+        select p, i, k, current, longest, freezes, ${at('x."deadlineMs"')}, ${at('x."dueMs"')}, doc, ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, current int, longest int,
+          freezes int, "deadlineMs" float8, "dueMs" float8, doc jsonb)
+        on conflict (project_id, player_id, streak_key) do update set current = excluded.current,
+          longest = excluded.longest, freezes = excluded.freezes, deadline_at = excluded.deadline_at,
+          due_at = excluded.due_at, doc = excluded.doc, updated_at = excluded.updated_at`,
+    },
+  ],
+};

@@ -1,7 +1,145 @@
 import { type RawBuilder, sql } from "kysely";
-import type { PlayerState, QuestState } from "../../evaluation/player-state.ts";
+import type { AdventureRow, StoredAdventureState } from "../../evaluation/adventures/row.ts";
+import type { BadgeState, HoldingName, PlayerState, QuestState } from "../../evaluation/player-state.ts";
 import { dueOf, type QuestRow, type StartedBy, type StoredState } from "../../evaluation/quests/row.ts";
-import { at, msOf, type PlayerPart } from "./part.ts";
+import { entries } from "./entries.ts";
+import {
+  at,
+  balances,
+  boosts,
+  changesOf,
+  docPart,
+  lots,
+  msOf,
+  type PlayerPart,
+  segments,
+  streaks,
+} from "./part.ts";
+
+const ms = (column: string) => msOf(`s.${column}`);
+
+/** Adventures of a project, archived ones included. */
+const ADVENTURES_HELD_MAX = 1_000;
+type Loaded = [
+  id: string,
+  version: number,
+  state: StoredAdventureState,
+  points: number,
+  startedMs: number | null,
+  completedMs: number | null,
+  claimedMs: number | null,
+  premiumMs: number | null,
+  dueMs: number | null,
+  doc: Pick<AdventureRow, "items" | "unlocked" | "tiers" | "isAuto" | "again">,
+];
+
+const rowOf = (loaded: Loaded): AdventureRow => {
+  const [id, version, state, points, startedMs, completedMs, claimedMs, premiumMs, dueMs, doc] = loaded;
+  return { id, version, state, points, startedMs, completedMs, claimedMs, premiumMs, dueMs, ...doc };
+};
+
+const changedAdventures = (player: PlayerState) =>
+  [...player.dirty.adventures].flatMap((key) => {
+    const row = player.adventures.get(key);
+    if (!row?.isChanged) return [];
+    const { isChanged: _flag, items, unlocked, tiers, isAuto, again, ...columns } = row;
+    const doc = { items, unlocked, tiers, isAuto, again };
+    return [{ p: player.projectId, i: player.id, k: key, ...columns, doc }];
+  });
+
+const ADVENTURE_COLUMNS =
+  sql.raw(`id, adventure_version, state, points, started_at, completed_at, claimed_at, premium_at,
+  doc, due_at, updated_at`);
+
+/** Adventures that a player has joined, or has premium of. */
+const adventures: PlayerPart = {
+  tag: "av",
+  isNeeded: (plan) => plan.adventures.byKey.size > 0,
+  load: () => sql`
+    select 'av', r.p, r.i, s.adventure_key,
+      json_build_array(s.id, s.adventure_version, s.state, s.points, ${ms("started_at")},
+        ${ms("completed_at")}, ${ms("claimed_at")}, ${ms("premium_at")}, ${ms("due_at")}, s.doc)
+    from r cross join lateral (
+      select * from player_adventures s
+      where s.project_id = r.p and s.player_id = r.i limit ${ADVENTURES_HELD_MAX}) s`,
+  read: (player, key, value) => void player.adventures.set(key, rowOf(value as Loaded)),
+  arms: (players) => [
+    {
+      name: "av",
+      rows: players.flatMap(changedAdventures),
+      write: (rows, now) => sql`
+        insert into player_adventures (project_id, player_id, adventure_key, ${ADVENTURE_COLUMNS})
+        select p, i, k, id, version, state, points, ${at('x."startedMs"')}, ${at('x."completedMs"')},
+          ${at('x."claimedMs"')}, ${at('x."premiumMs"')}, doc, ${at('x."dueMs"')}, ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, id uuid, version int, state text,
+          points numeric, "startedMs" float8, "completedMs" float8, "claimedMs" float8, "premiumMs" float8,
+          doc jsonb, "dueMs" float8)
+        on conflict (project_id, player_id, adventure_key) do update set
+          (${ADVENTURE_COLUMNS}) = row(excluded.id, excluded.adventure_version, excluded.state, excluded.points,
+            excluded.started_at, excluded.completed_at, excluded.claimed_at, excluded.premium_at,
+            excluded.doc, excluded.due_at, excluded.updated_at)`,
+    },
+  ],
+};
+
+/**
+ * Maximum badges of a project including archived ones: a held badge that is not loaded would be awarded
+ * again.
+ */
+const BADGES_HELD_MAX = 10_000;
+
+/** Badges held and in progress. */
+const badges: PlayerPart = {
+  tag: "g",
+  isNeeded: (plan) => plan.badges.size > 0,
+  load: () => sql`
+    select 'g', r.p, r.i, s.badge_key, json_build_array(s.tier, s.progress, s.times_awarded, s.serial_no,
+      ${ms("first_earned_at")}, ${ms("last_earned_at")}, ${ms("revoked_at")})
+    from r cross join lateral (
+      select * from player_badges s where s.project_id = r.p and s.player_id = r.i
+      limit ${BADGES_HELD_MAX}) s`,
+  read: (player, key, value) => {
+    const [tier, progress, timesAwarded, serialNo, first, last, revoked] = value as [
+      number,
+      number,
+      number,
+      ...(number | null)[],
+    ];
+    player.badges.set(key, {
+      tier,
+      progress,
+      timesAwarded,
+      serialNo: serialNo ?? null,
+      firstEarnedMs: first ?? null,
+      lastEarnedMs: last ?? null,
+      revokedMs: revoked ?? null,
+    });
+  },
+  arms: (players) => [
+    {
+      name: "g",
+      rows: changesOf<BadgeState>(players, "badges").map(({ player, key, value }) => ({
+        p: player.projectId,
+        i: player.id,
+        k: key,
+        ...value!,
+      })),
+      write: (rows, now) => sql`
+        insert into player_badges (project_id, player_id, badge_key, tier, progress, times_awarded, serial_no,
+          first_earned_at, last_earned_at, revoked_at, updated_at)
+        select p, i, k, tier, progress, "timesAwarded", "serialNo", ${at('x."firstEarnedMs"')},
+          ${at('x."lastEarnedMs"')}, ${at('x."revokedMs"')}, ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, tier int, progress float8,
+          "timesAwarded" int, "serialNo" bigint, "firstEarnedMs" float8, "lastEarnedMs" float8,
+          "revokedMs" float8)
+        on conflict (project_id, player_id, badge_key) do update set tier = excluded.tier,
+          progress = excluded.progress, times_awarded = excluded.times_awarded,
+          serial_no = excluded.serial_no, first_earned_at = excluded.first_earned_at,
+          last_earned_at = excluded.last_earned_at, revoked_at = excluded.revoked_at,
+          updated_at = excluded.updated_at`,
+    },
+  ],
+};
 
 /** Quests of a project including archived ones, and earlier cycles whose rewards wait. */
 const HELD_MAX = 10_000;
@@ -11,9 +149,6 @@ const HELD_MAX = 10_000;
  * change, in s: as in an import of past events, or with a client that was offline.
  */
 const LATE_SECONDS = 3_600;
-
-const ms = (column: string) => msOf(`s.${column}`);
-
 /** A cycle as `QUEST_ROW_JSON` reads it. */
 export type StoredQuestRow = [
   id: string,
@@ -106,7 +241,7 @@ const COLUMNS = sql.raw(`id, quest_version, state, percent, started_at, started_
   claimed_at, claim_until, completions, last_completed_at, doc, due_at, is_latest, is_live, updated_at`);
 
 /** Quests of a player: of each the latest cycle, and earlier ones whose rewards wait to be claimed. */
-export const quests: PlayerPart = {
+const quests: PlayerPart = {
   tag: "qu",
   isNeeded: (plan) => plan.quests.byKey.size > 0,
   load: () => sql`
@@ -152,3 +287,18 @@ export const quests: PlayerPart = {
     },
   ],
 };
+
+const HOLDING_PARTS: Readonly<Record<HoldingName, PlayerPart>> = {
+  entries,
+  balances,
+  lots,
+  badges,
+  streaks,
+  segments,
+  boosts,
+  quests,
+  adventures,
+};
+
+/** All state that players have besides their row. */
+export const PLAYER_PARTS: readonly PlayerPart[] = [docPart, ...Object.values(HOLDING_PARTS)];

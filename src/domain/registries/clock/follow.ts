@@ -2,8 +2,7 @@ import { sql } from "kysely";
 import { inProjectTime } from "../../accounts/projects/clock.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import { clockAdvance } from "./advance.ts";
-import { settleNext } from "./settle-next.ts";
+import { clockAdvance, settleNext } from "./test-clock.ts";
 
 /** Sandboxes of a page. */
 const SANDBOXES_AT_ONCE = 500;

@@ -1,22 +1,112 @@
 import { sql } from "kysely";
-import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
-import { type ProjectDefinitions, shareDefinitions } from "../../economy/definitions/project-definitions.ts";
-import { movePhases, pausesOfArchived, pausesOfRestored } from "../../economy/definitions/phases.ts";
-import { refuseFull } from "../../economy/definitions/definitions.ts";
+import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/audit.ts";
+import { type DefinitionKind, refuseFull } from "../../economy/definitions/definitions.ts";
 import { adventuresOf, createInUse, itemInUse } from "../../economy/definitions/in-use.ts";
-import type { DefinitionKind } from "../../economy/definitions/kind.ts";
+import { movePhases, pausesOfArchived, pausesOfRestored } from "../../economy/definitions/phases.ts";
+import {
+  type ProjectDefinitions,
+  shareDefinitions,
+  UnknownReference,
+} from "../../economy/definitions/references.ts";
+import { checkSize } from "../../economy/definitions/running.ts";
 import type { Defined, Phase, Stored } from "../../evaluation/live.ts";
-import { DEFINITION_KINDS } from "../definition-kinds.ts";
-import { UnknownReference } from "../../economy/definitions/references.ts";
-import { checkSize } from "../../economy/definitions/size.ts";
+import { createSizedCache } from "../../kernel/caches.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { type Archived, type ArchivedDefinitions, findArchived } from "./archived.ts";
-import type { ConfigChange } from "./diff.ts";
-import { namedError, naming } from "./named-error.ts";
-import { writeInParts } from "./parts.ts";
+import { type ConfigChange, namedError, naming } from "./diff.ts";
+import { writeInParts } from "./import-rules.ts";
+import { DEFINITION_KINDS } from "../definition-kinds.ts";
+
+type Name = { kind: string; key: string };
+
+/** A definition that does not run, archived or never published: it does when a document names it. */
+type Archived = Name & { id: string; version: number };
+
+/** Documents that are read in one statement, at most, in JSON; one at least. */
+const PIECE = { items: 100, bytes: 512 * 1024 };
+/** Documents that are held: one whose references do not exist yet is asked for again. */
+const HELD = { items: 1_000, bytes: 2 * 1024 * 1024 };
+
+const archivedName = ({ kind, key }: Name): string => `${kind} ${key}`;
+
+/** The archived definitions of a project that an import names; their documents are read when asked for. */
+class ArchivedDefinitions {
+  readonly #work: Work;
+  readonly #projectId: string;
+  readonly #byName: ReadonlyMap<string, Archived>;
+  /** In the order in which they are likely to be asked for. */
+  readonly #pending: Map<string, Archived>;
+  readonly #held = createSizedCache<Defined>(HELD);
+
+  constructor(work: Work, projectId: string, found: readonly Archived[]) {
+    this.#work = work;
+    this.#projectId = projectId;
+    this.#byName = new Map(found.map((one) => [archivedName(one), one]));
+    this.#pending = new Map(this.#byName);
+  }
+
+  find(name: Name): Archived | undefined {
+    return this.#byName.get(archivedName(name));
+  }
+
+  /** Returns the document of a definition, which is read with some of those that follow. */
+  async documentOf(one: Archived): Promise<Defined> {
+    const name = archivedName(one);
+    const held = this.#held.get(name);
+    if (held) return held;
+    const piece = [one];
+    for (const [other, next] of this.#pending) {
+      if (piece.length === PIECE.items) break;
+      if (other !== name) piece.push(next);
+    }
+    const documents = await this.#read(piece);
+    for (const { definition, bytes, ...of } of documents.toReversed())
+      this.#held.keep(archivedName(of), definition, { owner: "", bytes });
+    return documents[0]!.definition;
+  }
+
+  /** To be called when a definition was restored: its document is not asked for again. */
+  done(one: Archived): void {
+    this.#pending.delete(archivedName(one));
+    this.#held.drop(archivedName(one));
+  }
+
+  async #read(piece: readonly Archived[]): Promise<(Name & { definition: Defined; bytes: number })[]> {
+    const ids = JSON.stringify(piece.map(({ id }, place) => ({ id, place })));
+    const { rows } = await sql<Name & { definition: Defined; bytes: number }>`
+      select kind, key, definition, bytes from (
+        select d.kind, d.key, d.definition, d.bytes, r.place,
+          sum(d.bytes) over (order by r.place) as upto
+        from json_to_recordset(${ids}::json) as r(id uuid, place int)
+        join definitions d on d.id = r.id and d.project_id = ${this.#projectId}) those
+      where place = 0 or upto <= ${PIECE.bytes} order by place`.execute(this.#work.db);
+    return rows;
+  }
+}
+
+/**
+ * Finds which of these names are those of archived definitions, in the order of the names.
+ * @returns them, and the number of all archived definitions by kind
+ */
+const findArchived = async (
+  work: Work,
+  projectId: string,
+  names: readonly Name[],
+): Promise<{ archived: ArchivedDefinitions; counts: ReadonlyMap<string, number> }> => {
+  const wanted = JSON.stringify(names.map(({ kind, key }, place) => ({ kind, key, place })));
+  const { rows } = await sql<{ kind: string; n: string | number; named: (Archived & { place: number })[] }>`
+    select d.kind, count(*) as n, coalesce(json_agg(json_build_object('kind', d.kind, 'key', d.key,
+      'id', d.id, 'version', d.version, 'place', r.place)) filter (where r.place is not null), '[]') as named
+    from definitions d
+    left join json_to_recordset(${wanted}::json) as r(kind text, key text, place int)
+      on r.kind = d.kind and r.key = d.key
+    where d.project_id = ${projectId} and d.status <> 'ACTIVE' group by d.kind`.execute(work.db);
+  const named = rows.flatMap((one) => one.named).toSorted((a, b) => a.place - b.place);
+  const counts = new Map(rows.map(({ kind, n }) => [kind, Number(n)]));
+  return { archived: new ArchivedDefinitions(work, projectId, named), counts };
+};
 
 /** Definitions to create or change, each with its target state. */
 export type WantedDefinition = { change: ConfigChange; wanted: Json; phase?: Phase | undefined };
@@ -207,7 +297,7 @@ const tryOne = async (
   }
 };
 
-export type DefinitionImport = {
+type DefinitionImport = {
   wanted: readonly WantedDefinition[];
   /** Whether those that name what is not there yet may be left for another call. */
   mayWait?: boolean;

@@ -1,27 +1,51 @@
 import { sql } from "kysely";
-import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
-import { checkSize } from "../../economy/definitions/size.ts";
+import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/audit.ts";
+import { checkSize } from "../../economy/definitions/running.ts";
+import { EndlessLoops, loopText } from "../../economy/loops/loops.ts";
+import { identifyActions, mentionsOf, type RuleDocument } from "../../evaluation/language/document.ts";
+import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { identifyActions, type RuleDocument } from "../../evaluation/language/document.ts";
-import { loadNamed, namedProblemsOf } from "../../rules/named.ts";
-import { mentionsOf } from "../../evaluation/language/mentions.ts";
+import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
+import { isNear, lockRoom, type Work } from "../../kernel/work.ts";
+import { type ConfigChange, namedError, naming } from "./diff.ts";
 import { refuseFullOfActive } from "../../rules/lifecycle/publishing.ts";
-import { EndlessLoops, loopText } from "../../economy/loops/loops.ts";
 import { refusal } from "../../rules/lifecycle/validate.ts";
-import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import { loadNamed, namedProblemsOf } from "../../rules/named.ts";
 import { refuseFull, refuseReserved, RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "../../rules/rules.ts";
 import { planAllSchedules } from "../../rules/schedules.ts";
-import { isNear, lockRoom } from "../../kernel/room-lock.ts";
-import { mapInSlices } from "../../kernel/slices.ts";
-import type { Work } from "../../kernel/work.ts";
-import type { ConfigChange } from "./diff.ts";
-import { namedError, naming } from "./named-error.ts";
-import { writeInParts } from "./parts.ts";
+
+/** Characters of JSON per statement: what an embedded engine stores in about 10 ms. */
+const PART_MAX = 128 * 1024;
+
+/**
+ * Passes rows to `write` as JSON arrays of at most PART_MAX characters each unless a single row is longer,
+ * and yields to other work in between.
+ * @throws the reason of the signal, before the next write
+ */
+export const writeInParts = async (
+  rows: readonly object[],
+  signal: AbortSignal,
+  write: (json: string) => Promise<unknown>,
+): Promise<void> => {
+  const texts = await mapInSlices(rows, (row) => JSON.stringify(row));
+  let part: string[] = [];
+  let length = 0;
+  for (const [i, text] of texts.entries()) {
+    part.push(text);
+    length += text.length;
+    if (i < texts.length - 1 && length + texts[i + 1]!.length <= PART_MAX) continue;
+    signal.throwIfAborted();
+    await write(`[${part.join(",")}]`);
+    await nextSlice();
+    part = [];
+    length = 0;
+  }
+};
 
 /** A rule to create or change, and its target status. */
-export type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument };
+type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument };
 
 /** A rule as stored, and its changes by the import. */
 type Row = {
@@ -190,7 +214,7 @@ const write = async (
 };
 
 /** An import's changes to rules: those to create or change, those to archive, and the actor. */
-export type RulesImport = {
+type RulesImport = {
   wanted: readonly WantedRule[];
   archived: readonly ConfigChange[];
   actor: string;

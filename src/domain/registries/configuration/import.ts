@@ -1,17 +1,29 @@
 import { isDeepStrictEqual } from "node:util";
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import type { Caller } from "../../kernel/caller.ts";
-import { changeConfig } from "../../kernel/config-lock.ts";
-import { unshareDefinitions } from "../../economy/definitions/project-definitions.ts";
+import { sql } from "kysely";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import {
+  checkReport,
+  deleteReport,
+  putReport,
+  type ReportDocument,
+} from "../../analytics/reports/saved-reports.ts";
+import type { StoredQuestion } from "../../analytics/reports/schedule.ts";
+import { UnknownReference, unshareDefinitions } from "../../economy/definitions/references.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
-import { conflict } from "../../kernel/errors.ts";
-import type { Json } from "../../kernel/events/events.ts";
+import { changeProject } from "../../economy/levels/relevel.ts";
 import {
   CLEARED_FIELDS,
   type Definition,
   type LeaderboardPatch,
   type NewLeaderboard,
 } from "../../evaluation/boards/definition.ts";
+import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
+import type { Phase } from "../../evaluation/live.ts";
+import { approvalRequired } from "../../kernel/approval.ts";
+import { ADMINS, type Caller } from "../../kernel/caller.ts";
+import { conflict, forbidden } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { changeConfig, type Transact, type Work } from "../../kernel/work.ts";
 import {
   archiveLeaderboard,
   createLeaderboard,
@@ -20,16 +32,21 @@ import {
   restoreLeaderboard,
   resumeLeaderboard,
 } from "../../leaderboards/leaderboards.ts";
-import type { Phase } from "../../evaluation/live.ts";
-import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
-import { Leaderboard } from "../../progression/leaderboard.ts";
 import { putCurve } from "../../progression/level-curves.ts";
-import { changeProject } from "../../economy/levels/change-project.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
-import { type ConfigChange, diffConfig, itemFields } from "./diff.ts";
-import { type ConfigDocument, keyOf, REPORTS, sectionOf, withSecretsFrom } from "./document.ts";
-import { exportConfig, exportedBoard } from "./export.ts";
-import { refuseForbidden } from "./permit.ts";
+import { Leaderboard } from "../../progression/load-plan.ts";
+import {
+  type ConfigChange,
+  type ConfigDocument,
+  diffConfig,
+  exportConfig,
+  exportedBoard,
+  itemFields,
+  keyOf,
+  naming,
+  REPORTS,
+  sectionOf,
+  withSecretsFrom,
+} from "./diff.ts";
 import {
   archiveDefinitions,
   importDefinitions,
@@ -37,13 +54,93 @@ import {
   isDefinitions,
   type WantedDefinition,
 } from "./import-definitions.ts";
-import { UnknownReference } from "../../economy/definitions/references.ts";
-import { importReports, type ReportQuestions } from "./import-reports.ts";
 import { importRules, namedLoop } from "./import-rules.ts";
-import { naming } from "./named-error.ts";
-import type { ReportDocument } from "../../analytics/reports/documents.ts";
 
-export type ConfigImport = {
+/** The questions of a document's reports by key, as their operations have parsed them. */
+export type ReportQuestions = ReadonlyMap<string, StoredQuestion>;
+
+/** A report to create or change, with its target state. */
+type WantedReport = { change: ConfigChange; wanted: ReportDocument };
+
+type ReportImport = {
+  wanted: readonly WantedReport[];
+  deleted: readonly ConfigChange[];
+  questions: ReportQuestions;
+  actor: string;
+  signal: AbortSignal;
+};
+
+/** Fields of a report without which its question is the same. */
+const BESIDE: ReadonlySet<string> = new Set(["name", "description", "schedule"]);
+
+const isAskedAnew = ({ action, fields }: ConfigChange): boolean =>
+  action === "CREATE" || fields.some((field) => !BESIDE.has(field));
+
+const idsOf = async ({ db }: Work, projectId: string): Promise<ReadonlyMap<string, string>> => {
+  const { rows } = await sql<{ key: string; id: string }>`
+    select key, id from analytics_reports where project_id = ${projectId}::uuid`.execute(db);
+  return new Map(rows.map(({ key, id }) => [key, id]));
+};
+
+/**
+ * Deletes, creates and changes saved reports, in this order: a project has room for few. Their questions are
+ * checked but not asked. Must be called when the project's rules are in their final state.
+ * @throws DomainError VALIDATION_ERROR, PAYMENT_REQUIRED, CONFLICT REPORT_LIMIT, prefixed by section and key
+ */
+const importReports = async (
+  work: Work,
+  projectId: string,
+  { wanted, deleted, questions, actor, signal }: ReportImport,
+): Promise<void> => {
+  if (wanted.length + deleted.length === 0) return;
+  const ids = await idsOf(work, projectId);
+  for (const change of deleted) {
+    const id = ids.get(change.key);
+    // Somebody may have deleted it meanwhile.
+    if (id !== undefined) await naming(change, () => deleteReport(work, { projectId, id }));
+  }
+  for (const { change, wanted: document } of wanted) {
+    signal.throwIfAborted();
+    const question = questions.get(change.key);
+    if (!question) throw new Error(`the report ${change.key} was not parsed`);
+    await naming(change, async () => {
+      if (isAskedAnew(change)) await checkReport(work, projectId, { document, question });
+      await putReport(work, projectId, { document, question, actor });
+    });
+  }
+};
+
+/** Sections that only ADMINs may change, as with single changes. */
+const OF_ADMINS: ReadonlySet<string> = new Set(["settings", "timezone"]);
+/** Scopes that a key needs for a section besides `config:manage`. */
+const SCOPES: Readonly<Record<string, string>> = {
+  rules: "rules:manage",
+  leaderboards: "leaderboards:manage",
+  quests: "quests:manage",
+  adventures: "adventures:manage",
+};
+
+/**
+ * Refuses changes that the caller could not make individually.
+ * @throws DomainError FORBIDDEN: INSUFFICIENT_ROLE, INSUFFICIENT_SCOPE, APPROVAL_REQUIRED
+ */
+const refuseForbidden = (caller: Caller, changes: readonly ConfigChange[]): void => {
+  const sections = new Set(changes.map(({ section }) => section));
+  if (caller.kind === "user" && !ADMINS.includes(caller.role)) {
+    const above = [...sections].filter((section) => OF_ADMINS.has(section));
+    if (above.length > 0)
+      throw forbidden("INSUFFICIENT_ROLE", `Your role ${caller.role} may not change ${above.join(", ")}`);
+  }
+  const isOfTenant = caller.kind === "user" || caller.kind === "key";
+  if (sections.has(REPORTS) && isOfTenant && caller.tenant.approvalStatus !== "APPROVED")
+    throw approvalRequired();
+  if (caller.kind !== "key") return;
+  const missing = [...sections].flatMap((section) => SCOPES[section] ?? []);
+  const lacking = missing.filter((scope) => !caller.scopes.includes(scope));
+  if (lacking.length > 0) throw forbidden("INSUFFICIENT_SCOPE", `This needs the scope ${lacking.join(", ")}`);
+};
+
+type ConfigImport = {
   document: ConfigDocument;
   questions: ReportQuestions;
   /** Archives items that a section does not name, and deletes reports. */

@@ -2,13 +2,16 @@ import { sql } from "kysely";
 import { NIL_ID } from "../../kernel/ids.ts";
 import { notFound } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { checkAdventures } from "./adventure-checks.ts";
-import { checkBadges } from "./badge-checks.ts";
-import type { Check, Finding, Page } from "./finding.ts";
-import { checkLedger } from "./ledger-checks.ts";
-import { checkExecutions, checkLevels, checkStream, checkXpBoards } from "./player-checks.ts";
-import { checkQuests } from "./quest-checks.ts";
-import { checkResults } from "./result-checks.ts";
+import {
+  checkAdventures,
+  checkExecutions,
+  checkLevels,
+  checkResults,
+  checkStream,
+  checkXpBoards,
+} from "./player-checks.ts";
+import { checkBadges, checkQuests } from "./quest-checks.ts";
+import { type Check, checkLedger, type Finding, type Page } from "./finding.ts";
 
 /** Number of players per transaction: they are locked meanwhile, so their events wait. */
 const PAGE = 200;

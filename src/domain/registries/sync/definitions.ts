@@ -1,26 +1,38 @@
 import { isDeepStrictEqual } from "node:util";
-import { conflict, DomainError } from "../../kernel/errors.ts";
-import { newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
+import { audit } from "../../accounts/audit/audit.ts";
+import { forgetProjects, Project, settingsOf } from "../../accounts/projects/project.ts";
+import { syncReports } from "../../analytics/reports/sync.ts";
+import {
+  ARCHIVED_FACTOR,
+  Definition,
+  type DefinitionKind,
+  replaceDefinition,
+} from "../../economy/definitions/definitions.ts";
+import { movePhases } from "../../economy/definitions/phases.ts";
 import {
   type ProjectDefinitions,
   shareDefinitions,
   unshareDefinitions,
-} from "../../economy/definitions/project-definitions.ts";
-import { Definition } from "../../economy/definitions/definition.ts";
-import { ARCHIVED_FACTOR, replaceDefinition } from "../../economy/definitions/definitions.ts";
-import type { DefinitionKind } from "../../economy/definitions/kind.ts";
-import { movePhases } from "../../economy/definitions/phases.ts";
+} from "../../economy/definitions/references.ts";
+import { changeRunning } from "../../economy/definitions/running.ts";
+import { lowerLevels } from "../../economy/levels/relevel.ts";
 import type { Defined } from "../../evaluation/live.ts";
+import type { CurveInput } from "../../evaluation/xp/levels.ts";
+import { conflict, DomainError } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import { atProjectTime, awaitConfigLane, changeConfig, shareConfig, type Work } from "../../kernel/work.ts";
+import { syncLeaderboards } from "../../leaderboards/sync.ts";
+import { getCurve, putCurve } from "../../progression/level-curves.ts";
 import { DEFINITION_KINDS } from "../definition-kinds.ts";
+import { syncRules } from "../../rules/lifecycle/sync.ts";
 
-type Sync = { from: string; to: string; actor: string };
-type Skipped = { kind: string; key: string; reason: string };
+type DefinitionsSync = { from: string; to: string; actor: string };
+type SkippedDefinition = { kind: string; key: string; reason: string };
 
 /** Number of created, changed or archived definitions, by the plural of their kind, and skipped ones. */
-export type SyncedDefinitions = { counts: Record<string, number>; skipped: Skipped[] };
+type SyncedDefinitions = { counts: Record<string, number>; skipped: SkippedDefinition[] };
 
-type Syncing = { changed: Set<Pair>; skipped: Skipped[] };
+type Syncing = { changed: Set<Pair>; skipped: SkippedDefinition[] };
 
 type Pair = { kind: DefinitionKind; source: Definition; own: Definition | undefined };
 type OwnPair = Pair & { own: Definition };
@@ -33,7 +45,7 @@ const isEnded = ({ source }: Pair): boolean => source.status === "ARCHIVED";
  * holdings. Must be called under the config locks of both.
  * @throws DomainError CONFLICT DEFINITION_LIMIT
  */
-export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDefinitions> => {
+const syncDefinitions = async (work: Work, sync: DefinitionsSync): Promise<SyncedDefinitions> => {
   const pairs = await readPairs(work, sync);
   const synced: Syncing = { changed: new Set(), skipped: [] };
   // New ones first: changed ones may reference them; archived ones come last.
@@ -43,7 +55,7 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
   const [ended, open] = [known.filter(isEnded), known.filter((pair) => !isEnded(pair))];
   const definitions = await shareDefinitions(work, sync.to);
   try {
-    for (const pair of open) await change(work, sync, { pair, synced, definitions });
+    for (const pair of open) await changeDefinition(work, sync, { pair, synced, definitions });
   } finally {
     unshareDefinitions(work, sync.to);
   }
@@ -57,7 +69,7 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
   return { counts, skipped: synced.skipped };
 };
 
-const readPairs = async ({ em }: Work, { from, to }: Sync): Promise<Pair[]> => {
+const readPairs = async ({ em }: Work, { from, to }: DefinitionsSync): Promise<Pair[]> => {
   const sources = await em.find(Definition, { projectId: from }, { orderBy: { id: "asc" } });
   const owned = await em.find(Definition, { projectId: to });
   const nameOf = ({ kind, key }: Definition): string => `${kind} ${key}`;
@@ -76,7 +88,7 @@ const counted = ({ pair, synced: { changed } }: Step): void => void changed.add(
 /** Quests and adventures that are paused or ended are so in the target, too. */
 const copyPhases = async (
   work: Work,
-  { to }: Sync,
+  { to }: DefinitionsSync,
   { pairs, synced }: { pairs: readonly Pair[]; synced: Syncing },
 ): Promise<void> => {
   const phased = pairs.flatMap(({ source: { kind, key, status, phase } }) =>
@@ -90,7 +102,7 @@ const copyPhases = async (
   }
 };
 
-const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
+const add = ({ em, now }: Work, { to, actor }: DefinitionsSync, step: Step): void => {
   const { kind, key, name, definition, status } = step.pair.source;
   if (status !== "ACTIVE") return;
   em.create(Definition, {
@@ -110,7 +122,7 @@ const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
 };
 
 /** Archives definitions that are archived in the source. */
-const end = async (work: Work, { to }: Sync, step: Step & { pair: OwnPair }): Promise<void> => {
+const end = async (work: Work, { to }: DefinitionsSync, step: Step & { pair: OwnPair }): Promise<void> => {
   const { own, kind } = step.pair;
   if (own.status === "ARCHIVED") return;
   Object.assign(own, { status: "ARCHIVED", updatedAt: work.now });
@@ -118,9 +130,9 @@ const end = async (work: Work, { to }: Sync, step: Step & { pair: OwnPair }): Pr
   counted(step);
 };
 
-const change = async (
+const changeDefinition = async (
   work: Work,
-  { to }: Sync,
+  { to }: DefinitionsSync,
   step: Step & { pair: OwnPair; definitions: ProjectDefinitions },
 ): Promise<void> => {
   const { kind, source, own } = step.pair;
@@ -160,4 +172,99 @@ const checkRoom = async (
   if (active <= max && all <= max * ARCHIVED_FACTOR) return;
   const limits = `${max} ${plural}, and ${max * ARCHIVED_FACTOR} with archived ones`;
   throw conflict("DEFINITION_LIMIT", `together with its own, the sandbox would have more than ${limits}`);
+};
+
+/** A copy from a project to its sandbox by `actor`. */
+type Sync = { from: string; to: string; actor: string };
+
+/** A definition of the sandbox that stays unchanged, and why. */
+type Skipped = { type: string; key: string; reason: string };
+
+type Synced = {
+  /** Number of created or changed definitions. */
+  rules: number;
+  leaderboards: number;
+  levelCurve: number;
+  analyticsReports: number;
+  /** Of all other kinds, by the plural of the kind. */
+  definitions: Record<string, number>;
+  skipped: Skipped[];
+  /** Periods of boards that have no entries any more: their rank indexes can be dropped. */
+  closedPeriodIds: string[];
+};
+
+/**
+ * Copies the definitions of a project to its sandbox: settings, level curve, definitions of every kind,
+ * leaderboards, rules and saved reports, by key. What only the sandbox has stays, as do its players and
+ * scores. No batch of the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy
+ * is a consistent snapshot.
+ * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT, REPORT_LIMIT when the sandbox has too
+ * many of its own; EndlessLoops when rules of its own and those of the project could trigger one another
+ */
+export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
+  const { from, to } = sync;
+  awaitConfigLane(outer, to);
+  // In the locking order of batches, to prevent deadlocks.
+  for (const id of [from, to].toSorted())
+    await (id === to ? changeConfig(outer, id) : shareConfig(outer, [id]));
+  const { project, sandbox } = await copySettings(outer, sync);
+  const work = atProjectTime(outer, sandbox);
+  const levelCurve = await copyCurve(work, sync);
+  const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from, isLong: true } as const;
+  const copied = await changeRunning(work, change, async () => ({
+    economy: await syncDefinitions(work, sync),
+    leaderboards: await syncLeaderboards(work, sync),
+    rules: await syncRules(work, sync),
+  }));
+  const { counts: definitions, ...others } = copied.economy;
+  const { closedPeriodIds, ...boards } = copied.leaderboards;
+  const { rules } = copied;
+  const reports = await syncReports(work, sync);
+  const counts = {
+    rules: rules.count,
+    leaderboards: boards.count,
+    levelCurve,
+    analyticsReports: reports.count,
+    definitions,
+  };
+  const skipped = [
+    ...others.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),
+    ...boards.skipped.map((one) => ({ type: "leaderboard", ...one })),
+    ...rules.skipped.map((one) => ({ type: "rule", ...one })),
+    ...reports.skipped.map((one) => ({ type: "analytics_report", ...one })),
+  ];
+  const { tenantId } = project;
+  const target = { type: "project", id: to };
+  const data = { projectId: from, ...counts, skipped: skipped.length };
+  await audit(work, { action: "sandbox.synced", target, tenantId, data });
+  work.afterCommit(forgetProjects);
+  return { ...counts, skipped, closedPeriodIds };
+};
+
+type SandboxPair = { project: Project; sandbox: Project };
+
+const copySettings = async (work: Work, { from, to, actor }: Sync): Promise<SandboxPair> => {
+  const { em, now } = work;
+  // Read again: the state read before the locks may have changed since.
+  const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
+  const sandbox = await em.findOneOrFail(Project, { id: to }, { refresh: true });
+  const { timezone, settings, allowedOrigins } = project;
+  const couldFall = settingsOf(sandbox).allowLevelDown;
+  Object.assign(sandbox, {
+    timezone,
+    settings: { ...settings },
+    allowedOrigins: [...allowedOrigins],
+    updatedAt: now,
+  } satisfies Partial<Project>);
+  await em.flush();
+  if (!couldFall && settingsOf(sandbox).allowLevelDown) await lowerLevels(work, to, actor);
+  return { project, sandbox };
+};
+
+/** Moves players of the sandbox to the levels of the new curve at once, without events. */
+const copyCurve = async (work: Work, { from, to, actor }: Sync): Promise<number> => {
+  const [{ type, params }, own] = [await getCurve(work, from), await getCurve(work, to)];
+  if (isDeepStrictEqual({ type, params }, { type: own.type, params: own.params })) return 0;
+  await putCurve(work, to, { curve: { type, params } as CurveInput, recalculate: "SILENT", actor });
+  return 1;
 };

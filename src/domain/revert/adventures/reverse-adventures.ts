@@ -1,6 +1,6 @@
 import { publish } from "../../evaluation/emit.ts";
 import { showAdventure } from "../../evaluation/adventures/show.ts";
-import { storeAdventure } from "../../evaluation/adventures/store.ts";
+import { storeAdventure } from "../../evaluation/adventures/progress.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { Pieces } from "../../kernel/pace.ts";
 import type { PlayerRecord, Reversal } from "../record.ts";

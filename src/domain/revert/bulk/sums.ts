@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { addTo } from "../record.ts";
-import type { RevertResult } from "../revert-result.ts";
+import type { RevertResult } from "../revert-events.ts";
 
 /** Number of different remarks in a result. */
 const LEFT_MAX = 100;

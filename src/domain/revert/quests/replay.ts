@@ -1,24 +1,34 @@
 import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
-import { addToCounter, type CounterState } from "../../evaluation/metrics/counters.ts";
+import { addToCounter, type CounterState } from "../../evaluation/metrics/compile.ts";
 import { sampleOfEvent } from "../../evaluation/metrics/count.ts";
-import { asReceived, isInPause } from "../../evaluation/pauses.ts";
-import { type PlayerState, type StepCount, noHoldings, nothingDirty } from "../../evaluation/player-state.ts";
+import { asReceived, isInPause } from "../../evaluation/live.ts";
+import { noHoldings, nothingDirty, type PlayerState, type StepCount } from "../../evaluation/player-state.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
-import { beginsByEvent, firstSteps } from "../../evaluation/quests/begins.ts";
+import { beginsByEvent, firstSteps } from "../../evaluation/quests/advance.ts";
 import type { CompiledQuest, CompiledStep } from "../../evaluation/quests/compile.ts";
-import { isRested, type NextCycle, nextCycle, zoneFor } from "../../evaluation/quests/context.ts";
-import { cycleAt, hasPeriods } from "../../evaluation/quests/cycles.ts";
-import { countEventFor, settleSteps } from "../../evaluation/quests/progress.ts";
+import {
+  cycleAt,
+  hasPeriods,
+  isRested,
+  type NextCycle,
+  nextCycle,
+  zoneFor,
+} from "../../evaluation/quests/context.ts";
+import {
+  countEventFor,
+  expireDue,
+  inProgress,
+  settleQuest,
+  settleSteps,
+  startQuest,
+} from "../../evaluation/quests/progress.ts";
 import type { QuestRow } from "../../evaluation/quests/row.ts";
-import { expireDue, inProgress, settleQuest } from "../../evaluation/quests/settle.ts";
-import { startQuest } from "../../evaluation/quests/start.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import { idFloor, NIL_ID, timeOfId } from "../../kernel/ids.ts";
-import type { StepBudget } from "../../kernel/step-budget.ts";
+import type { StepBudget } from "../../kernel/pace.ts";
 import type { HistoryEvent } from "../../rules/insight/history.ts";
-import type { Owner } from "../counters-without.ts";
-import type { CounterStarts } from "../reverse-counters.ts";
+import type { CounterStarts, Owner } from "../counters-without.ts";
 
 /** A cycle of a quest as events have made it. */
 export type PlayedCycle = { row: QuestRow; counts: Readonly<Record<string, StepCount>> | undefined };

@@ -1,18 +1,23 @@
 import { publish } from "../../evaluation/emit.ts";
 import { isSubtractable, subtractSample } from "../../evaluation/metrics/aggregates.ts";
 import type { PastEvent } from "../../evaluation/metrics/count.ts";
-import { isInPause } from "../../evaluation/pauses.ts";
+import { isInPause } from "../../evaluation/live.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { CompiledQuest, CompiledStep } from "../../evaluation/quests/compile.ts";
 import { doneBy } from "../../evaluation/quests/context.ts";
 import type { QuestRow } from "../../evaluation/quests/row.ts";
 import { outlineRow } from "../../evaluation/quests/show.ts";
 import type { EventStep } from "../../evaluation/quests/step.ts";
-import { dropCounts, storeLatest, withdrawDropped } from "../../evaluation/quests/store.ts";
-import { countOf, questPercent } from "../../evaluation/quests/values.ts";
+import {
+  countOf,
+  dropCounts,
+  questPercent,
+  storeLatest,
+  withdrawDropped,
+} from "../../evaluation/quests/store.ts";
 import type { Pieces } from "../../kernel/pace.ts";
 import type { PlayerRecord, QuestOutcome, Reversal } from "../record.ts";
-import { rewardOfGoal } from "../goal-rewards.ts";
+import { rewardOfGoal } from "../read-record.ts";
 
 /** Steps of telling of a quest, and of each of its steps. */
 const QUEST_STEPS = 100;

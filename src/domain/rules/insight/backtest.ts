@@ -1,30 +1,104 @@
 import { sql } from "kysely";
 import { z } from "zod";
-import { DESIGNERS } from "../../kernel/access.ts";
-import { countRows } from "../../kernel/counting.ts";
-import { invalid, notFound } from "../../kernel/errors.ts";
-import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
-import { PacedBudget } from "../../kernel/pace.ts";
-import { nextSlice } from "../../kernel/slices.ts";
-import { StepBudget } from "../../kernel/step-budget.ts";
+import { StoredRule } from "../../evaluation/language/document.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { jobKind } from "../../long-work/job-kind.ts";
-import { readPlayersPage } from "../../progression/load.ts";
-import { loadPage } from "../../progression/load-states.ts";
-import { loadPlan } from "../../progression/plan.ts";
-import type { Work } from "../../kernel/work.ts";
 import { compileRules } from "../../evaluation/running/compile.ts";
-import { StoredRule } from "../../evaluation/language/document.ts";
-import { Histories } from "./histories.ts";
-import type { HistoryEvent } from "./history.ts";
-import { replay, type Replay, ReplayState, resultOf, startOf } from "./replay.ts";
-import { findRule } from "../rules.ts";
+import { DESIGNERS } from "../../kernel/caller.ts";
+import { invalid, notFound } from "../../kernel/errors.ts";
+import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
+import { PacedBudget, StepBudget } from "../../kernel/pace.ts";
+import { nextSlice } from "../../kernel/slices.ts";
+import { countRows, type Work } from "../../kernel/work.ts";
+import { jobKind } from "../../long-work/project-jobs.ts";
+import { loadPage } from "../../progression/load-states.ts";
+import { readPlayersPage } from "../../progression/load.ts";
+import { loadPlan } from "../../progression/plan.ts";
+import {
+  HISTORY_PAGE,
+  type HistoryEvent,
+  type HistorySpan,
+  readHistories,
+  replay,
+  type Replay,
+  ReplayState,
+  resultOf,
+  startOf,
+} from "./history.ts";
+import { findVersion } from "../lifecycle/publishing.ts";
 import { problemsOf, refusal } from "../lifecycle/validate.ts";
-import { findVersion } from "../lifecycle/versions.ts";
+import { findRule } from "../rules.ts";
+
+/** Minimum number of events per statement, and of players whose events it looks for. */
+const LEAST = 50;
+
+type HistoriesOf = {
+  projectId: string;
+  /** Their ids, in the order in which their histories are taken. */
+  playerIds: readonly string[];
+  span: HistorySpan;
+};
+
+/**
+ * Histories of many players, taken one after the other and read ahead together: the number of statements
+ * depends on the number of events. Holds HISTORY_PAGE events at most.
+ */
+class Histories {
+  readonly #work: Work;
+  readonly #of: HistoriesOf;
+  /** Events that were read and not taken, by place of the player. */
+  #read = new Map<number, HistoryEvent[]>();
+  /** Place of the first player whose history is not known to its end, and the last event known of it. */
+  #next = 0;
+  #after = NIL_ID;
+  /** Number of players for the next statement: those who fitted into the last one, and as many more. */
+  #players: number;
+
+  constructor(work: Work, of: HistoriesOf) {
+    this.#work = work;
+    this.#of = of;
+    this.#players = of.playerIds.length;
+  }
+
+  /**
+   * Yields the history of the player at a place, which is higher each time, in pages.
+   * @param room number of events that will be taken of this player and later ones, as far as is known
+   */
+  async *take(place: number, room: () => number): AsyncGenerator<HistoryEvent[]> {
+    for (;;) {
+      const events = this.#read.get(place);
+      this.#read.delete(place);
+      if (events) yield events;
+      if (place < this.#next) return;
+      await this.#readFrom(place, room());
+    }
+  }
+
+  async #readFrom(place: number, room: number): Promise<void> {
+    const { projectId, playerIds, span } = this.#of;
+    const firstAfter = place === this.#next ? this.#after : NIL_ID;
+    const players = playerIds
+      .slice(place, place + this.#players)
+      .map((playerId, i) => ({ playerId, afterId: i === 0 ? firstAfter : NIL_ID }));
+    const limit = Math.max(LEAST, Math.min(HISTORY_PAGE, room));
+    // The embedded database answers without returning to the event loop.
+    await nextSlice();
+    const rows = await readHistories(this.#work, projectId, players, { ...span, limit });
+    this.#read = new Map();
+    for (const { place: at, event } of rows) {
+      const events = this.#read.get(place + at);
+      if (events) events.push(event);
+      else this.#read.set(place + at, [event]);
+    }
+    const last = rows.length < limit ? undefined : rows.at(-1)!;
+    this.#next = place + (last?.place ?? players.length);
+    this.#after = last?.event.id ?? NIL_ID;
+    this.#players = Math.max(LEAST, 2 * (this.#next - place));
+  }
+}
 
 /** Maximum span of a backtest, in days. */
-export const BACKTEST_DAYS_MAX = 366;
+const BACKTEST_DAYS_MAX = 366;
 /** Number of players who are loaded together, sampled or not. */
 const PLAYERS_AT_ONCE = 200;
 /** Maximum number of times that a step loads players. */

@@ -1,22 +1,35 @@
 import { sql } from "kysely";
 import { z } from "zod";
-import { NIL_ID } from "../../kernel/ids.ts";
-import { countRows } from "../../kernel/counting.ts";
-import { DERIVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
-import type { Json } from "../../kernel/events/events.ts";
-import { type CompiledMetric, compileMetric } from "../../evaluation/metrics/compile.ts";
+import type { Definition } from "../../economy/definitions/definitions.ts";
+import { locksOfQuest } from "../../economy/quests/player-quests.ts";
+import { needsOf } from "../../evaluation/language/document.ts";
+import { patternsOf } from "../../evaluation/language/patterns.ts";
+import {
+  type CompiledMetric,
+  compileMetric,
+  type CounterState,
+  type Metric,
+} from "../../evaluation/metrics/compile.ts";
 import { foldEvents } from "../../evaluation/metrics/count.ts";
-import { type CounterState } from "../../evaluation/metrics/counters.ts";
-import type { Metric } from "../../evaluation/metrics/metric.ts";
-import { PacedBudget } from "../../kernel/pace.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import type { Step } from "../../long-work/job-kind.ts";
-import { lockPlayersById } from "../../progression/load.ts";
+import { advanceByCounts } from "../../evaluation/quests/advance.ts";
+import { type CompiledQuest, compileQuest } from "../../evaluation/quests/compile.ts";
+import type { Quest } from "../../evaluation/quests/quest.ts";
+import { isWithinRoom, withoutUnread } from "../../evaluation/turn.ts";
+import { DESIGNERS } from "../../kernel/caller.ts";
+import { invalid } from "../../kernel/errors.ts";
+import { DERIVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { NIL_ID } from "../../kernel/ids.ts";
+import { PacedBudget } from "../../kernel/pace.ts";
+import { countRows, type Work } from "../../kernel/work.ts";
+import { jobKind, queueJob, type Step } from "../../long-work/project-jobs.ts";
+import { changePlayers } from "../../progression/change.ts";
 import { loadPage } from "../../progression/load-states.ts";
-import { isWithinRoom, withoutUnread } from "../../evaluation/doc-room.ts";
-import { doc as docPart } from "../../progression/parts/doc.ts";
-import type { Work } from "../../kernel/work.ts";
+import { lockPlayersById } from "../../progression/load.ts";
+import { docPart } from "../../progression/parts/part.ts";
+import { loadPlans, projectPlans } from "../../progression/plan.ts";
 import {
   type HistoryDigest,
   type HistoryEvent,
@@ -25,7 +38,6 @@ import {
   readDigest,
   withEvents,
 } from "./history.ts";
-import { patternsOf } from "../../evaluation/language/patterns.ts";
 
 /** Number of players per step; their events are not processed meanwhile. */
 const PLAYERS_AT_ONCE = 50;
@@ -79,7 +91,7 @@ const resultOf = ({ players, changed, events, unsettled, full }: z.output<typeof
 });
 
 /** Recounts: what makes the counters, and follows the players whose counters are made. */
-export type Recounting = {
+type Recounting = {
   /** Undefined where what they belong to does not run any more, as `gone` says. */
   metrics: readonly Metric[] | undefined;
   gone: string;
@@ -93,7 +105,7 @@ export type Recounting = {
  * are processed. Idempotent. A history that is longer than a step is counted in several, and written by the
  * last.
  */
-export const recountNext = async (
+const recountNext = async (
   work: Work,
   plan: ProjectPlan,
   { state: before, ...recounting }: Recounting & { state: Json },
@@ -276,4 +288,69 @@ const saveDocs = async ({ db, now }: Work, players: readonly PlayerState[]): Pro
     if (rows.length === 0) continue;
     await write(sql`${JSON.stringify(rows)}`, sql`${now.toISOString()}::timestamptz`).execute(db);
   }
+};
+
+/** Counts what players did before a rule was published: the counters that it reads. See `recountNext`. */
+export const backfill = jobKind({
+  kind: "BACKFILL",
+  access: { scope: "rules:manage", roles: DESIGNERS },
+  params: z.object({ ruleId: z.uuid() }),
+  step: async (work, { projectId, params, state }) => {
+    const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+    if (!plan) return { result: { note: "the project is gone" } };
+    const rule = plan.rules.all.find(({ id }) => id === params.ruleId);
+    const metrics = rule && needsOf(rule.definition).metrics;
+    return recountNext(work, plan, { metrics, gone: "the rule does not run any more", state });
+  },
+});
+
+/**
+ * Counts what players did before a quest was published, for its steps of LIFETIME and the counters of its
+ * conditions, as `recountNext` does. Who has counted something begins it, if it starts by itself, and who has
+ * reached a target has done the step: with rewards, once, as if the counters had known it when it started.
+ */
+export const questBackfill = jobKind({
+  kind: "QUEST_BACKFILL",
+  access: { scope: "quests:manage", roles: DESIGNERS },
+  params: z.object({ questId: z.uuid() }),
+  step: async (work, { projectId, params, state }) => {
+    const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
+    if (!plan) return { result: { note: "the project is gone" } };
+    const quest = [...plan.quests.byKey.values()].find(({ id }) => id === params.questId);
+    const isThere = quest !== undefined && quest.phase !== "ENDED";
+    return recountNext(work, plan, {
+      metrics: isThere ? quest.metrics : undefined,
+      gone: "the quest does not run any more",
+      follow: (playerIds) => advance(work, plan, { quest: quest!, playerIds }),
+      state,
+    });
+  },
+});
+
+/**
+ * Queues the backfill of a quest that has just been published. @returns the job's id
+ * @throws DomainError VALIDATION_ERROR for a quest that reads no counter; CONFLICT JOB_LIMIT
+ */
+export const orderQuestBackfill = async (
+  work: Work,
+  { projectId, quest, createdBy }: { projectId: string; quest: Definition; createdBy: string },
+): Promise<string> => {
+  const { metrics } = compileQuest({ id: quest.id, definition: quest.definition as unknown as Quest });
+  if (metrics.length === 0)
+    throw invalid("backfill", "nothing to count: no step has a countFrom of LIFETIME, or reads a counter");
+  const job = { kind: questBackfill, params: { questId: quest.id }, createdBy };
+  return (await queueJob(work, projectId, job)).id;
+};
+
+const advance = async (
+  work: Work,
+  plan: ProjectPlan,
+  { quest, playerIds }: { quest: CompiledQuest; playerIds: readonly string[] },
+): Promise<void> => {
+  const input = { playerIds, ...locksOfQuest(plan, quest) };
+  await changePlayers(work, plan.projectId, input, (turn) => {
+    const isAdvanced = advanceByCounts(turn, quest);
+    // Nothing else has happened to the player.
+    if (!isAdvanced) turn.root.isTimeOnly = true;
+  });
 };

@@ -1,36 +1,263 @@
 import { isDeepStrictEqual } from "node:util";
-import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
+import { sql } from "kysely";
 import { z } from "zod";
-import { IsoTime } from "../../kernel/iso-time.ts";
-import { invalid, notFound } from "../../kernel/errors.ts";
-import type { Json } from "../../kernel/events/events.ts";
-import { canTriggerRules } from "../../kernel/events/event-types.ts";
-import { newId } from "../../kernel/ids.ts";
-import { PacedBudget, paced } from "../../kernel/pace.ts";
-import { showLives } from "../../evaluation/lives/lives.ts";
+import { hasJoined, wholePoints } from "../../evaluation/adventures/row.ts";
+import { TIERS_MAX } from "../../evaluation/badges/tiers.ts";
+import type { Moment } from "../../evaluation/boards/board.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
-import { readPlayer } from "../../progression/load.ts";
-import { loadStates } from "../../progression/load-states.ts";
-import { loadPlan } from "../../progression/plan.ts";
-import type { Moment } from "../../evaluation/boards/list.ts";
-import type { PlayerState } from "../../evaluation/player-state.ts";
-import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import type { RuleEvent } from "../../evaluation/rule-event.ts";
-import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
-import { sharedKeysOf } from "../../evaluation/shared-needs.ts";
-import { mapInSlices } from "../../kernel/slices.ts";
-import { bytesOf, findOversize } from "../../kernel/oversize.ts";
-import { checkTime, PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
-import type { Work } from "../../kernel/work.ts";
-import { type PublishedRule, rulePieces } from "../../evaluation/running/compile.ts";
 import { RuleDocument } from "../../evaluation/language/document.ts";
-import { Rule } from "../rule.ts";
-import { loadPublishedInPages } from "../../progression/published-rules.ts";
-import { goalsOf } from "./simulated-goals.ts";
-import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
-import { Key } from "../../evaluation/language/syntax.ts";
-import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
+import { Key, smallRecord, Zone } from "../../evaluation/language/syntax.ts";
+import { showLives } from "../../evaluation/lives/lives.ts";
+import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
+import {
+  type CompiledMetric,
+  compileMetric,
+  type CounterState,
+  Metric,
+} from "../../evaluation/metrics/compile.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import { attributesProblem } from "../../evaluation/profile.ts";
+import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../../evaluation/project-plan.ts";
+import { outlineRow } from "../../evaluation/quests/show.ts";
+import type { RuleEvent } from "../../evaluation/rule-event.ts";
+import { type PublishedRule, rulePieces } from "../../evaluation/running/compile.ts";
+import { type CompiledStreak, type Streak, untouched } from "../../evaluation/streaks/compile.ts";
+import { deadlineAfter, periodAt } from "../../evaluation/streaks/periods.ts";
 import { truncateTrace } from "../../evaluation/trace/keep-trace.ts";
+import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
+import { levelOf } from "../../evaluation/xp/levels.ts";
+import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { IsoTime } from "../../kernel/iso-time.ts";
+import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
+import { bytesOf, findOversize } from "../../kernel/oversize.ts";
+import { paced, PacedBudget } from "../../kernel/pace.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+import { firstZone, windowNumber } from "../../kernel/zones.ts";
+import { loadStates } from "../../progression/load-states.ts";
+import { emptyHoldings, readPlayer } from "../../progression/load.ts";
+import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
+import { loadPlan } from "../../progression/plan.ts";
+import { loadPublishedInPages } from "../../progression/published-rules.ts";
+import { Rule } from "../rules.ts";
+import { checkTime, PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
+
+/** Returns the quests that the turn's player has begun, by key, with the values of their steps. */
+const questsOf = (turn: PlanTurn): Json =>
+  Object.fromEntries(
+    [...turn.player.quests].flatMap(([key, { latest }]) => {
+      const quest = turn.project.quests.byKey.get(key);
+      if (!quest) return [];
+      const { cycleKey, state, percent, steps } = outlineRow(turn, quest, latest);
+      const values = Object.fromEntries(steps.map(({ stepKey, value }) => [stepKey, value]));
+      return [[key, { cycleKey, state, percent, steps: values }]];
+    }),
+  );
+
+/** Returns the quests and adventures of the turn's player as they stand, as far as they are begun. */
+const goalsOf = (turn: PlanTurn): Json => ({
+  quests: questsOf(turn),
+  adventures: Object.fromEntries(
+    [...turn.player.adventures].flatMap(([key, row]) =>
+      hasJoined(row)
+        ? [[key, { state: row.state, points: wholePoints(row), tiers: Object.keys(row.tiers).map(Number) }]]
+        : [],
+    ),
+  ),
+});
+
+/** A player who need not exist, for simulation. */
+
+const HELD_MAX = 100;
+const COUNTERS_MAX = 50;
+const whole = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const keyedBy = <S extends z.ZodType>(item: S) =>
+  smallRecord(z.record(Key, item), HELD_MAX, `must name at most ${HELD_MAX}`).default({});
+
+/** Omitted fields are as for a new player. */
+const Snapshot = z.strictObject({
+  externalUserId: z.string().min(1).max(EXTERNAL_ID_MAX).default("simulated"),
+  displayName: z.string().max(100).optional(),
+  status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).default("ACTIVE"),
+  xp: whole.default(0),
+  level: z.int().min(1).optional().describe("Default: the level of the XP on the project's level curve"),
+  timezone: Zone.optional(),
+  locale: z.string().max(35).optional(),
+  country: z.string().max(2).optional(),
+  attributes: z
+    .record(z.string(), z.unknown())
+    .superRefine((attributes, context) => {
+      const message = attributesProblem(attributes);
+      if (message !== undefined) context.addIssue({ code: "custom", message });
+    })
+    .default({}),
+  tags: z.array(Key).max(50).default([]),
+  createdAt: IsoTime.optional(),
+  lastSeenAt: IsoTime.optional(),
+  currencies: keyedBy(whole).describe("Balances by key"),
+  lives: z.int().min(0).max(1_000_000).optional(),
+  badges: keyedBy(
+    z.strictObject({
+      tier: z.int().min(0).max(TIERS_MAX).default(1),
+      progress: z.number().min(0).default(0),
+    }),
+  ).describe("By key; tier 0 is progress without the badge"),
+  streaks: keyedBy(
+    z.strictObject({
+      current: z.int().min(0).max(100_000),
+      longest: z.int().min(0).max(100_000).optional(),
+      freezes: z.int().min(0).max(100).optional(),
+    }),
+  ).describe("By key; a current one was last extended in the period before the event's"),
+  segments: z.array(Key).max(HELD_MAX).default([]).describe("Segments that the player is in"),
+  counters: z
+    .array(z.strictObject({ metric: Metric, value: z.number() }))
+    .max(COUNTERS_MAX)
+    .default([])
+    .describe("Values of metrics before the event, in the window of its time"),
+});
+type Snapshot = z.output<typeof Snapshot>;
+
+const dateOf = (text: string | undefined): Date | undefined =>
+  text === undefined ? undefined : new Date(text);
+
+type SnapshotMoment = { now: Date; atMs: number };
+
+/** Creates the player described by a snapshot, as of the event's time. */
+const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs }: SnapshotMoment): PlayerState => {
+  const { xp, level, attributes, tags, status, externalUserId } = snapshot;
+  const zone = firstZone(snapshot.timezone, plan.timezone);
+  const counters = snapshot.counters.map(({ metric, value }) => {
+    const compiled = compileMetric(metric);
+    const own = compiled.zone === "PLAYER" ? zone : firstZone(plan.timezone);
+    return [compiled.id, counterOf(compiled, value, { atMs, zone: own })] as const;
+  });
+  return {
+    id: newId(),
+    projectId: plan.projectId,
+    externalUserId,
+    displayName: snapshot.displayName ?? null,
+    status,
+    xp,
+    level: level ?? levelOf(plan.curve, xp),
+    seq: 0,
+    ledgerSeq: 0,
+    ledgerHash: null,
+    lives: { count: snapshot.lives ?? null, anchorMs: atMs, unlimitedUntilMs: null },
+    zoneChangedMs: null,
+    timezone: snapshot.timezone ?? null,
+    locale: snapshot.locale ?? null,
+    country: snapshot.country ?? null,
+    attributes,
+    tags,
+    createdAt: dateOf(snapshot.createdAt) ?? now,
+    firstSeenAt: null,
+    lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
+    activeMonth: null,
+    ...emptyHoldings(),
+    ...holdingsOf(plan, snapshot, { atMs, zone, projectZone: firstZone(plan.timezone) }),
+    ...(counters.length === 0 ? {} : { doc: { c: Object.fromEntries(counters) } }),
+  };
+};
+
+type SnapshotContext = { atMs: number; zone: string };
+type Places = SnapshotContext & { projectZone: string };
+
+const holdingsOf = ({ streaks }: ProjectPlan, snapshot: Snapshot, place: Places) => ({
+  balances: new Map(
+    Object.entries(snapshot.currencies).map(([key, balance]) => [
+      key,
+      { balance, held: 0, earned: balance, spent: 0 },
+    ]),
+  ),
+  badges: new Map(
+    Object.entries(snapshot.badges).map(([key, { tier, progress }]) => {
+      const earnedMs = tier > 0 ? place.atMs : null;
+      const awards = { timesAwarded: Math.min(tier, 1), serialNo: null, revokedMs: null };
+      return [key, { tier, progress, ...awards, firstEarnedMs: earnedMs, lastEarnedMs: earnedMs }];
+    }),
+  ),
+  streaks: new Map(
+    Object.entries(snapshot.streaks).flatMap(([key, given]) => {
+      const streak = streaks.get(key);
+      return streak ? [[key, streakOf(streak, given, place)] as const] : [];
+    }),
+  ),
+  segments: new Map(snapshot.segments.map((key) => [key, place.atMs])),
+});
+
+const streakOf = (
+  streak: CompiledStreak,
+  { current, longest, freezes }: Snapshot["streaks"][string],
+  { atMs, zone, projectZone }: Places,
+): Streak => {
+  const fresh = untouched(streak);
+  const base = {
+    ...fresh,
+    current,
+    longest: Math.max(longest ?? 0, current),
+    freezes: freezes ?? fresh.freezes,
+  };
+  if (current === 0) return base;
+  const own = streak.definition.timezonePolicy === "PLAYER" ? zone : projectZone;
+  const last = periodAt(streak.calendar, own, atMs) - 1;
+  const isPeriodic = streak.definition.mode === "PERIODIC";
+  return {
+    ...base,
+    deadlineMs: isPeriodic ? deadlineAfter(streak.calendar, own, last) : null,
+    doc: {
+      zone: own,
+      run: { first: last - (isPeriodic ? current - 1 : 0), last, frozen: [], name: "simulated" },
+      ...(isPeriodic ? {} : { runs: 1 }),
+    },
+  };
+};
+
+/** Creates a counter whose value is `value` at a moment. */
+const counterOf = (
+  { aggregate, window }: CompiledMetric,
+  value: number,
+  { atMs, zone }: SnapshotContext,
+): CounterState => {
+  const state = aggregateOf(aggregate, value, atMs);
+  if (window.type === "CALENDAR") return [[windowNumber(window.unit, zone, atMs), state]];
+  return window.type === "ROLLING" ? [[Math.floor(atMs / window.bucketMs), state]] : state;
+};
+
+const aggregateOf = (aggregate: CompiledMetric["aggregate"], value: number, atMs: number): AggregateState => {
+  if (aggregate === "avg") return [value, 1];
+  if (aggregate === "latest") return [atMs - 1, value];
+  if (aggregate !== "distinct") return value;
+  const length = Math.max(0, Math.min(DISTINCT_MAX, Math.floor(value)));
+  return Array.from({ length }, (_, i) => distinctHash(`\0simulated ${i}`)).join("");
+};
+
+const NO_TRACE =
+  "the event has no trace: it was not sampled (settings.traceSampling), waits to be processed, or is too old";
+
+/**
+ * Returns the stored trace of an event. @throws DomainError NOT_FOUND: no such event, or it was not sampled
+ */
+export const getTrace = async (
+  { db, now }: Work,
+  projectId: string,
+  eventId: string,
+): Promise<EventTrace> => {
+  if (!isId(eventId)) throw notFound("event");
+  const found = await sql<{ trace: EventTrace | null }>`
+    select t.trace from tracked_events e
+    left join event_traces t on t.project_id = e.project_id and t.event_id = e.id
+      and t.expires_at > ${now.toISOString()}::timestamptz
+    where e.project_id = ${projectId} and e.id = ${eventId}`.execute(db);
+  const [row] = found.rows;
+  if (!row) throw notFound("event");
+  if (!row.trace) throw new DomainError("NOT_FOUND", NO_TRACE);
+  return row.trace;
+};
 
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;

@@ -1,9 +1,8 @@
 import { sql } from "kysely";
-import { changeConfig } from "../../kernel/config-lock.ts";
+import { changeConfig, type Work } from "../../kernel/work.ts";
 import type { LeftOut } from "../../evaluation/left-out.ts";
-import type { StepsHit } from "../../evaluation/event-steps.ts";
+import type { StepsHit } from "../../evaluation/turn.ts";
 import type { LoopHit } from "../../evaluation/rule-event.ts";
-import type { Work } from "../../kernel/work.ts";
 import { pauseByEngine, type PauseReason } from "./publishing.ts";
 import { planAllSchedules } from "../schedules.ts";
 

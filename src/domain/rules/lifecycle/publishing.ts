@@ -1,23 +1,214 @@
-import { auditDefinition } from "../../accounts/audit/definitions.ts";
-import { changeConfig } from "../../kernel/config-lock.ts";
-import { changeRunning } from "../../economy/definitions/running.ts";
-import { checkSize } from "../../economy/definitions/size.ts";
-import { conflict } from "../../kernel/errors.ts";
+import { isDeepStrictEqual } from "node:util";
+import { sql } from "kysely";
+import { auditDefinition } from "../../accounts/audit/audit.ts";
+import { changeRunning, checkSize } from "../../economy/definitions/running.ts";
+import { cyclesWith, cycleText, loopText } from "../../economy/loops/loops.ts";
+import { RuleDocument } from "../../evaluation/language/document.ts";
+import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import type { Work } from "../../kernel/work.ts";
-import type { RuleDocument } from "../../evaluation/language/document.ts";
-import { Rule, RuleVersion, type ShownRule } from "../rule.ts";
-import { lockRule, presentRule } from "../rules.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { awaitConfigLane, changeConfig, savepoint, type Work } from "../../kernel/work.ts";
+import { problemsOf, refusal } from "./validate.ts";
+import { namedProblems } from "../named.ts";
+import { findRule, lockRule, presentRule, Rule, RuleVersion, type ShownRule } from "../rules.ts";
 import { planSchedules } from "../schedules.ts";
-import { type FoundRule, lockRunnable, readDraft } from "./runnable.ts";
-import { findVersion, isDraftPublished } from "./versions.ts";
+
+/** A rule as it was checked, before anything was locked. */
+type FoundRule = {
+  id: string;
+  key: string;
+  status: RuleStatus;
+  draft: RuleDocument;
+  draftVersion: number;
+  publishedVersion: number | null;
+  /** Config version of the project. */
+  configVersion: number;
+};
+
+/** Chooses which of a rule's documents to run. */
+type Choose = (rule: FoundRule) => RuleDocument | Promise<RuleDocument>;
+
+const readDraft = ({ draft }: FoundRule): RuleDocument => draft;
+
+type Runnable = {
+  /** Locked, like the project's definitions. */
+  rule: Rule;
+  definition: RuleDocument;
+  /** Cycles that end by themselves. */
+  warnings: string[];
+};
+
+type RuleRef = { projectId: string; ref: string };
+
+/** Maximum number of checks without the lock; if definitions keep changing, the last one is under it. */
+const FREE_CHECKS_MAX = 3;
+
+/** Thrown when the project or the rule has changed since it was checked. */
+class Stale extends Error {}
+
+/**
+ * Locks a rule and its project's definitions for a change of what runs, after checking that the document can
+ * run there. The expensive check is done before the lock, for which every batch of events waits; under the
+ * lock it is only verified that the check is still valid.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE; VALIDATION_ERROR: the document's names must exist,
+ * and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
+ */
+const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise<Runnable> => {
+  awaitConfigLane(work, place.projectId);
+  await work.em.flush();
+  for (let tries = 0; tries < FREE_CHECKS_MAX; tries++) {
+    try {
+      const checked = await checkFreely(work, place, choose);
+      return await savepoint(work, async () => ({ rule: await lockAs(work, place, checked), ...checked }));
+    } catch (error) {
+      // The lock was released with the savepoint.
+      if (!(error instanceof Stale)) throw error;
+    }
+  }
+  await changeConfig(work, place.projectId);
+  const rule = await lockRule(work, place.projectId, place.ref);
+  const checked = await check(work, place, await findAsIs(work, place), choose);
+  return { rule, ...checked };
+};
+
+type Checked = { found: FoundRule; definition: RuleDocument; warnings: string[] };
+
+/** A refusal counts only if nothing has changed during the check. */
+const checkFreely = async (work: Work, place: RuleRef, choose: Choose): Promise<Checked> => {
+  const found = await findAsIs(work, place);
+  try {
+    return await check(work, place, found, choose);
+  } catch (error) {
+    if (!(error instanceof DomainError) || isSame(found, await findAsIs(work, place))) throw error;
+    throw new Stale();
+  }
+};
+
+const lockAs = async (work: Work, { projectId, ref }: RuleRef, { found }: Checked): Promise<Rule> => {
+  await changeConfig(work, projectId);
+  const locked = await findAsIs(work, { projectId, ref });
+  // The lock itself counts as one change.
+  if (!isSame({ ...found, configVersion: found.configVersion + 1 }, locked)) throw new Stale();
+  const rule = await lockRule(work, projectId, ref);
+  if (rule.draftVersion !== found.draftVersion) throw new Stale();
+  return rule;
+};
+
+const isSame = (a: FoundRule, b: FoundRule): boolean =>
+  a.id === b.id && a.draftVersion === b.draftVersion && a.configVersion === b.configVersion;
+
+type Row = Omit<FoundRule, "configVersion"> & { configVersion: string | number };
+
+/** Uses a statement instead of an entity: a managed entity would not be read again under the lock. */
+const findAsIs = async ({ db }: Work, { projectId, ref }: RuleRef): Promise<FoundRule> => {
+  const id = isId(ref) ? ref : null;
+  const { rows } = await sql<Row>`
+    select r.id, r.key, r.status, r.draft, r.draft_version as "draftVersion",
+      r.published_version as "publishedVersion", p.config_version as "configVersion"
+    from rules r join projects p on p.id = r.project_id
+    where r.project_id = ${projectId} and (r.id = ${id}::uuid or r.key = ${ref})
+    order by r.id = ${id}::uuid desc nulls last limit 1`.execute(db);
+  const [row] = rows;
+  if (!row) throw notFound("rule");
+  if (row.status === "ARCHIVED") throw conflict("INVALID_STATE", "the rule is archived");
+  return { ...row, configVersion: Number(row.configVersion) };
+};
+
+const check = async (
+  work: Work,
+  { projectId }: RuleRef,
+  found: FoundRule,
+  choose: Choose,
+): Promise<Checked> => {
+  const definition = checkDocument(await choose(found));
+  const named = await namedProblems(work, projectId, definition);
+  if (named.length > 0) throw refusal(named);
+  const { id, key, status } = found;
+  const cycles = await cyclesWith(work, projectId, { id, key, status, definition });
+  const endless = cycles.filter(({ isBounded }) => !isBounded);
+  if (endless.length === 0) return { found, definition, warnings: cycles.map(cycleText) };
+  const details = endless.map((cycle) => ({ field: "triggers", message: loopText(cycle) }));
+  throw refusal(details, "RULE_LOOP");
+};
+
+/** Validates a rule's published document again: the schema may have changed since it was saved. */
+const checkDocument = (document: unknown): RuleDocument => {
+  const parsed = RuleDocument.safeParse(document);
+  if (!parsed.success) throw refusal(problemsOf(parsed.error));
+  return parsed.data;
+};
+
+/** A published version as the API shows it. */
+type ShownVersion = {
+  version: number;
+  definition: RuleDocument;
+  changeNote: string | null;
+  publishedBy: string;
+  publishedAt: string;
+  /** Whether it is the version that runs, or would. */
+  isPublished: boolean;
+};
+
+/** Orders of the list. */
+export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
+
+/** Lists a rule's versions, newest first. @throws DomainError NOT_FOUND */
+export const listVersions = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+  query: PageQuery & Ordered<SortOf<typeof VERSION_ORDERS>>,
+): Promise<{ versions: ShownVersion[]; total: number }> => {
+  const rule = await findRule(work, projectId, ref);
+  const total = await work.em.count(RuleVersion, { ruleId: rule.id });
+  const page = await sql<VersionRow>`
+    select version, definition, change_note, published_by, published_at from rule_versions
+    where rule_id = ${rule.id} order by ${orderBy(VERSION_ORDERS, query, sql`version`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  const versions = page.rows.map(({ version, definition, ...row }) => ({
+    version,
+    definition,
+    changeNote: row.change_note,
+    publishedBy: row.published_by,
+    publishedAt: new Date(row.published_at).toISOString(),
+    isPublished: version === rule.publishedVersion,
+  }));
+  return { versions, total };
+};
+
+type VersionRow = Pick<ShownVersion, "version" | "definition"> & {
+  change_note: string | null;
+  published_by: string;
+  published_at: Date | string;
+};
+
+/** @throws DomainError NOT_FOUND */
+export const findVersion = async (
+  { em }: Work,
+  { id }: Pick<Rule, "id">,
+  version: number,
+): Promise<RuleVersion> => {
+  const found = await em.findOne(RuleVersion, { ruleId: id, version });
+  if (!found) throw notFound(`version ${version}`);
+  return found;
+};
+
+/** Whether the draft equals the published version. */
+const isDraftPublished = async (work: Work, rule: Rule): Promise<boolean> => {
+  if (rule.publishedVersion == null) return false;
+  const { definition } = await findVersion(work, rule, rule.publishedVersion);
+  return isDeepStrictEqual(definition, rule.draft);
+};
 
 /** Maximum number of a project's running rules, in SHADOW or not: each may cost every event. */
 export const ACTIVE_RULES_MAX = 1_000;
 
 /** Modes of a published rule: SHADOW rules are evaluated, but none of their effects is applied. */
 export const PUBLISH_MODES = ["ACTIVE", "SHADOW"] as const;
-export type PublishMode = (typeof PUBLISH_MODES)[number];
+type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
@@ -35,9 +226,9 @@ export const refuseFullOfActive = (active: number): void => {
 };
 
 /** A rule after its publication. `warnings` lists possible mistakes that did not prevent it. */
-export type PublishedRule = ShownRule & { warnings: string[] };
+type PublishedRule = ShownRule & { warnings: string[] };
 
-export type Publication = {
+type Publication = {
   changeNote?: string | undefined;
   publishedBy: string;
   /** Default ACTIVE. */

@@ -5,8 +5,7 @@ import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { ACTIVE_RULES_MAX } from "./publishing.ts";
-import { Rule, RuleVersion } from "../rule.ts";
-import { RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "../rules.ts";
+import { Rule, RULES_MAX, RULES_WITH_ARCHIVED_MAX, RuleVersion } from "../rules.ts";
 import { planSchedules } from "../schedules.ts";
 
 type Sync = { from: string; to: string; actor: string };

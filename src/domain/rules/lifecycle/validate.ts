@@ -1,18 +1,15 @@
 import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
-import type { Metric } from "../../evaluation/metrics/metric.ts";
+import type { Metric } from "../../evaluation/metrics/compile.ts";
 import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { bytesOf, parseSized } from "../../kernel/oversize.ts";
 import type { Work } from "../../kernel/work.ts";
-import { RuleDocument, identifyActions } from "../../evaluation/language/document.ts";
-import { cyclesWith } from "../../economy/loops/cycles.ts";
+import { identifyActions, mentionsOf, needsOf, RuleDocument } from "../../evaluation/language/document.ts";
+import { cyclesWith, cycleText, LOOP_ADVICE } from "../../economy/loops/loops.ts";
 import type { GraphRule } from "../../economy/loops/graph.ts";
 import { namedProblems } from "../named.ts";
-import { mentionsOf } from "../../evaluation/language/mentions.ts";
-import { needsOf } from "../../evaluation/language/needs.ts";
-import { Rule } from "../rule.ts";
+import { Rule } from "../rules.ts";
 import { visitLeaves } from "../../evaluation/language/trees.ts";
-import { LOOP_ADVICE, cycleText } from "../../economy/loops/loop-text.ts";
 
 /** A warning; one that `blocksPublish` allows a rule to be saved, but not to be published. */
 export type RuleWarning = FieldProblem & { blocksPublish: boolean };

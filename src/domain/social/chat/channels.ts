@@ -1,11 +1,151 @@
 import { sql } from "kysely";
-import { notFound } from "../../kernel/errors.ts";
+import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import type {
+  ChannelKind,
+  ChannelSettings,
+  ChannelStatus,
+  ChatActor,
+  ChatChannel,
+} from "../../kernel/events/chat-views.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { type Read, readWithin } from "../../kernel/read.ts";
-import type { Work } from "../../kernel/work.ts";
-import { admit, type Admission, admitSending } from "./access.ts";
-import { type ChannelRef, GLOBAL_KEY, globalChannelId, showChannel } from "./channel-row.ts";
-import type { ChannelSettings, ChatActor, ChatChannel } from "../../kernel/events/chat-views.ts";
+import { countNear, type Work } from "../../kernel/work.ts";
+import {
+  type Admission,
+  admit,
+  admitSending,
+  type Channel,
+  channelOf,
+  type ChannelRef,
+  type ChannelRow,
+  GLOBAL_KEY,
+  globalChannelId,
+  lockChannel,
+  showChannel,
+} from "./channel-row.ts";
+import { auditChat, publishToReaders } from "./message-view.ts";
+import { type GivenSettings, settingsFor, withoutUndefined } from "./settings.ts";
+
+/** Maximum number of a project's channels, without those of lobbies. */
+export const CHANNELS_MAX = 100_000;
+
+const countChannels = async ({ db }: Work, projectId: string): Promise<number> => {
+  const counted = await sql<{ n: string | number }>`
+    select count(*) as n from (
+      select 1 from chat_channels where project_id = ${projectId} and kind <> 'LOBBY'
+      limit ${CHANNELS_MAX}) c`.execute(db);
+  return Number(counted.rows[0]!.n);
+};
+
+/** @throws DomainError CONFLICT LIMIT_REACHED */
+const checkChannelCount = async (work: Work, projectId: string): Promise<void> => {
+  const limit = { projectId, limited: "channels", max: CHANNELS_MAX } as const;
+  if ((await countNear(work, limit, () => countChannels(work, projectId))) >= CHANNELS_MAX)
+    throw conflict("LIMIT_REACHED", `a project has at most ${CHANNELS_MAX} channels`);
+};
+
+type NewRow = {
+  projectId: string;
+  kind: ChannelKind;
+  key?: string;
+  name?: string | undefined;
+  directKey?: string;
+  settings?: GivenSettings;
+};
+
+/** Creates a channel unless the key is taken; undefined then. */
+const insertChannel = async ({ db, now }: Work, row: NewRow): Promise<Channel | undefined> => {
+  const { projectId, kind, key = null, name = null, directKey = null, settings = {} } = row;
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const made = await sql<ChannelRow>`
+    insert into chat_channels (project_id, id, kind, key, name, direct_key, settings, status, created_at,
+      updated_at)
+    values (${projectId}, ${newId()}, ${kind}, ${key}, ${name}, ${directKey},
+      ${JSON.stringify(settings)}::jsonb, 'ACTIVE', ${at}, ${at})
+    on conflict do nothing
+    returning id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at,
+      created_at`.execute(db);
+  return made.rows[0] && channelOf(projectId, made.rows[0]);
+};
+
+type NewChannel = { key: string; name?: string | undefined; settings: GivenSettings };
+
+/** Creates a channel for the whole project. @throws DomainError CONFLICT KEY_TAKEN, LIMIT_REACHED */
+export const createChannel = async (
+  work: Work,
+  projectId: string,
+  { key, name, settings }: NewChannel,
+): Promise<ChatChannel> => {
+  await checkChannelCount(work, projectId);
+  const made = await insertChannel(work, { projectId, kind: "PROJECT", key, name, settings });
+  if (!made) throw conflict("KEY_TAKEN", `there is a channel ${key} already`);
+  await auditChat(work, "chat_channel.created", { projectId, channelId: made.id }, { key });
+  return showChannel(made);
+};
+
+type ChannelPatch = { name?: string | null | undefined; settings?: GivenSettings | undefined };
+
+const save = async ({ db, now }: Work, channel: Channel): Promise<void> => {
+  await sql`
+    update chat_channels set name = ${channel.name}, settings = ${JSON.stringify(channel.given)}::jsonb,
+      status = ${channel.status}, updated_at = ${now.toISOString()}::timestamptz
+    where project_id = ${channel.projectId} and id = ${channel.id}`.execute(db);
+};
+
+/** Readers only receive the fields that they depend on. */
+const publishChannel = (work: Work, channel: Channel): void => {
+  const { id: channelId, status, settings } = channel;
+  publishToReaders(work, channel, undefined, [
+    { name: "chat.channel", data: { channelId, status, settings } },
+  ]);
+};
+
+/** Changes the name and individual settings of a channel; absent ones stay. @throws DomainError NOT_FOUND */
+export const updateChannel = async (
+  work: Work,
+  ref: ChannelRef,
+  { name, settings }: ChannelPatch,
+): Promise<ChatChannel> => {
+  const before = await lockChannel(work, ref);
+  const given = { ...before.given, ...withoutUndefined(settings ?? {}) };
+  const after: Channel = {
+    ...before,
+    name: name === undefined ? before.name : name,
+    given,
+    settings: settingsFor(before.kind, given),
+  };
+  await save(work, after);
+  publishChannel(work, after);
+  await auditChat(work, "chat_channel.updated", ref, {
+    ...(name === undefined ? {} : { name }),
+    ...settings,
+  });
+  return showChannel(after);
+};
+
+const ACTION: Readonly<Record<ChannelStatus, string>> = {
+  ACTIVE: "chat_channel.unlocked",
+  LOCKED: "chat_channel.locked",
+  ARCHIVED: "chat_channel.archived",
+};
+
+/**
+ * LOCKED: only moderators can send; ARCHIVED: nobody can; ACTIVE again, from either. Idempotent. @throws
+ * DomainError NOT_FOUND
+ */
+export const setChannelStatus = async (
+  work: Work,
+  ref: ChannelRef,
+  status: ChannelStatus,
+): Promise<ChatChannel> => {
+  const before = await lockChannel(work, ref);
+  if (before.status === status) return showChannel(before);
+  const after: Channel = { ...before, status };
+  await save(work, after);
+  publishChannel(work, after);
+  await auditChat(work, ACTION[status], ref);
+  return showChannel(after);
+};
 
 export type { ChannelRef } from "./channel-row.ts";
 
@@ -110,4 +250,74 @@ export const showAdmitted = ({ channel, viewer, lastReadSeq }: Admission): ChatC
   const shown = showChannel(channel);
   if (viewer.playerId === null) return shown;
   return { ...shown, unread: Math.max(0, channel.lastSeq - lastReadSeq) };
+};
+
+const checkPolicy = async ({ db }: Work, projectId: string): Promise<void> => {
+  const found = await sql<{ policy: string | null }>`
+    select settings->'chat'->>'directPolicy' as policy from projects where id = ${projectId}`.execute(db);
+  if (found.rows[0]?.policy === "OFF")
+    throw forbidden("CHANNEL_RESTRICTED", "direct messages are disabled in this project");
+};
+
+const findDirect = async (
+  { db }: Work,
+  projectId: string,
+  directKey: string,
+): Promise<Channel | undefined> => {
+  const found = await sql<ChannelRow>`
+    select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
+    from chat_channels where project_id = ${projectId} and direct_key = ${directKey}`.execute(db);
+  return found.rows[0] && channelOf(projectId, found.rows[0]);
+};
+
+/**
+ * Returns the direct channel of two players, which is created on first use; of two concurrent calls one
+ * creates it.
+ * @throws DomainError VALIDATION_ERROR for one player twice, FORBIDDEN CHANNEL_RESTRICTED where the project
+ * does not allow direct messages, CONFLICT LIMIT_REACHED
+ */
+export const openDirect = async (
+  work: Work,
+  projectId: string,
+  players: readonly [string, string],
+): Promise<{ channel: ChatChannel; isNew: boolean }> => {
+  if (players[0] === players[1]) throw invalid("playerIds", "must be two different players");
+  await checkPolicy(work, projectId);
+  const directKey = players.toSorted().join(":");
+  const known = await findDirect(work, projectId, directKey);
+  if (known) return { channel: showChannel(known), isNew: false };
+  await checkChannelCount(work, projectId);
+  const made = await insertChannel(work, { projectId, kind: "DIRECT", directKey });
+  // A concurrent call was faster: this statement sees what it has committed.
+  if (!made) return { channel: showChannel((await findDirect(work, projectId, directKey))!), isNew: false };
+  await sql`
+    insert into chat_members (project_id, channel_id, player_id, role, notify, joined_at)
+    select ${projectId}::uuid, ${made.id}::uuid, id, 'MEMBER', 'ALL', ${work.now.toISOString()}::timestamptz
+    from unnest(${`{${players.join(",")}}`}::uuid[]) as u(id)`.execute(work.db);
+  return { channel: showChannel(made), isNew: true };
+};
+
+/** A direct channel, without `lastSeq` for a caller that may not read it. */
+type DirectChannel = Omit<ChatChannel, "lastSeq"> & { lastSeq?: number };
+
+/**
+ * As `openDirect`, for `actor`: one of the two also sees the number of unread messages, and a server that may
+ * not moderate does not see the number of messages.
+ * @throws DomainError as `openDirect`; VALIDATION_ERROR for a player who is neither of the two; FORBIDDEN
+ * PLAYER_BANNED
+ */
+export const openDirectFor = async (
+  work: Work,
+  projectId: string,
+  actor: ChatActor,
+  players: readonly [string, string],
+): Promise<{ channel: DirectChannel; isNew: boolean }> => {
+  if (actor.kind === "PLAYER" && !players.includes(actor.playerId))
+    throw invalid("playerId", "must be one of the two players");
+  const { channel, isNew } = await openDirect(work, projectId, players);
+  if (actor.kind === "PLAYER")
+    return { channel: await readChannel(work, { projectId, channelId: channel.id }, actor), isNew };
+  if (actor.kind === "ADMIN" || actor.isModerator) return { channel, isNew };
+  const { lastSeq: _, ...shown } = channel;
+  return { channel: shown, isNew };
 };

@@ -1,13 +1,30 @@
 import { type RawBuilder, sql } from "kysely";
-import { notFound } from "../../kernel/errors.ts";
-import { isAwaited } from "../../kernel/events/awaited.ts";
-import type { Work } from "../../kernel/work.ts";
+import { conflict, type DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import type { ChannelSettings, ChatActor, ChatRole, Notify } from "../../kernel/events/chat-views.ts";
+import { isAwaited } from "../../kernel/events/event-types.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
-import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
-import { listsVersion } from "./moderation/filters.ts";
-import type { ActiveSanction } from "./moderation/moderate.ts";
-import { sanctionsByPlayer, sanctionsOf, type SanctionRow } from "./moderation/sanctions.ts";
-import type { ChatRole, Notify } from "../../kernel/events/chat-views.ts";
+import type { Work } from "../../kernel/work.ts";
+import {
+  type Channel,
+  channelOf,
+  type ChannelRef,
+  type ChannelRow,
+  foundOrGlobal,
+  isMember,
+} from "./channel-row.ts";
+import { filterOf, guessFilter, listsVersion } from "./moderation/filters.ts";
+import {
+  type ActiveSanction,
+  moderate,
+  type ModerationContext,
+  type SanctionRow,
+  sanctionsByPlayer,
+  sanctionsOf,
+  type Screening,
+  screenText,
+  type Verdict,
+} from "./moderation/moderate.ts";
+import { CONTENT_MAX } from "./settings.ts";
 
 /** A player who sends. */
 export type ContextSender = {
@@ -237,4 +254,161 @@ export const lockContext = async (
     return found && found.is_locked !== true ? lockRow(work, ref, question) : found;
   });
   return contextOf(ref.projectId, row);
+};
+
+/**
+ * Invisible characters that only confuse: control characters except the line feed, and marks that reverse the
+ * direction of the following text.
+ */
+const CONTROLS = /[\p{Cc}\u202a-\u202e\u2066-\u2069\ufeff]/gu;
+/** Maximum code points of an emoji that are examined: far more than the longest has. */
+export const EMOJI_MAX = 32;
+
+const clean = (text: string): string =>
+  text
+    .normalize("NFC")
+    .replace(CONTROLS, (mark) => (mark === "\n" ? mark : ""))
+    .trim();
+
+/** @throws DomainError VALIDATION_ERROR for half of a surrogate pair */
+const checkWellFormed = (field: string, text: string): void => {
+  if (!text.isWellFormed()) throw invalid(field, "contains half of a surrogate pair");
+};
+
+/**
+ * Returns the text of a message in its stored form: NFC, without control characters, trimmed.
+ * @throws DomainError VALIDATION_ERROR when nothing is left, or more than `maxLength` code points
+ */
+const readContent = (text: string, maxLength: number): string => {
+  checkWellFormed("content", text);
+  const content = clean(text);
+  if (content === "") throw invalid("content", "must not be empty");
+  // There are never fewer UTF-16 units than code points, so most texts need not be counted.
+  if (content.length > maxLength && [...content].length > maxLength)
+    throw invalid("content", `must be at most ${maxLength} characters`);
+  return content;
+};
+
+/** @throws DomainError VALIDATION_ERROR */
+export const readEmoji = (text: string): string => {
+  checkWellFormed("emoji", text);
+  const emoji = clean(text);
+  if (emoji === "" || emoji.length > EMOJI_MAX || /\s/.test(emoji))
+    throw invalid("emoji", `must be 1 to ${EMOJI_MAX} characters without spaces`);
+  return emoji;
+};
+
+/** `@name`, not inside a word such as an address; trailing punctuation belongs to the sentence. */
+const NAMED = /(?<![\p{L}\p{N}_])@([\p{L}\p{N}_](?:[\p{L}\p{N}_.:-]{0,253}[\p{L}\p{N}_])?)/gu;
+const EVERYONE = "everyone";
+
+/** Returns the external ids mentioned in a text, each once; `@everyone` is not included. */
+export const namesIn = (content: string): string[] => {
+  if (!content.includes("@")) return [];
+  const names = new Set([...content.matchAll(NAMED)].map(([, name]) => name!));
+  names.delete(EVERYONE);
+  return [...names];
+};
+
+export const namesEveryone = (content: string): boolean =>
+  content.includes("@") && [...content.matchAll(NAMED)].some(([, name]) => name === EVERYONE);
+
+/** Replaces the mentions of some names in a text: `@ann` becomes `@${name}`. */
+export const renameIn = (content: string, isOne: (name: string) => boolean, name: string): string =>
+  content.replace(NAMED, (mention, named: string) => (isOne(named) ? `@${name}` : mention));
+
+/** Everything that texts of one channel are moderated by, read once for a group. */
+export type ModerationScope = {
+  now: Date;
+  channel: Channel;
+  sanctions: ReadonlyMap<string, ModerationContext["sanctions"]>;
+  filter: ModerationContext["filter"];
+};
+
+/**
+ * Uses what was read for the context; needs no statement.
+ * @throws FilterUnready after a change of the project's word lists
+ */
+export const openModeration = async (
+  work: Work,
+  { channel, sanctions, listsVersion: version }: Pick<ChatContext, "channel" | "sanctions" | "listsVersion">,
+): Promise<ModerationScope> => ({
+  now: work.now,
+  channel,
+  sanctions,
+  filter: await filterOf(work, channel.projectId, version),
+});
+
+/** The author; `sender` for a player. */
+export type Author = { actor: ChatActor; sender: ContextSender | undefined };
+
+const moderationContext = (scope: ModerationScope, { actor, sender }: Author): ModerationContext => {
+  const { now, channel, sanctions, filter } = scope;
+  const readOnlyAt = channel.closedMs === null ? null : new Date(channel.closedMs);
+  const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
+  const common = { now, channel: { ...channel, readOnlyAt }, filter };
+  if (!sender) {
+    const nobody = { kind: actor.kind, role: "MEMBER", isModerator, level: 0, createdAt: now } as const;
+    return { ...common, sender: nobody, sanctions: [] };
+  }
+  const { level, role, createdAt } = sender;
+  return {
+    ...common,
+    sender: {
+      kind: actor.kind,
+      role: role ?? "MEMBER",
+      isModerator,
+      level,
+      createdAt: new Date(createdAt),
+    },
+    sanctions: sanctions.get(sender.id) ?? [],
+  };
+};
+
+/** @throws DomainError NOT_FOUND for a player outside the channel, CONFLICT PLAYER_INACTIVE */
+export const checkAuthor = ({ channel, now }: ModerationScope, { actor, sender }: Author): void => {
+  if (channel.status === "ARCHIVED") throw forbidden("CHANNEL_RESTRICTED", "the channel is archived");
+  if (actor.kind !== "PLAYER") return;
+  if (!sender) throw notFound("player");
+  if (sender.status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${sender.status}`);
+  const { kind, closedMs } = channel;
+  if (!isMember({ kind, closedMs, ...sender }, now.getTime())) throw notFound("channel");
+};
+
+/** A verdict that accepts the text. */
+export type Passed = Exclude<Verdict, { error: DomainError }>;
+
+/**
+ * Cleans a text and moderates it. Servers may use all of CONTENT_MAX. `ahead` is of `prepareText`.
+ * @throws DomainError VALIDATION_ERROR, and the error of a refusing verdict
+ */
+export const passText = (
+  scope: ModerationScope,
+  author: Author,
+  text: string,
+  ahead?: Screening,
+): Passed & { text: string } => {
+  const isServer = author.actor.kind !== "PLAYER";
+  const content = readContent(text, isServer ? CONTENT_MAX : scope.channel.settings.maxLength);
+  const verdict = moderate(moderationContext(scope, author), content, ahead);
+  if ("error" in verdict) throw verdict.error;
+  return { ...verdict, text: content };
+};
+
+/**
+ * Performs part of `passText` before the transaction, so that its CPU is not spent while the channel is
+ * locked. Returns undefined, and never throws, for an invalid text, which is refused when it is sent.
+ */
+export const prepareText = (
+  projectId: string,
+  { profanity, maxLength }: Pick<ChannelSettings, "profanity" | "maxLength">,
+  text: string,
+): Screening | undefined => {
+  let content: string;
+  try {
+    content = readContent(text, maxLength);
+  } catch {
+    return undefined;
+  }
+  return screenText(guessFilter(projectId), profanity, content);
 };

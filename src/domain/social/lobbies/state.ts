@@ -1,8 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
-import type { Json } from "../../kernel/events/events.ts";
-import { kept, unansweredKept } from "../../kernel/statements.ts";
-import type { Work } from "../../kernel/work.ts";
 import type {
   LobbyCloseReason,
   LobbyResult,
@@ -10,7 +7,10 @@ import type {
   LobbyStatus,
   LobbyVisibility,
   MemberStatus,
-} from "../../kernel/events/lobby-views.ts";
+} from "../../kernel/events/chat-views.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { kept, unansweredKept } from "../../kernel/statements.ts";
+import type { Work } from "../../kernel/work.ts";
 
 export type LobbyRef = { projectId: string; lobbyId: string };
 
@@ -186,3 +186,46 @@ export const findMember = ({ members }: LobbyState, ref: string): Member | undef
 /** Whether players outside it find it in the list. */
 export const isListed = ({ status, visibility }: Pick<LobbyState, "status" | "visibility">): boolean =>
   status === "OPEN" && visibility === "PUBLIC";
+
+const secondsAfter = (time: Date, seconds: number): number => time.getTime() + seconds * 1_000;
+
+/** Returns when an unchanged lobby is closed, or a game that nobody ends; ms. */
+const endMs = ({ status, settings, updatedAt, startedAt, expiresAt }: LobbyState): number => {
+  if (status === "IN_GAME") return secondsAfter(startedAt!, settings.maxGameSeconds);
+  return Math.min(secondsAfter(updatedAt, settings.idleSeconds), expiresAt.getTime());
+};
+
+export const isOver = (lobby: LobbyState, now: Date): boolean => endMs(lobby) <= now.getTime();
+
+/** Returns the time of a lobby's next time-based change; null for a closed one. */
+export const dueAt = (lobby: LobbyState): Date | null => {
+  if (lobby.status === "CLOSED") return null;
+  const graces = lobby.members.flatMap(({ graceUntil }) => (graceUntil ? [graceUntil.getTime()] : []));
+  const end = lobby.status === "STARTING" ? lobby.startsAt!.getTime() : endMs(lobby);
+  return new Date(Math.min(end, ...graces));
+};
+
+/** A lobby, and its members who were connected by socket according to their last report. */
+export type SocketMembers = LobbyRef & { playerIds: string[] };
+
+/** Number of lobbies per page. */
+export const SOCKET_LOBBIES_MAX = 10_000;
+/** Members of a lobby that has changed since then may be reconnecting. */
+const QUIET_MS = 10_000;
+
+/**
+ * Returns lobbies of all projects that have not changed for a moment and have members connected by socket: a
+ * page in the order of ids after `after`.
+ */
+export const findSocketMembers = async ({ db, now }: Work, after: string): Promise<SocketMembers[]> => {
+  const before = new Date(now.getTime() - QUIET_MS).toISOString();
+  const { rows } = await sql<SocketMembers>`
+    select m.project_id as "projectId", m.lobby_id as "lobbyId", json_agg(m.player_id) as "playerIds"
+    from lobby_members m
+    join lobbies l on l.project_id = m.project_id and l.id = m.lobby_id
+    where m.status in ('JOINED', 'READY') and m.presence = 'SOCKET' and m.lobby_id > ${after}::uuid
+      and l.updated_at < ${before}::timestamptz
+    group by m.project_id, m.lobby_id
+    order by m.lobby_id limit ${SOCKET_LOBBIES_MAX}`.execute(db);
+  return rows;
+};

@@ -1,7 +1,126 @@
-import { isJsonObject } from "../../kernel/json.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { type Check, fail, type Run } from "./run.ts";
-import { isComposite, isMultiple, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
+import { isJsonObject } from "../../kernel/json.ts";
+import { StepBudget } from "../../kernel/pace.ts";
+
+/** A part of a value that violates the schema. */
+export type Failure = {
+  /** Names and indexes joined by dots; "" for the value itself. */
+  path: string;
+  message: string;
+};
+
+/** State of a running validation. */
+export type Run = {
+  /** Remaining step budget. Every keyword charges what it is about to read. */
+  budget: StepBudget;
+  /** Depth of nested references. */
+  depth: number;
+  path: (string | number)[];
+  /** Undefined while only the outcome matters. */
+  failures: Failure[] | undefined;
+};
+
+/** Returns whether a value matches. */
+export type Check = (value: unknown, run: Run) => boolean;
+
+/** Maximum steps of the check of one value: about 5 ms of CPU. */
+export const STEPS_MAX = 50_000;
+/** Maximum steps of the checks of all events of one request: about 500 ms, in slices. */
+export const BATCH_STEPS_MAX = 5_000_000;
+/** Maximum depth of nested references for one value. */
+export const REFERENCES_MAX = 64;
+/** Maximum failures reported. */
+const FAILURES_MAX = 5;
+
+/** Thrown when references are nested too deep. */
+export class TooDeep extends Error {}
+
+/** @param steps the step budget of the run */
+export const newRun = (steps: number): Run => ({
+  budget: new StepBudget(steps),
+  depth: 0,
+  path: [],
+  failures: [],
+});
+
+/** Records a failure at the current path. @returns false */
+export const fail = ({ failures, path }: Run, message: string): false => {
+  if (failures && failures.length < FAILURES_MAX) failures.push({ path: path.join("."), message });
+  return false;
+};
+
+/** Checks a part of the value under its own name. */
+export const within = (run: Run, name: string | number, check: Check, value: unknown): boolean => {
+  run.path.push(name);
+  const holds = check(value, run);
+  run.path.pop();
+  return holds;
+};
+
+/** Runs a check without recording failures. */
+export const quietly = (run: Run, check: Check, value: unknown): boolean => {
+  const { failures } = run;
+  run.failures = undefined;
+  const holds = check(value, run);
+  run.failures = failures;
+  return holds;
+};
+
+/** Returns the JSON Schema types of a JSON value; a whole number has two. */
+const typesOf = (value: unknown): readonly string[] => {
+  if (value === null) return ["null"];
+  if (Array.isArray(value)) return ["array"];
+  if (typeof value === "number") return Number.isInteger(value) ? ["integer", "number"] : ["number"];
+  return [typeof value];
+};
+
+const TYPES: ReadonlySet<unknown> = new Set([
+  "null",
+  "boolean",
+  "object",
+  "array",
+  "number",
+  "string",
+  "integer",
+]);
+
+/** Returns a text that is equal for equal values: for 1 and 1.0, but not for 1 and true. */
+const textOf = (value: unknown): string => {
+  if (Array.isArray(value)) return `[${value.map(textOf).join()}]`;
+  if (!isJsonObject(value)) return JSON.stringify(value);
+  const names = Object.keys(value).toSorted();
+  return `{${names.map((name) => `${JSON.stringify(name)}:${textOf(value[name])}`).join()}}`;
+};
+
+/** Returns whether a JSON value is a list or an object. */
+const isComposite = (value: unknown): value is object => value !== null && typeof value === "object";
+
+/** Length in code points: characters beyond the first 65,536 count once. */
+const lengthOf = (text: string): number => {
+  let length = text.length;
+  for (let i = 0; i < text.length - 1; i++) {
+    if (text.codePointAt(i)! > 0xffff) {
+      length--;
+      i++;
+    }
+  }
+  return length;
+};
+
+/** A number as it is written: digits and the power of ten that they are multiplied by. */
+const decimalOf = (value: number): { digits: bigint; power: number } => {
+  const [digits, power = "0"] = Math.abs(value).toExponential().split("e") as [string, string?];
+  const [whole, part = ""] = digits.split(".") as [string, string?];
+  return { digits: BigInt(whole + part), power: Number(power) - part.length };
+};
+
+/** Returns whether a number is a whole multiple, as both are written: 19.99 is a multiple of 0.01. */
+const isMultiple = (value: number, of: number): boolean => {
+  const [a, b] = [decimalOf(value), decimalOf(of)];
+  const apart = a.power - b.power;
+  const scale = 10n ** BigInt(Math.abs(apart));
+  return apart >= 0 ? (a.digits * scale) % b.digits === 0n : a.digits % (b.digits * scale) === 0n;
+};
 
 /** The context in which a keyword is compiled. */
 export type KeywordContext = {

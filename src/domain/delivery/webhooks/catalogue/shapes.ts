@@ -1,6 +1,11 @@
 import { z } from "zod";
-import { type BoostView, CAUSE_KINDS, type Cause, type LivesView } from "../../../kernel/events/events.ts";
-import type { MergeSummary } from "../../../kernel/events/merge-plan.ts";
+import {
+  type BoostView,
+  type Cause,
+  CAUSE_KINDS,
+  type LivesView,
+  type MergeSummary,
+} from "../../../kernel/events/events.ts";
 
 /** Schemas shared by events of several types. */
 export const Id = z.uuid();

@@ -1,5 +1,87 @@
+import { createSizedCache } from "../../../kernel/caches.ts";
+import type { SecretBox } from "../../../kernel/secret-box.ts";
+
+/** Maximum number of cached decrypted texts. */
+const KEPT_MAX = 2_000;
+
+/** Wraps a secret box with a cache: every delivery of a webhook decrypts the same texts. */
+export const cacheOpened = (box: SecretBox): SecretBox => {
+  const opened = createSizedCache<string>({ items: KEPT_MAX });
+  return {
+    mark: box.mark,
+    seal: box.seal,
+    open: (sealed, context) => {
+      const key = `${context} ${sealed}`;
+      const known = opened.get(key);
+      if (known !== undefined) return known;
+      return opened.keep(key, box.open(sealed, context), { owner: context });
+    },
+  };
+};
+
+/**
+ * Round-robin over tenants, and over each tenant's webhooks, so that no tenant benefits from having many, and
+ * none waits for another's.
+ */
+export class RoundRobin {
+  /** Webhooks by tenant. Maps and sets keep the order of insertion: a served one is moved to the end. */
+  readonly #tenants = new Map<string, Set<string>>();
+
+  add(tenant: string, webhook: string): void {
+    const webhooks = this.#tenants.get(tenant);
+    if (webhooks) webhooks.add(webhook);
+    else this.#tenants.set(tenant, new Set([webhook]));
+  }
+
+  get isEmpty(): boolean {
+    return this.#tenants.size === 0;
+  }
+
+  /**
+   * Allocates up to `slots`, one at a time. A served webhook must be added again to be served further.
+   * @param room how many a webhook can take
+   * @returns how many each gets
+   */
+  take(slots: number, room: (webhook: string) => number): Map<string, number> {
+    const given = new Map<string, number>();
+    const tenants = new Map<string, string>();
+    for (let left = slots; left > 0;) {
+      const next = this.#next();
+      if (next === undefined) break;
+      const { tenant, webhook } = next;
+      const count = given.get(webhook) ?? 0;
+      const max = room(webhook);
+      if (count >= max) continue;
+      given.set(webhook, count + 1);
+      tenants.set(webhook, tenant);
+      left--;
+      if (count + 1 < max) this.add(tenant, webhook);
+    }
+    for (const [webhook, tenant] of tenants) this.#remove(tenant, webhook);
+    return given;
+  }
+
+  /** Removes the next one, and moves its tenant behind the others. */
+  #next(): { tenant: string; webhook: string } | undefined {
+    const [first] = this.#tenants;
+    if (!first) return undefined;
+    const [tenant, webhooks] = first;
+    const [webhook = ""] = webhooks;
+    this.#tenants.delete(tenant);
+    this.#tenants.set(tenant, webhooks);
+    this.#remove(tenant, webhook);
+    return { tenant, webhook };
+  }
+
+  #remove(tenant: string, webhook: string): void {
+    const webhooks = this.#tenants.get(tenant);
+    webhooks?.delete(webhook);
+    if (webhooks?.size === 0) this.#tenants.delete(tenant);
+  }
+}
+
 /** Maximum number of concurrent attempts per endpoint and process. */
-export const ENDPOINT_MAX = 4;
+const ENDPOINT_MAX = 4;
 /** Consecutive slow failures after which an endpoint only gets one attempt at a time. */
 const SLOW_FAILURES_MAX = 5;
 /** An attempt that takes longer is slow, in ms. */

@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
-import { NIL_ID } from "../../../kernel/ids.ts";
-import { hasFeature, PLANS } from "../../../kernel/plans.ts";
-import type { Work } from "../../../kernel/work.ts";
-import { ERASED_ERROR, concernsErased } from "../persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
-import type { Webhook } from "../webhook.ts";
+import { concernsErased, ERASED_ERROR } from "../plan.ts";
+import type { Webhook } from "../registration.ts";
+import { hasFeature, PLANS } from "../../../kernel/caller.ts";
+import { NIL_ID, OUTBOX_PARTITIONS } from "../../../kernel/ids.ts";
+import type { Work } from "../../../kernel/work.ts";
 
 /** Longer than an attempt may take, so that another process takes over only from a dead one. */
 export const LEASE_MS = SEND_TIMEOUT_MS + 15_000;
@@ -16,11 +16,11 @@ export const FIRST_WEBHOOK = NIL_ID;
 
 const PLANS_WITH = PLANS.filter((plan) => hasFeature({ plan }, "webhooks"));
 /** Whether a webhook `w` of tenant `t` is being delivered to. */
-export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FAILED')
+const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FAILED')
   and t.deleted_at is null and t.approval_status = 'APPROVED'
   and t.plan = any(${sql.lit(`{${PLANS_WITH.join(",")}}`)}::text[])`;
 
-export type Due = { id: string; tenantId: string };
+type Due = { id: string; tenantId: string };
 
 /**
  * Whether any delivery is pending, whenever it is due: the first entry of an index that holds no others. Only
@@ -82,7 +82,7 @@ export type ClaimedDelivery = {
   >;
 };
 
-type Row = {
+type ClaimRow = {
   id: string;
   event_id: string;
   event_type: string;
@@ -129,7 +129,7 @@ export const claimDeliveries = async (
   const asked = [...wanted].map(([w, n]) => ({ w, n }));
   const leasedUntil = new Date(now.getTime() + LEASE_MS);
   // The rows are found by their ctids: whatever the statistics say, only those are read.
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<ClaimRow>`
     with served as materialized (
       select w.*, x.n from json_to_recordset(${JSON.stringify(asked)}::json) as x(w uuid, n int)
       join webhooks w on w.id = x.w join tenants t on t.id = w.tenant_id
@@ -158,12 +158,12 @@ export const claimDeliveries = async (
   return rows.map((row) => claimed(row, leasedUntil));
 };
 
-const missing = (row: Row): string => {
+const missing = (row: ClaimRow): string => {
   if (row.is_project_gone) return "Its project was deleted";
   return row.is_erased ? ERASED_ERROR : "The event is no longer kept";
 };
 
-const claimed = (row: Row, leasedUntil: Date): ClaimedDelivery => ({
+const claimed = (row: ClaimRow, leasedUntil: Date): ClaimedDelivery => ({
   id: row.id,
   eventId: row.event_id,
   eventType: row.event_type,
@@ -211,4 +211,85 @@ export const releaseLost = async ({ db, now }: Work, lost: readonly LostClaim[])
     update webhook_deliveries d set due_at = ${now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as x(w uuid, l timestamptz)
     where d.webhook_id = x.w and d.status = 'pending' and d.due_at = x.l`.execute(db);
+};
+
+/** Age of the oldest overdue item, in seconds; 0 when there is none. */
+export type Lags = {
+  /** Committed events that are not relayed yet. */
+  outbox: number;
+  /** Due deliveries that are not in flight. */
+  deliveries: number;
+};
+
+/** Reads the lags with one index look-up per partition and per webhook. */
+export const readLags = async ({ db, now }: Work): Promise<Lags> => {
+  const at = now.toISOString();
+  const age = (oldest: Date | string | null): number =>
+    oldest === null ? 0 : Math.max(0, (now.getTime() - new Date(oldest).getTime()) / 1_000);
+  type Row = { outbox: Date | string | null; deliveries: Date | string | null };
+  const { rows } = await sql<Row>`
+    select
+      (select min(o.created_at) from generate_series(0, ${sql.lit(OUTBOX_PARTITIONS - 1)}) as p(part)
+        cross join lateral (
+          select q.project_id, q.outbox_ids[1] as id from outbox_q q where q.part = p.part
+          order by q.seq limit 1) q
+        join outbox o on o.project_id = q.project_id and o.id = q.id) as outbox,
+      (select min(d.due_at) from webhooks w join tenants t on t.id = w.tenant_id
+        cross join lateral (
+          select q.due_at from webhook_deliveries q
+          where q.webhook_id = w.id and q.status = 'pending' and q.due_at <= ${at}::timestamptz
+          order by q.due_at, q.id limit 1) d
+        where ${IS_SERVED}) as deliveries`.execute(db);
+  const { outbox, deliveries } = rows[0]!;
+  return { outbox: age(outbox), deliveries: age(deliveries) };
+};
+
+/** How long due deliveries may wait for a webhook that is not delivered to. */
+const WAIT_MAX_MS = 72 * 3_600_000;
+
+/** A webhook that is not delivered to although it has due deliveries, and why. */
+type UndeliveredWebhook = { id: string; isDeleted: boolean; status: string };
+
+const errorOf = ({ isDeleted, status }: UndeliveredWebhook): string => {
+  if (isDeleted) return "The webhook was deleted";
+  if (status === "PAUSED") return "It waited 72 h while the webhook was paused";
+  if (status === "DISABLED") return "It waited 72 h while the webhook was disabled";
+  return "It waited 72 h while the account was suspended or its plan had no webhooks";
+};
+
+/** Returns webhooks with due deliveries that are not delivered to: the next ones after `after`, by id. */
+export const findUndelivered = async (
+  { db, now }: Work,
+  after: string,
+  limit: number,
+): Promise<UndeliveredWebhook[]> => {
+  const { rows } = await sql<UndeliveredWebhook>`
+    select w.id, w.deleted_at is not null as "isDeleted", w.status
+    from webhooks w join tenants t on t.id = w.tenant_id
+    where w.id > ${after}::uuid and not (${IS_SERVED}) and exists (
+      select from webhook_deliveries d
+      where d.webhook_id = w.id and d.status = 'pending' and d.due_at <= ${now.toISOString()}::timestamptz)
+    order by w.id limit ${limit}`.execute(db);
+  return rows;
+};
+
+/**
+ * Fails deliveries that have been due for 72 h, or any due one of a deleted webhook.
+ * @returns how many were failed
+ */
+export const failLongWaiting = async (
+  { db, now }: Work,
+  held: UndeliveredWebhook,
+  limit: number,
+): Promise<number> => {
+  const before = new Date(now.getTime() - (held.isDeleted ? 0 : WAIT_MAX_MS)).toISOString();
+  const { rows } = await sql`
+    update webhook_deliveries d set status = 'failed', error = ${errorOf(held)}, due_at = null,
+      next_attempt_at = null, updated_at = ${now.toISOString()}::timestamptz
+    where d.ctid = any(array(
+      select q.ctid from webhook_deliveries q
+      where q.webhook_id = ${held.id}::uuid and q.status = 'pending' and q.due_at <= ${before}::timestamptz
+      order by q.due_at, q.id limit ${limit} for update skip locked))
+    returning 1`.execute(db);
+  return rows.length;
 };

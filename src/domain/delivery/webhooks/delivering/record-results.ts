@@ -1,18 +1,196 @@
 import { sql } from "kysely";
 import type { Mail } from "../../../accounts/email/mail.ts";
-import type { Work } from "../../../kernel/work.ts";
-import type { ClaimedDelivery } from "./claim.ts";
-import { type Attempt, ATTEMPTS_KEPT, type DeliveryStatus } from "./delivery.ts";
-import {
-  healthAfter,
-  mustRecord,
-  type LockedWebhook,
-  lockWebhooks,
-  saveHealth,
-  type HealthSignal,
-} from "./health.ts";
-import { waitAfter } from "./schedule.ts";
+import { notifyAdmins } from "../../../accounts/tenants/notify-owners.ts";
+import { type ClaimedDelivery, dateOf } from "./claim.ts";
 import type { WebhookOutcome } from "./sender.ts";
+import type { Webhook, WebhookStatus } from "../registration.ts";
+import type { Work } from "../../../kernel/work.ts";
+
+export const DELIVERY_STATUSES = ["pending", "success", "failed"] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+/** The delay before each attempt, in ms, from the end of the one before (the specification's table). */
+export const ATTEMPT_DELAYS_MS = [0, 60_000, 300_000, 1_800_000, 7_200_000] as const;
+export const ATTEMPTS_MAX = ATTEMPT_DELAYS_MS.length;
+
+/** One attempt, as logged. */
+export type Attempt = {
+  /** From 1; starts over after a restart. */
+  attempt: number;
+  at: string;
+  durationMs: number;
+  responseCode: number | null;
+  responseBody: string | null;
+  error: string | null;
+};
+/** Maximum number of attempts in the log of a delivery; the newest are kept. */
+export const ATTEMPTS_KEPT = 15;
+
+const DAY_MS = 86_400_000;
+/** A webhook without a success for this long, with this many deliveries given up, is DISABLED. */
+const DISABLED_AFTER_MS = 5 * DAY_MS;
+const DISABLED_AFTER_EXHAUSTED = 3;
+const GONE_REASON = "The endpoint answered 410 Gone";
+const FAILING_REASON = "No success for 5 days";
+/** Interval at which successes are recorded while the webhook is healthy, in ms. */
+const SUCCESS_EVERY_MS = 5_000;
+
+/** A webhook's health. */
+type Health = Pick<
+  Webhook,
+  "status" | "disabledReason" | "lastSuccessAt" | "lastFailureAt" | "failingSince" | "exhausted"
+>;
+
+/** The effect of an attempt on the health of its webhook. */
+type HealthSignal = {
+  isSuccess: boolean;
+  at: Date;
+  /** Whether the delivery was given up. */
+  isExhausted: boolean;
+  /** Whether the endpoint asks to get no more deliveries. */
+  isGone: boolean;
+  error: string | null;
+};
+
+const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
+  ...health,
+  status: health.status === "FAILED" ? "ACTIVE" : health.status,
+  lastSuccessAt: at,
+  failingSince: null,
+  exhausted: 0,
+});
+
+const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal): Health => {
+  const failingSince = health.failingSince ?? at;
+  const exhausted = health.exhausted + (isExhausted ? 1 : 0);
+  const next = { ...health, lastFailureAt: at, failingSince, exhausted };
+  if (health.status === "DISABLED") return next;
+  if (isGone) return { ...next, status: "DISABLED", disabledReason: GONE_REASON };
+  if (health.status === "PAUSED" || exhausted === 0) return next;
+  const isHopeless =
+    exhausted >= DISABLED_AFTER_EXHAUSTED && at.getTime() - failingSince.getTime() >= DISABLED_AFTER_MS;
+  if (isHopeless) return { ...next, status: "DISABLED", disabledReason: FAILING_REASON };
+  return isExhausted ? { ...next, status: "FAILED" } : next;
+};
+
+/** Returns the health of a webhook after attempts, in the order of their ends. */
+const healthAfter = (health: Health, signs: readonly HealthSignal[]): Health =>
+  signs.reduce(
+    (next, sign) => (sign.isSuccess ? afterSuccess(next, sign) : afterFailure(next, sign)),
+    health,
+  );
+
+/** Whether a success must be recorded, according to the state at the claim. */
+const mustRecord = (
+  { status, failingSince, lastSuccessAt }: Pick<Webhook, "status" | "failingSince" | "lastSuccessAt">,
+  at: Date,
+): boolean =>
+  status !== "ACTIVE" ||
+  failingSince != null ||
+  lastSuccessAt == null ||
+  at.getTime() - lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
+
+type Row = {
+  id: string;
+  tenantId: string;
+  url: string;
+  status: WebhookStatus;
+  disabledReason: string | null;
+  lastSuccessAt: Date | string | null;
+  lastFailureAt: Date | string | null;
+  failingSince: Date | string | null;
+  exhausted: number;
+};
+/** A webhook whose row is locked. */
+type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
+
+/**
+ * Locks webhooks until the commit; deleted ones are omitted. Must be called before their deliveries are
+ * changed, in the same order as changes by the API.
+ */
+const lockWebhooks = async ({ db }: Work, ids: Iterable<string>): Promise<LockedWebhook[]> => {
+  const list = [...new Set(ids)];
+  if (list.length === 0) return [];
+  const { rows } = await sql<Row>`
+    select id, tenant_id as "tenantId", url, status, disabled_reason as "disabledReason",
+      last_success_at as "lastSuccessAt", last_failure_at as "lastFailureAt",
+      failing_since as "failingSince", exhausted
+    from webhooks where id = any(${`{${list.join(",")}}`}::uuid[]) and deleted_at is null
+    order by id for no key update`.execute(db);
+  return rows.map(({ id, tenantId, url, status, disabledReason, exhausted, ...at }) => ({
+    id,
+    tenantId,
+    url,
+    health: {
+      status,
+      disabledReason,
+      exhausted,
+      lastSuccessAt: dateOf(at.lastSuccessAt),
+      lastFailureAt: dateOf(at.lastFailureAt),
+      failingSince: dateOf(at.failingSince),
+    },
+  }));
+};
+
+/** Records the current health of locked webhooks, and mails OWNERS and ADMINS of those that got worse. */
+const saveHealth = async (
+  work: Work,
+  mail: Mail,
+  changed: readonly { webhook: LockedWebhook; health: Health; error: string }[],
+): Promise<void> => {
+  if (changed.length === 0) return;
+  const rows = changed.map(({ webhook: { id }, health }) => ({ id, ...health }));
+  const now = work.now.toISOString();
+  await sql`
+    update webhooks w set status = x.status, disabled_reason = x."disabledReason",
+      last_success_at = x."lastSuccessAt", last_failure_at = x."lastFailureAt",
+      failing_since = x."failingSince", exhausted = x.exhausted,
+      updated_at = case when w.status = x.status then w.updated_at else ${now}::timestamptz end
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(id uuid, status text, "disabledReason" text,
+      "lastSuccessAt" timestamptz, "lastFailureAt" timestamptz, "failingSince" timestamptz, exhausted int)
+    where w.id = x.id`.execute(work.db);
+  for (const { webhook, health, error } of changed) {
+    if (health.status !== webhook.health.status) await notifyTeam(work, mail, { webhook, health, error });
+  }
+};
+
+const notifyTeam = async (
+  work: Work,
+  mail: Mail,
+  { webhook, health, error }: { webhook: LockedWebhook; health: Health; error: string },
+): Promise<void> => {
+  const { id: webhookId, tenantId, url } = webhook;
+  // Its path and query may contain a token.
+  const about = { webhookId, host: new URL(url).host };
+  if (health.status === "FAILED")
+    await notifyAdmins(mail, work, tenantId, { template: "webhook-failing", values: { ...about, error } });
+  if (health.status === "DISABLED") {
+    const values = { ...about, reason: health.disabledReason ?? "" };
+    await notifyAdmins(mail, work, tenantId, { template: "webhook-disabled", values });
+  }
+};
+
+/** Maximum random lengthening of a delay, so that simultaneous failures are not retried simultaneously. */
+const JITTER_MAX = 0.05;
+/** Retry-After is honoured up to this multiple of the table's delay. */
+const RETRY_AFTER_MAX = 2;
+
+/**
+ * Returns the delay from the end of a failed attempt to the next one, in ms: that of the table, up to 5 %
+ * longer at random, or what the endpoint asked for, up to twice that of the table.
+ * @param attempts number of attempts made in this cycle, including the failed one
+ * @param random from 0 to 1
+ * @returns undefined when no attempt is left
+ */
+export const waitAfter = (
+  attempts: number,
+  { random, retryAfterSeconds }: { random: number; retryAfterSeconds: number | null },
+): number | undefined => {
+  const base = ATTEMPT_DELAYS_MS[attempts];
+  if (base === undefined) return undefined;
+  const asked = Math.min((retryAfterSeconds ?? 0) * 1_000, base * RETRY_AFTER_MAX);
+  return Math.round(Math.max(base * (1 + JITTER_MAX * random), asked));
+};
 
 /** A completed attempt. */
 export type Result = {
@@ -25,13 +203,13 @@ export type Result = {
 };
 
 /** Effect of an attempt on its delivery. `dueAt` is set while it is pending. */
-export type Verdict = { status: DeliveryStatus; dueAt: Date | null };
+type Verdict = { status: DeliveryStatus; dueAt: Date | null };
 
 const GONE = 410;
 const isGone = ({ responseCode }: WebhookOutcome): boolean => responseCode === GONE;
 
 /** A success ends a delivery, and so do the last failure, 410, and the failure of a test. */
-export const verdictOf = ({ delivery, outcome, endedAt, random }: Result): Verdict => {
+const verdictOf = ({ delivery, outcome, endedAt, random }: Result): Verdict => {
   if (outcome.isSuccess) return { status: "success", dueAt: null };
   const { isTest, body, attempts } = delivery;
   const isLast = isTest || body === null || isGone(outcome);

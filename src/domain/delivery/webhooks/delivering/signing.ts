@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { SECRET_PREFIX } from "../secrets.ts";
+import { SECRET_PREFIX } from "../registration.ts";
 import type { WebhookRequest } from "./sender.ts";
 
 /** One webhook's delivery of one event, to be signed. */

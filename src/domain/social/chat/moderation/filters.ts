@@ -1,12 +1,21 @@
 import { sql } from "kysely";
+import { createSizedCache } from "../../../kernel/caches.ts";
 import { joinFlight } from "../../../kernel/flights.ts";
-import { createSizedCache } from "../../../kernel/sized-cache.ts";
-import { inSlices } from "../../../kernel/slices.ts";
-import { Unprepared } from "../../../kernel/unprepared.ts";
-import type { Transact, Work } from "../../../kernel/work.ts";
-import { retainedKey } from "../../../kernel/work-state.ts";
-import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-words.ts";
-import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
+import { inSlices, nextSlice } from "../../../kernel/slices.ts";
+import { retainedKey, type Transact, Unprepared, type Work } from "../../../kernel/work.ts";
+import { admit } from "../channel-row.ts";
+import { findForeignLink, findLinks, screenWords, type WordMatch } from "./built-in-words.ts";
+import { moderate, type Verdict } from "./moderate.ts";
+import {
+  type CompiledList,
+  compileList,
+  joinLists,
+  type ListAction,
+  type ListMatch,
+  NO_LISTS,
+  type WordFilter,
+} from "./word-filter.ts";
+import { settingsFor } from "../settings.ts";
 
 const MIB = 1024 * 1024;
 /** Maximum memory of all compiled filters of a process, each including that of its lists. */
@@ -143,7 +152,7 @@ class FilterUnready extends Unprepared {
  * Returns the compiled word lists of a project, with one small statement in this transaction: everything
  * committed before the statement applies, in all processes. @throws FilterUnready as `filterOf` does
  */
-export const readFilter = async (work: Work, projectId: string): Promise<WordFilter> =>
+const readFilter = async (work: Work, projectId: string): Promise<WordFilter> =>
   filterOf(work, projectId, await readVersion(work, projectId));
 
 /**
@@ -166,4 +175,61 @@ export const filterOf = async (
     return compileFilter((run) => run(work), projectId);
   }
   return known;
+};
+
+/** The moderation result of a text, and the rule behind it. */
+type Trial = {
+  outcome: "VISIBLE" | "MASKED" | "HELD" | "BLOCKED";
+  /** The text for other readers; null when it is blocked. */
+  content: string | null;
+  /** LINK_NOT_ALLOWED or MESSAGE_BLOCKED. */
+  reason: string | null;
+  flags: string[];
+  words: WordMatch[];
+  links: { host: string; domain: string | null }[];
+};
+
+/**
+ * Moderates a text as of a player who may write, in a channel or, without one, in a PROJECT channel with its
+ * defaults. Nothing is written.
+ * @throws DomainError NOT_FOUND for an unknown channel
+ */
+export const tryFilter = async (
+  work: Work,
+  projectId: string,
+  { text, channelId }: { text: string; channelId?: string | undefined },
+): Promise<Trial> => {
+  const settings =
+    channelId === undefined
+      ? settingsFor("PROJECT", {})
+      : (await admit(work, { projectId, channelId }, { kind: "SERVER", isModerator: true })).channel.settings;
+  const filter = await readFilter(work, projectId);
+  const { now } = work;
+  const verdict = moderate(
+    {
+      now,
+      channel: { id: channelId ?? "", kind: "PROJECT", status: "ACTIVE", settings, readOnlyAt: null },
+      sender: { kind: "PLAYER", role: "OWNER", isModerator: true, level: 0, createdAt: now },
+      sanctions: [],
+      filter,
+    },
+    text,
+  );
+  const foreign =
+    settings.links === "ALLOW_LIST" ? findForeignLink(text, settings.allowedDomains) : undefined;
+  // Its words are searched once more.
+  await nextSlice();
+  const links = settings.links === "ALLOW" ? [] : foreign ? [foreign] : findLinks(text);
+  return {
+    ...outcomeOf(verdict),
+    words: screenWords(filter, settings.profanity, text).matches,
+    links: links.map(({ host, domain }) => ({ host, domain })),
+  };
+};
+
+const outcomeOf = (verdict: Verdict): Pick<Trial, "outcome" | "content" | "reason" | "flags"> => {
+  if ("error" in verdict)
+    return { outcome: "BLOCKED", content: null, reason: verdict.error.reason ?? null, flags: [] };
+  const { outcome, content, flags } = verdict;
+  return { outcome, content, reason: null, flags };
 };

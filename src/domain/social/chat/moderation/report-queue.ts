@@ -1,15 +1,189 @@
 import { sql } from "kysely";
-import { countRows, type Total } from "../../../kernel/counting.ts";
+import { type Bucket, type Limiter, RateLimited } from "../../../accounts/rate-limits/limiter.ts";
+import { conflict, notFound } from "../../../kernel/errors.ts";
+import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/chat-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
+import { isId, newId } from "../../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
+import { countRows, type Total, type Work } from "../../../kernel/work.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
-import type { Work } from "../../../kernel/work.ts";
-import { auditPrivateRead } from "../audit-chat.ts";
-import type { ChannelKind, Moderation } from "../../../kernel/events/chat-views.ts";
-import { readReport, type Report, type ReportRow, REPORTS, type ReportStatus, showReport } from "./report.ts";
-import { listSanctions } from "./sanction-list.ts";
-import { type Sanction, timeOf, timeOrNull } from "./show-sanction.ts";
+import { admit, type ChannelRef } from "../channel-row.ts";
+import { auditPrivateRead, isHidden, lockMessage, type MessageRow } from "../message-view.ts";
+import { holdMessage, listSanctions, type Sanction, timeOf, timeOrNull } from "./show-sanction.ts";
+
+export const REPORT_STATUSES = ["OPEN", "IN_REVIEW", "RESOLVED", "DISMISSED"] as const;
+export type ReportStatus = (typeof REPORT_STATUSES)[number];
+export const REPORT_ACTIONS = ["NONE", "REMOVE", "WARN", "MUTE", "BAN"] as const;
+export type ReportAction = (typeof REPORT_ACTIONS)[number];
+
+type Person = PlayerRef & { displayName: string | null };
+
+/**
+ * A report as moderators see it; without `seq` it is about a player, and was created by the service itself.
+ */
+export type Report = {
+  id: string;
+  channelId: string | null;
+  seq: number | null;
+  reporter: Person | null;
+  sender: Person | null;
+  reason: ReportReason;
+  note: string | null;
+  status: ReportStatus;
+  action: ReportAction | null;
+  assignee: string | null;
+  createdAt: string;
+  resolvedAt: string | null;
+  resolvedBy: string | null;
+};
+
+type ReportRow = {
+  id: string;
+  channel_id: string | null;
+  seq: string | number | null;
+  reporter_id: string | null;
+  reporter_name: string | null;
+  reporter_shown: string | null;
+  sender_id: string | null;
+  sender_name: string | null;
+  sender_shown: string | null;
+  reason: ReportReason;
+  note: string | null;
+  status: ReportStatus;
+  action: ReportAction | null;
+  assignee: string | null;
+  created_at: Date | string;
+  resolved_at: Date | string | null;
+  resolved_by: string | null;
+};
+
+/** The rows that `showReport` takes: reports `r` with their players. */
+const REPORTS = sql`
+  select r.*, a.external_user_id as reporter_name, a.display_name as reporter_shown,
+    b.external_user_id as sender_name, b.display_name as sender_shown
+  from chat_reports r
+  left join players a on a.project_id = r.project_id and a.id = r.reporter_id
+  left join players b on b.project_id = r.project_id and b.id = r.sender_id`;
+
+const personOf = (
+  playerId: string | null,
+  externalUserId: string | null,
+  displayName: string | null,
+): Person | null =>
+  playerId === null ? null : { playerId, externalUserId: externalUserId ?? "", displayName };
+
+const showReport = (row: ReportRow): Report => ({
+  id: row.id,
+  channelId: row.channel_id,
+  seq: row.seq === null ? null : Number(row.seq),
+  reporter: personOf(row.reporter_id, row.reporter_name, row.reporter_shown),
+  sender: personOf(row.sender_id, row.sender_name, row.sender_shown),
+  reason: row.reason,
+  note: row.note,
+  status: row.status,
+  action: row.action,
+  assignee: row.assignee,
+  createdAt: timeOf(row.created_at),
+  resolvedAt: timeOrNull(row.resolved_at),
+  resolvedBy: row.resolved_by,
+});
+
+/** @throws DomainError NOT_FOUND */
+export const readReport = async ({ db }: Work, projectId: string, id: string): Promise<Report> => {
+  if (!isId(id)) throw notFound("report");
+  const { rows } = await sql<ReportRow>`
+    ${REPORTS} where r.project_id = ${projectId} and r.id = ${id}`.execute(db);
+  if (!rows[0]) throw notFound("report");
+  return showReport(rows[0]);
+};
+
+/**
+ * Number of distinct players whose reports within `HOLDING_MS` hold a message until a moderator has seen it.
+ */
+const HOLDING_REPORTS = 5;
+const HOLDING_MS = 600_000;
+/** Maximum characters of a report's note. */
+export const REPORT_NOTE_MAX = 1_000;
+/** Rate limit of one player's reports. */
+export const REPORTS_RATE: Bucket = { name: "chat-reports", points: 20, seconds: 3_600 };
+
+/** Counts a report against its player's limit, before its transaction. @throws RateLimited REPORT_RATE */
+export const admitReport = async (
+  { limiter, clock }: { limiter: Limiter; clock: () => Date },
+  projectId: string,
+  playerId: string,
+): Promise<void> => {
+  const state = await limiter.consume(REPORTS_RATE, `${projectId}:${playerId}`);
+  if (state.isAllowed) return;
+  const message = `A player reports at most ${REPORTS_RATE.points} messages in an hour`;
+  throw new RateLimited("REPORT_RATE", message, state, clock().getTime());
+};
+
+type NewReport = {
+  seq: number;
+  /** The reporter: a UUID, or `ext:` and the externalUserId. */
+  playerId: string;
+  reason: ReportReason;
+  note?: string | undefined;
+};
+
+const checkReportable = (row: MessageRow, reporterId: string): void => {
+  if (row.deleted_at !== null || isHidden(row)) throw notFound("message");
+  if (row.sender_id === null) throw conflict("INVALID_STATE", "messages of the server cannot be reported");
+  if (row.sender_id === reporterId) throw conflict("INVALID_STATE", "players cannot report themselves");
+};
+
+/**
+ * Reports a message by a player who can read it, once. The fifth player in 10 minutes makes it HELD, in the
+ * same commit. Emits `chat.message_reported`.
+ * @throws DomainError NOT_FOUND, FORBIDDEN PLAYER_BANNED, CONFLICT ALREADY_REPORTED, INVALID_STATE
+ */
+export const reportMessage = async (
+  work: Work,
+  ref: ChannelRef,
+  { seq, playerId, reason, note }: NewReport,
+): Promise<Report> => {
+  const { projectId, channelId } = ref;
+  const reporter = await getPlayer(work, projectId, playerId);
+  const { channel, viewer } = await admit(work, ref, { kind: "PLAYER", playerId: reporter.id });
+  // The lock serializes reporters: each sees the reports committed before its own.
+  const row = await lockMessage(work, channel, viewer, seq);
+  checkReportable(row, reporter.id);
+  const id = newId();
+  const { rows } = await sql`
+    insert into chat_reports
+      (project_id, id, channel_id, seq, reporter_id, sender_id, reason, note, status, created_at)
+    values (${projectId}, ${id}, ${channelId}, ${seq}::bigint, ${reporter.id}, ${row.sender_id}, ${reason},
+      ${note ?? null}, 'OPEN', ${work.now.toISOString()}::timestamptz)
+    on conflict do nothing returning 1`.execute(work.db);
+  if (rows.length === 0) throw conflict("ALREADY_REPORTED", "the player has already reported this message");
+  const counted = await countReports(work, ref, seq);
+  const { id: reporterId, externalUserId } = reporter;
+  const who = { playerId: reporterId, externalUserId };
+  const data = { reportId: id, channelId, seq, reporter: who, reason, reports: counted.all };
+  work.emit(projectId, "chat.message_reported", data, { playerId: reporterId });
+  if (counted.recent >= HOLDING_REPORTS) await holdMessage(work, channel, row);
+  return readReport(work, projectId, id);
+};
+
+type Counted = { all: string | number; recent: string | number };
+
+/** Counts all reports of a message, and the recent ones that are not closed: one per player. */
+const countReports = async (
+  { db, now }: Work,
+  { projectId, channelId }: ChannelRef,
+  seq: number,
+): Promise<{ all: number; recent: number }> => {
+  const since = new Date(now.getTime() - HOLDING_MS).toISOString();
+  const { rows } = await sql<Counted>`
+    select count(*) as all, count(*) filter (
+      where created_at > ${since}::timestamptz and status in ('OPEN', 'IN_REVIEW')) as recent
+    from chat_reports
+    where project_id = ${projectId} and channel_id = ${channelId} and seq = ${seq}::bigint
+      and reporter_id is not null`.execute(db);
+  return { all: Number(rows[0]!.all), recent: Number(rows[0]!.recent) };
+};
 
 /** Number of messages shown before, and after, the reported one. */
 const NEIGHBOURS = 5;
@@ -19,7 +193,7 @@ const HISTORY_SHOWN = 20;
 /** Orders of the list. */
 export const REPORT_ORDERS = { by: { createdAt: sql`r.id` }, usual: "asc" } as const;
 
-export type ReportQuery = PageQuery &
+type ReportQuery = PageQuery &
   Ordered<SortOf<typeof REPORT_ORDERS>> & {
     status?: ReportStatus | undefined;
     channelId?: string | undefined;
@@ -50,7 +224,7 @@ export const listReports = async (
 };
 
 /** A message as moderators read it: with its original text, whatever happened to it. */
-export type ReviewedMessage = {
+type ReviewedMessage = {
   id: string;
   seq: number;
   sender: (PlayerRef & { displayName: string | null }) | null;
@@ -65,7 +239,7 @@ export type ReviewedMessage = {
 };
 
 /** A report with the information that a moderator needs. */
-export type ReviewedReport = {
+type ReviewedReport = {
   report: Report;
   /** Null once retention has deleted it, and for a report about a player. */
   message: ReviewedMessage | null;
@@ -75,7 +249,7 @@ export type ReviewedReport = {
   history: { sanctions: Sanction[]; sanctionCount: number; reports: Report[]; reportCount: number };
 };
 
-type MessageRow = {
+type ReportedMessageRow = {
   id: string;
   seq: string | number;
   sender_id: string | null;
@@ -91,7 +265,7 @@ type MessageRow = {
   created_at: Date | string;
 };
 
-const show = (row: MessageRow): ReviewedMessage => ({
+const show = (row: ReportedMessageRow): ReviewedMessage => ({
   id: row.id,
   seq: Number(row.seq),
   sender:
@@ -117,7 +291,7 @@ type MessageRef = { projectId: string; channelId: string; seq: number };
 const readAround = async ({ db }: Work, place: MessageRef): Promise<ReviewedMessage[]> => {
   const { projectId, channelId, seq } = place;
   const of = sql`project_id = ${projectId} and channel_id = ${channelId}`;
-  const { rows } = await sql<MessageRow>`
+  const { rows } = await sql<ReportedMessageRow>`
     select m.id, m.seq, m.sender_id, p.external_user_id, p.display_name, m.content, m.original, m.moderation,
       to_jsonb(m.flags) as flags, m.is_shadowed, m.edited_at, m.deleted_at, m.created_at
     from (

@@ -1,14 +1,24 @@
 import { sql } from "kysely";
-import { conflict, invalid, notFound } from "../../../kernel/errors.ts";
-import { isId, newId } from "../../../kernel/ids.ts";
-import { getPlayer } from "../../../progression/players/players.ts";
-import type { Work } from "../../../kernel/work.ts";
-import { isPrivate } from "../access.ts";
-import type { Channel } from "../channel-row.ts";
+import type { Bucket, Limiter } from "../../../accounts/rate-limits/limiter.ts";
+import { sendMessage } from "../../../evaluation/inbox/send.ts";
+import { conflict, DomainError, invalid, notFound } from "../../../kernel/errors.ts";
 import type { SanctionKind } from "../../../kernel/events/chat-views.ts";
-import { actorName, auditModerator } from "./moderator.ts";
-import { getSanction } from "./sanction-list.ts";
-import { isActiveAt, type AppealStatus, type Sanction, type SanctionRow } from "./show-sanction.ts";
+import { isId, newId } from "../../../kernel/ids.ts";
+import type { Transact, Work } from "../../../kernel/work.ts";
+import { changePlayers } from "../../../progression/change.ts";
+import { getPlayer } from "../../../progression/players/players.ts";
+import { type Channel, isPrivate } from "../channel-row.ts";
+import { readReport, type Report, type ReportAction, type ReportStatus } from "./report-queue.ts";
+import {
+  actorName,
+  type AppealStatus,
+  auditModerator,
+  getSanction,
+  isActiveAt,
+  removeReported,
+  type Sanction,
+  type SanctionRow,
+} from "./show-sanction.ts";
 
 /** Maximum number of a player's concurrent sanctions: each send reads them. */
 export const SANCTIONS_MAX = 20;
@@ -18,7 +28,7 @@ export const SANCTION_REASON_MAX = 500;
 /** Maximum characters of an appeal. */
 export const APPEAL_MAX = 1_000;
 
-export type NewSanction = {
+type NewSanction = {
   /** A UUID, or `ext:` and the externalUserId. */
   playerId: string;
   kind: SanctionKind;
@@ -147,7 +157,7 @@ const endSanction = async (work: Work, projectId: string, id: string): Promise<v
     where project_id = ${projectId} and id = ${id} and revoked_at is null`.execute(work.db);
 };
 
-export type Appeal = {
+type Appeal = {
   /** The sanctioned player: a UUID, or `ext:` and the externalUserId. */
   playerId: string;
   text: string;
@@ -194,4 +204,198 @@ export const answerAppeal = async (
   const action = status === "ACCEPTED" ? "chat_sanction.appeal_accepted" : "chat_sanction.appeal_rejected";
   await auditModerator(work, { action, projectId, id });
   return getSanction(work, projectId, id);
+};
+
+/** Number of blocked messages of one player within the window; the last of them mutes the player. */
+const BLOCKED: Bucket = { name: "chat-blocked", points: 3, seconds: 600 };
+/** Duration of an automatic mute. */
+const AUTO_MUTE_SECONDS = 600;
+/** Number of automatic mutes in a week that create a report for review. */
+const AUTO_MUTES_REVIEWED = 3;
+const WEEK_MS = 7 * 86_400_000;
+
+/** Refusals because of a message's content, unlike a 429 or a sanction. */
+const BLOCKING: ReadonlySet<string> = new Set(["MESSAGE_BLOCKED", "LINK_NOT_ALLOWED"]);
+
+export const isBlocked = (error: unknown): boolean =>
+  error instanceof DomainError &&
+  error.code === "VALIDATION_ERROR" &&
+  error.reason !== undefined &&
+  BLOCKING.has(error.reason);
+
+/** The parts of App that are needed. */
+type EscalationParts = { limiter: Limiter; transact: Transact };
+type BlockedSender = { projectId: string; channelId: string; playerId: string };
+
+/**
+ * Counts a player's refused message, if `error` shows that its content was the reason, and mutes the player
+ * after the third in 10 minutes. Uses the limiter and a transaction of its own: must be called outside of
+ * any, after that of the refused send.
+ */
+export const recordBlocked = async (
+  { limiter, transact }: EscalationParts,
+  sender: BlockedSender,
+  error: unknown,
+): Promise<void> => {
+  if (!isBlocked(error)) return;
+  const { used } = await limiter.consume(BLOCKED, `${sender.projectId}:${sender.playerId}`);
+  if (used >= BLOCKED.points) await transact((work) => muteBlocked(work, sender));
+};
+
+type Row = { recent: string | number; week: string | number };
+
+/**
+ * Mutes a player for 10 minutes in all channels, unless that was done in the last 10 minutes; the third time
+ * in a week creates a report for review.
+ */
+export const muteBlocked = async (work: Work, sender: BlockedSender): Promise<void> => {
+  const { projectId, playerId } = sender;
+  // Serialized, so that only one of two concurrent calls mutes.
+  await sql`
+    select 1 from players where project_id = ${projectId} and id = ${playerId}
+    for no key update`.execute(work.db);
+  const nowMs = work.now.getTime();
+  const { rows } = await sql<Row>`
+    select count(*) as week, count(*) filter (where created_at >
+      ${new Date(nowMs - AUTO_MUTE_SECONDS * 1_000).toISOString()}::timestamptz) as recent
+    from chat_sanctions
+    where project_id = ${projectId} and player_id = ${playerId} and is_automatic
+      and created_at > ${new Date(nowMs - WEEK_MS).toISOString()}::timestamptz`.execute(work.db);
+  if (Number(rows[0]!.recent) > 0) return;
+  await addSanction(work, projectId, {
+    playerId,
+    kind: "MUTE",
+    reason: `${BLOCKED.points} messages were blocked in ${BLOCKED.seconds / 60} minutes`,
+    durationSeconds: AUTO_MUTE_SECONDS,
+    isAutomatic: true,
+  });
+  if (Number(rows[0]!.week) + 1 >= AUTO_MUTES_REVIEWED) await reportForReview(work, sender);
+};
+
+/** One report at a time: while it is open, further mutes appear in the sender's history. */
+const reportForReview = async ({ db, now }: Work, sender: BlockedSender): Promise<void> => {
+  const { projectId, channelId, playerId } = sender;
+  await sql`
+    insert into chat_reports
+      (project_id, id, channel_id, seq, reporter_id, sender_id, reason, note, status, created_at)
+    select ${projectId}::uuid, ${newId()}::uuid, ${channelId}::uuid, null, null, ${playerId}::uuid, 'OTHER',
+      ${`${AUTO_MUTES_REVIEWED} automatic mutes in 7 days`}, 'OPEN', ${now.toISOString()}::timestamptz
+    where not exists (select 1 from chat_reports
+      where project_id = ${projectId} and sender_id = ${playerId} and reporter_id is null
+        and status in ('OPEN', 'IN_REVIEW'))`.execute(db);
+};
+
+/** Allowed transitions of a report's status; RESOLVED and DISMISSED are final. */
+const NEXT: Readonly<Record<ReportStatus, readonly ReportStatus[]>> = {
+  OPEN: ["IN_REVIEW"],
+  IN_REVIEW: ["RESOLVED", "DISMISSED"],
+  RESOLVED: [],
+  DISMISSED: [],
+};
+
+/** Type of inbox messages about warnings. */
+const INBOX_TYPE = "chat-warning";
+
+type ReportPatch = {
+  status?: ReportStatus | undefined;
+  /** Required for RESOLVED, and only allowed there. */
+  action?: ReportAction | undefined;
+  /** The moderator in charge; default for IN_REVIEW: the caller. */
+  assignee?: string | undefined;
+  /** For MUTE and BAN; absent: permanent. */
+  durationSeconds?: number | undefined;
+  /** Shown to the player for WARN, MUTE and BAN; default: the reason of the report. */
+  reason?: string | undefined;
+  /** For MUTE and BAN: only in the channel of the message. */
+  channelOnly?: boolean | undefined;
+};
+
+const checkPatch = ({ status, action, durationSeconds }: ReportPatch): void => {
+  if (status === "RESOLVED" && action === undefined) throw invalid("action", "is needed with RESOLVED");
+  if (status !== "RESOLVED" && action !== undefined) throw invalid("action", "is only for RESOLVED");
+  const isSanction = action === "MUTE" || action === "BAN";
+  if (durationSeconds !== undefined && !isSanction)
+    throw invalid("durationSeconds", "is only for MUTE and BAN");
+};
+
+const checkMove = (from: ReportStatus, { status }: ReportPatch): void => {
+  if (status !== undefined && !NEXT[from].includes(status))
+    throw conflict("INVALID_STATE", `a report that is ${from} cannot become ${status}`);
+  if (status === undefined && NEXT[from].length === 0)
+    throw conflict("INVALID_STATE", `a report that is ${from} cannot change any more`);
+};
+
+/**
+ * Changes a report's status, one moderator at a time: OPEN, IN_REVIEW, then RESOLVED with an action or
+ * DISMISSED. The action is performed in the same commit.
+ * @throws DomainError NOT_FOUND, VALIDATION_ERROR, CONFLICT INVALID_STATE, LIMIT_REACHED
+ */
+export const patchReport = async (
+  work: Work,
+  projectId: string,
+  id: string,
+  patch: ReportPatch,
+): Promise<Report> => {
+  checkPatch(patch);
+  if (!isId(id)) throw notFound("report");
+  await sql`
+    select 1 from chat_reports where project_id = ${projectId} and id = ${id} for update`.execute(work.db);
+  const before = await readReport(work, projectId, id);
+  checkMove(before.status, patch);
+  const { action } = patch;
+  if (action !== undefined) await act(work, projectId, before, { ...patch, action });
+  await write(work, projectId, before, patch);
+  const status = patch.status ?? before.status;
+  const data = { status, ...(action === undefined ? {} : { action }) };
+  await auditModerator(work, { action: "chat_report.updated", projectId, id, data });
+  return readReport(work, projectId, id);
+};
+
+const write = async (work: Work, projectId: string, before: Report, patch: ReportPatch): Promise<void> => {
+  const { status = before.status, action = null } = patch;
+  const isStarted = before.status === "OPEN" && status === "IN_REVIEW";
+  const assignee = patch.assignee ?? (isStarted ? actorName(work) : before.assignee);
+  const isClosed = NEXT[status].length === 0;
+  const [at, by] = isClosed ? [work.now.toISOString(), actorName(work)] : [null, null];
+  await sql`
+    update chat_reports set status = ${status}, action = ${action}, assignee = ${assignee},
+      resolved_at = ${at}::timestamptz, resolved_by = ${by}
+    where project_id = ${projectId} and id = ${before.id}`.execute(work.db);
+};
+
+type Acting = ReportPatch & { action: ReportAction };
+
+const act = async (work: Work, projectId: string, report: Report, acting: Acting): Promise<void> => {
+  if (acting.action === "NONE") return;
+  if (acting.action === "REMOVE") return remove(work, projectId, report);
+  if (report.sender === null) throw conflict("INVALID_STATE", "the message has no sender any more");
+  const { playerId } = report.sender;
+  const reason = acting.reason ?? `A message was reported: ${report.reason}`;
+  if (acting.action === "WARN") return warn(work, projectId, { playerId, reason, report });
+  const { action: kind, durationSeconds, channelOnly } = acting;
+  const channelId = channelOnly === true && report.channelId !== null ? report.channelId : undefined;
+  await addSanction(work, projectId, { playerId, kind, reason, durationSeconds, channelId });
+};
+
+const remove = async (work: Work, projectId: string, { channelId, seq }: Report): Promise<void> => {
+  if (channelId === null || seq === null)
+    throw conflict("INVALID_STATE", "the report is about a player and has no message to remove");
+  await removeReported(work, { projectId, id: channelId }, seq);
+};
+
+type Warning = { playerId: string; reason: string; report: Report };
+
+const warn = async (work: Work, projectId: string, { playerId, reason, report }: Warning): Promise<void> => {
+  const { id: reportId, channelId, seq } = report;
+  const sent = await changePlayers(work, projectId, { playerIds: [playerId] }, (turn) =>
+    sendMessage(turn, {
+      type: INBOX_TYPE,
+      title: "A warning of the moderators",
+      body: reason,
+      data: { reportId, channelId, seq },
+      rewardGrantId: null,
+      expiresMs: null,
+    }),
+  );
+  if (sent.length === 0) throw conflict("INVALID_STATE", "the sender is no player any more");
 };

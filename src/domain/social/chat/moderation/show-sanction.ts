@@ -1,6 +1,142 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
+import { audit } from "../../../accounts/audit/audit.ts";
+import { actorOf } from "../../../kernel/caller.ts";
+import { conflict, invalid, notFound } from "../../../kernel/errors.ts";
+import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/events/chat-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
-import type { SanctionKind } from "../../../kernel/events/chat-views.ts";
+import { isId, newId } from "../../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
+import { mapInSlices } from "../../../kernel/slices.ts";
+import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
+import { changeConfig, countRows, type Total, type Work } from "../../../kernel/work.ts";
+import { getPlayer } from "../../../progression/players/players.ts";
+import { admit, type Channel, type ChannelRef, type Viewer } from "../channel-row.ts";
+import {
+  isHidden,
+  lockMessage,
+  type MessageRow,
+  publishToReaders,
+  readRows,
+  removeMessage,
+  showMessage,
+} from "../message-view.ts";
+import { createTwinCheck, isComparable, type ListAction, type ListMatch, TWINS_MAX } from "./word-filter.ts";
+
+/** The kind of moderator, for `by` of `chat.message_moderated`. */
+type Moderator = "MODERATOR" | "ADMIN";
+
+const moderatorOf = ({ by }: Work): Moderator => (by?.caller.kind === "user" ? "ADMIN" : "MODERATOR");
+
+/** Returns the actor's name, for `createdBy` and the like; `system` for the server's own actions. */
+export const actorName = ({ by }: Work): string => (by ? actorOf(by.caller) : "system");
+
+type ModeratorAct = {
+  /** `noun.past_tense`; the noun is the type of the target. */
+  action: string;
+  projectId: string;
+  id: string;
+  data?: Record<string, unknown>;
+};
+
+/** Records a moderator's action, also one by an API key. The server's own actions are rows of their own. */
+export const auditModerator = async (
+  work: Work,
+  { action, projectId, id, data }: ModeratorAct,
+): Promise<void> => {
+  const caller = work.by?.caller;
+  if (caller?.kind !== "user" && caller?.kind !== "key") return;
+  await audit(work, {
+    action,
+    target: { type: action.split(".", 1)[0]!, id },
+    tenantId: caller.tenantId,
+    data: { projectId, ...data },
+  });
+};
+
+type ChannelKey = Pick<Channel, "projectId" | "id">;
+
+/** Sees everything, without being the author of anything. */
+const MODERATOR: Viewer = { playerId: null, isModerator: true };
+
+/** Flag of a message that is held because of players' reports. */
+const REPORTED_FLAG = "reports";
+
+const ofMessage = ({ projectId, id }: ChannelKey, seq: number) => sql`
+  project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
+
+/** Holds a locked message that others can read; for them it disappears. */
+export const holdMessage = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<void> => {
+  if (isHidden(row) || row.deleted_at !== null) return;
+  const seq = Number(row.seq);
+  const { rows } = await sql<{ flags: string[] }>`
+    update chat_messages set moderation = 'HELD', flags = array_append(flags, ${REPORTED_FLAG})
+    where ${ofMessage(channel, seq)} returning to_jsonb(flags) as flags`.execute(work.db);
+  const moderated = { channelId: channel.id, seq, action: "HELD", by: "AUTO" } as const;
+  work.emit(channel.projectId, "chat.message_moderated", { ...moderated, flags: rows[0]!.flags });
+  const gone = { channelId: channel.id, seq, by: "MODERATOR" } as const;
+  publishToReaders(work, channel, undefined, [{ name: "chat.deleted", data: gone }]);
+};
+
+/** Clears a message by a moderator; one that is deleted stays unchanged. @throws DomainError NOT_FOUND */
+export const removeReported = async (work: Work, channel: ChannelKey, seq: number): Promise<void> => {
+  const row = await lockModerated(work, channel, seq);
+  if (row.deleted_at !== null) return;
+  const lines = await removeMessage(work, channel, row, "MODERATOR");
+  publishToReaders(work, channel, undefined, lines);
+  emitModerated(work, channel, { seq, action: "REMOVED" });
+};
+
+/** Locks a message for a moderator. @throws DomainError NOT_FOUND */
+const lockModerated = (work: Work, channel: ChannelKey, seq: number): Promise<MessageRow> =>
+  lockMessage(work, channel as Channel, MODERATOR, seq);
+
+type Moderated = { seq: number; action: "REMOVED" | "RESTORED" };
+
+const emitModerated = (work: Work, { projectId, id }: ChannelKey, { seq, action }: Moderated): void => {
+  const data = { channelId: id, seq, action, by: moderatorOf(work), flags: [] as string[] };
+  work.emit(projectId, "chat.message_moderated", data);
+};
+
+type Restored = { content: string; moderation: Moderation };
+
+/**
+ * Releases a HELD message as others were to read it, or shows a MASKED one in its original form. A held
+ * message that is masked too stays masked: restoring it again removes the mask.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when there is nothing to restore
+ */
+export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): Promise<ChatMessage> => {
+  const { channel } = await admit(work, ref, { kind: "SERVER", isModerator: true });
+  const row = await lockModerated(work, channel, seq);
+  const isWaiting = row.moderation === "HELD" || row.moderation === "MASKED";
+  if (row.deleted_at !== null || !isWaiting)
+    throw conflict("INVALID_STATE", "only messages that are HELD or MASKED can be restored");
+  const restored = await writeRestored(work, channel, row);
+  emitModerated(work, channel, { seq, action: "RESTORED" });
+  const line = { channelId: channel.id, seq, content: restored.content, editedAt: work.now.toISOString() };
+  publishToReaders(work, channel, undefined, row.is_shadowed ? [] : [{ name: "chat.edited", data: line }]);
+  const { projectId } = ref;
+  const data = { channelId: channel.id, seq };
+  await auditModerator(work, { action: "chat_message.restored", projectId, id: row.id, data });
+  const [shown] = await readRows(work, channel, MODERATOR, sql`m.seq = ${seq}::bigint`);
+  if (!shown) throw notFound("message");
+  return showMessage(channel.id, shown, MODERATOR);
+};
+
+const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<Restored> => {
+  const seq = Number(row.seq);
+  // All texts before an edit are stored together, so the masked one cannot be recovered.
+  if (row.moderation === "MASKED" && row.edited_at !== null)
+    throw conflict("INVALID_STATE", "the message was edited since it was masked");
+  const values =
+    row.moderation === "MASKED"
+      ? sql`content = coalesce(original, content), original = null, moderation = 'VISIBLE'`
+      : sql`moderation = case when position('*' in content) > 0 and original is not null
+          and edited_at is null then 'MASKED' else 'VISIBLE' end`;
+  const { rows } = await sql<Restored>`
+    update chat_messages set ${values} where ${ofMessage(channel, seq)}
+    returning content, moderation`.execute(work.db);
+  return rows[0]!;
+};
 
 export const APPEAL_STATUSES = ["OPEN", "ACCEPTED", "REJECTED"] as const;
 export type AppealStatus = (typeof APPEAL_STATUSES)[number];
@@ -43,7 +179,7 @@ export type SanctionRow = {
 };
 
 /** The rows that `showSanction` takes: sanctions `s` with their players. */
-export const SANCTIONS = sql`
+const SANCTIONS = sql`
   select s.*, p.external_user_id, p.display_name from chat_sanctions s
   left join players p on p.project_id = s.project_id and p.id = s.player_id`;
 
@@ -57,7 +193,7 @@ const appealOf = ({ appeal, appeal_status: status, appealed_at: at }: SanctionRo
 export const isActiveAt = (row: Pick<SanctionRow, "revoked_at" | "expires_at">, now: Date): boolean =>
   row.revoked_at === null && (row.expires_at === null || new Date(row.expires_at) > now);
 
-export const showSanction = (row: SanctionRow, now: Date): Sanction => ({
+const showSanction = (row: SanctionRow, now: Date): Sanction => ({
   id: row.id,
   player: {
     playerId: row.player_id,
@@ -76,3 +212,161 @@ export const showSanction = (row: SanctionRow, now: Date): Sanction => ({
   revokedBy: row.revoked_by,
   appeal: appealOf(row),
 });
+
+/** Orders of the list. */
+export const SANCTION_ORDERS = { by: { createdAt: sql`s.id` }, usual: "desc" } as const;
+
+type SanctionQuery = PageQuery &
+  Ordered<SortOf<typeof SANCTION_ORDERS>> & {
+    /** A UUID, or `ext:` and the externalUserId. */
+    playerId?: string | undefined;
+    channelId?: string | undefined;
+    kind?: SanctionKind | undefined;
+    /** Those in force, or those that are not. */
+    active?: boolean | undefined;
+    appealStatus?: AppealStatus | undefined;
+  };
+
+const HOLDS = (now: Date) => sql`
+  (s.revoked_at is null and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz))`;
+
+const whereOf = async (work: Work, projectId: string, query: SanctionQuery): Promise<RawBuilder<unknown>> => {
+  const { playerId, channelId, kind, active, appealStatus } = query;
+  const parts = [sql`s.project_id = ${projectId}`];
+  if (playerId !== undefined)
+    parts.push(sql`s.player_id = ${(await getPlayer(work, projectId, playerId)).id}`);
+  if (channelId !== undefined) parts.push(sql`s.channel_id = ${channelId}::uuid`);
+  if (kind !== undefined) parts.push(sql`s.kind = ${kind}`);
+  if (active !== undefined) parts.push(active ? HOLDS(work.now) : sql`not ${HOLDS(work.now)}`);
+  if (appealStatus !== undefined) parts.push(sql`s.appeal_status = ${appealStatus}`);
+  return sql.join(parts, sql` and `);
+};
+
+/** Lists a project's sanctions, newest first. @throws DomainError NOT_FOUND for an unknown player */
+export const listSanctions = async (
+  work: Work,
+  projectId: string,
+  query: SanctionQuery,
+): Promise<Total & { sanctions: Sanction[] }> => {
+  const where = await whereOf(work, projectId, query);
+  const { rows } = await sql<SanctionRow>`
+    ${SANCTIONS} where ${where} order by ${orderBy(SANCTION_ORDERS, query, sql`s.id`)}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  const total = await countRows(work, sql`chat_sanctions s where ${where}`);
+  return { sanctions: rows.map((row) => showSanction(row, work.now)), ...total };
+};
+
+/** @throws DomainError NOT_FOUND */
+export const getSanction = async (work: Work, projectId: string, id: string): Promise<Sanction> => {
+  if (!isId(id)) throw notFound("sanction");
+  const { rows } = await sql<SanctionRow>`
+    ${SANCTIONS} where s.project_id = ${projectId} and s.id = ${id}`.execute(work.db);
+  if (!rows[0]) throw notFound("sanction");
+  return showSanction(rows[0], work.now);
+};
+
+/** Maximum number of word lists of a project. */
+export const WORD_LISTS_MAX = 50;
+/** Maximum number of words of a list. */
+export const LIST_WORDS_MAX = 5_000;
+
+type WordListInput = { action: ListAction; match: ListMatch; words: readonly string[] };
+
+/** A list without its words. */
+type WordListSummary = {
+  key: string;
+  action: ListAction;
+  match: ListMatch;
+  wordCount: number;
+  createdAt: string;
+  updatedAt: string;
+};
+
+type WordList = WordListSummary & { words: string[] };
+
+type Row = {
+  key: string;
+  action: ListAction;
+  match: ListMatch;
+  word_count: string | number;
+  words: string[];
+  created_at: Date | string;
+  updated_at: Date | string;
+};
+
+const show = (row: Row): WordListSummary => ({
+  key: row.key,
+  action: row.action,
+  match: row.match,
+  wordCount: Number(row.word_count),
+  createdAt: timeOf(row.created_at),
+  updatedAt: timeOf(row.updated_at),
+});
+
+/** Lists all word lists of a project by key, without their words. */
+export const listWordLists = async ({ db }: Work, projectId: string): Promise<WordListSummary[]> => {
+  const { rows } = await sql<Row>`
+    select key, action, match, json_array_length(words) as word_count, created_at, updated_at
+    from chat_word_lists where project_id = ${projectId} order by key`.execute(db);
+  return rows.map(show);
+};
+
+/** @throws DomainError NOT_FOUND */
+export const getWordList = async ({ db }: Work, projectId: string, key: string): Promise<WordList> => {
+  const { rows } = await sql<Row>`
+    select key, action, match, json_array_length(words) as word_count, words, created_at, updated_at
+    from chat_word_lists where project_id = ${projectId} and key = ${key}`.execute(db);
+  if (!rows[0]) throw notFound("word list");
+  return { ...show(rows[0]), words: rows[0].words };
+};
+
+const TWINS_ADVICE = `is the ${TWINS_MAX + 1}th word of these letters that differs in doubled ones alone`;
+
+const checkWords = async (words: readonly string[], action: ListAction): Promise<string[]> => {
+  const bad = (await mapInSlices(words, isComparable)).indexOf(false);
+  if (bad !== -1)
+    throw invalid(`words.${bad}`, "must have a letter, a digit or a picture, and 64 letters at most");
+  const twin = (await mapInSlices(words, createTwinCheck(action))).indexOf(true);
+  if (twin !== -1) throw invalid(`words.${twin}`, TWINS_ADVICE);
+  return [...new Set(words)];
+};
+
+/**
+ * Creates or replaces a list. It applies to every message sent after the commit.
+ * @throws DomainError VALIDATION_ERROR for a word that no text can contain, or with too many twins; CONFLICT
+ * LIMIT_REACHED
+ */
+export const putWordList = async (
+  work: Work,
+  projectId: string,
+  key: string,
+  { action, match, words }: WordListInput,
+): Promise<WordList> => {
+  const checked = await checkWords(words, action);
+  await changeConfig(work, projectId);
+  const at = sql`${work.now.toISOString()}::timestamptz`;
+  await sql`
+    insert into chat_word_lists
+      (project_id, key, action, match, words, version, created_at, updated_at)
+    values (${projectId}, ${key}, ${action}, ${match}, ${JSON.stringify(checked)}::json, ${newId()}, ${at},
+      ${at})
+    on conflict (project_id, key) do update set action = excluded.action, match = excluded.match,
+      words = excluded.words, version = excluded.version, updated_at = excluded.updated_at`.execute(work.db);
+  const lists = await listWordLists(work, projectId);
+  if (lists.length > WORD_LISTS_MAX)
+    throw conflict("LIMIT_REACHED", `a project has at most ${WORD_LISTS_MAX} word lists`);
+  const data = { key, listAction: action, match, words: checked.length };
+  await auditModerator(work, { action: "chat_word_list.saved", projectId, id: key, data });
+  return getWordList(work, projectId, key);
+};
+
+/** @throws DomainError NOT_FOUND */
+export const deleteWordList = async (work: Work, projectId: string, key: string): Promise<void> => {
+  await changeConfig(work, projectId);
+  const { rows } = await sql`
+    delete from chat_word_lists where project_id = ${projectId} and key = ${key} returning 1`.execute(
+    work.db,
+  );
+  if (rows.length === 0) throw notFound("word list");
+  await auditModerator(work, { action: "chat_word_list.deleted", projectId, id: key });
+};

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type DomainError, invalid } from "../../../kernel/errors.ts";
 import type { Bucket, Count } from "../../../accounts/rate-limits/limiter.ts";
-import { essenceOf } from "./letters.ts";
+import { essenceOf } from "./runs.ts";
 
 /**
  * Limit for one player's repetitions of a text, however it is written: twice in a minute, in all channels

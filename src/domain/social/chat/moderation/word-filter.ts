@@ -1,6 +1,6 @@
-import { StepBudget, StepsExceeded, TEXT_PER_STEP } from "../../../kernel/step-budget.ts";
-import { GAP } from "./letters.ts";
-import { REPEATS_SEEN, type Run } from "./runs.ts";
+import { StepBudget, StepsExceeded, TEXT_PER_STEP } from "../../../kernel/pace.ts";
+import { atOnce, type Steps } from "../../../kernel/slices.ts";
+import { GAP, REPEATS_SEEN, type Run, spellingsOf } from "./runs.ts";
 
 export const LIST_ACTIONS = ["MASK", "BLOCK", "HOLD", "ALLOW"] as const;
 export type ListAction = (typeof LIST_ACTIONS)[number];
@@ -20,7 +20,7 @@ export type Listed = {
 };
 
 /** One spelling of one word. */
-export type Rule = Listed & { word: string; spelling: string };
+type Rule = Listed & { word: string; spelling: string };
 
 /**
  * Compiled word lists: rules by their letters without repeats, and a trie of the first letters of rules.
@@ -42,11 +42,11 @@ export type WordFilter = {
 };
 
 /** Number of letters by which rules are found: ordinary texts are full of matches for two. */
-export const BEGIN_MAX = 3;
+const BEGIN_MAX = 3;
 
 const LETTERS = 2 ** 21;
 /** Returns a node and a letter's code point as one number. */
-export const edgeOf = (node: number, letter: number): number => node * LETTERS + letter;
+const edgeOf = (node: number, letter: number): number => node * LETTERS + letter;
 
 /** A match; positions are UTF-16 units of the text, `end` is exclusive. */
 export type Hit = { rule: Rule; start: number; end: number };
@@ -58,7 +58,7 @@ export type Hit = { rule: Rule; start: number; end: number };
 export const SCREEN_STEPS_MAX = 1_000_000;
 
 /** The matches, and the number of steps. */
-export type Found = {
+type Found = {
   /** Of several words of one list that begin at the same position the longest. */
   hits: Hit[];
   steps: number;
@@ -194,3 +194,168 @@ const isDoubled = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): b
 
 const isOpenAt = (rule: Rule, before: number, after: number): boolean =>
   (before === 0 && !rule.isStart) || (after === 0 && !rule.isEnd);
+
+/** One compiled list, which is combined with others to a filter. */
+export type CompiledList = {
+  words: number;
+  /** Upper estimate of its memory. */
+  bytes: number;
+  action: ListAction | undefined;
+  /** By their letters without repeats. */
+  rules: ReadonlyMap<string, readonly Rule[]>;
+  /** Numbers of runs that rules have, by their first letters. */
+  lengths: ReadonlyMap<string, ReadonlySet<number>>;
+};
+
+const REPEATED = /(.)\1+/gsu;
+
+const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
+
+/**
+ * Maximum number of rules with the same letters that differ in doubled ones, the action or the match.
+ * Otherwise lists crafted for it would make every text slow. A single list with more is refused; excess ones
+ * of several lists together are dropped.
+ */
+export const TWINS_MAX = 32;
+
+/**
+ * Creates a check that is called for each word of a list, and reports whether it has too many twins by then.
+ */
+export const createTwinCheck = (action: ListAction): ((word: string) => boolean) => {
+  const spellings = new Map<string, Set<string>>();
+  return (word) =>
+    spellingsOf(word, action === "ALLOW").some((spelling) => {
+      const key = squeeze(spelling);
+      const twins = spellings.get(key) ?? new Set();
+      spellings.set(key, twins.add(spelling));
+      return twins.size > TWINS_MAX;
+    });
+};
+
+/** Whether a word can be compared at all, and is within the maximum length. */
+export const isComparable = (word: string): boolean => {
+  const spellings = spellingsOf(word);
+  return spellings.length > 0 && spellings.every((spelling) => spelling.length <= WORD_LENGTH_MAX);
+};
+
+const isSame = (one: Rule, other: Rule): boolean =>
+  one.spelling === other.spelling &&
+  one.action === other.action &&
+  one.isStart === other.isStart &&
+  one.isEnd === other.isEnd;
+
+/** Adds to the rules of the same letters. */
+const addTwin = (twins: Rule[], rule: Rule): void => {
+  if (twins.length < TWINS_MAX && !twins.some((twin) => isSame(twin, rule))) twins.push(rule);
+};
+
+/**
+ * Memory of a rule and a beginning in a compiled list, and additional memory in a filter, in bytes at most.
+ */
+const RULE_BYTES = { list: 270, filter: 80 };
+const BEGIN_BYTES = { list: 350, filter: 110 };
+
+/** Memory of the texts of a rule, where `key` may be its spelling itself; bytes at most. */
+const textBytes = ({ word, spelling }: Rule, key: string): number =>
+  2 * (word.length + spelling.length + (key === spelling ? 0 : key.length));
+
+/** Compiles one list, with a pause after each word; words that cannot be compared are omitted. */
+export function* compileList(listed: Listed & { words: readonly string[] }): Steps<CompiledList> {
+  const { words, ...common } = listed;
+  const rules = new Map<string, Rule[]>();
+  const lengths = new Map<string, Set<number>>();
+  let bytes = 0;
+  for (const word of words) {
+    for (const spelling of spellingsOf(word, common.action === "ALLOW")) {
+      if (spelling.length > WORD_LENGTH_MAX) continue;
+      const key = squeeze(spelling);
+      const letters = [...key];
+      const twins = rules.get(key);
+      const rule = { ...common, word, spelling };
+      bytes += RULE_BYTES.list + textBytes(rule, key);
+      if (twins) addTwin(twins, rule);
+      else rules.set(key, [rule]);
+      const begin = letters.slice(0, BEGIN_MAX).join("");
+      const known = lengths.get(begin);
+      if (known) known.add(letters.length);
+      else lengths.set(begin, new Set([letters.length]));
+    }
+    yield;
+  }
+  bytes += lengths.size * BEGIN_BYTES.list;
+  return { words: words.length, bytes, action: common.action, rules, lengths };
+}
+
+/** Combines the rules of all lists by their letters, without changing the lists. */
+function* joinRules(lists: readonly CompiledList[]): Steps<Map<string, readonly Rule[]>> {
+  const joined = new Map<string, readonly Rule[]>();
+  for (const { rules } of lists)
+    for (const [key, twins] of rules) {
+      const known = joined.get(key);
+      const both = [...(known ?? [])];
+      if (known) for (const rule of twins) addTwin(both, rule);
+      joined.set(key, known ? both : twins);
+      yield;
+    }
+  return joined;
+}
+
+function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, ReadonlySet<number>>> {
+  const joined = new Map<string, ReadonlySet<number>>();
+  for (const { lengths } of lists)
+    for (const [begin, set] of lengths) {
+      const known = joined.get(begin);
+      joined.set(begin, known ? new Set([...known, ...set]) : set);
+      yield;
+    }
+  return joined;
+}
+
+/** Returns a trie of the beginnings of rules, and their lengths by its nodes. */
+function* trieOf(
+  lengths: ReadonlyMap<string, ReadonlySet<number>>,
+): Steps<Pick<WordFilter, "edges" | "lengths">> {
+  const edges = new Map<number, number>();
+  const byNode = new Map<number, readonly number[]>();
+  for (const [begin, set] of lengths) {
+    let node = 0;
+    for (const letter of begin) {
+      const edge = edgeOf(node, letter.codePointAt(0)!);
+      node = edges.get(edge) ?? edges.size + 1;
+      edges.set(edge, node);
+    }
+    byNode.set(
+      node,
+      [...set].toSorted((one, other) => other - one),
+    );
+    yield;
+  }
+  return { edges, lengths: byNode };
+}
+
+/** Combines compiled lists to a filter, with a pause after each word. */
+export function* joinLists(version: string, lists: readonly CompiledList[]): Steps<WordFilter> {
+  const rules = yield* joinRules(lists);
+  const lengths = yield* joinLengths(lists);
+  const own = rules.size * RULE_BYTES.filter + lengths.size * BEGIN_BYTES.filter;
+  return {
+    version,
+    words: lists.reduce((sum, { words }) => sum + words, 0),
+    bytes: lists.reduce((sum, { bytes }) => sum + bytes, own),
+    actions: new Set(lists.map(({ action }) => action)),
+    rules,
+    ...(yield* trieOf(lengths)),
+  };
+}
+
+/** Compiles a few words at once. */
+export const compileWords = (
+  version: string,
+  lists: Iterable<Listed & { words: readonly string[] }>,
+): WordFilter => {
+  const compiled = Array.from(lists, (list) => atOnce(compileList(list)));
+  return atOnce(joinLists(version, compiled));
+};
+
+/** Filter of a project without lists of its own. */
+export const NO_LISTS: WordFilter = compileWords("", []);
