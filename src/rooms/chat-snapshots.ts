@@ -237,18 +237,20 @@ type JoiningReader = {
 
 /** No client is shown what was read longer ago, in ms. */
 const KEPT_MS = ANSWER_AGE_MS + 2 * WEB.statementMs;
+/** Changes that a room keeps at most, the newest. */
+const CHANGES_MAX = 10_000;
 
 /**
  * The newest changes of messages that a room has told. Who is shown the channel is told them again: what they
  * are shown may have been read before.
  */
 export class ChatChanges {
-  #kept: { line: ChatLine; atMs: number }[] = [];
+  readonly #kept: { line: ChatLine; atMs: number }[] = [];
 
   keep(line: ChatLine): void {
     const nowMs = performance.now();
-    this.#kept = this.#kept.filter(({ atMs }) => nowMs - atMs < KEPT_MS);
     this.#kept.push({ line, atMs: nowMs });
+    while (nowMs - this.#kept[0]!.atMs >= KEPT_MS || this.#kept.length > CHANGES_MAX) this.#kept.shift();
   }
 
   /** Returns the changes that are missing in what is shown to a client since `sinceMs`. */
