@@ -17,7 +17,7 @@ const termsOf = (text) =>
 const source = filesOf("src/**/*.ts");
 const tests = filesOf("test/**/*.ts");
 const tools = filesOf("{bench,loadtest,scripts}/**/*.{ts,mjs,js}");
-const json = filesOf("src/http/*.json", "test/**/*.json");
+const json = filesOf("src/http/*.json");
 const docs = filesOf("{docs,.}/**/*.md").filter((file) => file.startsWith("docs/") || !file.includes("/"));
 
 const thousands = (n) => n.toLocaleString("en");

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
 import type { Json } from "../domain/kernel/events/events.ts";
+import { exampleOf } from "../domain/kernel/example.ts";
 import { isJsonObject } from "../domain/kernel/json.ts";
 import { JSON_TYPE, NAMES } from "./openapi-components.ts";
 
 /** Schemas of a document by name. */
 type Parts = Record<string, Json>;
-type Body = { content?: Record<string, { schema?: Json }> };
+type Media = { schema?: Json; example?: unknown };
+type Body = { content?: Record<string, Media> };
 /** What they read of an operation. */
 type Operation = {
   operationId: string;
@@ -329,3 +331,38 @@ export const nameParts = ({ paths, components: { schemas } }: ToName): void => {
   for (const operation of Object.values(paths).flatMap((item) => Object.values(item)))
     nameOperation(namer, operation);
 };
+
+/** An example of a body that says more than its schema alone. */
+const exampleOfBody = ({ schema, example }: Media, schemas: Parts): unknown =>
+  example ??
+  schema?.["example"] ??
+  (schema && isRef(schema) ? schemas[targetOf(schema)]?.["example"] : undefined);
+
+/** What a body of the path says, or of the path above it, whose answers are about the same thing. */
+const hintsAt = ({ paths, components: { schemas } }: ToName, path: string): Json => {
+  for (let at = path; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
+    const { post, put } = paths[at] ?? {};
+    const example = exampleOfBody((post ?? put)?.requestBody?.content?.[JSON_TYPE] ?? {}, schemas);
+    if (isJsonObject(example)) return example;
+  }
+  return {};
+};
+
+/** Gives each body that has none, and each success that has a body of JSON, an example. */
+export const addExamples = (document: ToName): void => {
+  const { schemas } = document.components;
+  for (const [path, operations] of Object.entries(document.paths)) {
+    const hints = hintsAt(document, path);
+    for (const { requestBody, responses } of Object.values(operations)) {
+      for (const media of Object.values(requestBody?.content ?? {}))
+        media.example = exampleOfBody(media, schemas) ?? exampleOf(media.schema ?? {}, schemas);
+      for (const media of successesOf(responses))
+        media.example = exampleOf(media.schema ?? {}, schemas, hints);
+    }
+  }
+};
+
+const successesOf = (responses: Operation["responses"]): Media[] =>
+  Object.entries(responses).flatMap(([status, { content }]) =>
+    status < "300" && content?.[JSON_TYPE] ? [content[JSON_TYPE]] : [],
+  );

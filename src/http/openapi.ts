@@ -21,11 +21,9 @@ import {
   SECURITY_SCHEMES,
   TAG_TEXT,
 } from "./openapi-components.ts";
-import { dropUnused, nameParts, settle, simplify, type ToName } from "./openapi-schemas.ts";
+import { addExamples, dropUnused, nameParts, settle, simplify, type ToName } from "./openapi-schemas.ts";
 import { FORM_TYPE } from "./body.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
-import ANSWERS from "./answer-examples.json" with { type: "json" };
-import EXAMPLES from "./request-examples.json" with { type: "json" };
 import { fieldsOf } from "./validate.ts";
 
 export type OpenApiDocument = ReturnType<typeof createDocument>;
@@ -113,9 +111,8 @@ const isOptional = (body: z.ZodType): boolean => {
   }
 };
 
-const bodyOf = ({ id, body, described = body, needsBody, takesForm }: AnyRoute) => {
+const bodyOf = ({ body, example, described = body, needsBody, takesForm }: AnyRoute) => {
   if (described === undefined) return {};
-  const example = (EXAMPLES as Record<string, unknown>)[id];
   const media = { schema: described, ...(example === undefined ? {} : { example }) };
   return {
     requestBody: {
@@ -145,10 +142,11 @@ const successesOf = (route: AnyRoute) => {
     ]),
   );
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
-  const example = (ANSWERS as Record<string, unknown>)[route.id];
-  const json = { schema: route.response, ...(example === undefined ? {} : { example }) };
   const content: ZodOpenApiContentObject = Object.fromEntries(
-    (route.media ?? [JSON_TYPE]).map((type) => [type, type === JSON_TYPE ? json : { schema: FILE }]),
+    (route.media ?? [JSON_TYPE]).map((type) => [
+      type,
+      { schema: type === JSON_TYPE ? route.response : FILE },
+    ]),
   );
   const describe = (status: number) =>
     status === 302
@@ -273,5 +271,6 @@ export const openApiDocument = (routes: readonly AnyRoute[], origin = ""): OpenA
   nameParts(parts);
   settle(parts);
   dropUnused(parts);
+  addExamples(parts);
   return document;
 };

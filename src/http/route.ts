@@ -107,6 +107,8 @@ export type Route<
   params?: P;
   query?: Q;
   body?: B;
+  /** A body that works, for the document; default: one made from the schema. */
+  example?: unknown;
   /** The body as the document shows it, where `body` leaves checks to the operation itself. */
   described?: Shape;
   /** Fields that `body` does not have are accepted: `run` names them in the answer. Else they are refused. */

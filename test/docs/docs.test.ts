@@ -153,7 +153,6 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [DOMAINS, "export TOKEN=eyJ", "test/docs/docs-domains.test.ts sets these variables"],
   [SECOND_FACTOR, "export ADMIN_EMAIL=", "test/docs/docs-second-factor.test.ts sets these variables"],
   [SCIM, "export TOKEN=eyJ", "test/docs/docs-scim.test.ts sets these variables"],
-  ["docs/contributing.md", "npm run examples", "writes into src; answer-examples.full.test.ts judges it"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
   [OPERATE, "npm run migrate", KNOWN],
   [OPERATE, "admin create", KNOWN],

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import type { AnyRoute } from "../../src/http/route.ts";
 import { routes } from "../../src/http/routes.ts";
+import { checkResponse } from "../support/http/openapi-check.ts";
 
 /** What the tests read of a schema, or of whatever else is somewhere in the document. */
 type Part = {
@@ -20,15 +21,16 @@ type Part = {
 type Media = { schema: Part; example?: unknown };
 type Described = {
   requestBody?: { required?: boolean; content: Record<string, Media> };
-  responses: Record<string, unknown>;
+  responses: Record<string, { content?: Record<string, Media> }>;
 };
 type Document = {
   paths: Record<string, Record<string, Described>>;
   components: { schemas: Record<string, Part> };
 };
 
-const { paths, components } = JSON.parse(JSON.stringify(openApiDocument(routes))) as Document;
-const { schemas } = components;
+const document = JSON.parse(JSON.stringify(openApiDocument(routes))) as Document;
+const { paths } = document;
+const { schemas } = document.components;
 
 /** Rules that a place breaks if what is there has no name. */
 const UNNAMED: readonly ((value: Part, path: string) => boolean)[] = [
@@ -77,6 +79,17 @@ describe("the parts of the OpenAPI document", () => {
       for (const schema of bodies) {
         const read: { error?: Error } = await schema.safeParseAsync(example);
         assert.equal(read.error?.message, undefined, route.id);
+      }
+    }
+  });
+
+  it("are answers with an example, which is as the answer is documented", () => {
+    for (const route of routes) {
+      for (const [status, { content }] of Object.entries(operationOf(route.path, route.method).responses)) {
+        const media = content?.["application/json"];
+        if (status >= "300" || !media) continue;
+        assert.notEqual(media.example, undefined, `${route.id} has no example`);
+        checkResponse(document, route.method, route.path, Number(status), media.example);
       }
     }
   });

@@ -93,6 +93,7 @@ export const analyticsExportsRoutes = [
       "As a job, for what is large: takes what GET /analytics/export takes. What comes after the request " +
       `is not in it. A project keeps ${EXPORTS_MAX} for a week; erasing a player deletes them.`,
     body: ExportBody,
+    example: { report: "events", format: "ndjson", from: "2026-01-01", to: "2026-01-31" },
     status: 201,
     errors: ["PAYMENT_REQUIRED"],
     response: StoredExportBody,

@@ -231,6 +231,16 @@ export const analyticsFunnelRoutes = [
     summary: "Get how far players come through steps with filters",
     description: "As the GET of the same path. Changes nothing.",
     body: FunnelBody,
+    example: {
+      period: "30d",
+      window: "7d",
+      steps: [
+        { eventType: "user_registered" },
+        { eventType: "question_asked", where: { path: "score", op: "gte", value: 1 }, label: "Asked well" },
+      ],
+      exclude: [{ eventType: "account_banned", fromStep: 1, toStep: 2 }],
+      breakdown: { property: "plan", limit: 10 },
+    },
     run: (app, { projectId, body }) => answerFunnel(app, projectId, body, funnelOfBody(body)),
   }),
 ];

@@ -155,6 +155,19 @@ export const analyticsPlayersRoutes = [
       cursor,
       limit: z.int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
     }),
+    example: {
+      funnel: {
+        period: "30d",
+        window: "7d",
+        steps: [
+          { eventType: "user_registered" },
+          { eventType: "question_asked", where: { path: "score", op: "gte", value: 1 } },
+        ],
+        step: 1,
+        state: "dropped",
+      },
+      limit: 50,
+    },
     errors: ["PAYMENT_REQUIRED"],
     response: PlayersBody,
     run: (app, { projectId, body }) =>
@@ -177,6 +190,18 @@ export const analyticsPlayersRoutes = [
       list: ListBody.optional().meta({ description: "As the parameters of GET /analytics/players" }),
       funnel: FunnelList.optional().meta({ description: "In place of list, as POST /analytics/players" }),
     }),
+    example: {
+      key: "came_back",
+      name: "Came back after a week",
+      list: {
+        of: "retention",
+        cohort: "2026-01-05",
+        unit: "week",
+        offsets: "0,1",
+        offset: 1,
+        asOf: "2026-02-01T00:00:00Z",
+      },
+    },
     status: 201,
     errors: ["PAYMENT_REQUIRED"],
     response: z

@@ -100,6 +100,14 @@ const savingRoutes = [
       "Takes the parameters of the report's own operation, which is asked once: what cannot be answered is " +
       `refused. A project has at most ${REPORTS_MAX}.`,
     body: NewReportBody,
+    example: {
+      key: "weekly-matches",
+      name: "Matches of the last full week",
+      report: "trends",
+      parameters: { metric: ["event:match_won", "activePlayers"], interval: "day" },
+      range: { last: 1, unit: "WEEK" },
+      schedule: { every: "WEEK", weekday: 1, hour: 6, timezone: "Europe/Berlin" },
+    },
     status: 201,
     errors: ["PAYMENT_REQUIRED"],
     response: ReportBody,
@@ -126,6 +134,7 @@ const savingRoutes = [
     description: "What is left out stays. Parameters are replaced as a whole.",
     params: ReportParams,
     body: ReportChangeBody,
+    example: { schedule: { every: "MONTH", day: 1, hour: 6 } },
     errors: ["PAYMENT_REQUIRED"],
     response: ReportBody,
     prepare: async (app, { body: { report, parameters, range }, ...around }) => {

@@ -172,6 +172,7 @@ const makingRoutes = [
       "key needs a verified email address, and the OWNERS are notified by email.",
     params: ProjectParams,
     body: NewKeyBody,
+    example: { name: "Game server", scopes: ["events:write", "players:*"] },
     status: 201,
     response: MadeKeyBody,
     errors: ["PAYMENT_REQUIRED"],
@@ -195,6 +196,7 @@ const makingRoutes = [
       "for the grace period and names the new one in `replacedBy`; meanwhile it counts for no limit of keys.",
     params: KeyParams,
     body: RotateBody,
+    example: { gracePeriodSeconds: 3600 },
     status: 201,
     response: MadeKeyBody,
     run: (app, { caller, projectId, params, body }) =>
@@ -221,6 +223,7 @@ const changingRoutes = [
       "`metadata` is replaced as a whole. A DEVELOPER may not change a key that has `manage` scopes.",
     params: KeyParams,
     body: ChangeBody,
+    example: { name: "Game server of Europe", rateLimit: 100 },
     response: ApiKeyBody,
     run: (app, { caller, projectId, params, body }) =>
       app.transact(async (work) => {

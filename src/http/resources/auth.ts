@@ -143,6 +143,7 @@ const signInRoutes = [
       password: CurrentPassword,
       mfaCode: FactorCode.optional(),
     }),
+    example: { email: "ada@example.com", password: "Engine-No-1" },
     response: LoginBody,
     run: async (app, { body, actor, deviceToken }) =>
       signedInReply(await login(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
@@ -163,6 +164,7 @@ const signInRoutes = [
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
+    example: { refreshToken: "the refreshToken of the last answer" },
     response: LoginBody,
     run: async (app, { body, deviceToken }) => signedInReply(await refresh(app, { ...body, deviceToken })),
   }),
@@ -181,6 +183,7 @@ const signInRoutes = [
       refreshToken: z.string().max(TOKEN_INPUT_MAX).optional(),
       all: z.boolean().optional(),
     }),
+    example: { refreshToken: "the refreshToken of the last answer" },
     response: Accepted,
     run: async (app, { caller, body }) => {
       await app.transact((work) => logout(work, userOf(caller), body));
@@ -214,6 +217,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
       email: Email.optional(),
       currentPassword: CurrentPassword.optional(),
     }),
+    example: { name: "Ada Lovelace" },
     response: AccountBody,
     run: async (app, { caller, body, actor }) => {
       const accounts = app.transactAs({ role: "accounts", by: actor });
@@ -234,6 +238,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
       "X-Device-Token makes the device known at the next login; one that was known keeps its own.",
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
+    example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: Accepted,
     run: async (app, { caller, body, actor, deviceToken: sent }) => {
       const self = { ...selfOf(caller, actor.ip), deviceToken: sent };

@@ -117,6 +117,7 @@ export const badgeRoutes = [
       tier: z.int().min(1).max(TIERS_MAX).default(1),
       reason: Reason,
     }),
+    example: { tier: 1, reason: "Season final" },
     status: 201,
     response: PlayerBadgeBody,
     run: (app, { projectId, params, body, caller }) =>
@@ -154,6 +155,7 @@ export const badgeRoutes = [
     description: "With all its tiers and its progress. What its tiers have given stays.",
     params: BadgeParams,
     body: z.strictObject({ reason: Reason }),
+    example: { reason: "Awarded by mistake" },
     response: PlayerBadgeBody,
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {

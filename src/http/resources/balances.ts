@@ -119,6 +119,7 @@ export const balanceRoutes = [
         .meta({ description: "Default: as the currency says" }),
       reference: Reference,
     }),
+    example: { amount: 100, reason: "Daily gift", reference: "gift-2026-01-31-user-1" },
     status: 201,
     response: Changed,
     run: (app, { projectId, params, caller, body: { expiresAt, ...body } }) =>
@@ -143,6 +144,7 @@ export const balanceRoutes = [
       "nothing. What is held cannot be spent.",
     params: CurrencyParams,
     body: z.object({ amount: Amount, reason: Reason.default("spend"), reference: Reference }),
+    example: { amount: 30, reason: "Bought a hint", reference: "hint-4711" },
     status: 201,
     response: Changed,
     run: (app, { projectId, params, caller, body }) =>
@@ -163,6 +165,7 @@ export const balanceRoutes = [
       expiresInSeconds: z.int().min(1).max(HOLD_SECONDS_MAX),
       reference: Reference,
     }),
+    example: { amount: 30, expiresInSeconds: 600, reference: "auction-12" },
     status: 201,
     response: Hold,
     run: (app, { projectId, params: { playerId, currencyKey }, body }) =>
@@ -177,6 +180,7 @@ export const balanceRoutes = [
     description: "All of it, or `amount`; the rest is free again.",
     params: HoldParams,
     body: z.object({ amount: Amount.optional() }),
+    example: { amount: 25 },
     response: Hold,
     run: (app, { projectId, params: { playerId, holdId }, body, caller }) =>
       app.transact(async (work) =>

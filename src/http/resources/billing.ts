@@ -248,6 +248,12 @@ export const billingRoutes = [
       successUrl: Url.meta({ description: "A page of CONSOLE_URL or of one of OAUTH_REDIRECT_URIS" }),
       cancelUrl: Url,
     }),
+    example: {
+      plan: "PRO",
+      interval: "monthly",
+      successUrl: "https://console.example.com/billing?paid",
+      cancelUrl: "https://console.example.com/billing",
+    },
     response: z.object({ url: z.string(), sessionId: z.string() }),
     run: async (app, { caller, body }) => {
       const { tenantId, userId } = userOf(caller);
@@ -267,6 +273,7 @@ export const billingRoutes = [
       "while the tenant is suspended.",
     access: { roles: ["OWNER"], needs: { verifiedEmail: true, suspended: true } },
     body: z.object({ returnUrl: Url }),
+    example: { returnUrl: "https://console.example.com/billing" },
     response: z.object({ url: z.string() }),
     run: (app, { caller, body }) =>
       openPortal(partsOf(app), { tenantId: userOf(caller).tenantId, ...body }, returnsOf(app)),
@@ -290,6 +297,12 @@ export const billingRoutes = [
     itemised: true,
     errors: ["SERVICE_UNAVAILABLE"],
     body: z.looseObject({}),
+    example: {
+      id: "evt_1Abc",
+      object: "event",
+      type: "customer.subscription.updated",
+      data: { object: { object: "subscription", customer: "cus_1Abc" } },
+    },
     response: z.object({ received: z.literal(true) }),
     run: async ({ transact, billing }, { signed }) => {
       if (!billing) throw billingIsOff();

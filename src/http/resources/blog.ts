@@ -76,6 +76,7 @@ export const blogRoutes = [
       "counts the posts of the call; those that were the same already are neither `created` nor `updated`.",
     access: { admin: "blog:sync" },
     body: z.object({ posts: z.array(PostInput).max(SYNCED_POSTS_MAX) }),
+    example: { posts: [{ slug: "season-two", title: "Season two", postDate: "2026-03-01", tags: ["news"] }] },
     bodyLimit: SYNC_BODY_LIMIT,
     response: z.object({
       success: z.literal(true),

@@ -67,6 +67,7 @@ export const boostRoutes = [
       uses: BoostUses.optional().meta({ description: "Ends after so many gains" }),
       stacking: BoostStacking.default("MAX"),
     }),
+    example: { boostKey: "happy-hour", applies: "xp", factor: 2, durationSeconds: 3600, stacking: "EXTEND" },
     status: 201,
     response: PlayerBoost,
     run: (app, { projectId, params, body, caller }) =>

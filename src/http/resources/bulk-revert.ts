@@ -50,6 +50,15 @@ export const bulkRevertRoutes = [
       onShortfall: z.enum(ON_SHORTFALL).default("CLAMP"),
       dryRun: z.boolean().default(false),
     }),
+    example: {
+      filter: {
+        eventType: "lesson.completed",
+        receivedFrom: "2026-11-23T09:00:00Z",
+        receivedTo: "2026-11-23T09:30:00Z",
+      },
+      reason: "A bad file was imported",
+      dryRun: true,
+    },
     status: 201,
     response: JobBody,
     run: (app, { projectId, body: { filter, ...body }, caller }) => {

@@ -136,6 +136,7 @@ export const chatChannelRoutes = [
     description: "Settings that are absent stay.",
     params: ChannelParams,
     body: ChannelPatch,
+    example: { name: "Trade and more", settings: { readOnly: true } },
     response: ChatChannelBody,
     run: (app, { projectId, params, body }) =>
       app.transact(async (work) =>
@@ -159,6 +160,7 @@ export const chatChannelRoutes = [
       "201, or 200 when it exists already. `lastSeq` is shown to the player of `playerId`, who is one of " +
       "the two, and to keys with `chat:moderate`.",
     body: DirectBody,
+    example: { playerIds: ["ext:ada", "ext:grace"] },
     status: 201,
     otherStatus: 200,
     response: DirectChannelBody,
@@ -204,6 +206,7 @@ export const chatChannelRoutes = [
       "for mentions.",
     params: MemberParams,
     body: MemberPatch,
+    example: { notify: "NONE" },
     response: ChatMemberBody,
     run: (app, { projectId, caller, params, body }) =>
       app.transact(async (work) => {

@@ -194,6 +194,7 @@ export const chatMessageRoutes = [
     description: "By its sender, within `editWindowSeconds`; the new text is judged as a new message is.",
     params: MessageParams,
     body: MessagePatch,
+    example: { content: "Hello again", playerId: "ext:ada" },
     response: ChatMessageBody,
     prepare: (app, { projectId }) => prepareFilter(app, projectId),
     run: (app, { projectId, caller, params, body }) =>
@@ -237,6 +238,7 @@ export const chatMessageRoutes = [
     description: "For the player of `playerId`. The mark moves forward only.",
     params: ChannelParams,
     body: MarkRead,
+    example: { seq: 42, playerId: "ext:ada" },
     response: z.object({ lastReadSeq: z.int(), unread: z.int() }),
     run: (app, { projectId, caller, params, body }) =>
       app.transact(async (work) => {

@@ -114,6 +114,7 @@ export const chatModerationRoutes = [
     description: "By the player it is about, once. A shadow mute is 404.",
     params: Params,
     body: z.strictObject({ playerId: PlayerName, text: z.string().trim().min(1).max(APPEAL_MAX) }),
+    example: { playerId: "ext:ada", text: "It was not me" },
     response: SanctionBody,
     run: (app, { projectId, params, body }) =>
       app.transact((work) => appealSanction(work, projectId, params.sanctionId, body)),
@@ -127,6 +128,7 @@ export const chatModerationRoutes = [
     description: "ACCEPTED ends the sanction.",
     params: Params,
     body: z.strictObject({ status: z.enum(["ACCEPTED", "REJECTED"]) }),
+    example: { status: "ACCEPTED" },
     response: SanctionBody,
     run: (app, { projectId, params, body }) =>
       app.transact((work) => answerAppeal(work, projectId, params.sanctionId, body.status)),

@@ -47,6 +47,7 @@ export const chatReportRoutes = [
       reason: z.enum(REPORT_REASONS),
       note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
     }),
+    example: { playerId: "ext:ada", reason: "SPAM", note: "Advertises another game" },
     status: 201,
     errors: ["RATE_LIMITED"],
     response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),

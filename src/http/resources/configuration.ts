@@ -106,6 +106,10 @@ export const configurationRoutes = [
     access: { scope: "config:read", roles: BUILDERS },
     ...takesDocument,
     body: DiffBody,
+    example: {
+      document: { format: "laurel/1", levelCurve: { type: "LINEAR", params: { base: 100, maxLevel: 50 } } },
+      prune: false,
+    },
     readBody: inSlices(DiffBody),
     response: z.object({ changes: z.array(Change) }),
     errors: ["PAYMENT_REQUIRED"],
@@ -130,6 +134,10 @@ export const configurationRoutes = [
     access: { scope: "config:manage", roles: DESIGNERS },
     ...takesDocument,
     body: ImportBody,
+    example: {
+      document: { format: "laurel/1", levelCurve: { type: "LINEAR", params: { base: 100, maxLevel: 50 } } },
+      dryRun: true,
+    },
     readBody: inSlices(ImportBody),
     response: z.object({ applied: z.boolean(), changes: z.array(Change) }),
     errors: ["PAYMENT_REQUIRED"],
@@ -169,6 +177,7 @@ export const configurationRoutes = [
       "`allowLevelDown` on starts a job that lowers levels that are above their XP.",
     access: { scope: "config:manage", roles: ADMINS },
     body: SettingsPatch,
+    example: { maxBoostFactor: 5, lives: { enabled: true, max: 5 } },
     response: SettingsShape,
     run: (app, { caller, projectId, body }) =>
       app.transact(async (work) =>

@@ -111,6 +111,7 @@ const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
     summary: `Create a ${kind.kind}`,
     description: "It counts from the next events on. Its key never changes, and nothing else may have it.",
     body: kind.schema as z.ZodType<never>,
+    example: kind.example,
     status: 201,
     response: body,
     run: (app, { caller, projectId, body: definition }) =>

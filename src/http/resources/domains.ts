@@ -156,6 +156,7 @@ export const domainRoutes = [
       "minute in the first hour, then each ten minutes; after 72 hours the domain is FAILED. Once they are " +
       "seen the name is the tenant's alone. 503 DOMAINS_NOT_CONFIGURED where this server has none.",
     body: z.strictObject({ domain: z.string().max(DOMAIN_MAX).meta({ example: "play.acme.com" }) }),
+    example: { domain: "play.acme.com" },
     status: 201,
     errors: ["PAYMENT_REQUIRED", "CONFLICT", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,

@@ -46,6 +46,7 @@ export const eventRevertRoutes = [
       reason: z.string().min(1).max(REASON_MAX),
       onShortfall: z.enum(ON_SHORTFALL).default("CLAMP"),
     }),
+    example: { reason: "Sent by mistake", onShortfall: "CLAMP" },
     response: JobBody,
     run: (app, { projectId, params, body, caller }) =>
       app.transact((work) =>

@@ -92,6 +92,14 @@ export const eventTypeRoutes = [
       }),
       enforcement: z.enum(ENFORCEMENTS),
     }),
+    example: {
+      schema: {
+        type: "object",
+        required: ["amount"],
+        properties: { amount: { type: "number", minimum: 0 } },
+      },
+      enforcement: "WARN",
+    },
     response: EventType,
     run: (app, { projectId, params, body }) =>
       app.transact((work) => putEventSchema(work, projectId, { name: params.name, ...body })),

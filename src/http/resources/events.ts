@@ -183,6 +183,13 @@ export const eventRoutes = [
       "Beyond the events of the plan it answers 402.",
     query: WaitQuery,
     body: SingleEvent,
+    example: {
+      externalUserId: "user-1",
+      eventType: "lesson.completed",
+      properties: { score: 80, lesson: "fractions" },
+      timestamp: "2026-01-31T12:00:00Z",
+      idempotencyKey: "lesson-4711-user-1",
+    },
     described: DescribedEvent,
     response: EventResult,
     prepare: async (app, { caller, projectId, body, actor, ignored }) => {
@@ -213,6 +220,18 @@ export const eventRoutes = [
     itemised: true,
     query: WaitQuery,
     body: z.object({ events: z.array(z.unknown()) }),
+    example: {
+      events: [
+        {
+          externalUserId: "user-1",
+          eventType: "lesson.completed",
+          properties: { score: 80 },
+          timestamp: "2026-01-31T12:00:00Z",
+          idempotencyKey: "lesson-4711-user-1",
+        },
+        { externalUserId: "user-2", eventType: "lesson.started" },
+      ],
+    },
     described: z.object({ events: z.array(BatchEvent).min(1).max(BATCH_MAX_EVENTS) }),
     response: BatchResult,
     prepare: async (app, { caller, projectId, body }) => {

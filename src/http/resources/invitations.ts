@@ -74,6 +74,7 @@ const managing = [
     description:
       "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
     body: z.object({ email: Email, role: RoleInput }),
+    example: { email: "grace@example.com", role: "DESIGNER" },
     status: 201,
     prepare: async (app, { caller, body }) => {
       const user = userOf(caller);
@@ -158,6 +159,7 @@ export const invitationRoutes = [
       "answer's X-Device-Token makes the device known at the next login.",
     takesNoIdempotencyKey: true,
     body: z.object({ token: Token, name: Name, password: NewPassword }),
+    example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
     response: LoginBody,
     run: async (app, { body, deviceToken }) =>
       signedInReply(await joinByInvitation(app, { ...body, deviceToken })),

@@ -117,6 +117,7 @@ export const leaderboardPeriodRoutes = [
         .meta({ description: "Whether the closing lists award their prizes" }),
       reason: z.string().min(1).max(255).optional().meta({ description: "For the audit log" }),
     }),
+    example: { awardPrizes: true, reason: "A new season" },
     errors: ["CONFLICT"],
     response: z.object({
       resets: z.int().meta({ description: "How often it was reset, with this time" }),

@@ -69,6 +69,12 @@ const definitionRoutes = [
       "Active at once. A board of XP in total starts with all players' XP; an EVENT board empty or, with " +
       "backfill, with the events processed so far; others empty.",
     body: NewLeaderboard,
+    example: {
+      key: "weekly-xp",
+      name: "XP of the week",
+      metric: { source: "XP" },
+      period: { kind: "WEEKLY", timezone: "Europe/Berlin" },
+    },
     status: 201,
     response: LeaderboardBody,
     run: (app, { projectId, body }) =>
@@ -118,6 +124,7 @@ const definitionRoutes = [
       "null clears a field.",
     params: LeaderboardParams,
     body: LeaderboardPatch,
+    example: { name: "XP of this week", displayLimit: 50, version: 1 },
     response: LeaderboardBody,
     run: (app, { projectId, params, body }) =>
       app.transact(async (work) =>

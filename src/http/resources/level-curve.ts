@@ -80,6 +80,7 @@ export const levelCurveRoutes = [
     description: "Beyond the last level XP still grows. Levels fall only where the project allows it.",
     access: { scope: "config:manage", roles: DESIGNERS },
     body: PutCurveBody,
+    example: { type: "LINEAR", params: { base: 100, maxLevel: 50 } },
     response: CurveBody.extend({
       job: JobBody.nullable().meta({ description: "The job that applies the new levels, for WITH_EVENTS" }),
     }).meta({ id: "SavedLevelCurve" }),
@@ -100,6 +101,7 @@ export const levelCurveRoutes = [
     description: "The table of levels, and how today's players would spread over it. Saves nothing.",
     access: { scope: "config:read", roles: BUILDERS },
     body: CurveInput,
+    example: { type: "EXPONENTIAL", params: { base: 100, ratio: 1.2, maxLevel: 50 } },
     response: PreviewBody,
     run: (app, { projectId, body }) => app.transact((work) => previewCurve(work, projectId, body)),
   }),

@@ -58,6 +58,7 @@ export const livesRoutes = [
     summary: "Take lives from a player",
     description: "409 INSUFFICIENT_LIVES takes none. While lives are unlimited it succeeds and takes none.",
     body: z.object({ amount: Amount.default(1), reason: Reason.default("consume") }),
+    example: { amount: 1, reason: "Lost a round" },
     response: LivesBody,
     run: (app, { projectId, params, caller, body: { amount, reason } }) =>
       app.transact(async (work) => {

@@ -99,6 +99,7 @@ const create = route({
     hostPlayerId: PlayerText.optional(),
     playerId: PlayerText.optional().meta({ description: "As hostPlayerId: the player opens it" }),
   }),
+  example: { mode: "duel", hostPlayerId: "ext:ada", maxPlayers: 4, visibility: "PUBLIC" },
   status: 201,
   response: LobbyBody,
   prepare: (app, { body }) => hashPasscode(app.passwords, body),
@@ -123,6 +124,7 @@ const play = route({
     "Of the public lobbies of the mode that have room, no passcode and the metadata; 201 when there was " +
     "none and one was made.",
   body: Quickplay.extend({ playerId: PlayerText }),
+  example: { mode: "duel", playerId: "ext:ada" },
   otherStatus: 201,
   response: z.object({ lobby: LobbyBody, created: z.boolean() }),
   run: (app, { projectId, body: { playerId, ...wish } }) =>
@@ -182,6 +184,7 @@ const join = route({
     asSpectator: z.boolean().optional(),
     data: Data(MEMBER_DATA_MAX_BYTES).optional(),
   }),
+  example: { playerId: "ext:ada", passcode: "sesame" },
   response: LobbyBody,
   prepare: async (app, { projectId, params: { lobbyId }, body: { playerId, passcode } }) => {
     const ref = lobbyRef(projectId, lobbyId);

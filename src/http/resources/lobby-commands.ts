@@ -3,10 +3,10 @@ import { answerInvite, LOBBY_COMMANDS, type LobbyCommand } from "../../domain/so
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { route } from "../route.ts";
+import { type AnyRoute, route } from "../route.ts";
 import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
 
-type Described = { path: string; id: string; summary: string; description?: string };
+type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;
 
 type ActingField = z.ZodType<string | undefined, string | undefined>;
 
@@ -48,6 +48,7 @@ const update = route({
     "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
   params: LobbyParams,
   body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
+  example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
   response: LobbyBody,
   prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
   run: (app, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
@@ -63,6 +64,7 @@ const updateMember = route({
   description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
   params: LobbyParams.extend({ playerId: PlayerText }),
   body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
+  example: { team: 1, data: { colour: "red" } },
   response: LobbyBody,
   run: (app, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
     const { playerId } = params;
@@ -80,6 +82,7 @@ const respond = route({
   description: "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
   params: LobbyParams,
   body: z.object({ playerId: PlayerText, accept: z.boolean() }),
+  example: { playerId: "ext:ada", accept: true },
   response: LobbyBody,
   run: (app, { projectId, params, body: { playerId, accept } }) =>
     app.transact(async (work) => {
@@ -100,6 +103,7 @@ export const lobbyCommandRoutes = [
     {
       path: "leave",
       id: "leaveLobby",
+      example: { playerId: "ext:ada" },
       summary: "Leave a lobby",
       description: "In a game the seat is kept for inGameGraceSeconds, unless `final`.",
     },
@@ -107,7 +111,12 @@ export const lobbyCommandRoutes = [
     PlayerText,
   ),
   byPlayer(
-    { path: "ready", id: "readyLobby", summary: "Be ready, or no longer" },
+    {
+      path: "ready",
+      id: "readyLobby",
+      example: { playerId: "ext:ada", ready: true },
+      summary: "Be ready, or no longer",
+    },
     of("lobby.ready"),
     PlayerText,
   ),
@@ -115,6 +124,7 @@ export const lobbyCommandRoutes = [
     {
       path: "heartbeat",
       id: "beatLobby",
+      example: { playerId: "ext:ada" },
       summary: "Say that a member is there",
       description:
         "For members without a socket, every 30 s: one who has sent a heartbeat counts as away 60 s after " +
@@ -127,20 +137,33 @@ export const lobbyCommandRoutes = [
     {
       path: "start",
       id: "startLobby",
+      example: { playerId: "ext:ada", countdownSeconds: 5 },
       summary: "Start the countdown",
       description: "By the host or a server. 409 LOBBY_NOT_READY explains what is missing.",
     },
     of("lobby.start"),
   ),
   byPlayer(
-    { path: "cancel-start", id: "cancelLobbyStart", summary: "Stop the countdown" },
+    {
+      path: "cancel-start",
+      id: "cancelLobbyStart",
+      example: { playerId: "ext:ada" },
+      summary: "Stop the countdown",
+    },
     of("lobby.cancel_start"),
   ),
-  byPlayer({ path: "close", id: "closeLobby", summary: "Close a lobby" }, of("lobby.close")),
+  byPlayer(
+    { path: "close", id: "closeLobby", example: { playerId: "ext:ada" }, summary: "Close a lobby" },
+    of("lobby.close"),
+  ),
   byPlayer(
     {
       path: "end",
       id: "endLobbyGame",
+      example: {
+        matchId: "0197c2a0-0000-7000-8000-000000000001",
+        results: [{ playerId: "ext:ada", outcome: "WIN", score: 11 }],
+      },
       summary: "End a game with its results",
       description:
         "One result for each player of the match. Each becomes an event `lobby.result` of that player, " +
@@ -153,19 +176,26 @@ export const lobbyCommandRoutes = [
     {
       path: "kick",
       id: "kickFromLobby",
+      example: { playerId: "ext:ada", reason: "Rude" },
       summary: "Put a member out",
       description: "The host may, until the game begins; servers always.",
     },
     of("lobby.kick"),
   ),
   aboutPlayer(
-    { path: "host", id: "setLobbyHost", summary: "Make another player the host" },
+    {
+      path: "host",
+      id: "setLobbyHost",
+      example: { playerId: "ext:ada" },
+      summary: "Make another player the host",
+    },
     of("lobby.host"),
   ),
   byPlayer(
     {
       path: "invites",
       id: "inviteToLobby",
+      example: { playerIds: ["ext:ada"] },
       summary: "Invite players",
       description: "By a member or a server. Each gets `lobby.invited` and has 10 minutes to answer.",
     },

@@ -32,6 +32,7 @@ export const mfaLoginRoutes = [
       "`passkey` that answers POST /auth/passkeys/options. 10 wrong codes in 15 minutes, and 50 in a day, " +
       "are refused with 429, for strangers and for each known device apart.",
     body: ChallengeAnswerBody,
+    example: { challengeToken: "header.payload.signature", code: "492039" },
     response: LoginBody,
     run: async (app, { body, actor, deviceToken }) =>
       signedInReply(await completeLogin(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
@@ -61,6 +62,19 @@ export const mfaLoginRoutes = [
       "Needs no password, and asks for no further factor: the device has verified who holds it. For users; " +
       "a super-admin's passkey is a second factor only.",
     body: z.object({ credential: AssertionInput }),
+    example: {
+      credential: {
+        id: "EXAMPLEEXAMPLEEXAMPLE",
+        rawId: "EXAMPLEEXAMPLEEXAMPLE",
+        type: "public-key",
+        response: {
+          clientDataJSON: "EXAMPLE",
+          authenticatorData: "EXAMPLE",
+          signature: "EXAMPLE",
+          userHandle: "EXAMPLE",
+        },
+      },
+    },
     response: LoginBody,
     run: async (app, { body, actor, deviceToken }) =>
       signedInReply(await loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
@@ -74,6 +88,7 @@ export const mfaLoginRoutes = [
     summary: "Prove your second factor again",
     description: "Counts for 10 minutes, in this session, for what asks for it again.",
     body: z.object(givenFactor),
+    example: { code: "492039" },
     response: z.object({ verified: z.literal(true), verifiedUntil: z.iso.datetime() }),
     run: async (app, { body, actor }) => {
       const until = await verifyAgain(proofParts(app, actor), selfOf(actor), body);

@@ -159,6 +159,7 @@ export const oauthRoutes = [
     access: "public",
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
+    example: { code: "the code of the redirection" },
     response: LoginBody,
     run: async ({ transact, tokens }, { body, deviceToken, host }) => {
       const brought = { ...body, deviceToken, tenantId: host?.tenantId };
@@ -259,6 +260,11 @@ export const oauthRoutes = [
     takesNoIdempotencyKey: true,
     params: Params,
     body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode, ...ChangeProofBody.shape }),
+    example: {
+      redirect_uri: "https://console.example.com/signed-in",
+      response_mode: "code",
+      currentPassword: "Engine-No-1",
+    },
     response: z.object({ authUrl: z.string().meta({ description: "A whole address" }) }),
     prepare: async (app, { actor, params, body }) => {
       providerOf(app, params.provider);
@@ -289,6 +295,7 @@ export const oauthRoutes = [
     access: OWN_ACCOUNT,
     params: Params,
     body: ChangeProofBody.optional(),
+    example: { currentPassword: "Engine-No-1" },
     response: Deleted,
     prepare: (app, { actor, params, body = {} }) => {
       providerId(params.provider);

@@ -48,6 +48,7 @@ export const passwordResetRoutes = [
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
+    example: { email: "ada@example.com" },
     response: Accepted,
     run: (app, { body, actor, deviceToken }) =>
       hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip, deviceToken })),
@@ -66,6 +67,7 @@ export const passwordResetRoutes = [
     limits: ["verifyEmail"],
     takesNoIdempotencyKey: true,
     body: z.object({ token: MailedToken, password: NewPassword }),
+    example: { token: "the token of the mail", password: "Copper-Kettle-91" },
     errors: ["GONE"],
     response: Accepted,
     run: async (app, { body, actor, deviceToken: sent }) => {
@@ -87,6 +89,7 @@ export const passwordResetRoutes = [
     limits: ["verifyEmail"],
     takesNoIdempotencyKey: true,
     body: z.object({ token: MailedToken }),
+    example: { token: "the token of the mail" },
     errors: ["GONE"],
     response: z.object({ emailVerified: z.literal(true) }),
     run: async (app, { body }) => {
@@ -107,6 +110,7 @@ export const passwordResetRoutes = [
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email }),
+    example: { email: "ada@example.com" },
     response: Accepted,
     run: (app, { body }) => hidingTime(() => resendVerification(app, body.email)),
   }),

@@ -133,6 +133,7 @@ export const playerIdentityRoutes = [
       "merged into the one who has it. Both ids refer to the player from then on. A player who was identified " +
       "before stays as they are: `externalUserId` gets a player of its own, and `linked` is false.",
     body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
+    example: { anonymousId: "device-7f3a", externalUserId: "user-1" },
     response: z.object({ player: PlayerBody, merged: z.boolean(), linked: z.boolean() }),
     run: (app, { projectId, body, caller }) =>
       app.transact(async (work) => {
@@ -163,6 +164,7 @@ export const playerIdentityRoutes = [
     description: "A device, a Steam account: for looking the player up, not for sending events.",
     params: PlayerParams,
     body: z.object({ provider: Provider, externalId: ExternalUserId }),
+    example: { provider: "steam", externalId: "76561198000000000" },
     status: 201,
     otherStatus: 200,
     response: IdentityBody,

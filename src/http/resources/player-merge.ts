@@ -43,6 +43,7 @@ export const playerMergeRoutes = [
       strategy: Strategy.default(DEFAULT_STRATEGY),
       dryRun: z.boolean().default(false),
     }),
+    example: { sourcePlayerId: "ext:user-2", strategy: { xp: "MAX", profile: "TARGET_WINS" }, dryRun: true },
     response: z.object({
       player: PlayerBody,
       mergeId: z.uuid().nullable(),

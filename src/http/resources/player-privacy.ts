@@ -46,6 +46,7 @@ export const playerPrivacyRoutes = [
         .max(255)
         .meta({ description: "Kept in the audit log for good: name no person in it" }),
     }),
+    example: { reason: "Asked for by the player", dryRun: true },
     status: 201,
     response: JobBody,
     run: (app, { projectId, params, body, caller }) =>

@@ -130,6 +130,7 @@ export const playerQuestRoutes = [
       "Once for each cycle: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimWindowSeconds`. " +
       "Where rewards of several cycles wait, the oldest are claimed first.",
     body: z.strictObject({ cycleKey: cycleKey.meta({ example: "2026-01-10" }), cycle }).optional(),
+    example: { cycleKey: "2026-01-10" },
     run: (app, { projectId, params: { playerId, questId: questRef }, body }) =>
       app.transact(async (work) =>
         claimPlayerQuest(

@@ -164,6 +164,13 @@ export const playerRoutes = [
     summary: "Identify a player",
     description: "Makes the player (201), or changes the one with this externalUserId (200).",
     body: NewPlayer,
+    example: {
+      externalUserId: "user-1",
+      displayName: "Ada",
+      timezone: "Europe/Berlin",
+      attributes: { city: "Berlin" },
+      tags: ["beta"],
+    },
     status: 201,
     otherStatus: 200,
     response: ChangedPlayer,
@@ -202,6 +209,7 @@ export const playerRoutes = [
     summary: "Change a player's profile",
     params: PlayerParams,
     body: PlayerPatch,
+    example: { displayName: "Ada L.", attributes: { city: null }, addTags: ["keen"] },
     response: ChangedPlayer,
     run: (app, { projectId, params, body, ignored, caller }) =>
       app.transact(async (work) => {
@@ -241,6 +249,7 @@ export const playerRoutes = [
       status: z.enum(SETTABLE_STATUSES),
       reason: z.string().min(1).max(255).default("status changed"),
     }),
+    example: { status: "SUSPENDED", reason: "Under investigation" },
     response: PlayerBody,
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
@@ -270,6 +279,7 @@ export const playerRoutes = [
       boostable: z.boolean().default(false),
       reference: z.string().min(1).max(200).optional(),
     }),
+    example: { amount: 50, reason: "Helped others", reference: "support-4711" },
     status: 201,
     response: z.object({ player: PlayerBody, ledgerEntry: LedgerEntryBody.nullable() }),
     run: (app, { projectId, params, body, caller }) =>

@@ -96,6 +96,7 @@ const plainRoutes = [
     summary: "Create a project",
     access: { roles: ADMINS },
     body: ProjectFields,
+    example: { name: "Space Farmers", timezone: "Europe/Berlin" },
     status: 201,
     response: ProjectBody,
     errors: ["PAYMENT_REQUIRED"],
@@ -132,6 +133,7 @@ const plainRoutes = [
     access: { roles: ADMINS },
     params: ProjectParams,
     body: ProjectFields.partial(),
+    example: { name: "Space Farmers 2", allowedOrigins: ["https://game.example.com"] },
     response: ProjectBody,
     run: (app, { caller, projectId, body }) =>
       app.transact(async (work) => {

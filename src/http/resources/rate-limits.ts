@@ -123,6 +123,7 @@ export const rateLimitRoutes = [
         description: "Without it, the block lasts until somebody takes it away",
       }),
     }),
+    example: { reason: "Guesses passwords", durationSeconds: 3600 },
     response: IpBlockBody,
     run: async (app, { params, body, caller, actor }) => {
       const address = addressOf(params);
@@ -157,6 +158,7 @@ export const rateLimitRoutes = [
     description:
       "Without `bucket`, of all three. Answers the state of `bucket`, or of global. A block stays.",
     body: z.object({ bucket: BucketName.optional() }),
+    example: { bucket: "login" },
     response: IpStatusBody,
     run: async (app, { params, body: { bucket } }) => {
       const address = addressOf(params);

@@ -117,6 +117,7 @@ export const ruleRoutes = [
         .max(ORDER_MAX)
         .meta({ description: "UUIDs or keys", example: ["weekend-double", "first-lesson"] }),
     }),
+    example: { ids: ["weekend-double", "first-lesson"] },
     response: z.object({ data: z.array(RuleBody) }),
     run: (app, { projectId, body }) =>
       app.transact(async (work) => ({ data: await orderRules(work, projectId, body.ids) })),
@@ -142,6 +143,7 @@ export const ruleRoutes = [
       "Send the `draftVersion` that you have read; a stale one is 409 with the reason VERSION_CONFLICT.",
     params: RuleParams,
     body: RulePatch,
+    example: { draftVersion: 1, name: "Weekend lessons pay triple", description: null },
     response: RuleBody,
     run: (app, { projectId, params, body }) =>
       app.transact((work) => patchRule(work, projectId, params.ruleId, body)),
@@ -169,6 +171,7 @@ export const ruleRoutes = [
       "another off without end.",
     params: RuleParams,
     body: PublishBody.optional(),
+    example: { changeNote: "Twice as much on weekends" },
     response: PublishedRuleBody.extend({
       backfillJobId: z.uuid().nullable().meta({ description: "See GET /jobs/{jobId}" }),
     }),
@@ -260,6 +263,7 @@ export const ruleRoutes = [
       "version too, unless it has edits that were never published.",
     params: RuleParams,
     body: z.strictObject({ version: z.int().min(1).meta({ example: 1 }) }),
+    example: { version: 1 },
     response: PublishedRuleBody,
     run: (app, { caller, projectId, params, body }) =>
       app.transact((work) =>

@@ -91,6 +91,13 @@ export const scimSettingsRoutes = [
       defaultRole: Role.default("VIEWER"),
       groups: Groups.default([]),
     }),
+    example: {
+      defaultRole: "VIEWER",
+      groups: [
+        { displayName: "Game designers", role: "DESIGNER" },
+        { externalId: "00g1emaKYZTWRYYRRTSK", role: "DEVELOPER" },
+      ],
+    },
     response: SettingsBody,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
     run: (app, { caller, body }) =>
@@ -117,6 +124,7 @@ export const scimSettingsRoutes = [
       name: Name.meta({ example: "Okta" }),
       expiresAt: IsoTime.nullish().meta({ description: "Left out, it does not expire" }),
     }),
+    example: { name: "Okta" },
     status: 201,
     response: TokenBody.extend({ token: z.string() }).meta({ id: "CreatedScimToken" }),
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),

@@ -69,6 +69,7 @@ export const scoreReviewRoutes = [
       "over by now.",
     params: z.object({ reviewId: z.string().max(64) }),
     body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
+    example: { decision: "ACCEPT" },
     response: ScoreReviewBody,
     run: (app, { projectId, params, body }) =>
       app.transact((work) => decideReview(work, projectId, { ...params, ...body })),

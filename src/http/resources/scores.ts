@@ -66,6 +66,12 @@ export const scoreRoutes = [
       "stands, when it does not suffice to enter, and when it is held for a review; nothing changes then.",
     params: LeaderboardParams,
     body: SubmittedScore,
+    example: {
+      playerId: "ext:user-1",
+      score: 1250,
+      meta: { map: "canyon" },
+      occurredAt: "2026-01-31T12:00:00Z",
+    },
     response: z.object({
       ...change,
       rank: z
@@ -96,6 +102,12 @@ export const scoreRoutes = [
       `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code.`,
     params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
+    example: {
+      scores: [
+        { playerId: "ext:user-1", score: 1250 },
+        { playerId: "ext:user-2", score: 990, occurredAt: "2026-01-31T12:00:00Z" },
+      ],
+    },
     described: z.object({ scores: z.array(SubmittedScore).min(1).max(SCORES_MAX) }),
     itemised: true,
     response: z.object({ results: z.array(BatchScoreBody) }),
@@ -119,6 +131,7 @@ export const scoreRoutes = [
       "until the same with ban false.",
     params: LeaderboardParams.extend({ playerId: PlayerRef }),
     body: z.strictObject({ ban: z.boolean().optional() }),
+    example: { ban: true },
     response: z.object({ deleted: z.boolean().meta({ description: "Whether there was an entry" }) }),
     run: (app, { projectId, params, body }) =>
       app.transact(async (work) => ({

@@ -43,6 +43,7 @@ const changing = {
   path: "/segments/{segmentId}/members",
   params: Params,
   body: Members,
+  example: { playerIds: ["ext:ada"] },
   response: MembersChanged,
 } as const;
 
@@ -66,6 +67,7 @@ export const segmentRoutes = [
     summary: "Preview the members of a segment",
     description: `Looks at the ${PREVIEW_PLAYERS_MAX} newest players and changes nothing.`,
     body: z.strictObject({ definition: SegmentConditions }),
+    example: { definition: { all: [{ type: "player_property", field: "level", op: "gte", value: 10 }] } },
     response: z
       .object({
         count: z.int().meta({ description: "Of the players that were evaluated" }),

@@ -66,6 +66,7 @@ export const ssoLoginRoutes = [
       "of a domain. Open `authUrl` with redirect_uri in the browser, at the host that was asked.",
     takesNoIdempotencyKey: true,
     body: z.object({ email: z.string().max(EMAIL_MAX).meta({ example: "ada@acme.com" }) }),
+    example: { email: "ada@acme.com" },
     response: z.object({
       ssoRequired: z.boolean().meta({ description: "Passwords are refused" }),
       authUrl: z.string().nullable().meta({ description: "Path; null: sign in with a password" }),
@@ -140,6 +141,7 @@ export const ssoLoginRoutes = [
       SAMLResponse: z.string().min(1).max(RESPONSE_MAX),
       RelayState: z.string().max(REDIRECT_URI_MAX).optional(),
     }),
+    example: { SAMLResponse: "PHNhbWxwOlJlc3BvbnNl...", RelayState: "x7Zk" },
     status: 302,
     response: z.undefined(),
     run: async (app, { params, body, cookie, actor, host }) => {

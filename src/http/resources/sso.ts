@@ -100,6 +100,17 @@ const configurationRoutes = [
       "is read at once: 422 SSO_DISCOVERY_FAILED. OWNERs with a second factor prove it within 10 minutes " +
       "before.",
     body: SsoRequest,
+    example: {
+      provider: "OIDC",
+      displayName: "Acme single sign-on",
+      oidcIssuer: "https://login.acme.com",
+      oidcClientId: "laurel",
+      oidcClientSecret: "secret-of-the-client",
+      autoProvision: true,
+      defaultRole: "VIEWER",
+      allowedDomains: ["acme.com"],
+      enforceSso: false,
+    },
     needsBody: true,
     response: SsoBody,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
@@ -188,6 +199,7 @@ const domainRoutes = [
       "Make the TXT record of the answer, then verify the domain. People with addresses of a verified " +
       "domain are led to the tenant's identity provider, which may make accounts for them.",
     body: z.strictObject({ domain: z.string().max(DOMAIN_MAX).meta({ example: "acme.com" }) }),
+    example: { domain: "acme.com" },
     status: 201,
     response: SsoDomainBody,
     run: (app, { caller, body }) =>

@@ -146,6 +146,7 @@ export const streakRoutes = [
       "INSUFFICIENT_FUNDS), or a freeze for each missed period where freezes are not used by themselves " +
       "and there are enough; without it nothing.",
     body: z.object({ pay: z.boolean().default(false) }),
+    example: { pay: false },
     run: (app, { projectId, params: { playerId, streakKey }, body, caller }) =>
       app.transact(async (work) =>
         repairStreak(

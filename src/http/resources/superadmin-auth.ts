@@ -46,6 +46,7 @@ export const superadminAuthRoutes = [
       password: CurrentPassword,
       mfaCode: FactorCode.optional(),
     }),
+    example: { email: "root@example.com", password: "Engine-No-1" },
     response: AdminSignedInBody,
     run: async (app, { body, actor, deviceToken: sent }) => {
       const origin = { ip: actor.ip, deviceToken: sent };
@@ -64,6 +65,7 @@ export const superadminAuthRoutes = [
     access: "public",
     takesNoIdempotencyKey: true,
     body: ChallengeAnswerBody,
+    example: { challengeToken: "header.payload.signature", code: "492039" },
     response: AdminSignedInBody,
     run: async (app, { body, actor, deviceToken: sent }) => {
       const answer = { ...body, ip: actor.ip, deviceToken: sent };
@@ -97,6 +99,7 @@ export const superadminAuthRoutes = [
     access: PEOPLE,
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
+    example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: AdminSignedInBody,
     run: async (app, { caller, body, actor, deviceToken: sent }) => {
       const { adminId } = adminOf(caller);

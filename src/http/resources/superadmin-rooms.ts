@@ -161,6 +161,7 @@ const changing = [
       "player who is to stay away. The tenant's audit log has it.",
     params: z.object({ roomId: z.string(), sessionId: z.string() }),
     body: ReasonBody,
+    example: { reason: "Stuck" },
     response: z.object({
       disconnected: z.boolean().meta({ description: "false: it went by itself meanwhile" }),
     }),

@@ -127,6 +127,7 @@ const changing = [
       "Requests feel it within 5 seconds. What is beyond a lower limit stays; webhooks without room are " +
       "paused. Of another plan its OWNERs and ADMINs are told by mail.",
     body: TenantChange,
+    example: { plan: "PRO", planOverrides: { members: "unlimited" } },
     run: (app, { params, body }) =>
       app.transact(async (work) => {
         const changes: { plan?: (typeof PLANS)[number] | undefined; limits?: LimitChanges | undefined } = {
@@ -158,6 +159,7 @@ const changing = [
     summary: "Reject a tenant",
     description: "PENDING becomes REJECTED; its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
+    example: { reason: "Fake address" },
     run: ({ transact, mail }, { params, body }) =>
       transact(async (work) =>
         showPlatformTenant(await rejectTenant({ mail }, work, params.tenantId, body.reason)),
@@ -173,6 +175,7 @@ const changing = [
       "APPROVED becomes SUSPENDED: within 5 seconds its keys and most of what its people may do answer 403 " +
       "TENANT_SUSPENDED. Its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
+    example: { reason: "Unpaid" },
     run: ({ transact, mail }, { params, body }) =>
       transact(async (work) =>
         showPlatformTenant(await suspendTenant({ mail }, work, params.tenantId, body.reason)),

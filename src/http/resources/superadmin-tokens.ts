@@ -42,6 +42,7 @@ export const superadminTokenRoutes = [
       scopes: z.array(z.enum(GRANTABLE_SCOPES)).min(1).max(GRANTABLE_SCOPES.length),
       expiresAt: IsoTime.nullish(),
     }),
+    example: { name: "Site build", scopes: ["blog:sync"] },
     status: 201,
     response: PlatformTokenBody.extend({
       token: z.string().meta({ example: "svc_admin_..." }),

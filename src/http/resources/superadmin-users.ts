@@ -74,6 +74,7 @@ export const superadminUserRoutes = [
     description:
       "Ends their sessions within 5 seconds, also those of a tenant's last OWNER. API keys they made stay.",
     body: ReasonBody,
+    example: { reason: "Stolen account" },
     run: (app, { params, body }) =>
       app.transact(async (work) => showPlatformUser(await disableUser(work, params.userId, body.reason))),
   }),
@@ -97,6 +98,7 @@ export const superadminUserRoutes = [
       "For somebody who has lost it and whom no OWNER or ADMIN of their tenant can help. Removes their " +
       "authenticator app, passkeys and recovery codes, ends their sessions, and tells them by mail.",
     body: ReasonBody,
+    example: { reason: "Lost phone; called back on the number of the contract" },
     run: (app, { params, body }) =>
       app.transact(async (work) =>
         showPlatformUser(await resetUserMfa(work, app.mail, params.userId, body.reason)),

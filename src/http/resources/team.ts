@@ -78,6 +78,7 @@ const add = route({
     "The answer holds the one or the other.",
   access: { roles: ADMINS, needs: { verifiedEmail: true } },
   body: z.object({ email: Email, role: RoleInput }),
+  example: { email: "grace@example.com", role: "DEVELOPER" },
   status: 201,
   errors: ["PAYMENT_REQUIRED"],
   response: z.object({ member: MemberBody.optional(), invitation: InvitationBody.optional() }),
@@ -132,6 +133,7 @@ export const teamRoutes = [
       "tenant keeps one OWNER at least. Requests of the member feel it within 5 seconds.",
     params: MemberParams,
     body: z.object({ role: RoleInput.optional(), status: z.enum(["ACTIVE", "SUSPENDED"]).optional() }),
+    example: { role: "DESIGNER" },
     errors: ["PAYMENT_REQUIRED"],
     response: MemberBody,
     run: (app, { caller, params, body }) =>
@@ -153,6 +155,7 @@ export const teamRoutes = [
       "you did in the last 10 minutes; with neither password nor factor, sign in within 10 minutes before.",
     params: MemberParams,
     body: z.object({ currentPassword: OwnPassword }),
+    example: { currentPassword: "Engine-No-1" },
     response: MemberBody,
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
     run: (app, { caller, params }) =>

@@ -111,6 +111,7 @@ export const tenantRoutes = [
       linkDomain: z.string().max(DOMAIN_MAX).nullable().optional().meta({ example: "play.acme.com" }),
       requireSecondFactor: z.boolean().optional(),
     }),
+    example: { name: "Analytical Games" },
     response: TenantBody,
     prepare: async (app, { actor, body }) => {
       if (body.requireSecondFactor !== undefined) await requireRecentProof(app, selfOf(actor));
@@ -131,6 +132,7 @@ export const tenantRoutes = [
       "With a second factor, prove it with POST /auth/mfa/verify first, unless you did in the last 10 " +
       "minutes; with neither password nor factor, sign in within 10 minutes before.",
     body: z.object({ currentPassword: OwnPassword }),
+    example: { currentPassword: "Engine-No-1" },
     response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
     run: (app, { caller }) => answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
@@ -167,6 +169,7 @@ export const tenantRoutes = [
       userId: z.uuid().meta({ description: "An active member" }),
       currentPassword: OwnPassword,
     }),
+    example: { userId: "0197c2a0-0000-7000-8000-000000000001", currentPassword: "Engine-No-1" },
     response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
     run: (app, { caller, body }) =>

@@ -134,6 +134,7 @@ export const testClockRoutes = [
       `more than ${WAIT_MAX_MS / 1_000} s goes on as a job: \`lastAdvance.status\` is RUNNING then. One at ` +
       "a time; at most two years ahead of the server's clock. Only a sandbox has such a clock.",
     body: Change,
+    example: { advance: "P1D" },
     needsBody: true,
     errors: ["CONFLICT"],
     run: async (app, { actor, projectId, body }) => {

@@ -183,6 +183,7 @@ const sendingRoutes = [
         .optional()
         .meta({ description: "An example of this type. Default: `webhook.test`" }),
     }),
+    example: { eventType: "player.level_up" },
     response: TestResultBody,
     run: (app, { caller, params, body }) =>
       app.transact(async (work) => {
@@ -204,6 +205,7 @@ const sendingRoutes = [
     description: "At once, with the same id and body, and with all its attempts if it fails.",
     params: DeliveryParams,
     body: z.strictObject({}),
+    example: {},
     response: DeliveryDetailBody,
     run: (app, { caller, params }) =>
       app.transact(async (work) => retryDelivery(work, targetOf(caller, params))),
@@ -224,6 +226,7 @@ const sendingRoutes = [
       since: Moment,
       until: Moment.optional().meta({ description: "Default: now" }),
     }),
+    example: { since: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z" },
     response: z.object({
       queued: z.int().meta({ description: "Deliveries that this call has started" }),
       nextSince: z.iso.datetime().nullable(),

@@ -121,6 +121,7 @@ export const webhookEventRoutes = [
       "had happened; `data.test` is true, and nothing else changes.",
     access: { scope: "webhooks:write", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
     body: z.strictObject({ eventType: z.string().min(1).max(TYPE_MAX) }),
+    example: { eventType: "player.level_up" },
     status: 201,
     response: z.object({
       event: WebhookEventBody,

@@ -84,6 +84,7 @@ const makingRoutes = [
       projectId: ProjectOf,
       description: Description,
     }),
+    example: { url: "https://example.com/hooks/laurel", events: ["player.level_up"] },
     status: 201,
     response: MadeWebhookBody,
     prepare: (app, { body }) => checkUrl(app, body.url),
@@ -112,6 +113,7 @@ const makingRoutes = [
         .meta({ description: "0 ends the old one at once" }),
       secret: Secret.optional(),
     }),
+    example: { gracePeriodSeconds: 3600 },
     response: MadeWebhookBody,
     run: (app, { caller, params, body }) =>
       app.transact(async (work) => {
@@ -145,6 +147,7 @@ const changingRoutes = [
       projectId: ProjectOf,
       status: z.enum(["ACTIVE", "PAUSED"]).optional(),
     }),
+    example: { status: "PAUSED" },
     response: WebhookBody,
     prepare: (app, { body }) => checkUrl(app, body.url),
     run: (app, { caller, params, body }) =>

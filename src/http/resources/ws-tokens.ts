@@ -35,6 +35,7 @@ export const wsTokenRoutes = [
     // A key names the player; only a user of one project has nothing to say.
     needsBody: true,
     body: WsTokenBody,
+    example: { externalUserId: "user-1" },
     response: z.object({
       token: z.string(),
       expiresIn: z.int().meta({ description: "Seconds", example: 900 }),

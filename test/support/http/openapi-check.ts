@@ -139,10 +139,6 @@ const validatorOf = (
 const describeError = ({ instancePath, message, params }: ErrorObject): string =>
   `  ${instancePath || "body"} ${message ?? ""} ${JSON.stringify(params)}`;
 
-/** Returns the template of the document that an address belongs to, such as /players/{playerId}. */
-export const templateAt = (document: Document, method: string, target: string): string | undefined =>
-  templateOf(checkerOf(document), barePath(target), method.toLowerCase());
-
 /**
  * Holds an answer against the OpenAPI document: the operation and the status must be in it, the body must fit
  * the schema, and no field may be undocumented. `target` is an address (with or without origin, prefix and

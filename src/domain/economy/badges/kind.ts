@@ -14,6 +14,12 @@ const checkChange = (badge: Badge, before: Badge): void => {
 
 export const badgeKind = definitionKind<Badge>({
   kind: "badge",
+  example: {
+    key: "explorer",
+    name: "Explorer",
+    rarity: "RARE",
+    tiers: [{ tier: 1, name: "Bronze", threshold: 5, rewards: { xp: 50 } }],
+  },
   plural: "badges",
   tag: "Badges",
   schema: Badge,

@@ -19,6 +19,14 @@ const check = async (
 
 export const campaignBoostKind = definitionKind<CampaignBoost>({
   kind: "boost",
+  example: {
+    key: "double-weekend",
+    name: "Double XP",
+    applies: "xp",
+    factor: 2,
+    startsAt: "2026-03-07T00:00:00Z",
+    expiresAt: "2026-03-09T00:00:00Z",
+  },
   plural: "boosts",
   tag: "Boosts",
   schema: CampaignBoost,

@@ -76,6 +76,8 @@ export type DefinitionKind<D extends Defined = Defined> = {
   tag: string;
   /** Schema of the whole definition, which fills in defaults. */
   schema: z.ZodType<D>;
+  /** One for the API reference; default: made from the schema. */
+  example?: Json;
   /** Required fields, from which the schema of a partial change is derived. */
   shape: z.ZodObject;
   /** Maximum number of one project's definitions that are not archived. */

@@ -5,6 +5,7 @@ import { Level, LEVELS_MAX } from "../../evaluation/xp/levels.ts";
 
 export const levelKind = definitionKind<Level>({
   kind: "level",
+  example: { key: "5", name: "Wanderer", rewards: { lives: 1 } },
   plural: "levels",
   tag: "Levels",
   schema: Level,

@@ -303,6 +303,13 @@ export const startCounting = async (
 
 export const rewardKind = definitionKind<Reward>({
   kind: "reward",
+  example: {
+    key: "starter-chest",
+    name: "Starter chest",
+    kind: "BUNDLE",
+    bundle: { xp: 50, addTags: ["starter"] },
+    perPlayerLimit: 1,
+  },
   plural: "rewards",
   tag: "Rewards",
   schema: Reward,

@@ -71,6 +71,12 @@ const check = async (
 
 export const segmentKind = definitionKind<Segment>({
   kind: "segment",
+  example: {
+    key: "veterans",
+    name: "Veterans",
+    kind: "DYNAMIC",
+    definition: { all: [{ type: "player_property", field: "level", op: "gte", value: 10 }] },
+  },
   plural: "segments",
   tag: "Segments",
   schema: Segment,

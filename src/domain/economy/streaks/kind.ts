@@ -27,6 +27,16 @@ const checkReferences = async (
 
 export const streakKind = definitionKind<Streak>({
   kind: "streak",
+  example: {
+    key: "daily",
+    name: "Daily lesson",
+    mode: "PERIODIC",
+    period: "DAY",
+    qualify: {
+      mode: "ANY",
+      parts: [{ metric: { eventTypes: ["lesson.completed"], aggregate: "count" }, threshold: 1 }],
+    },
+  },
   plural: "streaks",
   tag: "Streaks",
   schema: Streak,

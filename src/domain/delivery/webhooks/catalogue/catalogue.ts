@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { chatTypes, type EntriesOf, type Entry, lobbyTypes, playerTypes, ruleTypes } from "./entries.ts";
-import examples from "./examples.json" with { type: "json" };
 import { CauseShape, Data, Id, PLAYER, Text, Time } from "./shapes.ts";
+import { exampleOf } from "../../../kernel/example.ts";
 import type { EventType } from "../../../kernel/events/domain-events.ts";
 import { NOISY_TYPES, SENT_EVENT_TYPES } from "../../../kernel/events/event-types.ts";
 import type { CustomData, Json } from "../../../kernel/events/events.ts";
@@ -102,12 +102,6 @@ export const isPattern = (pattern: string): boolean => {
 
 /** An event as sent to webhooks. */
 export type WebhookEvent = { id: string; type: string; projectId: string; createdAt: string; data: Json };
-
-/**
- * A payload of each type, as received in a test. With `UPDATE_EXAMPLES=1` test/http/webhook-examples.full.test.ts
- * writes them anew.
- */
-const EXAMPLES: Readonly<Record<string, WebhookEvent>> = examples;
 
 type BoardType = Exclude<
   Extract<EventType, `leaderboard.${string}`>,
@@ -317,7 +311,7 @@ type EventTypeInfo = {
   isAvailable: boolean;
   /** JSON Schema of the whole payload; null while it is not available. */
   schema: Json | null;
-  /** A payload received in a test; null while it is not available. */
+  /** A payload as it may be; null while it is not available. */
   example: WebhookEvent | null;
 };
 
@@ -369,13 +363,14 @@ const publishedSchema = (shape: z.ZodType): Json =>
 
 const infoOf = (type: string): EventTypeInfo => {
   const shape = shapeOf(type);
+  const schema = shape ? publishedSchema(shape) : null;
   return {
     type,
     occurs: ENTRIES[type]?.occurs ?? "not available yet",
     isInWildcard: !NOISY_TYPES.has(type),
     isAvailable: shape !== undefined,
-    schema: shape ? publishedSchema(shape) : null,
-    example: EXAMPLES[type] ?? null,
+    schema,
+    example: schema ? (exampleOf(schema, {}, { type }) as WebhookEvent) : null,
   };
 };
 
@@ -393,6 +388,8 @@ export const TEST_TYPE = "webhook.test";
 /** Returns sample data of a type from its example; undefined for a type without any. */
 export const sampleOf = (type: string): Json | undefined => {
   if (type === TEST_TYPE) return { message: "This is a test. Nothing has happened." };
-  if (isCustomType(type)) return { ...EXAMPLES[CUSTOM_TYPE]!.data, eventType: type.slice("custom.".length) };
-  return type === CUSTOM_TYPE ? undefined : EXAMPLES[type]?.data;
+  const data = eventTypes().find((info) => info.type === (isCustomType(type) ? CUSTOM_TYPE : type))?.example
+    ?.data;
+  if (isCustomType(type)) return { ...data, eventType: type.slice("custom.".length) };
+  return type === CUSTOM_TYPE ? undefined : data;
 };
