@@ -14,7 +14,7 @@ const termsOf = (text) =>
     .split("\n")
     .filter((line) => /^\| (?!Term \|)/.test(line)).length;
 
-const source = filesOf("src/**/*.ts");
+const source = filesOf("src/**/*.{ts,sql}");
 const tests = filesOf("test/**/*.ts");
 const tools = filesOf("{bench,loadtest,scripts}/**/*.{ts,mjs,js}");
 const json = filesOf("src/http/*.json");

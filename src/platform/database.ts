@@ -14,6 +14,7 @@ import { CONNECTION_WAIT_MS } from "../domain/kernel/slots.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
 import { LOCKS, type RowScope } from "../domain/kernel/work.ts";
 import { entities } from "../domain/registries/entities.ts";
+import { BASELINE, BEFORE_BASELINE } from "../domain/registries/migrations/baseline.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import type { PoolNumbers } from "../metrics/queues.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
@@ -361,6 +362,19 @@ const withWatch = (database: Database, watch: DatabaseWatch): Database => ({
 
 type ServerPool = Pool & ClientPool & WatchedPool & CountedPool & ReadPool;
 
+/** Names the migrations of before in a database that has all of them as the one that they have become. */
+const ADOPT = `do $$
+  begin
+    if to_regclass('mikro_orm_migrations') is null then return; end if;
+    if not exists (select from mikro_orm_migrations where name < '${BASELINE}') then return; end if;
+    update mikro_orm_migrations set name = '${BASELINE}' where name = '${BEFORE_BASELINE}';
+    if not found then
+      raise exception 'This database is of an earlier version: start the version of ${BEFORE_BASELINE} once, '
+        'or make a new database';
+    end if;
+    delete from mikro_orm_migrations where name < '${BASELINE}';
+  end $$`;
+
 type Orm = {
   em: SqlEntityManager;
   migrator: Pick<Migrator, "up" | "down" | "getPending" | "getExecuted">;
@@ -377,7 +391,8 @@ const statesOf = async ({ migrator }: Orm): Promise<MigrationState[]> => {
 type Alone = <T>(run: (transaction?: Transaction) => Promise<T>) => Promise<T>;
 
 /** Applies pending migrations one by one: the locks of each are released before the next begins. */
-const migrateUp = async ({ migrator }: Orm, alone: Alone): Promise<string[]> => {
+const migrateUp = async ({ em, migrator }: Orm, alone: Alone): Promise<string[]> => {
+  await alone((transaction) => em.getConnection().execute(ADOPT, [], "run", transaction));
   const upTo = (to: string): Promise<string[]> =>
     alone(async (transaction) => (await migrator.up({ transaction, to })).map(({ name }) => name));
   // Creates the table of migrations too, if necessary.

@@ -5,9 +5,9 @@ import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { laurel, temporaryDir } from "../support/processes/process.ts";
 
-/** These change tables of players, the outbox and, RULES, of rules, in this order. */
-const FIRST = "20261122000002-state-bytes";
-const RULES = "20261122000004-running-sizes";
+/** These change the table of players, and that of mails that wait, in this order. */
+const FIRST = "20261129000101-first-seen";
+const MAILS = "20261129000102-mail-refusals";
 const SOON = { timeoutMs: 60_000 };
 
 describe("`laurel migrate up` beside others who use the tables", () => {
@@ -57,17 +57,16 @@ describe("`laurel migrate up` beside others who use the tables", () => {
   };
 
   it("keeps nobody from a table for which it waits itself", async () => {
-    await migrateBesideReader("player_states", async () => {
-      await eventuallyHolds(() => read("player_states"), SOON);
+    await migrateBesideReader("players", async () => {
+      await eventuallyHolds(() => read("players"), SOON);
     });
   });
 
   it("has let go of what it changed before it begins with the next migration", async () => {
-    await migrateBesideReader("rule_versions", async () => {
-      await read("player_states");
-      await read("outbox");
+    await migrateBesideReader("email_outbox", async () => {
+      await read("players");
       const pending = (await database.migrationStates()).filter((state) => !state.isApplied);
-      assert.equal(pending[0]?.name, RULES);
+      assert.equal(pending[0]?.name, MAILS);
     });
   });
 });

@@ -61,7 +61,7 @@ describe("`laurel migrate up` whose connections are lost while it runs", () => {
     const next = laurel(["migrate", "up"], services.env);
     await eventually(() => next.child.exitCode !== null, { timeoutMs: SOON_MS, label: "the next one" });
     assert.equal(await next.ended, 0, next.output());
-    assert.match(next.output(), /^up {2}20261121000001-accounts/);
+    assert.match(next.output(), /^up {2}\d+-baseline/);
   };
 
   it("ends with 1 and says so where they are cut, and the next one migrates", async () => {

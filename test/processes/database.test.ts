@@ -27,8 +27,8 @@ describe("the database of a cluster", () => {
   };
 
   it("is migrated up, shown, taken back a step and up again", async () => {
-    assert.match(await migrate("status"), /pending {2}20261121000001-accounts/);
-    assert.match(await migrate("up"), /up {2}20261121000001-accounts\n[^]*up {2}20261121000003/);
+    assert.match(await migrate("status"), /pending {2}\d+-baseline/);
+    assert.match(await migrate("up"), /^up {2}\d+-baseline\nup {2}/);
     assert.doesNotMatch(await migrate("status"), /pending/);
     assert.equal(await migrate("up"), "nothing to do\n");
     const newest = /down {2}(\S+)/.exec(await migrate("down", "--yes"))?.[1];
