@@ -8,7 +8,7 @@ import { loadConfig } from "../../src/config.ts";
 import { identifyPlayers } from "../../src/domain/player-lifecycle/identify.ts";
 import { guardedHttpServer } from "../../src/http/guard.ts";
 import { playerRoutes } from "../../src/http/resources/players.ts";
-import type { AnyRoute } from "../../src/http/route.ts";
+import { type AnyRoute, perform } from "../../src/http/route.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createHttp } from "../../src/http/server.ts";
 import { createLog } from "../../src/log.ts";
@@ -38,12 +38,15 @@ const app = createApp({ config, log, metrics: createMetrics(), platform });
 let bareProject = "";
 
 const measured = playerRoutes.filter(({ id }) => id === "identifyPlayer" || id === "getPlayer");
-const bareRoutes = measured.map((route): AnyRoute => ({
-  ...route,
-  access: "public",
-  project: "none",
-  run: (own, context) => route.run(own, { ...context, projectId: bareProject }),
-}));
+const bareRoutes = measured.map((known): AnyRoute => {
+  const { run: _run, outside: _outside, ...route } = known;
+  return {
+    ...route,
+    access: "public",
+    project: "none",
+    outside: (own, context) => perform(known, own, { ...context, projectId: bareProject }),
+  };
+});
 const bareApp: App = {
   ...app,
   transactAs: () => app.transact,

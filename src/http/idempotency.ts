@@ -18,7 +18,7 @@ import { paced, PacedBudget, type Pieces, TEXT_PER_STEP } from "../domain/kernel
 import { joining } from "../domain/kernel/transact.ts";
 import type { RowScope, Work } from "../domain/kernel/work.ts";
 import { projectsOf } from "../domain/tracking/event-input.ts";
-import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
+import { type AnyRoute, perform, Reply, type RouteContext } from "./route.ts";
 import { errorBody } from "./validate.ts";
 
 /** Operations that validate items themselves receive any depth, and refuse deeper items one by one. */
@@ -140,7 +140,7 @@ export const keyedRequest = async (
 };
 
 const runPrepared = async (app: App, { route, context, prepared }: Execution): Promise<Reply<unknown>> => {
-  const result: unknown = await route.run(app, { ...context, prepared });
+  const result = await perform(route, app, { ...context, prepared });
   return result instanceof Reply ? result : new Reply(route.status ?? 200, result);
 };
 

@@ -5,6 +5,7 @@ import type { CustomHost } from "../domain/accounts/domains/known.ts";
 import type { Access, Actor, Caller } from "../domain/kernel/caller.ts";
 import type { ErrorCode } from "../domain/kernel/errors.ts";
 import type { Timeouts } from "../domain/kernel/timeouts.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import type { LimitName } from "../domain/accounts/rate-limits/limiter.ts";
 
@@ -190,7 +191,14 @@ export type Route<
    * back what it does there; its value is `prepared`. Not called when an idempotency key answers instead.
    */
   prepare?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<X>;
-  run(
+  /** What the operation does, in one transaction. Every operation has this, or `outside`. */
+  run?(
+    work: Work,
+    context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X },
+    app: App,
+  ): Promise<z.input<R> | Reply<z.input<R>>>;
+  /** For operations that need none, several, or to wait for something else: what they do. */
+  outside?(
     app: App,
     context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X },
   ): Promise<z.input<R> | Reply<z.input<R>>>;
@@ -211,6 +219,13 @@ export type Route<
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape
 export type AnyRoute = Route<any, any, any, any, any>;
 
+/** Does what an operation does. */
+export const perform = (
+  { run, outside }: AnyRoute,
+  app: App,
+  context: RouteContext<unknown, unknown, unknown> & { prepared: unknown },
+): Promise<unknown> => (run ? app.transact((work) => run(work, context, app)) : outside!(app, context));
+
 /** Whether a body is read and checked; a missing one counts as `{}`. */
 export const takesBody = ({ method, body }: AnyRoute): boolean =>
   body !== undefined || method === "post" || method === "put" || method === "patch";
@@ -224,7 +239,10 @@ export const route = <
   X = undefined,
 >(
   definition: Route<P, Q, B, R, X>,
-): AnyRoute => (definition.namesIgnored ? definition : { ...definition, body: strictBody(definition.body) });
+): AnyRoute => {
+  assert((definition.run === undefined) !== (definition.outside === undefined), definition.id);
+  return definition.namesIgnored ? definition : { ...definition, body: strictBody(definition.body) };
+};
 
 /** A misspelt field of a change would be lost without a word, such as the passcode of a private lobby. */
 const strictBody = <B extends Shape | undefined>(body: B): B | z.ZodType => {

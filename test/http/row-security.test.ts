@@ -29,11 +29,10 @@ const forgetful = route({
   access: { scope: "players:read", roles: ["OWNER"] },
   project: "caller",
   response: z.object({ ids: z.array(z.string()) }),
-  run: (app) =>
-    app.transact(async ({ db }) => {
-      const { rows } = await sql<{ project_id: string }>`select project_id from players`.execute(db);
-      return { ids: [...new Set(rows.map((row) => row.project_id))] };
-    }),
+  run: async ({ db }) => {
+    const { rows } = await sql<{ project_id: string }>`select project_id from players`.execute(db);
+    return { ids: [...new Set(rows.map((row) => row.project_id))] };
+  },
 });
 
 describe("row-level security", () => {

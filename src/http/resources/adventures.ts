@@ -52,11 +52,10 @@ export const adventureRoutes: readonly AnyRoute[] = [
     description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
     query: ListQuery,
     response: pageBody(AdventureBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { adventures, total } = await listAdventures(work, projectId, query);
-        return pageOf(adventures.map((one) => showDraft(one, work)) as never[], total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { adventures, total } = await listAdventures(work, projectId, query);
+      return pageOf(adventures.map((one) => showDraft(one, work)) as never[], total, query);
+    },
   }),
   ...editing,
   route({
@@ -71,11 +70,10 @@ export const adventureRoutes: readonly AnyRoute[] = [
       "itself or cannot end is refused. From then on its quests are open only through it.",
     params: AdventureParams,
     response: AdventureBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => {
-        const found = await publishDraft(work, adventureKind, { projectId, ref: params.adventureId });
-        return showDraft(found, work) as never;
-      }),
+    run: async (work, { projectId, params }) => {
+      const found = await publishDraft(work, adventureKind, { projectId, ref: params.adventureId });
+      return showDraft(found, work) as never;
+    },
   }),
   ...running,
   route({
@@ -87,10 +85,9 @@ export const adventureRoutes: readonly AnyRoute[] = [
     description: "How far players have come: items and tiers of the draft.",
     params: AdventureParams,
     response: AdventureStatsBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => {
-        const found = await getDefinition(work, projectId, adventureKind, params.adventureId);
-        return readAdventureStats(work, found);
-      }),
+    run: async (work, { projectId, params }) => {
+      const found = await getDefinition(work, projectId, adventureKind, params.adventureId);
+      return readAdventureStats(work, found);
+    },
   }),
 ];

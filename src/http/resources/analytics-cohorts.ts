@@ -118,7 +118,7 @@ export const analyticsCohortRoutes = [
     query: CohortsQuery,
     errors: ["PAYMENT_REQUIRED"],
     response: CohortsBody,
-    run: (app, { projectId, query }) => {
+    outside: (app, { projectId, query }) => {
       const { unit, metric, cumulative, segmentBy } = query;
       const fields = cohortsOf(query);
       return answerQuestion(

@@ -82,7 +82,7 @@ export const analyticsExperimentRoutes = [
     response: ExperimentBody,
     prepare: (app, { projectId, params, query }) =>
       app.transact((work) => readGroups(work, projectId, { ruleRef: params.ruleId, against: query.against })),
-    run: (app, { projectId, query, prepared: groups }) => {
+    outside: (app, { projectId, query, prepared: groups }) => {
       const metrics = query.metric.map((text) => ({ text, metric: readMetric(text) }));
       return answerQuestion(app, { id: "experiment", projectId, query, fields: groups }, (work, asked) =>
         readExperiment(work, asked, { groups, metrics, population: query.population }),

@@ -37,7 +37,7 @@ export const analyticsExportRoutes = [
     errors: ["PAYMENT_REQUIRED"],
     media: ["application/json", "text/csv", "application/x-ndjson"],
     response: z.array(z.record(z.string(), z.unknown())),
-    run: async (app, { projectId, query, caller, signal }) => {
+    outside: async (app, { projectId, query, caller, signal }) => {
       const { transact } = app;
       const { fields, query: parameters } = await readExportQuery(query);
       requireReport(caller, fields.report);

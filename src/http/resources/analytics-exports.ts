@@ -97,7 +97,7 @@ export const analyticsExportsRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED"],
     response: StoredExportBody,
-    run: async (app, { projectId, body, caller }) => {
+    outside: async (app, { projectId, body, caller }) => {
       const { fields, query } = await readExportQuery(ExportQuery.parse(asQuery(body)));
       requireReport(caller, fields.report);
       return app.transact(async (work) =>
@@ -115,14 +115,13 @@ export const analyticsExportsRoutes = [
     query: PageQuery.extend(sortedBy(EXPORT_ORDERS)),
     hasSmallRows: true,
     response: pageBody(StoredExportBody),
-    run: (app, { caller, projectId, query }) =>
-      app.transact(async (work) => {
-        const { exports, ...total } = await listExports(work, projectId, {
-          ...query,
-          reports: reportsFor(caller),
-        });
-        return pageReply(exports, total, query);
-      }),
+    run: async (work, { caller, projectId, query }) => {
+      const { exports, ...total } = await listExports(work, projectId, {
+        ...query,
+        reports: reportsFor(caller),
+      });
+      return pageReply(exports, total, query);
+    },
   }),
   route({
     ...exporting,
@@ -132,7 +131,7 @@ export const analyticsExportsRoutes = [
     summary: "Get how far a file of a report is",
     params: Params,
     response: StoredExportBody,
-    run: (app, asked) => app.transact((work) => getExport(work, refOf(asked))),
+    run: (work, asked) => getExport(work, refOf(asked)),
   }),
   route({
     ...exporting,
@@ -145,7 +144,7 @@ export const analyticsExportsRoutes = [
     hasRanges: true,
     media: ["application/gzip"],
     response: z.string(),
-    run: async (app, asked) => {
+    outside: async (app, asked) => {
       const { transact } = app;
       const found = await transact((work) => getCompleteExport(work, refOf(asked)));
       return new Reply(200, fileOf(transact, asked.projectId, found) as never, asFile(found.fileName));
@@ -160,10 +159,9 @@ export const analyticsExportsRoutes = [
     description: "One that is being made ends before its next step.",
     params: Params,
     response: Deleted,
-    run: (app, asked) =>
-      app.transact(async (work) => {
-        await deleteExport(work, refOf(asked));
-        return { deleted: true as const };
-      }),
+    run: async (work, asked) => {
+      await deleteExport(work, refOf(asked));
+      return { deleted: true as const };
+    },
   }),
 ];

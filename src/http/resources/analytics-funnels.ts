@@ -221,7 +221,7 @@ export const analyticsFunnelRoutes = [
       "after it. A step may be at the very time of the one before, but is another event. Of a player the " +
       "longest chain counts.",
     query: FunnelQuery,
-    run: (app, { projectId, query }) => answerFunnel(app, projectId, query, funnelOf(query)),
+    outside: (app, { projectId, query }) => answerFunnel(app, projectId, query, funnelOf(query)),
   }),
   route({
     ...common,
@@ -241,6 +241,6 @@ export const analyticsFunnelRoutes = [
       exclude: [{ eventType: "account_banned", fromStep: 1, toStep: 2 }],
       breakdown: { property: "plan", limit: 10 },
     },
-    run: (app, { projectId, body }) => answerFunnel(app, projectId, body, funnelOfBody(body)),
+    outside: (app, { projectId, body }) => answerFunnel(app, projectId, body, funnelOfBody(body)),
   }),
 ];

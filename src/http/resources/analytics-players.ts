@@ -137,7 +137,7 @@ export const analyticsPlayersRoutes = [
     query: ListQuery,
     errors: ["PAYMENT_REQUIRED"],
     response: PlayersBody,
-    run: async (app, { projectId, query }) => {
+    outside: async (app, { projectId, query }) => {
       const { cursor: after, limit, ...parameters } = query;
       return answerList(app, projectId, await readListQuery(parameters), { cursor: after, limit });
     },
@@ -170,7 +170,7 @@ export const analyticsPlayersRoutes = [
     },
     errors: ["PAYMENT_REQUIRED"],
     response: PlayersBody,
-    run: (app, { projectId, body }) =>
+    outside: (app, { projectId, body }) =>
       answerList(app, projectId, funnelList(body.funnel), { cursor: body.cursor, limit: body.limit }),
   }),
   route({
@@ -213,13 +213,11 @@ export const analyticsPlayersRoutes = [
       })
       .meta({ id: "AnalyticsListSegment" }),
     prepare: async (app, { projectId, body }) => findIds(app, projectId, await readLists(body)),
-    run: (app, { projectId, body, caller, prepared }) =>
-      app.transact((work) =>
-        createListSegment(work, projectId, {
-          definition: { key: body.key, name: body.name, description: body.description },
-          ids: prepared,
-          createdBy: actorOf(caller),
-        }),
-      ),
+    run: (work, { projectId, body, caller, prepared }) =>
+      createListSegment(work, projectId, {
+        definition: { key: body.key, name: body.name, description: body.description },
+        ids: prepared,
+        createdBy: actorOf(caller),
+      }),
   }),
 ];

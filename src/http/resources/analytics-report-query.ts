@@ -10,7 +10,7 @@ import {
 } from "../../domain/analytics/reports/schedule.ts";
 import type { SavedQuestion } from "../../domain/analytics/reports/saved-reports.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import type { AnyRoute, Reply, RouteContext } from "../route.ts";
+import { type AnyRoute, perform, type Reply, type RouteContext } from "../route.ts";
 import { parseBody, parseParams, queryChecker } from "../validate.ts";
 import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
 import { asQuery } from "./analytics-export-query.ts";
@@ -118,7 +118,7 @@ const answerOf = async (
 ): Promise<Reply<unknown>> => {
   const context = { ...around, params, query: given, body: given, ignored: [] };
   const prepared: unknown = await route.prepare?.(app, context);
-  return (await route.run(app, { ...context, prepared })) as Reply<unknown>;
+  return (await perform(route, app, { ...context, prepared })) as Reply<unknown>;
 };
 
 const askParsed = async (

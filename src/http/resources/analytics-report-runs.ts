@@ -51,15 +51,14 @@ export const analyticsReportRunRoutes = [
     query: PageQuery.extend(sortedBy(RUN_ORDERS)),
     hasSmallRows: true,
     response: pageBody(ReportRunBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const { runs, ...total } = await listRuns(work, refOf({ projectId, params }), query);
-        return pageReply(
-          runs.map((run) => show(app, params.reportId, run)),
-          total,
-          query,
-        );
-      }),
+    run: async (work, { projectId, params, query }, app) => {
+      const { runs, ...total } = await listRuns(work, refOf({ projectId, params }), query);
+      return pageReply(
+        runs.map((run) => show(app, params.reportId, run)),
+        total,
+        query,
+      );
+    },
   }),
   route({
     ...writing,
@@ -71,10 +70,8 @@ export const analyticsReportRunRoutes = [
     params: ReportParams,
     status: 201,
     response: ReportRunBody,
-    run: (app, { caller, ...asked }) =>
-      app.transact(async (work) =>
-        show(app, asked.params.reportId, await startRun(work, refOf(asked), actorOf(caller))),
-      ),
+    run: async (work, { caller, ...asked }, app) =>
+      show(app, asked.params.reportId, await startRun(work, refOf(asked), actorOf(caller))),
   }),
   route({
     ...reading,
@@ -88,7 +85,7 @@ export const analyticsReportRunRoutes = [
     query: z.object({ format: Format }),
     media: ANSWER_MEDIA,
     response: AnswerBody,
-    run: async (app, { caller, projectId, params, query: { format } }) => {
+    outside: async (app, { caller, projectId, params, query: { format } }) => {
       if (format !== undefined) requireFiles(caller);
       const ref = { projectId, reportId: params.reportId, id: params.runId };
       const found = await app.transact((work) => getResult(work, ref));

@@ -113,17 +113,15 @@ const savingRoutes = [
     response: ReportBody,
     prepare: (app, { body: { report, parameters, range }, ...around }) =>
       readReport(app, around, { report, parameters, range }),
-    run: (app, { projectId, body: { key, name, description, schedule }, caller, prepared }) =>
-      app.transact((work) =>
-        createReport(work, projectId, {
-          key,
-          name,
-          description,
-          schedule,
-          ...prepared,
-          createdBy: actorOf(caller),
-        }),
-      ),
+    run: (work, { projectId, body: { key, name, description, schedule }, caller, prepared }) =>
+      createReport(work, projectId, {
+        key,
+        name,
+        description,
+        schedule,
+        ...prepared,
+        createdBy: actorOf(caller),
+      }),
   }),
   route({
     ...asking,
@@ -146,8 +144,8 @@ const savingRoutes = [
         range: range === undefined ? found.range : range,
       });
     },
-    run: (app, { body: { name, description, schedule }, prepared, ...asked }) =>
-      app.transact((work) => updateReport(work, refOf(asked), { name, description, schedule, ...prepared })),
+    run: (work, { body: { name, description, schedule }, prepared, ...asked }) =>
+      updateReport(work, refOf(asked), { name, description, schedule, ...prepared }),
   }),
   route({
     ...writing,
@@ -158,11 +156,10 @@ const savingRoutes = [
     description: "With its runs and their results.",
     params: ReportParams,
     response: Deleted,
-    run: (app, asked) =>
-      app.transact(async (work) => {
-        await deleteReport(work, refOf(asked));
-        return { deleted: true as const };
-      }),
+    run: async (work, asked) => {
+      await deleteReport(work, refOf(asked));
+      return { deleted: true as const };
+    },
   }),
 ];
 
@@ -178,11 +175,10 @@ const readingRoutes = [
       report: z.enum(SAVED_KIND_NAMES).optional().meta({ description: "Those of this kind alone" }),
     }),
     response: pageBody(ReportBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { reports, ...total } = await listReports(work, projectId, query);
-        return pageReply(reports, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { reports, ...total } = await listReports(work, projectId, query);
+      return pageReply(reports, total, query);
+    },
   }),
   route({
     ...reading,
@@ -192,7 +188,7 @@ const readingRoutes = [
     summary: "Get a saved report",
     params: ReportParams,
     response: ReportBody,
-    run: (app, asked) => app.transact((work) => getReport(work, refOf(asked))),
+    run: (work, asked) => getReport(work, refOf(asked)),
   }),
   route({
     ...question,
@@ -207,7 +203,7 @@ const readingRoutes = [
     errors: ["PAYMENT_REQUIRED"],
     media: ANSWER_MEDIA,
     response: AnswerBody,
-    run: async (app, { query: { format }, ...around }) => {
+    outside: async (app, { query: { format }, ...around }) => {
       if (format !== undefined) requireFiles(around.caller);
       const report = await app.transact((work) => getAskable(work, refOf(around)));
       const reply = await askReport(app, around, report);

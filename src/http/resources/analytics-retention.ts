@@ -186,7 +186,7 @@ export const analyticsRetentionRoutes = [
     query: RetentionQuery,
     errors: ["PAYMENT_REQUIRED"],
     response: RetentionBody,
-    run: (app, { projectId, query }) => {
+    outside: (app, { projectId, query }) => {
       const fields = retentionOf(query);
       return answerQuestion(
         app,

@@ -185,7 +185,7 @@ export const analyticsRoutes = [
     }),
     errors: ["PAYMENT_REQUIRED"],
     response: OverviewBody,
-    run: (app, { projectId, query }) =>
+    outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "overview", projectId, query }, (work, asked) =>
         readOverview(work, asked, query),
       ),
@@ -203,7 +203,7 @@ export const analyticsRoutes = [
     query: TrendsQuery,
     errors: ["PAYMENT_REQUIRED"],
     response: TrendsBody,
-    run: (app, { projectId, query }) =>
+    outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "trends", projectId, query }, (work, asked) =>
         readTrends(work, asked, {
           ...query,
@@ -226,7 +226,7 @@ export const analyticsRoutes = [
       group: z.enum([...SEGMENT_GROUPS, "all"]).default("all"),
     }),
     response: SegmentsBody,
-    run: (app, { projectId, query }) =>
+    outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "segments", projectId, query }, async (work, asked) => ({
         ...playersLink("segments", { segment: undefined }),
         ...(await readSegments(work, asked, query.group === "all" ? SEGMENT_GROUPS : [query.group])),
@@ -247,7 +247,7 @@ export const analyticsRoutes = [
     }),
     query: FrameFields.extend(PageQuery.shape),
     response: EnvelopeBody.extend(pageBody(SegmentPlayerBody).shape),
-    run: (app, { projectId, params, query }) =>
+    outside: (app, { projectId, params, query }) =>
       answerQuestion(app, { id: "segmentPlayers", projectId, query, fields: params }, (work, asked) =>
         listSegmentPlayers(work, asked, { ...params, page: query.page, limit: query.limit }),
       ),

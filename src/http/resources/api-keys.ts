@@ -139,11 +139,10 @@ const readRoutes = [
       includeRevoked: Flag.meta({ description: "Also list revoked keys" }),
     }),
     response: z.array(ApiKeyBody),
-    run: (app, { caller, projectId, query }) =>
-      app.transact(async (work) => {
-        const keys = await listApiKeys(work, granterOf(caller, projectId), query.includeRevoked === true);
-        return keys.map((key) => showApiKey(key, work.now));
-      }),
+    run: async (work, { caller, projectId, query }) => {
+      const keys = await listApiKeys(work, granterOf(caller, projectId), query.includeRevoked === true);
+      return keys.map((key) => showApiKey(key, work.now));
+    },
   }),
   route({
     ...common,
@@ -153,10 +152,8 @@ const readRoutes = [
     summary: "Get an API key",
     params: KeyParams,
     response: ApiKeyBody,
-    run: (app, { caller, projectId, params }) =>
-      app.transact(async (work) =>
-        showApiKey(await getApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
-      ),
+    run: async (work, { caller, projectId, params }) =>
+      showApiKey(await getApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
   }),
 ];
 
@@ -176,7 +173,7 @@ const makingRoutes = [
     status: 201,
     response: MadeKeyBody,
     errors: ["PAYMENT_REQUIRED"],
-    run: (app, { caller, projectId, body }) => {
+    outside: (app, { caller, projectId, body }) => {
       if (body.environment === "live") requireVerifiedEmail(caller, app.config);
       return app.transact(async (work) => {
         const wanted = { ...body, expiresAt: dateOf(body.expiresAt) };
@@ -199,15 +196,14 @@ const makingRoutes = [
     example: { gracePeriodSeconds: 3600 },
     status: 201,
     response: MadeKeyBody,
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact(async (work) => {
-        const granter = granterOf(caller, projectId);
-        const old = await getApiKey(work, granter, params.keyId);
-        if (environmentOf(old) === "live") requireVerifiedEmail(caller, app.config);
-        const rotation = { ...body, keyId: old.id, expiresAt: dateOf(body.expiresAt) };
-        publishKeysChanged(work, app.topics);
-        return showMade(app, work, await rotateApiKey(work, app.apiKeys, granter, rotation));
-      }),
+    run: async (work, { caller, projectId, params, body }, app) => {
+      const granter = granterOf(caller, projectId);
+      const old = await getApiKey(work, granter, params.keyId);
+      if (environmentOf(old) === "live") requireVerifiedEmail(caller, app.config);
+      const rotation = { ...body, keyId: old.id, expiresAt: dateOf(body.expiresAt) };
+      publishKeysChanged(work, app.topics);
+      return showMade(app, work, await rotateApiKey(work, app.apiKeys, granter, rotation));
+    },
   }),
 ];
 
@@ -225,13 +221,12 @@ const changingRoutes = [
     body: ChangeBody,
     example: { name: "Game server of Europe", rateLimit: 100 },
     response: ApiKeyBody,
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact(async (work) => {
-        const change = { ...body, expiresAt: dateOf(body.expiresAt) };
-        publishKeysChanged(work, app.topics);
-        const key = await updateApiKey(work, granterOf(caller, projectId), params.keyId, change);
-        return showApiKey(key, work.now);
-      }),
+    run: async (work, { caller, projectId, params, body }, app) => {
+      const change = { ...body, expiresAt: dateOf(body.expiresAt) };
+      publishKeysChanged(work, app.topics);
+      const key = await updateApiKey(work, granterOf(caller, projectId), params.keyId, change);
+      return showApiKey(key, work.now);
+    },
   }),
   route({
     ...common,
@@ -242,12 +237,11 @@ const changingRoutes = [
     description: "For good; within 5 seconds no process accepts the key.",
     params: KeyParams,
     response: ApiKeyBody,
-    run: (app, { caller, projectId, params }) =>
-      app.transact(async (work) => {
-        publishKeysChanged(work, app.topics);
-        const key = await revokeApiKey(work, granterOf(caller, projectId), params.keyId);
-        return showApiKey(key, work.now);
-      }),
+    run: async (work, { caller, projectId, params }, app) => {
+      publishKeysChanged(work, app.topics);
+      const key = await revokeApiKey(work, granterOf(caller, projectId), params.keyId);
+      return showApiKey(key, work.now);
+    },
   }),
 ];
 

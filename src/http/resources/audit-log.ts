@@ -42,10 +42,9 @@ export const auditLogRoutes = [
     project: "none",
     query: AuditQuery,
     response: pageBody(AuditEntryBody),
-    run: (app, { caller, query }) =>
-      app.transact(async (work) => {
-        const { entries, ...total } = await listAudit(work, userOf(caller).tenantId, query);
-        return pageReply(entries, total, query);
-      }),
+    run: async (work, { caller, query }) => {
+      const { entries, ...total } = await listAudit(work, userOf(caller).tenantId, query);
+      return pageReply(entries, total, query);
+    },
   }),
 ];

@@ -145,7 +145,7 @@ const signInRoutes = [
     }),
     example: { email: "ada@example.com", password: "Engine-No-1" },
     response: LoginBody,
-    run: async (app, { body, actor, deviceToken }) =>
+    outside: async (app, { body, actor, deviceToken }) =>
       signedInReply(await login(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
@@ -166,7 +166,8 @@ const signInRoutes = [
     body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
     example: { refreshToken: "the refreshToken of the last answer" },
     response: LoginBody,
-    run: async (app, { body, deviceToken }) => signedInReply(await refresh(app, { ...body, deviceToken })),
+    outside: async (app, { body, deviceToken }) =>
+      signedInReply(await refresh(app, { ...body, deviceToken })),
   }),
   route({
     ...own,
@@ -185,7 +186,7 @@ const signInRoutes = [
     }),
     example: { refreshToken: "the refreshToken of the last answer" },
     response: Accepted,
-    run: async (app, { caller, body }) => {
+    outside: async (app, { caller, body }) => {
       await app.transact((work) => logout(work, userOf(caller), body));
       return { accepted: true as const };
     },
@@ -201,7 +202,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     id: "getAccount",
     summary: "Get your account",
     response: AccountBody,
-    run: (app, { caller }) => account(app, caller, routes()),
+    outside: (app, { caller }) => account(app, caller, routes()),
   }),
   route({
     ...own,
@@ -219,7 +220,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     }),
     example: { name: "Ada Lovelace" },
     response: AccountBody,
-    run: async (app, { caller, body, actor }) => {
+    outside: async (app, { caller, body, actor }) => {
       const accounts = app.transactAs({ role: "accounts", by: actor });
       const { disposableEmail } = app.config;
       const parts = { ...app, accounts, disposableEmail };
@@ -240,7 +241,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: Accepted,
-    run: async (app, { caller, body, actor, deviceToken: sent }) => {
+    outside: async (app, { caller, body, actor, deviceToken: sent }) => {
       const self = { ...selfOf(caller, actor.ip), deviceToken: sent };
       const deviceToken = await changePassword(app, self, body);
       return new Reply(200, { accepted: true as const }, { [DEVICE_TOKEN]: deviceToken });
@@ -258,7 +259,7 @@ const sessionRoutes = [
     description: "Those that go on, newest first; at most 100.",
     query: PageQuery.extend(sortedBy(SESSION_ORDERS)),
     response: pageBody(SessionBody),
-    run: (app, { caller, query }) => app.transact((work) => listSessions(work, userOf(caller), query)),
+    run: (work, { caller, query }) => listSessions(work, userOf(caller), query),
   }),
   route({
     ...own,
@@ -268,7 +269,7 @@ const sessionRoutes = [
     summary: "End one of your sessions",
     params: z.object({ sessionId: z.string() }),
     response: Deleted,
-    run: async (app, { caller, params }) => {
+    outside: async (app, { caller, params }) => {
       await app.transact((work) => revokeSession(work, userOf(caller), params.sessionId));
       return { deleted: true as const };
     },

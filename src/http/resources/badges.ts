@@ -95,12 +95,11 @@ export const badgeRoutes = [
       category: z.string().min(1).max(64).optional(),
     }),
     response: pageBody(PlayerBadgeBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { badges, total } = await listPlayerBadges(work, player, query);
-        return pageOf(badges, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { badges, total } = await listPlayerBadges(work, player, query);
+      return pageOf(badges, total, query);
+    },
   }),
   route({
     ...write,
@@ -120,12 +119,11 @@ export const badgeRoutes = [
     example: { tier: 1, reason: "Season final" },
     status: 201,
     response: PlayerBadgeBody,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        const cause = noted(causeOf(caller), body.reason);
-        return awardByHand(work, player, { badge: params.badgeId, tier: body.tier, cause });
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = { projectId, id: params.playerId };
+      const cause = noted(causeOf(caller), body.reason);
+      return awardByHand(work, player, { badge: params.badgeId, tier: body.tier, cause });
+    },
   }),
   route({
     ...write,
@@ -138,12 +136,11 @@ export const badgeRoutes = [
     params: BadgeParams,
     body: Progress,
     response: PlayerBadgeBody,
-    run: (app, { projectId, params, body: { reason, ...progress }, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        const cause = noted(causeOf(caller), reason);
-        return progressByHand(work, player, { badge: params.badgeId, ...progress, cause });
-      }),
+    run: async (work, { projectId, params, body: { reason, ...progress }, caller }) => {
+      const player = { projectId, id: params.playerId };
+      const cause = noted(causeOf(caller), reason);
+      return progressByHand(work, player, { badge: params.badgeId, ...progress, cause });
+    },
   }),
   route({
     ...write,
@@ -157,12 +154,11 @@ export const badgeRoutes = [
     body: z.strictObject({ reason: Reason }),
     example: { reason: "Awarded by mistake" },
     response: PlayerBadgeBody,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        const cause = noted(causeOf(caller), body.reason);
-        return revokeByHand(work, player, { badge: params.badgeId, cause });
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = { projectId, id: params.playerId };
+      const cause = noted(causeOf(caller), body.reason);
+      return revokeByHand(work, player, { badge: params.badgeId, cause });
+    },
   }),
   route({
     ...read,
@@ -184,10 +180,9 @@ export const badgeRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(Holder),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const { holders, ...total } = await listHolders(work, projectId, params.badgeId, query);
-        return pageReply(holders, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const { holders, ...total } = await listHolders(work, projectId, params.badgeId, query);
+      return pageReply(holders, total, query);
+    },
   }),
 ];

@@ -87,7 +87,7 @@ export const balanceRoutes = [
     description: "Of all currencies of the project, and of archived ones that the player has had.",
     params: PlayerParams,
     response: z.object({ data: z.array(Balance) }),
-    run: async (app, { projectId, params: { playerId } }) => {
+    outside: async (app, { projectId, params: { playerId } }) => {
       const asked = { projectId, ref: playerId, now: app.clock(), lots: "EACH" as const };
       const found = await readPlayer(app.read, asked);
       if (found)
@@ -122,7 +122,7 @@ export const balanceRoutes = [
     example: { amount: 100, reason: "Daily gift", reference: "gift-2026-01-31-user-1" },
     status: 201,
     response: Changed,
-    run: (app, { projectId, params, caller, body: { expiresAt, ...body } }) =>
+    outside: (app, { projectId, params, caller, body: { expiresAt, ...body } }) =>
       change(
         app,
         { projectId, params },
@@ -147,7 +147,7 @@ export const balanceRoutes = [
     example: { amount: 30, reason: "Bought a hint", reference: "hint-4711" },
     status: 201,
     response: Changed,
-    run: (app, { projectId, params, caller, body }) =>
+    outside: (app, { projectId, params, caller, body }) =>
       change(app, { projectId, params }, { ...body, amount: -body.amount, cause: causeOf(caller) }),
   }),
   route({
@@ -168,8 +168,8 @@ export const balanceRoutes = [
     example: { amount: 30, expiresInSeconds: 600, reference: "auction-12" },
     status: 201,
     response: Hold,
-    run: (app, { projectId, params: { playerId, currencyKey }, body }) =>
-      app.transact(async (work) => holdCurrency(work, { projectId, id: playerId }, { ...body, currencyKey })),
+    run: async (work, { projectId, params: { playerId, currencyKey }, body }) =>
+      holdCurrency(work, { projectId, id: playerId }, { ...body, currencyKey }),
   }),
   route({
     ...write,
@@ -182,17 +182,15 @@ export const balanceRoutes = [
     body: z.object({ amount: Amount.optional() }),
     example: { amount: 25 },
     response: Hold,
-    run: (app, { projectId, params: { playerId, holdId }, body, caller }) =>
-      app.transact(async (work) =>
-        captureHold(
-          work,
-          { projectId, id: playerId },
-          {
-            holdId,
-            amount: body.amount,
-            cause: causeOf(caller),
-          },
-        ),
+    run: async (work, { projectId, params: { playerId, holdId }, body, caller }) =>
+      captureHold(
+        work,
+        { projectId, id: playerId },
+        {
+          holdId,
+          amount: body.amount,
+          cause: causeOf(caller),
+        },
       ),
   }),
   route({
@@ -203,7 +201,7 @@ export const balanceRoutes = [
     summary: "Release a hold",
     params: HoldParams,
     response: Hold,
-    run: (app, { projectId, params: { playerId, holdId } }) =>
-      app.transact(async (work) => releaseHold(work, { projectId, id: playerId }, holdId)),
+    run: async (work, { projectId, params: { playerId, holdId } }) =>
+      releaseHold(work, { projectId, id: playerId }, holdId),
   }),
 ];

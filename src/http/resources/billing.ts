@@ -170,7 +170,7 @@ export const billingRoutes = [
     summary: "List the plans, and what they include",
     access: "public",
     response: z.object({ data: z.array(PlanBody) }),
-    run: async (app) => {
+    outside: async (app) => {
       const shown = PLANS.map(async (plan) => ({
         plan,
         limits: PLAN_LIMITS[plan],
@@ -192,7 +192,7 @@ export const billingRoutes = [
       "exact, and counted with the event. Of projects, members and webhooks what there is. Open while the " +
       "tenant is suspended.",
     response: UsageBody,
-    run: (app, { caller }) => app.transact((work) => showUsage(work, userOf(caller).tenantId)),
+    run: (work, { caller }) => showUsage(work, userOf(caller).tenantId),
   }),
   route({
     ...seen,
@@ -202,7 +202,7 @@ export const billingRoutes = [
     summary: "Get the subscription of the tenant",
     description: "As the payment provider had it when it was last read. Open while the tenant is suspended.",
     response: SubscriptionBody,
-    run: (app, { caller }) => app.transact((work) => showSubscription(work, userOf(caller).tenantId)),
+    run: (work, { caller }) => showSubscription(work, userOf(caller).tenantId),
   }),
   route({
     ...seen,
@@ -223,7 +223,7 @@ export const billingRoutes = [
         .meta({ description: "pagination.nextCursor of the page before" }),
     }),
     response: cursorBody(InvoiceBody),
-    run: async ({ transact, billing }, { caller, query: { limit, cursor } }) => {
+    outside: async ({ transact, billing }, { caller, query: { limit, cursor } }) => {
       const customer = await transact((work) => findCustomer(work, userOf(caller).tenantId));
       if (!customer || !billing) return { data: [], pagination: { limit, nextCursor: null } };
       const { customerId } = customer;
@@ -255,7 +255,7 @@ export const billingRoutes = [
       cancelUrl: "https://console.example.com/billing",
     },
     response: z.object({ url: z.string(), sessionId: z.string() }),
-    run: async (app, { caller, body }) => {
+    outside: async (app, { caller, body }) => {
       const { tenantId, userId } = userOf(caller);
       const parts = partsOf(app);
       const { email } = await app.transact(({ em }) => em.findOneOrFail(User, { id: userId }));
@@ -275,7 +275,7 @@ export const billingRoutes = [
     body: z.object({ returnUrl: Url }),
     example: { returnUrl: "https://console.example.com/billing" },
     response: z.object({ url: z.string() }),
-    run: (app, { caller, body }) =>
+    outside: (app, { caller, body }) =>
       openPortal(partsOf(app), { tenantId: userOf(caller).tenantId, ...body }, returnsOf(app)),
   }),
   route({
@@ -304,7 +304,7 @@ export const billingRoutes = [
       data: { object: { object: "subscription", customer: "cus_1Abc" } },
     },
     response: z.object({ received: z.literal(true) }),
-    run: async ({ transact, billing }, { signed }) => {
+    outside: async ({ transact, billing }, { signed }) => {
       if (!billing) throw billingIsOff();
       const customerId = await billing.customerOf(signed.bytes, signed.signature);
       if (customerId !== undefined) await transact((work) => markCustomers(work, [customerId]));

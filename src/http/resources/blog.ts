@@ -85,7 +85,7 @@ export const blogRoutes = [
       updated: z.int(),
       total: z.int(),
     }),
-    run: (app, { body }) => {
+    outside: (app, { body }) => {
       const posts = body.posts.map((post) => ({
         ...post,
         postDate: new Date(post.postDate),
@@ -110,11 +110,10 @@ export const blogRoutes = [
       featured: Flag,
     }),
     response: pageBody(BlogPostBody),
-    run: (app, { query }) =>
-      app.transact(async (work) => {
-        const { posts, ...total } = await listBlogPosts(work, query);
-        return pageReply(posts.map(showBlogPost), total, query);
-      }),
+    run: async (work, { query }) => {
+      const { posts, ...total } = await listBlogPosts(work, query);
+      return pageReply(posts.map(showBlogPost), total, query);
+    },
   }),
   route({
     ...common,
@@ -125,7 +124,6 @@ export const blogRoutes = [
     access: "public",
     params: z.object({ slug: z.string().max(SLUG_MAX) }),
     response: BlogPostBody,
-    run: (app, { params }) =>
-      app.transact(async (work) => showBlogPost(await getBlogPost(work, params.slug))),
+    run: async (work, { params }) => showBlogPost(await getBlogPost(work, params.slug)),
   }),
 ];

@@ -42,10 +42,9 @@ export const boostRoutes = [
     description: "The player's own, and the campaigns that are on for the player.",
     params: PlayerParams,
     response: z.object({ data: z.array(PlayerBoost) }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({
-        data: await listBoosts(work, await getPlayer(work, projectId, params.playerId)),
-      })),
+    run: async (work, { projectId, params }) => ({
+      data: await listBoosts(work, await getPlayer(work, projectId, params.playerId)),
+    }),
   }),
   route({
     ...write,
@@ -70,11 +69,10 @@ export const boostRoutes = [
     example: { boostKey: "happy-hour", applies: "xp", factor: 2, durationSeconds: 3600, stacking: "EXTEND" },
     status: 201,
     response: PlayerBoost,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        return boostPlayer(work, player, { ...body, cause: causeOf(caller) });
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = { projectId, id: params.playerId };
+      return boostPlayer(work, player, { ...body, cause: causeOf(caller) });
+    },
   }),
   route({
     ...write,
@@ -86,10 +84,9 @@ export const boostRoutes = [
     description: "The player's own; campaigns are archived, not ended for one player.",
     params: PlayerParams.extend({ boostId: z.string().max(64) }),
     response: z.object({ deleted: z.literal(true) }),
-    run: (app, { projectId, params: { playerId, boostId } }) =>
-      app.transact(async (work) => {
-        await removeBoost(work, { projectId, id: playerId }, boostId);
-        return { deleted: true as const };
-      }),
+    run: async (work, { projectId, params: { playerId, boostId } }) => {
+      await removeBoost(work, { projectId, id: playerId }, boostId);
+      return { deleted: true as const };
+    },
   }),
 ];

@@ -34,7 +34,7 @@ export const bulkGrantRoutes = [
     body: BulkGrant,
     status: 201,
     response: JobBody,
-    run: (app, { projectId, body, caller }) =>
-      app.transact((work) => startBulkGrant(work, projectId, { ...body, createdBy: actorOf(caller) })),
+    run: (work, { projectId, body, caller }) =>
+      startBulkGrant(work, projectId, { ...body, createdBy: actorOf(caller) }),
   }),
 ];

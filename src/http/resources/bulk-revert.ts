@@ -61,7 +61,7 @@ export const bulkRevertRoutes = [
     },
     status: 201,
     response: JobBody,
-    run: (app, { projectId, body: { filter, ...body }, caller }) => {
+    outside: (app, { projectId, body: { filter, ...body }, caller }) => {
       const { playerId: playerRef, ...others } = filter;
       const asked = { ...body, filter: { ...others, playerRef }, actor: actorOf(caller) };
       return app.transact((work) => startBulkRevert(work, projectId, asked));

@@ -62,10 +62,8 @@ const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; s
     path: `/chat/channels/{channelId}/${step}`,
     params: ChannelParams,
     response: ChatChannelBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
-      ),
+    run: async (work, { projectId, params }) =>
+      setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
   });
 
 type ChannelRequest = { projectId: string; caller: Caller; channelId: string; playerId?: string | undefined };
@@ -94,12 +92,11 @@ export const chatChannelRoutes = [
       playerId: ActingPlayer,
     }),
     response: pageBody(ChatChannelBody),
-    run: (app, { projectId, caller, query }) =>
-      app.transact(async (work) => {
-        const actor = await chatActorOf(work, projectId, caller, query.playerId);
-        const { channels, ...total } = await listChannels(work, projectId, actor, query);
-        return pageReply(channels, total, query);
-      }),
+    run: async (work, { projectId, caller, query }) => {
+      const actor = await chatActorOf(work, projectId, caller, query.playerId);
+      const { channels, ...total } = await listChannels(work, projectId, actor, query);
+      return pageReply(channels, total, query);
+    },
   }),
   route({
     ...read,
@@ -110,7 +107,7 @@ export const chatChannelRoutes = [
     params: ChannelParams,
     query: ActingQuery,
     response: ChatChannelBody,
-    run: (app, { projectId, caller, params, query }) =>
+    outside: (app, { projectId, caller, params, query }) =>
       readOne(app, { projectId, caller, ...params, ...query }),
   }),
   route({
@@ -122,7 +119,7 @@ export const chatChannelRoutes = [
     body: NewChannel,
     status: 201,
     response: ChatChannelBody,
-    run: (app, { projectId, body }) => {
+    outside: (app, { projectId, body }) => {
       if (body.kind === "GROUP") throw invalid("kind", "GROUP is not available yet");
       return app.transact((work) => createChannel(work, projectId, body));
     },
@@ -138,10 +135,8 @@ export const chatChannelRoutes = [
     body: ChannelPatch,
     example: { name: "Trade and more", settings: { readOnly: true } },
     response: ChatChannelBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact(async (work) =>
-        updateChannel(work, await channelRefOf(work, projectId, params.channelId), body),
-      ),
+    run: async (work, { projectId, params, body }) =>
+      updateChannel(work, await channelRefOf(work, projectId, params.channelId), body),
   }),
   statusRoute("lock", "LOCKED", { id: "lockChatChannel", summary: "Let only moderators speak" }),
   statusRoute("unlock", "ACTIVE", { id: "unlockChatChannel", summary: "Open a locked or archived channel" }),
@@ -164,15 +159,14 @@ export const chatChannelRoutes = [
     status: 201,
     otherStatus: 200,
     response: DirectChannelBody,
-    run: (app, { projectId, caller, body }) =>
-      app.transact(async (work) => {
-        const [one, other] = body.playerIds;
-        const actor = await chatActorOf(work, projectId, caller, body.playerId);
-        const players = [await getPlayer(work, projectId, one!), await getPlayer(work, projectId, other!)];
-        const ids = [players[0]!.id, players[1]!.id] as const;
-        const { channel, isNew } = await openDirectFor(work, projectId, actor, ids);
-        return new Reply(isNew ? 201 : 200, channel);
-      }),
+    run: async (work, { projectId, caller, body }) => {
+      const [one, other] = body.playerIds;
+      const actor = await chatActorOf(work, projectId, caller, body.playerId);
+      const players = [await getPlayer(work, projectId, one!), await getPlayer(work, projectId, other!)];
+      const ids = [players[0]!.id, players[1]!.id] as const;
+      const { channel, isNew } = await openDirectFor(work, projectId, actor, ids);
+      return new Reply(isNew ? 201 : 200, channel);
+    },
   }),
   route({
     ...read,
@@ -186,13 +180,12 @@ export const chatChannelRoutes = [
     params: ChannelParams,
     query: PageQuery.extend({ ...sortedBy(CHAT_MEMBER_ORDERS), playerId: ActingPlayer }),
     response: pageBody(ChatMemberBody),
-    run: (app, { projectId, caller, params, query }) =>
-      app.transact(async (work) => {
-        const actor = await chatActorOf(work, projectId, caller, query.playerId);
-        const ref = await channelRefOf(work, projectId, params.channelId);
-        const { members, ...total } = await listMembers(work, ref, actor, query);
-        return pageReply(members, total, query);
-      }),
+    run: async (work, { projectId, caller, params, query }) => {
+      const actor = await chatActorOf(work, projectId, caller, query.playerId);
+      const ref = await channelRefOf(work, projectId, params.channelId);
+      const { members, ...total } = await listMembers(work, ref, actor, query);
+      return pageReply(members, total, query);
+    },
   }),
   route({
     ...common,
@@ -208,13 +201,12 @@ export const chatChannelRoutes = [
     body: MemberPatch,
     example: { notify: "NONE" },
     response: ChatMemberBody,
-    run: (app, { projectId, caller, params, body }) =>
-      app.transact(async (work) => {
-        const { actingPlayerId, ...patch } = body;
-        const actor = await chatActorOf(work, projectId, caller, actingPlayerId);
-        const ref = await channelRefOf(work, projectId, params.channelId);
-        const { id: playerId } = await getPlayer(work, projectId, params.playerId);
-        return updateMember(work, ref, actor, { playerId, patch });
-      }),
+    run: async (work, { projectId, caller, params, body }) => {
+      const { actingPlayerId, ...patch } = body;
+      const actor = await chatActorOf(work, projectId, caller, actingPlayerId);
+      const ref = await channelRefOf(work, projectId, params.channelId);
+      const { id: playerId } = await getPlayer(work, projectId, params.playerId);
+      return updateMember(work, ref, actor, { playerId, patch });
+    },
   }),
 ];

@@ -126,7 +126,7 @@ const reactRoute = (method: "put" | "delete", texts: { id: string; summary: stri
     params: ReactionParams,
     query: ActingQuery,
     response: z.object({ seq: z.int(), reactions: ReactionList }),
-    run: (app, { projectId, caller, params, query }) => {
+    outside: (app, { projectId, caller, params, query }) => {
       const { channelId, ...what } = params;
       const op = method === "put" ? "ADD" : "REMOVE";
       return runReact(app, { projectId, caller, channelId, ...query }, { ...what, op });
@@ -148,14 +148,13 @@ export const chatMessageRoutes = [
     params: ChannelParams,
     query: History,
     response: HistoryBody,
-    run: (app, { projectId, caller, params, query }) =>
-      app.transact(async (work) => {
-        const { playerId, limit } = query;
-        const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
-        const range = await rangeOf(work, { actor, ref }, query);
-        const found = await readMessages(work, ref, actor, { ...range, limit: limit + 1 });
-        return { data: found.slice(0, limit), pagination: { limit, hasMore: found.length > limit } };
-      }),
+    run: async (work, { projectId, caller, params, query }) => {
+      const { playerId, limit } = query;
+      const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
+      const range = await rangeOf(work, { actor, ref }, query);
+      const found = await readMessages(work, ref, actor, { ...range, limit: limit + 1 });
+      return { data: found.slice(0, limit), pagination: { limit, hasMore: found.length > limit } };
+    },
   }),
   route({
     ...write,
@@ -174,12 +173,11 @@ export const chatMessageRoutes = [
     response: ChatMessageBody,
     prepare: (app, { projectId, caller, params, body }) =>
       admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),
-    run: (app, { body, prepared: { actor, ref, screening } }) =>
-      app.transact(async (work) => {
-        const { playerId: _, ...send } = body;
-        const { sent } = await sendMessages(work, ref, [{ actor, send, screening }]);
-        return answerOf(sent[0]!);
-      }),
+    run: async (work, { body, prepared: { actor, ref, screening } }) => {
+      const { playerId: _, ...send } = body;
+      const { sent } = await sendMessages(work, ref, [{ actor, send, screening }]);
+      return answerOf(sent[0]!);
+    },
     onRefused: async (app, { projectId, params, body, prepared }, error) => {
       await prepared?.giveBack(error);
       await countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
@@ -197,13 +195,12 @@ export const chatMessageRoutes = [
     example: { content: "Hello again", playerId: "ext:ada" },
     response: ChatMessageBody,
     prepare: (app, { projectId }) => prepareFilter(app, projectId),
-    run: (app, { projectId, caller, params, body }) =>
-      app.transact(async (work) => {
-        const { channelId, seq } = params;
-        const { playerId, content } = body;
-        const { actor, ref } = await accessOf(work, { projectId, caller, channelId, playerId });
-        return (await editMessage(work, ref, actor, { seq, content })).reply;
-      }),
+    run: async (work, { projectId, caller, params, body }) => {
+      const { channelId, seq } = params;
+      const { playerId, content } = body;
+      const { actor, ref } = await accessOf(work, { projectId, caller, channelId, playerId });
+      return (await editMessage(work, ref, actor, { seq, content })).reply;
+    },
     onRefused: (app, { projectId, params, body }, error) =>
       countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
   }),
@@ -220,12 +217,11 @@ export const chatMessageRoutes = [
     params: MessageParams,
     query: ActingQuery,
     response: ChatMessageBody,
-    run: (app, { projectId, caller, params, query }) =>
-      app.transact(async (work) => {
-        const { channelId, seq } = params;
-        const { actor, ref } = await accessOf(work, { projectId, caller, channelId, ...query });
-        return (await deleteMessage(work, ref, actor, { seq })).reply;
-      }),
+    run: async (work, { projectId, caller, params, query }) => {
+      const { channelId, seq } = params;
+      const { actor, ref } = await accessOf(work, { projectId, caller, channelId, ...query });
+      return (await deleteMessage(work, ref, actor, { seq })).reply;
+    },
   }),
   reactRoute("put", { id: "addChatReaction", summary: "React to a message" }),
   reactRoute("delete", { id: "removeChatReaction", summary: "Take a reaction back" }),
@@ -240,11 +236,10 @@ export const chatMessageRoutes = [
     body: MarkRead,
     example: { seq: 42, playerId: "ext:ada" },
     response: z.object({ lastReadSeq: z.int(), unread: z.int() }),
-    run: (app, { projectId, caller, params, body }) =>
-      app.transact(async (work) => {
-        const { playerId, seq } = body;
-        const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
-        return (await markRead(work, ref, actor, { seq })).reply;
-      }),
+    run: async (work, { projectId, caller, params, body }) => {
+      const { playerId, seq } = body;
+      const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
+      return (await markRead(work, ref, actor, { seq })).reply;
+    },
   }),
 ];

@@ -61,11 +61,10 @@ export const chatModerationRoutes = [
       appealStatus: z.enum(APPEAL_STATUSES).optional(),
     }),
     response: pageBody(SanctionBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { sanctions, ...total } = await listSanctions(work, projectId, query);
-        return pageReply(sanctions, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { sanctions, ...total } = await listSanctions(work, projectId, query);
+      return pageReply(sanctions, total, query);
+    },
   }),
   route({
     ...moderate,
@@ -79,7 +78,7 @@ export const chatModerationRoutes = [
     body: NewSanction,
     status: 201,
     response: SanctionBody,
-    run: (app, { projectId, body }) => app.transact((work) => addSanction(work, projectId, body)),
+    run: (work, { projectId, body }) => addSanction(work, projectId, body),
   }),
   route({
     ...moderate,
@@ -89,8 +88,7 @@ export const chatModerationRoutes = [
     summary: "Get a sanction",
     params: Params,
     response: SanctionBody,
-    run: (app, { projectId, params }) =>
-      app.transact((work) => getSanction(work, projectId, params.sanctionId)),
+    run: (work, { projectId, params }) => getSanction(work, projectId, params.sanctionId),
   }),
   route({
     ...moderate,
@@ -101,8 +99,7 @@ export const chatModerationRoutes = [
     description: "It stays in the player's history. 409 when it does not hold any more.",
     params: Params,
     response: SanctionBody,
-    run: (app, { projectId, params }) =>
-      app.transact((work) => revokeSanction(work, projectId, params.sanctionId)),
+    run: (work, { projectId, params }) => revokeSanction(work, projectId, params.sanctionId),
   }),
   route({
     ...common,
@@ -116,8 +113,7 @@ export const chatModerationRoutes = [
     body: z.strictObject({ playerId: PlayerName, text: z.string().trim().min(1).max(APPEAL_MAX) }),
     example: { playerId: "ext:ada", text: "It was not me" },
     response: SanctionBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => appealSanction(work, projectId, params.sanctionId, body)),
+    run: (work, { projectId, params, body }) => appealSanction(work, projectId, params.sanctionId, body),
   }),
   route({
     ...moderate,
@@ -130,8 +126,7 @@ export const chatModerationRoutes = [
     body: z.strictObject({ status: z.enum(["ACCEPTED", "REJECTED"]) }),
     example: { status: "ACCEPTED" },
     response: SanctionBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => answerAppeal(work, projectId, params.sanctionId, body.status)),
+    run: (work, { projectId, params, body }) => answerAppeal(work, projectId, params.sanctionId, body.status),
   }),
   route({
     ...moderate,
@@ -144,9 +139,7 @@ export const chatModerationRoutes = [
       "and for a masked one that was edited since.",
     params: MessageParams,
     response: ChatMessageBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),
-      ),
+    run: async (work, { projectId, params }) =>
+      restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),
   }),
 ];

@@ -52,13 +52,12 @@ export const chatReportRoutes = [
     errors: ["RATE_LIMITED"],
     response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),
     prepare: (app, { projectId, body }) => admitReport(app, projectId, body.playerId),
-    run: (app, { projectId, params, body }) =>
-      app.transact(async (work) => {
-        const ref = await channelRefOf(work, projectId, params.channelId);
-        // The outcome, and the reported author, are not disclosed to the reporter.
-        const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
-        return { id, createdAt };
-      }),
+    run: async (work, { projectId, params, body }) => {
+      const ref = await channelRefOf(work, projectId, params.channelId);
+      // The outcome, and the reported author, are not disclosed to the reporter.
+      const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
+      return { id, createdAt };
+    },
   }),
   route({
     ...moderate,
@@ -74,11 +73,10 @@ export const chatReportRoutes = [
       senderId: PlayerName.optional(),
     }),
     response: pageBody(ReportBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { reports, ...total } = await listReports(work, projectId, query);
-        return pageReply(reports, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { reports, ...total } = await listReports(work, projectId, query);
+      return pageReply(reports, total, query);
+    },
   }),
   route({
     ...moderate,
@@ -89,8 +87,7 @@ export const chatReportRoutes = [
     description: "The original message, ten neighbours, and the sender's history.",
     params: Params,
     response: ReviewBody,
-    run: (app, { projectId, params }) =>
-      app.transact((work) => reviewReport(work, projectId, params.reportId)),
+    run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
   }),
   route({
     ...moderate,
@@ -126,7 +123,6 @@ export const chatReportRoutes = [
       })
       .meta({ example: { status: "IN_REVIEW" } }),
     response: ReportBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => patchReport(work, projectId, params.reportId, body)),
+    run: (work, { projectId, params, body }) => patchReport(work, projectId, params.reportId, body),
   }),
 ];

@@ -84,8 +84,7 @@ export const chatWordListRoutes = [
     summary: "List the word lists of a project",
     description: "By key, without their words; at most 50.",
     response: z.object({ data: z.array(SummaryBody) }),
-    run: (app, { projectId }) =>
-      app.transact(async (work) => ({ data: await listWordLists(work, projectId) })),
+    run: async (work, { projectId }) => ({ data: await listWordLists(work, projectId) }),
   }),
   route({
     ...manage,
@@ -95,7 +94,7 @@ export const chatWordListRoutes = [
     summary: "Get a word list",
     params: Params,
     response: ListBody,
-    run: (app, { projectId, params }) => app.transact((work) => getWordList(work, projectId, params.key)),
+    run: (work, { projectId, params }) => getWordList(work, projectId, params.key),
   }),
   route({
     ...manage,
@@ -108,8 +107,7 @@ export const chatWordListRoutes = [
     body: ListInput,
     bodyLimit: BODY_MAX_BYTES,
     response: ListBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => putWordList(work, projectId, params.key, body)),
+    run: (work, { projectId, params, body }) => putWordList(work, projectId, params.key, body),
   }),
   route({
     ...manage,
@@ -119,7 +117,7 @@ export const chatWordListRoutes = [
     summary: "Delete a word list",
     params: Params,
     response: Deleted,
-    run: async (app, { projectId, params }) => {
+    outside: async (app, { projectId, params }) => {
       await app.transact((work) => deleteWordList(work, projectId, params.key));
       return { deleted: true as const };
     },
@@ -141,6 +139,6 @@ export const chatWordListRoutes = [
       .meta({ example: { text: "well played" } }),
     response: Trial,
     prepare: (app, { projectId }) => prepareFilter(app, projectId),
-    run: (app, { projectId, body }) => app.transact((work) => tryFilter(work, projectId, body)),
+    run: (work, { projectId, body }) => tryFilter(work, projectId, body),
   }),
 ];

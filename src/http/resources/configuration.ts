@@ -91,7 +91,7 @@ export const configurationRoutes = [
     isOfConfiguration: true,
     timeouts: WEB_LONG,
     response: z.record(z.string(), z.unknown()).meta({ example }),
-    run: (app, { projectId }) => app.transact((work) => exportShown(work, projectId)),
+    run: (work, { projectId }) => exportShown(work, projectId),
   }),
   route({
     ...common,
@@ -118,7 +118,7 @@ export const configurationRoutes = [
       const asked = { ...(await importOf(context)), caller: undefined };
       return tryImport(app.transact, context.projectId, asked);
     },
-    run: async (_, { prepared: changes }) => ({ changes }),
+    outside: async (_, { prepared: changes }) => ({ changes }),
   }),
   route({
     ...common,
@@ -146,7 +146,7 @@ export const configurationRoutes = [
       const isTried = context.body.dryRun;
       return { asked, tried: isTried && (await tryImport(app.transact, context.projectId, asked)) };
     },
-    run: async (app, { projectId, prepared: { asked, tried } }) => {
+    outside: async (app, { projectId, prepared: { asked, tried } }) => {
       if (tried) return { applied: false, changes: tried };
       return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, asked)) };
     },
@@ -159,12 +159,11 @@ export const configurationRoutes = [
     summary: "Get the project's settings",
     access: { scope: "config:read", roles: EVERY_ROLE },
     response: SettingsShape,
-    run: (app, { projectId }) =>
-      app.transact(async ({ em }) => {
-        const project = await em.findOne(Project, { id: projectId });
-        if (!project) throw notFound("project");
-        return settingsOf(project);
-      }),
+    run: async ({ em }, { projectId }) => {
+      const project = await em.findOne(Project, { id: projectId });
+      if (!project) throw notFound("project");
+      return settingsOf(project);
+    },
   }),
   route({
     ...common,
@@ -179,14 +178,12 @@ export const configurationRoutes = [
     body: SettingsPatch,
     example: { maxBoostFactor: 5, lives: { enabled: true, max: 5 } },
     response: SettingsShape,
-    run: (app, { caller, projectId, body }) =>
-      app.transact(async (work) =>
-        settingsOf(
-          await changeProject(
-            work,
-            { tenantId: tenantOf(caller), projectId, actor: actorOf(caller) },
-            { settings: body },
-          ),
+    run: async (work, { caller, projectId, body }) =>
+      settingsOf(
+        await changeProject(
+          work,
+          { tenantId: tenantOf(caller), projectId, actor: actorOf(caller) },
+          { settings: body },
         ),
       ),
   }),

@@ -95,11 +95,10 @@ const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
     description: "By key.",
     query: ListQuery,
     response: pageBody(body),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { definitions, total } = await listDefinitions(work, projectId, kind, query);
-        return pageOf(await showAll(work, definitions), total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { definitions, total } = await listDefinitions(work, projectId, kind, query);
+      return pageOf(await showAll(work, definitions), total, query);
+    },
   });
 
 const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
@@ -114,11 +113,10 @@ const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
     example: kind.example,
     status: 201,
     response: body,
-    run: (app, { caller, projectId, body: definition }) =>
-      app.transact(async (work) => {
-        const made = { definition, createdBy: actorOf(caller) };
-        return show(work, await createDefinition(work, projectId, kind, made));
-      }),
+    run: async (work, { caller, projectId, body: definition }) => {
+      const made = { definition, createdBy: actorOf(caller) };
+      return show(work, await createDefinition(work, projectId, kind, made));
+    },
   });
 
 const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common): AnyRoute =>
@@ -131,10 +129,8 @@ const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common)
     summary: `Get a ${kind.kind}`,
     params,
     response: body,
-    run: (app, given) =>
-      app.transact(async (work) =>
-        show(work, await getDefinition(work, given.projectId, kind, refOf(given.params))),
-      ),
+    run: async (work, given) =>
+      show(work, await getDefinition(work, given.projectId, kind, refOf(given.params))),
   });
 
 const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute => {
@@ -152,12 +148,11 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
     params,
     body: changed,
     response: body,
-    run: (app, given) =>
-      app.transact(async (work) => {
-        const { version, ...changes } = given.body as Json & { version?: number };
-        const ref = refOf(given.params);
-        return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
-      }),
+    run: async (work, given) => {
+      const { version, ...changes } = given.body as Json & { version?: number };
+      const ref = refOf(given.params);
+      return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
+    },
   });
 };
 
@@ -171,10 +166,8 @@ const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Co
     description: "Permanent. It keeps its key, and players keep what they hold of it.",
     params,
     response: body,
-    run: (app, given) =>
-      app.transact(async (work) =>
-        show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params))),
-      ),
+    run: async (work, given) =>
+      show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params))),
   });
 
 const OPERATIONS = [listRoute, createRoute, getRoute, updateRoute, archiveRoute];

@@ -140,10 +140,9 @@ export const domainRoutes = [
     description: "In alphabetical order, at most 100. Readable on every plan.",
     access: { roles: DEVELOPERS },
     response: z.object({ data: z.array(CustomDomainBody) }),
-    run: (app, { caller }) =>
-      app.transact(async (work) => ({
-        data: (await readDomains(work, userOf(caller).tenantId)).map((row) => show(app, row, work.serverNow)),
-      })),
+    run: async (work, { caller }, app) => ({
+      data: (await readDomains(work, userOf(caller).tenantId)).map((row) => show(app, row, work.serverNow)),
+    }),
   }),
   route({
     ...writes,
@@ -160,7 +159,7 @@ export const domainRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED", "CONFLICT", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,
-    run: (app, { caller, body }) => {
+    outside: (app, { caller, body }) => {
       const rules = requireDomains(app.config.domains);
       return app.transact(async (work) => {
         const made = await addCustomDomain(work, rules, userOf(caller).tenantId, body.domain);
@@ -178,7 +177,7 @@ export const domainRoutes = [
     params: DomainParams,
     errors: ["NOT_FOUND"],
     response: CustomDomainBody,
-    run: (app, asked) => answerOne(app, asked, getCustomDomain),
+    outside: (app, asked) => answerOne(app, asked, getCustomDomain),
   }),
   route({
     ...writes,
@@ -199,7 +198,7 @@ export const domainRoutes = [
       const { domain } = await app.transact((work) => getCustomDomain(work, tenantId, params.domainId));
       await countCheck(app, `${tenantId}:${domain}`);
     },
-    run: async (app, asked) => {
+    outside: async (app, asked) => {
       const { tenantId } = userOf(asked.caller);
       const body = await answerOne(app, asked, recheckCustomDomain);
       return Reply.resumable(body, { tenantId, id: body.id } satisfies Asked);
@@ -220,7 +219,7 @@ export const domainRoutes = [
     summary: "Remove a custom domain",
     description: "Its certificate is deleted, and the key of that. It is served no more within 5 seconds.",
     params: DomainParams,
-    run: (app, { caller, params }) => remove(app, userOf(caller).tenantId, params.domainId),
+    outside: (app, { caller, params }) => remove(app, userOf(caller).tenantId, params.domainId),
   }),
   route({
     ...removal,
@@ -230,6 +229,6 @@ export const domainRoutes = [
     summary: "Remove a custom domain, named in the query",
     description: "As DELETE /enterprise/domains/{domainId}.",
     query: z.object({ id: Id }),
-    run: (app, { caller, query }) => remove(app, userOf(caller).tenantId, query.id),
+    outside: (app, { caller, query }) => remove(app, userOf(caller).tenantId, query.id),
   }),
 ];

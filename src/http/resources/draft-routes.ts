@@ -78,7 +78,7 @@ const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute
     body: kind.schema as z.ZodType<never>,
     status: 201,
     response: body,
-    run: (app, { caller, projectId, body: definition }) =>
+    outside: (app, { caller, projectId, body: definition }) =>
       answer(app, (work) => createDraft(work, kind, { projectId, definition, createdBy: actorOf(caller) })),
   });
 
@@ -92,7 +92,8 @@ const getRoute = ({ kind, one, name, path, params, read, body, refOf, answer }: 
     summary: `Get ${one}`,
     params,
     response: body,
-    run: (app, asked) => answer(app, (work) => getDefinition(work, asked.projectId, kind, refOf(asked).ref)),
+    outside: (app, asked) =>
+      answer(app, (work) => getDefinition(work, asked.projectId, kind, refOf(asked).ref)),
   });
 
 const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute => {
@@ -110,7 +111,7 @@ const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer
     params,
     body: changed,
     response: body,
-    run: (app, asked) => {
+    outside: (app, asked) => {
       const { draftVersion, ...changes } = asked.body as Json & { draftVersion?: number };
       return answer(app, (work) => patchDraft(work, kind, { ...refOf(asked), draftVersion, changes }));
     },
@@ -127,7 +128,7 @@ const archiveRoute = ({ kind, one, name, path, params, write, body, refOf, answe
     description: "A draft, or one that is PAUSED or ENDED; permanent. It keeps its key.",
     params,
     response: body,
-    run: (app, asked) => answer(app, (work) => archiveDraft(work, kind, refOf(asked))),
+    outside: (app, asked) => answer(app, (work) => archiveDraft(work, kind, refOf(asked))),
   });
 
 const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute => {
@@ -141,7 +142,7 @@ const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute
     description: moves[move],
     params,
     response: body,
-    run: (app, asked) => answer(app, (work) => moveDraft(work, kind, { ...refOf(asked), move })),
+    outside: (app, asked) => answer(app, (work) => moveDraft(work, kind, { ...refOf(asked), move })),
   });
 };
 
@@ -160,7 +161,7 @@ const duplicateRoute = (common: Common): AnyRoute => {
       .meta({ example }),
     status: 201,
     response: body,
-    run: (app, { caller, body: given, ...asked }) => {
+    outside: (app, { caller, body: given, ...asked }) => {
       const copy = { ...refOf(asked), ...given, createdBy: actorOf(caller) };
       return answer(app, (work) => duplicateDraft(work, kind, copy));
     },
@@ -177,12 +178,11 @@ const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf
     params,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(versionBody),
-    run: (app, { query, ...asked }) =>
-      app.transact(async (work) => {
-        const found = await getDefinition(work, asked.projectId, kind, refOf(asked).ref);
-        const { versions, total } = await listVersions(work, found, query);
-        return pageOf(versions as never[], total, query);
-      }),
+    run: async (work, { query, ...asked }) => {
+      const found = await getDefinition(work, asked.projectId, kind, refOf(asked).ref);
+      const { versions, total } = await listVersions(work, found, query);
+      return pageOf(versions as never[], total, query);
+    },
   });
 
 const rollbackRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
@@ -196,7 +196,7 @@ const rollbackRoute = ({ kind, one, name, path, params, write, body, refOf, answ
     params,
     body: z.strictObject({ version: z.int().min(1) }).meta({ example: { version: 1 } }),
     response: body,
-    run: (app, { body: given, ...asked }) =>
+    outside: (app, { body: given, ...asked }) =>
       answer(app, (work) => rollbackDraft(work, kind, { ...refOf(asked), ...given })),
   });
 

@@ -52,11 +52,10 @@ export const emailLogRoutes = [
     project: "none",
     query: EmailLogQuery,
     response: pageBody(EmailLogBody),
-    run: (app, { caller, query }) =>
-      app.transact(async (work) => {
-        const { tenantId } = userOf(caller);
-        const { logs, ...total } = await listEmailLogs(work, { ...query, tenantId }, query);
-        return pageReply(logs.map(showEmailLog), total, query);
-      }),
+    run: async (work, { caller, query }) => {
+      const { tenantId } = userOf(caller);
+      const { logs, ...total } = await listEmailLogs(work, { ...query, tenantId }, query);
+      return pageReply(logs.map(showEmailLog), total, query);
+    },
   }),
 ];

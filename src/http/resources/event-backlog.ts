@@ -37,6 +37,6 @@ export const eventBacklogRoutes = [
     description: "How far behind the project is, for example after an import.",
     access: { scope: ["events:read", "events:write"], roles: EVERY_ROLE },
     response: Backlog,
-    run: (app, { projectId }) => app.transact((work) => readBacklog(work, projectId)),
+    run: (work, { projectId }) => readBacklog(work, projectId),
   }),
 ];

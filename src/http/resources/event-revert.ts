@@ -21,12 +21,11 @@ export const eventRevertRoutes = [
     description: "It is queued with all its tries before it. An event in any other state answers 409.",
     params: Params,
     response: EventResult,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => {
-        await retryEvent(work, projectId, params.eventId);
-        const message = "Event queued for processing";
-        return { eventId: params.eventId, status: "PENDING" as const, skipped: false, message };
-      }),
+    run: async (work, { projectId, params }) => {
+      await retryEvent(work, projectId, params.eventId);
+      const message = "Event queued for processing";
+      return { eventId: params.eventId, status: "PENDING" as const, skipped: false, message };
+    },
   }),
   route({
     ...common,
@@ -48,9 +47,7 @@ export const eventRevertRoutes = [
     }),
     example: { reason: "Sent by mistake", onShortfall: "CLAMP" },
     response: JobBody,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact((work) =>
-        requestRevert(work, projectId, { eventId: params.eventId, actor: actorOf(caller), ...body }),
-      ),
+    run: (work, { projectId, params, body, caller }) =>
+      requestRevert(work, projectId, { eventId: params.eventId, actor: actorOf(caller), ...body }),
   }),
 ];

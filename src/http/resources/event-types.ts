@@ -58,11 +58,10 @@ export const eventTypeRoutes = [
       enforcement: z.enum(ENFORCEMENTS).optional(),
     }),
     response: pageBody(EventType),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { types, ...total } = await listEventTypes(work, projectId, query);
-        return pageReply(types, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { types, ...total } = await listEventTypes(work, projectId, query);
+      return pageReply(types, total, query);
+    },
   }),
   route({
     ...read,
@@ -72,7 +71,7 @@ export const eventTypeRoutes = [
     summary: "Get an event type",
     params: Params,
     response: EventType,
-    run: (app, { projectId, params }) => app.transact((work) => getEventType(work, projectId, params.name)),
+    run: (work, { projectId, params }) => getEventType(work, projectId, params.name),
   }),
   route({
     ...common,
@@ -101,7 +100,7 @@ export const eventTypeRoutes = [
       enforcement: "WARN",
     },
     response: EventType,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => putEventSchema(work, projectId, { name: params.name, ...body })),
+    run: (work, { projectId, params, body }) =>
+      putEventSchema(work, projectId, { name: params.name, ...body }),
   }),
 ];

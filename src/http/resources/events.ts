@@ -199,7 +199,7 @@ export const eventRoutes = [
       const event = readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
       return withIgnored(event, ignored);
     },
-    run: async (app, { query, actor, prepared }) => {
+    outside: async (app, { query, actor, prepared }) => {
       const { result, outcome } = await track(app, actor, [prepared]);
       const finish = async (later: App) => (await outcome(later)).results[0]!;
       return new Reply(200, result.results[0]!, {}, query.wait ? finish : undefined);
@@ -250,7 +250,7 @@ export const eventRoutes = [
         }
       });
     },
-    run: async (app, { query, actor, body, prepared }) => {
+    outside: async (app, { query, actor, body, prepared }) => {
       const { result, outcome } = await track(app, actor, prepared);
       const shown = (batch: Batch) => ({
         ...batch,
@@ -286,12 +286,11 @@ export const eventRoutes = [
       to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
     }),
     response: cursorBody(TrackedEvent, z.uuid()),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { playerId: playerRef, ...filters } = query;
-        const { events, nextCursor } = await listEvents(work, projectId, { ...filters, playerRef });
-        return { data: events, pagination: { limit: query.limit, nextCursor } };
-      }),
+    run: async (work, { projectId, query }) => {
+      const { playerId: playerRef, ...filters } = query;
+      const { events, nextCursor } = await listEvents(work, projectId, { ...filters, playerRef });
+      return { data: events, pagination: { limit: query.limit, nextCursor } };
+    },
   }),
   route({
     ...read,
@@ -303,6 +302,6 @@ export const eventRoutes = [
     response: TrackedEvent.extend({ effects: z.array(Effect), effectsLeftOut }).meta({
       id: "EventWithEffects",
     }),
-    run: (app, { projectId, params }) => app.transact((work) => getEvent(work, projectId, params.eventId)),
+    run: (work, { projectId, params }) => getEvent(work, projectId, params.eventId),
   }),
 ];

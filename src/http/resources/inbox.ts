@@ -59,12 +59,11 @@ export const inboxRoutes = [
     params: PlayerParams,
     query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag, type: Key.optional() }),
     response: pageBody(InboxMessage),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { messages, ...total } = await listInbox(work, player, query);
-        return pageReply(messages, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { messages, ...total } = await listInbox(work, player, query);
+      return pageReply(messages, total, query);
+    },
   }),
   route({
     ...write,
@@ -76,11 +75,10 @@ export const inboxRoutes = [
     body: NewMessage,
     status: 201,
     response: InboxMessage,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        return sendByHand(work, player, { ...body, cause: causeOf(caller) });
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      return sendByHand(work, player, { ...body, cause: causeOf(caller) });
+    },
   }),
   route({
     ...write,
@@ -90,9 +88,7 @@ export const inboxRoutes = [
     summary: "Mark a message as read",
     params: PlayerParams.extend({ messageId: z.string().max(64) }),
     response: InboxMessage,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        readMessage(work, await getPlayer(work, projectId, params.playerId), params.messageId),
-      ),
+    run: async (work, { projectId, params }) =>
+      readMessage(work, await getPlayer(work, projectId, params.playerId), params.messageId),
   }),
 ];

@@ -57,13 +57,12 @@ const managing = [
       status: z.enum(INVITATION_STATUSES).optional(),
     }),
     response: pageBody(InvitationBody),
-    run: (app, { caller, query }) =>
-      app.transact(async (work) => {
-        const { tenantId, role } = userOf(caller);
-        const { invitations, ...total } = await listInvitations(work, tenantId, query);
-        const shown = invitations.map((invitation) => showInvitation(invitation, role, work.now));
-        return pageReply(shown, total, query);
-      }),
+    run: async (work, { caller, query }) => {
+      const { tenantId, role } = userOf(caller);
+      const { invitations, ...total } = await listInvitations(work, tenantId, query);
+      const shown = invitations.map((invitation) => showInvitation(invitation, role, work.now));
+      return pageReply(shown, total, query);
+    },
   }),
   route({
     ...mailing,
@@ -81,11 +80,10 @@ const managing = [
       await app.transact((work) => requireMayInvite(work, user, body));
       await countInvitationMail(app, user.tenantId, normaliseEmail(body.email));
     },
-    run: (app, { caller, body }) =>
-      app.transact(async (work) => {
-        const user = userOf(caller);
-        return showInvitation(await invite(app, work, user, body), user.role, work.now);
-      }),
+    run: async (work, { caller, body }, app) => {
+      const user = userOf(caller);
+      return showInvitation(await invite(app, work, user, body), user.role, work.now);
+    },
   }),
   route({
     ...mailing,
@@ -100,12 +98,11 @@ const managing = [
       const { email } = await app.transact((work) => requireMayResend(work, user, params.invitationId));
       await countInvitationMail(app, user.tenantId, email);
     },
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        const user = userOf(caller);
-        const invitation = await resendInvitation(app, work, user, params.invitationId);
-        return showInvitation(invitation, user.role, work.now);
-      }),
+    run: async (work, { caller, params }, app) => {
+      const user = userOf(caller);
+      const invitation = await resendInvitation(app, work, user, params.invitationId);
+      return showInvitation(invitation, user.role, work.now);
+    },
   }),
   route({
     ...write,
@@ -115,7 +112,7 @@ const managing = [
     summary: "Take an invitation back",
     params: InvitationParams,
     response: InvitationBody,
-    run: (app, { caller, params }) => revoke(app, caller, params.invitationId),
+    outside: (app, { caller, params }) => revoke(app, caller, params.invitationId),
   }),
   route({
     ...write,
@@ -126,7 +123,7 @@ const managing = [
     description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
     response: InvitationBody,
-    run: (app, { caller, query }) => revoke(app, caller, query.id),
+    outside: (app, { caller, query }) => revoke(app, caller, query.id),
   }),
 ];
 
@@ -147,7 +144,7 @@ export const invitationRoutes = [
     description: "The invitation behind a link; does not consume it.",
     query: z.object({ token: Token }),
     response: z.object({ email: z.string(), tenantName: z.string(), role: z.enum(ROLES) }),
-    run: (app, { query }) => app.transact((work) => readInvitation(work, query.token)),
+    run: (work, { query }) => readInvitation(work, query.token),
   }),
   route({
     ...accepting,
@@ -161,7 +158,7 @@ export const invitationRoutes = [
     body: z.object({ token: Token, name: Name, password: NewPassword }),
     example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
     response: LoginBody,
-    run: async (app, { body, deviceToken }) =>
+    outside: async (app, { body, deviceToken }) =>
       signedInReply(await joinByInvitation(app, { ...body, deviceToken })),
   }),
 ];

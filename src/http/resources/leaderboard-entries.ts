@@ -132,7 +132,7 @@ export const leaderboardEntryRoutes = [
     isRevalidated: true,
     headers: AGED,
     response: ViewBody,
-    run: (app, { projectId, params, query }) =>
+    outside: (app, { projectId, params, query }) =>
       isKept(query)
         ? keptPage(app, projectId, params.leaderboardId, query)
         : newPage(app, projectId, params.leaderboardId, query),
@@ -147,7 +147,7 @@ export const leaderboardEntryRoutes = [
     query: ListQuery.extend({ fresh: Fresh }),
     headers: AGED,
     response: EntryBody,
-    run: async (app, { projectId, params, query }) => {
+    outside: async (app, { projectId, params, query }) => {
       const asked = { ...query, playerId: params.playerId };
       const entry = await readEntry(app, projectId, params.leaderboardId, asked);
       return new Reply(200, entry.value, ageOf(entry));
@@ -162,7 +162,8 @@ export const leaderboardEntryRoutes = [
     description: "Of players who are shown. `data` is that of the event of this type.",
     params: LeaderboardParams,
     response: z.object({ data: z.array(FeedLine) }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({ data: await readFeed(work, projectId, params.leaderboardId) })),
+    run: async (work, { projectId, params }) => ({
+      data: await readFeed(work, projectId, params.leaderboardId),
+    }),
   }),
 ];

@@ -76,7 +76,7 @@ export const leaderboardPeriodRoutes = [
       board: BoardValue.optional().meta({ description: BOARD }),
     }),
     response: pageBody(PeriodBody),
-    run: async (app, { projectId, params, query }) => {
+    outside: async (app, { projectId, params, query }) => {
       const found = await readPeriods(app, projectId, { ...query, ref: params.leaderboardId });
       return pageReply(found.periods, found, query);
     },
@@ -92,12 +92,11 @@ export const leaderboardPeriodRoutes = [
     query: PageQuery.extend({ board: BoardValue.default("").meta({ description: BOARD }) }),
     errors: ["CONFLICT"],
     response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const { leaderboardId: ref, periodKey } = params;
-        const { places, ...rest } = await readResults(work, projectId, { ...query, ref, periodKey });
-        return { ...rest, ...pageOf(places, rest.period.participants, query) };
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const { leaderboardId: ref, periodKey } = params;
+      const { places, ...rest } = await readResults(work, projectId, { ...query, ref, periodKey });
+      return { ...rest, ...pageOf(places, rest.period.participants, query) };
+    },
   }),
   route({
     ...common,
@@ -124,12 +123,11 @@ export const leaderboardPeriodRoutes = [
       resetAt: z.iso.datetime(),
       closing: z.int().meta({ description: "Periods that close by it, one for each value of the breakdown" }),
     }),
-    run: (app, { projectId, params, body }) =>
-      app.transact(async (work) => {
-        const options = { ...body, ref: params.leaderboardId };
-        const { leaderboard, closing } = await resetLeaderboard(work, projectId, options);
-        return { resets: leaderboard.resets, resetAt: leaderboard.resetAt!.toISOString(), closing };
-      }),
+    run: async (work, { projectId, params, body }) => {
+      const options = { ...body, ref: params.leaderboardId };
+      const { leaderboard, closing } = await resetLeaderboard(work, projectId, options);
+      return { resets: leaderboard.resets, resetAt: leaderboard.resetAt!.toISOString(), closing };
+    },
   }),
   route({
     ...common,
@@ -141,7 +139,7 @@ export const leaderboardPeriodRoutes = [
     description: `Its periods that are not closed, ${REBUILD_LISTS_MAX} at most. Reads go on meanwhile.`,
     params: LeaderboardParams,
     response: z.object({ rebuilt: z.int().meta({ description: "Rankings that were read again" }) }),
-    run: async (app, { projectId, params }) => {
+    outside: async (app, { projectId, params }) => {
       const lists = await app.transact((work) => openListsOf(work, projectId, params.leaderboardId));
       const body = { rebuilt: lists.length };
       return new Reply(200, body, {}, async (own) => {

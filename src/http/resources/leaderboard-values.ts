@@ -105,7 +105,7 @@ export const leaderboardValueRoutes = [
         description: "Whether the period has as many values as it may have: scores under others do not count",
       }),
     }),
-    run: async (app, { projectId, params, query }) => {
+    outside: async (app, { projectId, params, query }) => {
       const { value, ageMs } = await rankedValues(app, projectId, params.leaderboardId, query);
       const { values, ...ranked } = value;
       const shown = pageOfValues(values, query);

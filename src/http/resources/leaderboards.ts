@@ -77,8 +77,7 @@ const definitionRoutes = [
     },
     status: 201,
     response: LeaderboardBody,
-    run: (app, { projectId, body }) =>
-      app.transact(async (work) => showLeaderboard(await createLeaderboard(work, projectId, body))),
+    run: async (work, { projectId, body }) => showLeaderboard(await createLeaderboard(work, projectId, body)),
   }),
   route({
     ...read,
@@ -93,11 +92,10 @@ const definitionRoutes = [
       search: Search.meta({ description: "Part of the name or key, in any case" }),
     }),
     response: pageBody(LeaderboardBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { leaderboards, total } = await listLeaderboards(work, projectId, query);
-        return pageOf(leaderboards.map(showLeaderboard), total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { leaderboards, total } = await listLeaderboards(work, projectId, query);
+      return pageOf(leaderboards.map(showLeaderboard), total, query);
+    },
   }),
   route({
     ...read,
@@ -108,10 +106,8 @@ const definitionRoutes = [
     summary: "Get a leaderboard",
     params: LeaderboardParams,
     response: LeaderboardBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        showLeaderboard(await getLeaderboard(work, projectId, params.leaderboardId)),
-      ),
+    run: async (work, { projectId, params }) =>
+      showLeaderboard(await getLeaderboard(work, projectId, params.leaderboardId)),
   }),
   route({
     ...manage,
@@ -126,10 +122,8 @@ const definitionRoutes = [
     body: LeaderboardPatch,
     example: { name: "XP of this week", displayLimit: 50, version: 1 },
     response: LeaderboardBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact(async (work) =>
-        showLeaderboard(await patchLeaderboard(work, projectId, params.leaderboardId, body)),
-      ),
+    run: async (work, { projectId, params, body }) =>
+      showLeaderboard(await patchLeaderboard(work, projectId, params.leaderboardId, body)),
   }),
   route({
     ...manage,
@@ -141,7 +135,7 @@ const definitionRoutes = [
       "For good: it takes no more scores and leaves the list. Its key stays taken, its entries readable.",
     params: LeaderboardParams,
     response: Deleted,
-    run: async (app, { projectId, params }) => {
+    outside: async (app, { projectId, params }) => {
       await app.transact((work) => archiveLeaderboard(work, projectId, params.leaderboardId));
       return { deleted: true as const };
     },
@@ -155,10 +149,8 @@ const definitionRoutes = [
     description: "It takes no scores; its entries stay readable.",
     params: LeaderboardParams,
     response: LeaderboardBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) =>
-        showLeaderboard(await pauseLeaderboard(work, projectId, params.leaderboardId)),
-      ),
+    run: async (work, { projectId, params }) =>
+      showLeaderboard(await pauseLeaderboard(work, projectId, params.leaderboardId)),
   }),
   route({
     ...manage,
@@ -170,7 +162,7 @@ const definitionRoutes = [
       "It takes scores again. An XP board catches up; events and scores of the pause are not counted.",
     params: LeaderboardParams,
     response: LeaderboardBody,
-    run: async (app, { projectId, params }) => {
+    outside: async (app, { projectId, params }) => {
       const resume = app.transact((work) => resumeLeaderboard(work, projectId, params.leaderboardId));
       const { leaderboard, closedPeriodId } = await resume;
       const body = showLeaderboard(leaderboard);

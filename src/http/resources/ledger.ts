@@ -52,12 +52,11 @@ export const ledgerRoutes = [
       currencyKey: Key.optional(),
     }),
     response: cursorBody(LedgerEntryBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { entries, nextCursor } = await listEntries(work, player, query);
-        return { data: entries, pagination: { limit: query.limit, nextCursor } };
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { entries, nextCursor } = await listEntries(work, player, query);
+      return { data: entries, pagination: { limit: query.limit, nextCursor } };
+    },
   }),
   route({
     ...common,
@@ -69,7 +68,7 @@ export const ledgerRoutes = [
       "Works out every hash and balance anew. `firstInvalidSeq` is the first entry that was tampered with " +
       "or is missing.",
     response: Verdict,
-    run: async (app, { projectId, params }) => {
+    outside: async (app, { projectId, params }) => {
       const player = await app.transact((work) => getPlayer(work, projectId, params.playerId));
       return verifyLedger(app.transact, player, app.limits.pause);
     },

@@ -69,7 +69,7 @@ export const levelCurveRoutes = [
     summary: "Get the level curve",
     access: { scope: "config:read", roles: EVERY_ROLE },
     response: CurveBody,
-    run: (app, { projectId }) => app.transact(async (work) => show(await getCurve(work, projectId))),
+    run: async (work, { projectId }) => show(await getCurve(work, projectId)),
   }),
   route({
     ...common,
@@ -84,13 +84,12 @@ export const levelCurveRoutes = [
     response: CurveBody.extend({
       job: JobBody.nullable().meta({ description: "The job that applies the new levels, for WITH_EVENTS" }),
     }).meta({ id: "SavedLevelCurve" }),
-    run: (app, { caller, projectId, body: { recalculate, ...given } }) =>
-      app.transact(async (work) => {
-        const put = { curve: given, recalculate, actor: actorOf(caller) };
-        const { curve, job } = await saveCurve(work, projectId, put);
-        await auditDefinition(work, "level_curve.saved", { projectId, id: projectId });
-        return { ...show(curve), job };
-      }),
+    run: async (work, { caller, projectId, body: { recalculate, ...given } }) => {
+      const put = { curve: given, recalculate, actor: actorOf(caller) };
+      const { curve, job } = await saveCurve(work, projectId, put);
+      await auditDefinition(work, "level_curve.saved", { projectId, id: projectId });
+      return { ...show(curve), job };
+    },
   }),
   route({
     ...common,
@@ -103,6 +102,6 @@ export const levelCurveRoutes = [
     body: CurveInput,
     example: { type: "EXPONENTIAL", params: { base: 100, ratio: 1.2, maxLevel: 50 } },
     response: PreviewBody,
-    run: (app, { projectId, body }) => app.transact((work) => previewCurve(work, projectId, body)),
+    run: (work, { projectId, body }) => previewCurve(work, projectId, body),
   }),
 ];

@@ -74,6 +74,6 @@ export const limitRoutes = [
     access: "public",
     project: "none",
     response: z.object({ data: z.array(Limit) }),
-    run: async () => ({ data: [...LISTED] }),
+    outside: async () => ({ data: [...LISTED] }),
   }),
 ];

@@ -47,8 +47,8 @@ export const livesRoutes = [
     description:
       "As they are now, refills included; null in a project without lives (`settings.lives.enabled`).",
     response: LivesBody.nullable(),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => readLives(work, await getPlayer(work, projectId, params.playerId))),
+    run: async (work, { projectId, params }) =>
+      readLives(work, await getPlayer(work, projectId, params.playerId)),
   }),
   route({
     ...write,
@@ -60,11 +60,10 @@ export const livesRoutes = [
     body: z.object({ amount: Amount.default(1), reason: Reason.default("consume") }),
     example: { amount: 1, reason: "Lost a round" },
     response: LivesBody,
-    run: (app, { projectId, params, caller, body: { amount, reason } }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
-      }),
+    run: async (work, { projectId, params, caller, body: { amount, reason } }) => {
+      const player = { projectId, id: params.playerId };
+      return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
+    },
   }),
   route({
     ...write,
@@ -77,15 +76,14 @@ export const livesRoutes = [
       "`unlimitedSeconds` adds to the time that is left of unlimited lives.",
     body: Grant,
     response: LivesBody,
-    run: (app, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        const what = {
-          ...(amount === undefined ? {} : { amount }),
-          ...(refill === undefined ? {} : { refill }),
-          ...(unlimitedSeconds === undefined ? {} : { unlimitedSeconds }),
-        };
-        return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
-      }),
+    run: async (work, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) => {
+      const player = { projectId, id: params.playerId };
+      const what = {
+        ...(amount === undefined ? {} : { amount }),
+        ...(refill === undefined ? {} : { refill }),
+        ...(unlimitedSeconds === undefined ? {} : { unlimitedSeconds }),
+      };
+      return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
+    },
   }),
 ];

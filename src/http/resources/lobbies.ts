@@ -77,13 +77,12 @@ const list = route({
     "ones. `meta.region=eu` finds lobbies whose metadata has region eu; 10 of them at most.",
   query: ListQuery,
   response: pageBody(LobbyBody),
-  run: (app, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) =>
-    app.transact(async (work) => {
-      const meta = metaOf(query);
-      const actor = await lobbyActor(work, { caller, projectId }, playerId);
-      const { lobbies, ...total } = await listLobbies(work, projectId, actor, { ...query, meta });
-      return pageReply(lobbies, total, query);
-    }),
+  run: async (work, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) => {
+    const meta = metaOf(query);
+    const actor = await lobbyActor(work, { caller, projectId }, playerId);
+    const { lobbies, ...total } = await listLobbies(work, projectId, actor, { ...query, meta });
+    return pageReply(lobbies, total, query);
+  },
 });
 
 const create = route({
@@ -103,15 +102,14 @@ const create = route({
   status: 201,
   response: LobbyBody,
   prepare: (app, { body }) => hashPasscode(app.passwords, body),
-  run: (app, { projectId, prepared: { hostPlayerId, playerId, ...input } }) =>
-    app.transact(async (work) => {
-      const host = playerId ?? hostPlayerId;
-      if (hostPlayerId !== undefined && host !== hostPlayerId)
-        throw invalid("hostPlayerId", "a player opens lobbies of their own");
-      const via = playerId === undefined ? "API" : "PLAYER";
-      const id = host === undefined ? undefined : (await getPlayer(work, projectId, host)).id;
-      return (await createLobby(work, projectId, input, { hostPlayerId: id, via })).lobby;
-    }),
+  run: async (work, { projectId, prepared: { hostPlayerId, playerId, ...input } }) => {
+    const host = playerId ?? hostPlayerId;
+    if (hostPlayerId !== undefined && host !== hostPlayerId)
+      throw invalid("hostPlayerId", "a player opens lobbies of their own");
+    const via = playerId === undefined ? "API" : "PLAYER";
+    const id = host === undefined ? undefined : (await getPlayer(work, projectId, host)).id;
+    return (await createLobby(work, projectId, input, { hostPlayerId: id, via })).lobby;
+  },
 });
 
 const play = route({
@@ -127,12 +125,11 @@ const play = route({
   example: { mode: "duel", playerId: "ext:ada" },
   otherStatus: 201,
   response: z.object({ lobby: LobbyBody, created: z.boolean() }),
-  run: (app, { projectId, body: { playerId, ...wish } }) =>
-    app.transact(async (work) => {
-      const { id } = await getPlayer(work, projectId, playerId);
-      const { lobby, created } = await quickplay(work, projectId, id, wish);
-      return new Reply(created ? 201 : 200, { lobby, created });
-    }),
+  run: async (work, { projectId, body: { playerId, ...wish } }) => {
+    const { id } = await getPlayer(work, projectId, playerId);
+    const { lobby, created } = await quickplay(work, projectId, id, wish);
+    return new Reply(created ? 201 : 200, { lobby, created });
+  },
 });
 
 const Reading = z.object({ playerId: Acting });
@@ -146,12 +143,11 @@ const byCode = route({
   params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
   query: Reading,
   response: LobbyBody,
-  run: (app, { caller, projectId, params: { code }, query: { playerId } }) =>
-    app.transact(async (work) => {
-      const actor = await lobbyActor(work, { caller, projectId }, playerId);
-      const lobbyId = await findLobbyId(work, projectId, code);
-      return readLobby(work, { projectId, lobbyId }, actor);
-    }),
+  run: async (work, { caller, projectId, params: { code }, query: { playerId } }) => {
+    const actor = await lobbyActor(work, { caller, projectId }, playerId);
+    const lobbyId = await findLobbyId(work, projectId, code);
+    return readLobby(work, { projectId, lobbyId }, actor);
+  },
 });
 
 const get = route({
@@ -163,11 +159,10 @@ const get = route({
   params: LobbyParams,
   query: Reading,
   response: LobbyBody,
-  run: (app, { caller, projectId, params: { lobbyId }, query: { playerId } }) =>
-    app.transact(async (work) => {
-      const actor = await lobbyActor(work, { caller, projectId }, playerId);
-      return readLobby(work, lobbyRef(projectId, lobbyId), actor);
-    }),
+  run: async (work, { caller, projectId, params: { lobbyId }, query: { playerId } }) => {
+    const actor = await lobbyActor(work, { caller, projectId }, playerId);
+    return readLobby(work, lobbyRef(projectId, lobbyId), actor);
+  },
 });
 
 const join = route({
@@ -192,11 +187,10 @@ const join = route({
     const verifiedHash = await checkPasscode(app, ref, { playerId: id, passcode });
     return { ref, playerId: id, verifiedHash };
   },
-  run: (app, { body: { asSpectator, data }, prepared: { ref, playerId, verifiedHash } }) =>
-    app.transact(async (work) => {
-      const { lobby } = await joinLobby(work, ref, { playerId, asSpectator, data, verifiedHash });
-      return lobbyFor(lobby, { kind: "PLAYER", playerId });
-    }),
+  run: async (work, { body: { asSpectator, data }, prepared: { ref, playerId, verifiedHash } }) => {
+    const { lobby } = await joinLobby(work, ref, { playerId, asSpectator, data, verifiedHash });
+    return lobbyFor(lobby, { kind: "PLAYER", playerId });
+  },
 });
 
 export const lobbyRoutes = [list, create, play, byCode, get, join];

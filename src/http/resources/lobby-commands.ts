@@ -24,7 +24,7 @@ const commandRoute = (
     params: LobbyParams,
     body: command.body.extend({ [field]: schema }),
     response: LobbyBody,
-    run: (app, { caller, projectId, params, body }) => {
+    outside: (app, { caller, projectId, params, body }) => {
       const { [field]: acting, ...rest } = body as Record<typeof field, string | undefined>;
       return runCommand(app, command, { caller, projectId, params, acting }, rest as never);
     },
@@ -51,7 +51,7 @@ const update = route({
   example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
   response: LobbyBody,
   prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
-  run: (app, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
+  outside: (app, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
     runCommand(app, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
 });
 
@@ -66,7 +66,7 @@ const updateMember = route({
   body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
   example: { team: 1, data: { colour: "red" } },
   response: LobbyBody,
-  run: (app, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
+  outside: (app, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
     const { playerId } = params;
     const commanding = { caller, projectId, params, acting };
     return runCommand(app, LOBBY_COMMANDS["lobby.member"], commanding, { ...body, playerId });
@@ -84,13 +84,12 @@ const respond = route({
   body: z.object({ playerId: PlayerText, accept: z.boolean() }),
   example: { playerId: "ext:ada", accept: true },
   response: LobbyBody,
-  run: (app, { projectId, params, body: { playerId, accept } }) =>
-    app.transact(async (work) => {
-      const ref = lobbyRef(projectId, params.lobbyId);
-      const { id } = await getPlayer(work, projectId, playerId);
-      const joined = await answerInvite(work, ref, id, accept);
-      return joined?.lobby ?? readLobby(work, ref, { kind: "PLAYER", playerId: id });
-    }),
+  run: async (work, { projectId, params, body: { playerId, accept } }) => {
+    const ref = lobbyRef(projectId, params.lobbyId);
+    const { id } = await getPlayer(work, projectId, playerId);
+    const joined = await answerInvite(work, ref, id, accept);
+    return joined?.lobby ?? readLobby(work, ref, { kind: "PLAYER", playerId: id });
+  },
 });
 
 const of = (name: keyof typeof LOBBY_COMMANDS) =>

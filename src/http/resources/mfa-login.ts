@@ -34,7 +34,7 @@ export const mfaLoginRoutes = [
     body: ChallengeAnswerBody,
     example: { challengeToken: "header.payload.signature", code: "492039" },
     response: LoginBody,
-    run: async (app, { body, actor, deviceToken }) =>
+    outside: async (app, { body, actor, deviceToken }) =>
       signedInReply(await completeLogin(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
@@ -47,7 +47,7 @@ export const mfaLoginRoutes = [
       "Options for `navigator.credentials.get()`, good for 5 minutes and one answer: to log in with a " +
       `passkey alone, as a second factor, or to prove it again. ${PASSKEY_PAGES}`,
     response: PasskeyOptionsBody,
-    run: async (app, { origin }) => {
+    outside: async (app, { origin }) => {
       requirePasskeyOrigin(app.config.passkeys, origin);
       return passkeyRequest(app, app.clock());
     },
@@ -76,7 +76,7 @@ export const mfaLoginRoutes = [
       },
     },
     response: LoginBody,
-    run: async (app, { body, actor, deviceToken }) =>
+    outside: async (app, { body, actor, deviceToken }) =>
       signedInReply(await loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
@@ -90,7 +90,7 @@ export const mfaLoginRoutes = [
     body: z.object(givenFactor),
     example: { code: "492039" },
     response: z.object({ verified: z.literal(true), verifiedUntil: z.iso.datetime() }),
-    run: async (app, { body, actor }) => {
+    outside: async (app, { body, actor }) => {
       const until = await verifyAgain(proofParts(app, actor), selfOf(actor), body);
       return { verified: true as const, verifiedUntil: until.toISOString() };
     },

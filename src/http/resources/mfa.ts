@@ -99,8 +99,7 @@ const factorRoutes = ({ prefix, common, id }: Side) => [
     id: id("get", "SecondFactors"),
     summary: "Get your second factors",
     response: FactorsBody,
-    run: (app, { actor }) =>
-      app.transact(async (work) => showFactors(work, app.config, await readOwner(work, selfOf(actor)))),
+    run: async (work, { actor }, app) => showFactors(work, app.config, await readOwner(work, selfOf(actor))),
   }),
   route({
     ...common,
@@ -113,10 +112,9 @@ const factorRoutes = ({ prefix, common, id }: Side) => [
     body: ChangeProofBody,
     response: z.object({ recoveryCodes: RecoveryCodes }),
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
-    run: (app, { actor }) =>
-      app.transact(async (work) => ({
-        recoveryCodes: await replaceRecoveryCodes(work, app.mail, selfOf(actor)),
-      })),
+    run: async (work, { actor }, app) => ({
+      recoveryCodes: await replaceRecoveryCodes(work, app.mail, selfOf(actor)),
+    }),
   }),
 ];
 
@@ -140,10 +138,8 @@ const totpRoutes = ({ prefix, common, id }: Side) => [
       otpauthUrl: z.string().meta({ description: "The same for a QR code" }),
     }),
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
-    run: (app, { actor }) =>
-      app.transact(async (work) =>
-        setUpTotp(work, app.secretBox, await readOwner(work, selfOf(actor), true)),
-      ),
+    run: async (work, { actor }, app) =>
+      setUpTotp(work, app.secretBox, await readOwner(work, selfOf(actor), true)),
   }),
   route({
     ...common,
@@ -157,7 +153,7 @@ const totpRoutes = ({ prefix, common, id }: Side) => [
       "A new app in place of another one ends your other sessions too.",
     body: z.object({ code: FactorCode }),
     response: AddedBody,
-    run: async (app, { actor, body }) => {
+    outside: async (app, { actor, body }) => {
       const { recoveryCodes, owner } = await enableTotp(proofParts(app, actor), selfOf(actor), body.code);
       return { ...(recoveryCodes ? { recoveryCodes } : {}), ...(await loginOf(app, owner)) };
     },
@@ -176,7 +172,7 @@ const totpRoutes = ({ prefix, common, id }: Side) => [
       await refuseLast(app, actor);
       await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
     },
-    run: async (app, { actor }) => {
+    outside: async (app, { actor }) => {
       const parts = { mail: app.mail, rules: app.config };
       const owner = await app.transact((work) => disableTotp(work, parts, selfOf(actor)));
       return { disabled: true as const, ...(await loginOf(app, owner)) };
@@ -201,11 +197,10 @@ const passkeyRoutes = ({ prefix, common, id }: Side) => [
       requirePasskeyOrigin(app.config.passkeys, origin);
       await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
     },
-    run: (app, { actor }) =>
-      app.transact(async (work) => {
-        const self = selfOf(actor);
-        return passkeyCreation(work, app, { owner: await readOwner(work, self), self });
-      }),
+    run: async (work, { actor }, app) => {
+      const self = selfOf(actor);
+      return passkeyCreation(work, app, { owner: await readOwner(work, self), self });
+    },
   }),
   route({
     ...common,
@@ -219,7 +214,7 @@ const passkeyRoutes = ({ prefix, common, id }: Side) => [
     body: z.object({ name: Name.meta({ example: "Ada's phone" }), credential: NewCredentialInput }),
     status: 201,
     response: AddedBody.extend({ passkey: PasskeyBody }),
-    run: async (app, { actor, body }) => {
+    outside: async (app, { actor, body }) => {
       const parts = proofParts(app, actor);
       const { passkey, recoveryCodes, owner } = await addPasskey(parts, selfOf(actor), body);
       return { passkey, ...(recoveryCodes ? { recoveryCodes } : {}), ...(await loginOf(app, owner)) };
@@ -237,10 +232,8 @@ const knownPasskeyRoutes = ({ prefix, common, id }: Side) => [
     params: PasskeyParams,
     body: z.object({ name: Name }),
     response: PasskeyBody,
-    run: (app, { actor, params: { passkeyId }, body: { name } }) =>
-      app.transact(async (work) =>
-        renamePasskey(work, await readOwner(work, selfOf(actor)), { passkeyId, name }),
-      ),
+    run: async (work, { actor, params: { passkeyId }, body: { name } }) =>
+      renamePasskey(work, await readOwner(work, selfOf(actor)), { passkeyId, name }),
   }),
   route({
     ...common,
@@ -253,7 +246,7 @@ const knownPasskeyRoutes = ({ prefix, common, id }: Side) => [
     body: ChangeProofBody,
     response: z.object({ deleted: z.literal(true), login: Login }),
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
-    run: async (app, { actor, params }) => {
+    outside: async (app, { actor, params }) => {
       const parts = { mail: app.mail, rules: app.config };
       const owner = await app.transact((work) => removePasskey(work, parts, selfOf(actor), params.passkeyId));
       return { deleted: true as const, ...(await loginOf(app, owner)) };

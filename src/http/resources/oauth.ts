@@ -107,7 +107,7 @@ export const oauthRoutes = [
         }),
       ),
     }),
-    run: async ({ oauth }) => ({
+    outside: async ({ oauth }) => ({
       providers: PROVIDERS.map((id) => ({
         id,
         name: PROVIDER_NAMES[id],
@@ -134,7 +134,7 @@ export const oauthRoutes = [
           .meta({ id: "Identity" }),
       ),
     }),
-    run: async ({ transact }, { caller }) => {
+    outside: async ({ transact }, { caller }) => {
       const identities = await transact((work) => listIdentities(work, userOf(caller).userId));
       return {
         identities: identities.map(({ provider, email, createdAt }) => ({
@@ -161,7 +161,7 @@ export const oauthRoutes = [
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     example: { code: "the code of the redirection" },
     response: LoginBody,
-    run: async ({ transact, tokens }, { body, deviceToken, host }) => {
+    outside: async ({ transact, tokens }, { body, deviceToken, host }) => {
       const brought = { ...body, deviceToken, tenantId: host?.tenantId };
       return signedInReply(orChallenge(await transact((work) => exchangeCode(work, tokens, brought))));
     },
@@ -203,7 +203,7 @@ export const oauthRoutes = [
     }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, cookie, host }) => {
+    outside: async (app, { params, query, cookie, host }) => {
       const { id, provider } = providerOf(app, params.provider);
       if (host) return redirect(startAtPublicUrl(app.config.publicUrl, id, query, host));
       const started = await startFlow({ ...app, ...rulesOf(app) }, provider, {
@@ -234,7 +234,7 @@ export const oauthRoutes = [
     query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, cookie, actor, host }) => {
+    outside: async (app, { params, query, cookie, actor, host }) => {
       const { id, provider } = providerOf(app, params.provider);
       // No flow begins at a custom domain, so none ends there.
       if (host) throw notFound("Page");
@@ -270,7 +270,7 @@ export const oauthRoutes = [
       providerOf(app, params.provider);
       await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
     },
-    run: async (app, { caller, params, body }) => {
+    outside: async (app, { caller, params, body }) => {
       const { id } = providerOf(app, params.provider);
       const { userId, tenantId, sessionId } = userOf(caller);
       const wish = {
@@ -301,7 +301,7 @@ export const oauthRoutes = [
       providerId(params.provider);
       return requireChangeProof(proofParts(app, actor), selfOf(actor), body);
     },
-    run: async ({ transact }, { caller, params }) => {
+    outside: async ({ transact }, { caller, params }) => {
       const id = providerId(params.provider);
       await transact((work) => unlinkIdentity(work, userOf(caller).userId, id));
       return { deleted: true } as const;

@@ -50,7 +50,7 @@ export const passwordResetRoutes = [
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     example: { email: "ada@example.com" },
     response: Accepted,
-    run: (app, { body, actor, deviceToken }) =>
+    outside: (app, { body, actor, deviceToken }) =>
       hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
@@ -70,7 +70,7 @@ export const passwordResetRoutes = [
     example: { token: "the token of the mail", password: "Copper-Kettle-91" },
     errors: ["GONE"],
     response: Accepted,
-    run: async (app, { body, actor, deviceToken: sent }) => {
+    outside: async (app, { body, actor, deviceToken: sent }) => {
       const deviceToken = await resetPassword(app, { ...body, ip: actor.ip, deviceToken: sent });
       return new Reply(200, accepted, { [DEVICE_TOKEN]: deviceToken });
     },
@@ -92,7 +92,7 @@ export const passwordResetRoutes = [
     example: { token: "the token of the mail" },
     errors: ["GONE"],
     response: z.object({ emailVerified: z.literal(true) }),
-    run: async (app, { body }) => {
+    outside: async (app, { body }) => {
       await verifyEmail(app, body.token);
       return { emailVerified: true as const };
     },
@@ -112,6 +112,6 @@ export const passwordResetRoutes = [
     body: z.object({ email: Email }),
     example: { email: "ada@example.com" },
     response: Accepted,
-    run: (app, { body }) => hidingTime(() => resendVerification(app, body.email)),
+    outside: (app, { body }) => hidingTime(() => resendVerification(app, body.email)),
   }),
 ];

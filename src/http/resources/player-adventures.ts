@@ -44,12 +44,11 @@ export const playerAdventureRoutes = [
     params: PlayerParams,
     query: z.object({ state: z.enum(ADVENTURE_STATES).optional(), limit: firstOf(ADVENTURES_MAX) }),
     response: z.object({ data: z.array(PlayerAdventureBody) }),
-    run: (app, { projectId, params, query: { state, limit } }) =>
-      app.transact(async (work) => {
-        const all = await listPlayerAdventures(work, await getPlayer(work, projectId, params.playerId));
-        const asked = all.filter((one) => state === undefined || one.state === state);
-        return { data: asked.slice(0, limit) };
-      }),
+    run: async (work, { projectId, params, query: { state, limit } }) => {
+      const all = await listPlayerAdventures(work, await getPlayer(work, projectId, params.playerId));
+      const asked = all.filter((one) => state === undefined || one.state === state);
+      return { data: asked.slice(0, limit) };
+    },
   }),
   route({
     ...readAdventures,
@@ -59,11 +58,10 @@ export const playerAdventureRoutes = [
     summary: "Get a player's adventure",
     params: Params,
     response: PlayerAdventureBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        return readPlayerAdventure(work, player, params.adventureId);
-      }),
+    run: async (work, { projectId, params }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      return readPlayerAdventure(work, player, params.adventureId);
+    },
   }),
   route({
     ...write,
@@ -73,8 +71,8 @@ export const playerAdventureRoutes = [
     summary: "Make a player join an adventure",
     description:
       "409 ADVENTURE_NOT_AVAILABLE if it does not run, is LOCKED for the player, or was joined before.",
-    run: (app, { projectId, params: { playerId, adventureId } }) =>
-      app.transact(async (work) => joinPlayerAdventure(work, { projectId, id: playerId }, adventureId)),
+    run: async (work, { projectId, params: { playerId, adventureId } }) =>
+      joinPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
   route({
     ...write,
@@ -84,8 +82,8 @@ export const playerAdventureRoutes = [
     summary: "Claim the rewards of an adventure for a player",
     description:
       "Of one that is COMPLETED, once: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimUntil`.",
-    run: (app, { projectId, params: { playerId, adventureId } }) =>
-      app.transact(async (work) => claimPlayerAdventure(work, { projectId, id: playerId }, adventureId)),
+    run: async (work, { projectId, params: { playerId, adventureId } }) =>
+      claimPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
   route({
     ...write,
@@ -98,10 +96,10 @@ export const playerAdventureRoutes = [
       "while the tier is not reached, CLAIM_EXPIRED after `claimUntil`.",
     params: TierParams,
     body: z.strictObject({ track: z.enum(TRACKS).default("FREE") }).meta({ example: { track: "FREE" } }),
-    run: (app, { projectId, params: { playerId, adventureId: adventureRef, tier }, body: { track } }) =>
-      app.transact(async (work) =>
-        claimPlayerTier(work, { projectId, id: playerId }, { adventureRef, tier: Number(tier), track }),
-      ),
+    run: async (
+      work,
+      { projectId, params: { playerId, adventureId: adventureRef, tier }, body: { track } },
+    ) => claimPlayerTier(work, { projectId, id: playerId }, { adventureRef, tier: Number(tier), track }),
   }),
   route({
     ...write,
@@ -115,9 +113,7 @@ export const playerAdventureRoutes = [
       "before the start, and after the end as long as rewards can be claimed. 409: INSUFFICIENT_FUNDS, " +
       "NOT_FOR_SALE, ALREADY_PREMIUM, ADVENTURE_NOT_AVAILABLE.",
     body: z.strictObject({ grant: z.literal(true).optional() }).meta({ example: { grant: true } }),
-    run: (app, { projectId, params: { playerId, adventureId: adventureRef }, body: { grant } }) =>
-      app.transact(async (work) =>
-        givePlayerPremium(work, { projectId, id: playerId }, { adventureRef, isGranted: grant === true }),
-      ),
+    run: async (work, { projectId, params: { playerId, adventureId: adventureRef }, body: { grant } }) =>
+      givePlayerPremium(work, { projectId, id: playerId }, { adventureRef, isGranted: grant === true }),
   }),
 ];

@@ -76,12 +76,11 @@ export const playerHistoryRoutes = [
       "from the definition on that reads it.",
     query: PageQuery,
     response: pageBody(PlayerMetricBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { metrics, total } = await listMetrics(work, player, query);
-        return pageOf(metrics, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { metrics, total } = await listMetrics(work, player, query);
+      return pageOf(metrics, total, query);
+    },
   }),
   route({
     ...common,
@@ -91,10 +90,8 @@ export const playerHistoryRoutes = [
     description: "The state recorded by then; `caveats` list what is uncertain.",
     query: z.object({ at: Moment }),
     response: PointInTimeState,
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) =>
-        readStateAt(work, await getPlayer(work, projectId, params.playerId), query.at),
-      ),
+    run: async (work, { projectId, params, query }) =>
+      readStateAt(work, await getPlayer(work, projectId, params.playerId), query.at),
   }),
   route({
     ...common,
@@ -103,12 +100,11 @@ export const playerHistoryRoutes = [
     summary: "List what happened to a player, newest first",
     query: AfterNumber.extend({ types: Types }),
     response: cursorBody(ActivityBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { activity, nextCursor } = await listActivity(work, player, query);
-        return { data: activity, pagination: { limit: query.limit, nextCursor } };
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { activity, nextCursor } = await listActivity(work, player, query);
+      return { data: activity, pagination: { limit: query.limit, nextCursor } };
+    },
   }),
   route({
     ...common,
@@ -120,7 +116,7 @@ export const playerHistoryRoutes = [
       "it was recorded. A date is the beginning of that day in the time zone of the answer.",
     query: z.object({ from: DayOrMoment, to: DayOrMoment }),
     response: Recap,
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => readRecap(work, await getPlayer(work, projectId, params.playerId), query)),
+    run: async (work, { projectId, params, query }) =>
+      readRecap(work, await getPlayer(work, projectId, params.playerId), query),
   }),
 ];

@@ -106,7 +106,7 @@ export const playerIdentityRoutes = [
       })
       .meta({ example: { players: [{ externalUserId: "user-1", displayName: "Ada" }] } }),
     response: Upserted,
-    run: async (app, { projectId, body, caller }) => {
+    outside: async (app, { projectId, body, caller }) => {
       const items = await readPlayerItems(body.players);
       const players = items.flatMap((item) => ("player" in item ? [item.player] : []));
       return app.transact(async (work) => {
@@ -135,11 +135,10 @@ export const playerIdentityRoutes = [
     body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
     example: { anonymousId: "device-7f3a", externalUserId: "user-1" },
     response: z.object({ player: PlayerBody, merged: z.boolean(), linked: z.boolean() }),
-    run: (app, { projectId, body, caller }) =>
-      app.transact(async (work) => {
-        const { player, ...rest } = await aliasPlayer(work, projectId, { ...body, cause: causeOf(caller) });
-        return { player: await showPlayer(work, player), ...rest };
-      }),
+    run: async (work, { projectId, body, caller }) => {
+      const { player, ...rest } = await aliasPlayer(work, projectId, { ...body, cause: causeOf(caller) });
+      return { player: await showPlayer(work, player), ...rest };
+    },
   }),
   route({
     ...readsPlayers,
@@ -150,10 +149,9 @@ export const playerIdentityRoutes = [
     description: `The externalUserId first, as provider ${PRIMARY_PROVIDER}.`,
     params: PlayerParams,
     response: z.object({ data: z.array(IdentityBody) }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({
-        data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
-      })),
+    run: async (work, { projectId, params }) => ({
+      data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
+    }),
   }),
   route({
     ...writesPlayers,
@@ -168,12 +166,11 @@ export const playerIdentityRoutes = [
     status: 201,
     otherStatus: 200,
     response: IdentityBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { identity, created } = await addIdentity(work, player, body);
-        return new Reply(created ? 201 : 200, identity);
-      }),
+    run: async (work, { projectId, params, body }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { identity, created } = await addIdentity(work, player, body);
+      return new Reply(created ? 201 : 200, identity);
+    },
   }),
   route({
     ...writesPlayers,
@@ -183,10 +180,9 @@ export const playerIdentityRoutes = [
     summary: "Take an id at another provider from a player",
     params: IdentityParams,
     response: z.object({ deleted: z.literal(true) }),
-    run: (app, { projectId, params: { playerId, ...identity } }) =>
-      app.transact(async (work) => {
-        await removeIdentity(work, await getPlayer(work, projectId, playerId), identity);
-        return { deleted: true as const };
-      }),
+    run: async (work, { projectId, params: { playerId, ...identity } }) => {
+      await removeIdentity(work, await getPlayer(work, projectId, playerId), identity);
+      return { deleted: true as const };
+    },
   }),
 ];

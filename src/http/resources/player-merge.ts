@@ -49,20 +49,19 @@ export const playerMergeRoutes = [
       mergeId: z.uuid().nullable(),
       summary: MergeSummaryShape.meta({ id: "MergeSummary" }),
     }),
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const target = await getPlayer(work, projectId, params.playerId);
-        const source = await getPlayer(work, projectId, body.sourcePlayerId);
-        const { targetId, mergeId, summary } = await mergePlayers(work, {
-          projectId,
-          targetId: target.id,
-          sourceId: source.id,
-          strategy: body.strategy,
-          isDryRun: body.dryRun,
-          cause: { actor: actorOf(caller) },
-        });
-        const player = await refreshPlayer(work, projectId, targetId);
-        return { player: await showPlayer(work, player), mergeId, summary };
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const target = await getPlayer(work, projectId, params.playerId);
+      const source = await getPlayer(work, projectId, body.sourcePlayerId);
+      const { targetId, mergeId, summary } = await mergePlayers(work, {
+        projectId,
+        targetId: target.id,
+        sourceId: source.id,
+        strategy: body.strategy,
+        isDryRun: body.dryRun,
+        cause: { actor: actorOf(caller) },
+      });
+      const player = await refreshPlayer(work, projectId, targetId);
+      return { player: await showPlayer(work, player), mergeId, summary };
+    },
   }),
 ];

@@ -20,11 +20,10 @@ export const playerPrivacyRoutes = [
     params: PlayerParams,
     status: 201,
     response: JobBody,
-    run: (app, { projectId, params, caller }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        return startExport(work, player, actorOf(caller));
-      }),
+    run: async (work, { projectId, params, caller }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      return startExport(work, player, actorOf(caller));
+    },
   }),
   route({
     ...writesPlayers,
@@ -49,11 +48,10 @@ export const playerPrivacyRoutes = [
     example: { reason: "Asked for by the player", dryRun: true },
     status: 201,
     response: JobBody,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { dryRun: isDryRun, reason } = body;
-        return startErase(work, player, { isDryRun, reason, createdBy: actorOf(caller) });
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { dryRun: isDryRun, reason } = body;
+      return startErase(work, player, { isDryRun, reason, createdBy: actorOf(caller) });
+    },
   }),
 ];

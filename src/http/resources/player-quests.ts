@@ -69,11 +69,10 @@ export const playerQuestRoutes = [
       limit: firstOf(QUESTS_MAX),
     }),
     response: z.object({ data: z.array(PlayerQuestBody) }),
-    run: (app, { projectId, params, query: { limit, ...filter } }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        return { data: (await listPlayerQuests(work, player, filter)).slice(0, limit) };
-      }),
+    run: async (work, { projectId, params, query: { limit, ...filter } }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      return { data: (await listPlayerQuests(work, player, filter)).slice(0, limit) };
+    },
   }),
   route({
     ...readQuests,
@@ -89,12 +88,11 @@ export const playerQuestRoutes = [
       cycle,
     }),
     response: PlayerQuestBody,
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const named = { questRef: params.questId, cycleKey: query.cycleKey ?? query.cycle };
-        return readPlayerQuest(work, player, named);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const named = { questRef: params.questId, cycleKey: query.cycleKey ?? query.cycle };
+      return readPlayerQuest(work, player, named);
+    },
   }),
   route({
     ...write,
@@ -105,10 +103,8 @@ export const playerQuestRoutes = [
     description:
       "409 QUEST_NOT_AVAILABLE if it is LOCKED, not offered, or its cycle is taken; LIMIT_REACHED if all " +
       "places are taken, INSUFFICIENT_FUNDS without its `start.cost`.",
-    run: (app, { projectId, params: { playerId, questId: questRef } }) =>
-      app.transact(async (work) =>
-        startPlayerQuest(work, { projectId, id: playerId }, { questRef, startedBy: "API" }),
-      ),
+    run: async (work, { projectId, params: { playerId, questId: questRef } }) =>
+      startPlayerQuest(work, { projectId, id: playerId }, { questRef, startedBy: "API" }),
   }),
   route({
     ...write,
@@ -117,8 +113,8 @@ export const playerQuestRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Abandon a quest of a player",
     description: "It can be started again in the same cycle, but does not start by itself.",
-    run: (app, { projectId, params: { playerId, questId } }) =>
-      app.transact(async (work) => abandonPlayerQuest(work, { projectId, id: playerId }, questId)),
+    run: async (work, { projectId, params: { playerId, questId } }) =>
+      abandonPlayerQuest(work, { projectId, id: playerId }, questId),
   }),
   route({
     ...write,
@@ -131,13 +127,11 @@ export const playerQuestRoutes = [
       "Where rewards of several cycles wait, the oldest are claimed first.",
     body: z.strictObject({ cycleKey: cycleKey.meta({ example: "2026-01-10" }), cycle }).optional(),
     example: { cycleKey: "2026-01-10" },
-    run: (app, { projectId, params: { playerId, questId: questRef }, body }) =>
-      app.transact(async (work) =>
-        claimPlayerQuest(
-          work,
-          { projectId, id: playerId },
-          { questRef, cycleKey: body?.cycleKey ?? body?.cycle },
-        ),
+    run: async (work, { projectId, params: { playerId, questId: questRef }, body }) =>
+      claimPlayerQuest(
+        work,
+        { projectId, id: playerId },
+        { questRef, cycleKey: body?.cycleKey ?? body?.cycle },
       ),
   }),
   route({
@@ -153,10 +147,8 @@ export const playerQuestRoutes = [
     params: StepParams,
     body: ProgressBody,
     response: PlayerQuestBody,
-    run: (app, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
-      app.transact(async (work) =>
-        advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
-      ),
+    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
+      advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
   }),
   route({
     ...decide,
@@ -167,8 +159,8 @@ export const playerQuestRoutes = [
     description:
       "One that is IN_PROGRESS, FAILED or EXPIRED can then be started again in its cycle. Rewards that " +
       "were granted stay, and are not granted again.",
-    run: (app, { projectId, params: { playerId, questId } }) =>
-      app.transact(async (work) => resetPlayerQuest(work, { projectId, id: playerId }, questId)),
+    run: async (work, { projectId, params: { playerId, questId } }) =>
+      resetPlayerQuest(work, { projectId, id: playerId }, questId),
   }),
   route({
     ...decide,
@@ -177,8 +169,8 @@ export const playerQuestRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Complete a quest for a player",
     description: "Whatever its steps have counted, with all rewards; it is started where it may be.",
-    run: (app, { projectId, params: { playerId, questId } }) =>
-      app.transact(async (work) => completePlayerQuest(work, { projectId, id: playerId }, questId)),
+    run: async (work, { projectId, params: { playerId, questId } }) =>
+      completePlayerQuest(work, { projectId, id: playerId }, questId),
   }),
   route({
     ...decide,
@@ -186,11 +178,10 @@ export const playerQuestRoutes = [
     id: "failPlayerQuest",
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Fail a quest of a player",
-    run: (app, { projectId, params: { playerId, questId: questRef }, body, caller }) =>
-      app.transact(async (work) => {
-        const note = body.reason === undefined ? {} : { note: body.reason };
-        const cause = { ...causeOf(caller), ...note };
-        return failPlayerQuest(work, { projectId, id: playerId }, { questRef, cause });
-      }),
+    run: async (work, { projectId, params: { playerId, questId: questRef }, body, caller }) => {
+      const note = body.reason === undefined ? {} : { note: body.reason };
+      const cause = { ...causeOf(caller), ...note };
+      return failPlayerQuest(work, { projectId, id: playerId }, { questRef, cause });
+    },
   }),
 ];

@@ -106,7 +106,7 @@ const list = route({
         .meta({ description: "null at the end, and for other sorts than createdAt" }),
     }),
   }),
-  run: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
+  outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
     app.transact(async (work) => {
       const filter = { ...query, externalUserIds, identity: identityOf(identity) };
       const { players, nextCursor, ...total } = await listPlayers(work, projectId, filter);
@@ -174,13 +174,12 @@ export const playerRoutes = [
     status: 201,
     otherStatus: 200,
     response: ChangedPlayer,
-    run: (app, { projectId, caller, ignored, body: { tags, ...profile } }) =>
-      app.transact(async (work) => {
-        const given = { ...profile, ...(tags ? { addTags: tags } : {}) };
-        const { player, created } = await identifyPlayer(work, projectId, given, causeOf(caller));
-        const shown = await showChanged(work, player);
-        return new Reply(created ? 201 : 200, { ...shown, ...playerWarnings(ignored, shown.status) });
-      }),
+    run: async (work, { projectId, caller, ignored, body: { tags, ...profile } }) => {
+      const given = { ...profile, ...(tags ? { addTags: tags } : {}) };
+      const { player, created } = await identifyPlayer(work, projectId, given, causeOf(caller));
+      const shown = await showChanged(work, player);
+      return new Reply(created ? 201 : 200, { ...shown, ...playerWarnings(ignored, shown.status) });
+    },
   }),
   route({
     ...readsPlayers,
@@ -192,7 +191,7 @@ export const playerRoutes = [
     params: PlayerParams,
     query: z.object({ include: Includes }),
     response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
-    run: async (app, { projectId, params, query: { include } }) => {
+    outside: async (app, { projectId, params, query: { include } }) => {
       const parts = include.filter((name): name is Include => name !== "ranks");
       const one = await readWith(app, { projectId, ref: params.playerId }, parts);
       if (!include.includes("ranks")) return one.shown;
@@ -211,12 +210,11 @@ export const playerRoutes = [
     body: PlayerPatch,
     example: { displayName: "Ada L.", attributes: { city: null }, addTags: ["keen"] },
     response: ChangedPlayer,
-    run: (app, { projectId, params, body, ignored, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        const changed = await patchPlayer(work, player, body, causeOf(caller));
-        return { ...(await showChanged(work, changed)), ...playerWarnings(ignored) };
-      }),
+    run: async (work, { projectId, params, body, ignored, caller }) => {
+      const player = { projectId, id: params.playerId };
+      const changed = await patchPlayer(work, player, body, causeOf(caller));
+      return { ...(await showChanged(work, changed)), ...playerWarnings(ignored) };
+    },
   }),
   route({
     ...writesPlayers,
@@ -229,11 +227,10 @@ export const playerRoutes = [
       "back. To remove what is known of a person, erase the player.",
     params: PlayerParams,
     response: z.object({ deleted: z.literal(true) }),
-    run: (app, { projectId, params, caller }) =>
-      app.transact(async (work) => {
-        await deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller));
-        return { deleted: true as const };
-      }),
+    run: async (work, { projectId, params, caller }) => {
+      await deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller));
+      return { deleted: true as const };
+    },
   }),
   route({
     ...writesPlayers,
@@ -251,11 +248,10 @@ export const playerRoutes = [
     }),
     example: { status: "SUSPENDED", reason: "Under investigation" },
     response: PlayerBody,
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        return showPlayer(work, await setStatus(work, player, { ...body, cause: causeOf(caller) }));
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      return showPlayer(work, await setStatus(work, player, { ...body, cause: causeOf(caller) }));
+    },
   }),
   route({
     ...writesPlayers,
@@ -282,15 +278,14 @@ export const playerRoutes = [
     example: { amount: 50, reason: "Helped others", reference: "support-4711" },
     status: 201,
     response: z.object({ player: PlayerBody, ledgerEntry: LedgerEntryBody.nullable() }),
-    run: (app, { projectId, params, body, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: params.playerId };
-        const granted = await grantPlayerXp(work, player, { ...body, cause: causeOf(caller) });
-        const { ledgerEntry } = granted;
-        return {
-          player: await showChanged(work, granted.player),
-          ledgerEntry: ledgerEntry ? showEntry(ledgerEntry, work.now) : null,
-        };
-      }),
+    run: async (work, { projectId, params, body, caller }) => {
+      const player = { projectId, id: params.playerId };
+      const granted = await grantPlayerXp(work, player, { ...body, cause: causeOf(caller) });
+      const { ledgerEntry } = granted;
+      return {
+        player: await showChanged(work, granted.player),
+        ledgerEntry: ledgerEntry ? showEntry(ledgerEntry, work.now) : null,
+      };
+    },
   }),
 ];

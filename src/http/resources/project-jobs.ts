@@ -56,14 +56,13 @@ export const projectJobRoutes = [
       status: z.enum(JOB_STATUSES).optional(),
     }),
     response: pageBody(JobBody),
-    run: (app, { caller, projectId, query }) =>
-      app.transact(async (work) => {
-        const { jobs, ...total } = await listJobs(work, projectId, {
-          ...query,
-          kinds: jobKindsOf(caller),
-        });
-        return pageReply(jobs, total, query);
-      }),
+    run: async (work, { caller, projectId, query }) => {
+      const { jobs, ...total } = await listJobs(work, projectId, {
+        ...query,
+        kinds: jobKindsOf(caller),
+      });
+      return pageReply(jobs, total, query);
+    },
   }),
   route({
     ...common,
@@ -73,7 +72,7 @@ export const projectJobRoutes = [
     summary: "Get a job",
     params: JobParams,
     response: JobBody,
-    run: (app, asked) => app.transact((work) => getJob(work, refOf(asked))),
+    run: (work, asked) => getJob(work, refOf(asked)),
   }),
   route({
     ...common,
@@ -85,7 +84,7 @@ export const projectJobRoutes = [
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
     params: JobParams,
     response: z.record(z.string(), z.unknown()),
-    run: async (app, asked) => {
+    outside: async (app, asked) => {
       return new JsonText(await readResult(app.transact, tenantOf(asked.caller), refOf(asked)));
     },
   }),
@@ -98,6 +97,6 @@ export const projectJobRoutes = [
     description: "It stops before its next step; completed steps are kept.",
     params: JobParams,
     response: JobBody,
-    run: (app, asked) => app.transact((work) => cancelJob(work, refOf(asked))),
+    run: (work, asked) => cancelJob(work, refOf(asked)),
   }),
 ];

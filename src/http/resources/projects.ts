@@ -81,12 +81,11 @@ const plainRoutes = [
       search: z.string().min(1).max(255).optional().meta({ description: "Part of the name, in any case" }),
     }),
     response: pageBody(ProjectBody),
-    run: (app, { caller, query }) =>
-      app.transact(async (work) => {
-        const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
-        const { projects, ...total } = await listProjects(work, tenantOf(caller), { ...query, onlyId });
-        return pageReply(projects, total, query);
-      }),
+    run: async (work, { caller, query }) => {
+      const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
+      const { projects, ...total } = await listProjects(work, tenantOf(caller), { ...query, onlyId });
+      return pageReply(projects, total, query);
+    },
   }),
   route({
     ...common,
@@ -100,8 +99,8 @@ const plainRoutes = [
     status: 201,
     response: ProjectBody,
     errors: ["PAYMENT_REQUIRED"],
-    run: (app, { caller, body }) =>
-      app.transact(async (work) => showProject(work, await createProject(work, tenantOf(caller), body))),
+    run: async (work, { caller, body }) =>
+      showProject(work, await createProject(work, tenantOf(caller), body)),
   }),
   route({
     ...common,
@@ -113,11 +112,10 @@ const plainRoutes = [
     access: { scope: "projects:read", roles: EVERY_ROLE },
     params: ProjectParams,
     response: ProjectBody,
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        if (!isProjectOf(caller, params.projectId)) throw notFound("Project");
-        return showProject(work, await getProject(work, tenantOf(caller), params.projectId));
-      }),
+    run: async (work, { caller, params }) => {
+      if (!isProjectOf(caller, params.projectId)) throw notFound("Project");
+      return showProject(work, await getProject(work, tenantOf(caller), params.projectId));
+    },
   }),
   route({
     ...common,
@@ -135,12 +133,11 @@ const plainRoutes = [
     body: ProjectFields.partial(),
     example: { name: "Space Farmers 2", allowedOrigins: ["https://game.example.com"] },
     response: ProjectBody,
-    run: (app, { caller, projectId, body }) =>
-      app.transact(async (work) => {
-        publishKeysChanged(work, app.topics);
-        const where = { tenantId: tenantOf(caller), projectId, actor: actorOf(caller) };
-        return showProject(work, await changeProject(work, where, body));
-      }),
+    run: async (work, { caller, projectId, body }, app) => {
+      publishKeysChanged(work, app.topics);
+      const where = { tenantId: tenantOf(caller), projectId, actor: actorOf(caller) };
+      return showProject(work, await changeProject(work, where, body));
+    },
   }),
   route({
     ...common,
@@ -152,12 +149,11 @@ const plainRoutes = [
     access: { roles: ADMINS },
     params: ProjectParams,
     response: Deleted,
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        publishKeysChanged(work, app.topics);
-        await deleteProject(work, tenantOf(caller), params.projectId);
-        return { deleted: true as const };
-      }),
+    run: async (work, { caller, params }, app) => {
+      publishKeysChanged(work, app.topics);
+      await deleteProject(work, tenantOf(caller), params.projectId);
+      return { deleted: true as const };
+    },
   }),
 ];
 

@@ -66,11 +66,10 @@ export const questInsightRoutes = [
     description: "How far players have come: a funnel of the draft's steps.",
     query: z.object({ cycleKey }),
     response: StatsBody,
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const found = await getDefinition(work, projectId, questKind, params.questId);
-        return readQuestStats(work, found, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const found = await getDefinition(work, projectId, questKind, params.questId);
+      return readQuestStats(work, found, query);
+    },
   }),
   route({
     ...read,
@@ -85,11 +84,10 @@ export const questInsightRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(ParticipantBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const found = await getDefinition(work, projectId, questKind, params.questId);
-        const { participants, ...total } = await listParticipants(work, found, query);
-        return pageReply(participants, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const found = await getDefinition(work, projectId, questKind, params.questId);
+      const { participants, ...total } = await listParticipants(work, found, query);
+      return pageReply(participants, total, query);
+    },
   }),
 ];

@@ -78,10 +78,8 @@ export const questSubmissionRoutes = [
     response: SubmissionAnswer,
     prepare: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
       admitAttempt(app, { projectId, id: playerId }, { questRef, stepKey: key, body }),
-    run: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
-      app.transact(async (work) =>
-        submitPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, body }),
-      ),
+    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
+      submitPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, body }),
   }),
   route({
     ...writeQuests,
@@ -103,10 +101,8 @@ export const questSubmissionRoutes = [
       })
       .meta({ example: { decision: "APPROVE", note: "Well done" } }),
     response: PlayerQuestBody,
-    run: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
-      app.transact(async (work) =>
-        reviewPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, ...body }),
-      ),
+    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
+      reviewPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, ...body }),
   }),
   route({
     ...readQuests,
@@ -124,11 +120,10 @@ export const questSubmissionRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(SubmissionBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { submissions, ...total } = await listSubmissions(work, projectId, query);
-        return pageReply(submissions, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { submissions, ...total } = await listSubmissions(work, projectId, query);
+      return pageReply(submissions, total, query);
+    },
   }),
   route({
     ...manageQuests,
@@ -145,7 +140,7 @@ export const questSubmissionRoutes = [
       .meta({ example: { codes: ["TREE-7K2Q", "TREE-9XW4"] } }),
     bodyLimit: CODES_BODY_LIMIT,
     response: z.object({ added: z.int(), duplicates: z.int(), free: z.int() }),
-    run: (app, { projectId, params: { questId: quest, stepKey: key }, body }) =>
-      app.transact((work) => addStepCodes(work, projectId, { quest, stepKey: key, codes: body.codes })),
+    run: (work, { projectId, params: { questId: quest, stepKey: key }, body }) =>
+      addStepCodes(work, projectId, { quest, stepKey: key, codes: body.codes }),
   }),
 ];

@@ -67,11 +67,10 @@ export const questRoutes: readonly AnyRoute[] = [
     description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
     query: ListQuery,
     response: pageBody(QuestBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { quests, total } = await listQuests(work, projectId, query);
-        return pageOf(quests.map((one) => showDraft(one, work)) as never[], total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { quests, total } = await listQuests(work, projectId, query);
+      return pageOf(quests.map((one) => showDraft(one, work)) as never[], total, query);
+    },
   }),
   ...editing,
   route({
@@ -89,13 +88,12 @@ export const questRoutes: readonly AnyRoute[] = [
     response: QuestBody.extend({
       backfillJobId: z.uuid().nullable().meta({ description: "See GET /jobs/{jobId}" }),
     }),
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact(async (work) => {
-        const found = await publishDraft(work, questKind, { projectId, ref: params.questId });
-        const order = { projectId, quest: found, createdBy: actorOf(caller) };
-        const backfillJobId = body?.backfill === true ? await orderQuestBackfill(work, order) : null;
-        return { ...showDraft(found, work), backfillJobId } as never;
-      }),
+    run: async (work, { caller, projectId, params, body }) => {
+      const found = await publishDraft(work, questKind, { projectId, ref: params.questId });
+      const order = { projectId, quest: found, createdBy: actorOf(caller) };
+      const backfillJobId = body?.backfill === true ? await orderQuestBackfill(work, order) : null;
+      return { ...showDraft(found, work), backfillJobId } as never;
+    },
   }),
   ...running,
 ];

@@ -106,7 +106,7 @@ export const rateLimitRoutes = [
     description: "An address that was never seen has used nothing.",
     query: z.object({ bucket: BucketName.default("global") }),
     response: IpStatusBody,
-    run: (app, { params, query }) => statusOf(app, addressOf(params), query.bucket),
+    outside: (app, { params, query }) => statusOf(app, addressOf(params), query.bucket),
   }),
   route({
     ...ofIp,
@@ -125,7 +125,7 @@ export const rateLimitRoutes = [
     }),
     example: { reason: "Guesses passwords", durationSeconds: 3600 },
     response: IpBlockBody,
-    run: async (app, { params, body, caller, actor }) => {
+    outside: async (app, { params, body, caller, actor }) => {
       const address = addressOf(params);
       refuseProtected(app, address, actor.ip);
       const { reason, durationSeconds } = body;
@@ -143,7 +143,7 @@ export const rateLimitRoutes = [
     summary: "Take the block of an address away",
     description: "Counts of the address stay; see its reset.",
     response: Deleted,
-    run: async (app, { params }) => {
+    outside: async (app, { params }) => {
       const address = addressOf(params);
       await app.transact((work) => unblockAddress(work, address));
       return { deleted: true as const };
@@ -160,7 +160,7 @@ export const rateLimitRoutes = [
     body: z.object({ bucket: BucketName.optional() }),
     example: { bucket: "login" },
     response: IpStatusBody,
-    run: async (app, { params, body: { bucket } }) => {
+    outside: async (app, { params, body: { bucket } }) => {
       const address = addressOf(params);
       const target = { type: "ip", id: address };
       const block = await app.transact(async (work) => {
@@ -185,10 +185,9 @@ export const rateLimitRoutes = [
     description: "Blocks in force, newest first.",
     query: PageQuery.extend({ ...sortedBy(IP_BLOCK_ORDERS), source: z.enum(BLOCK_SOURCES).optional() }),
     response: pageBody(IpBlockBody),
-    run: (app, { query }) =>
-      app.transact(async (work) => {
-        const { inForce, ...total } = await listBlocks(work, query);
-        return pageReply(inForce.map(showBlock), total, query);
-      }),
+    run: async (work, { query }) => {
+      const { inForce, ...total } = await listBlocks(work, query);
+      return pageReply(inForce.map(showBlock), total, query);
+    },
   }),
 ];

@@ -57,7 +57,7 @@ export const registrationRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED", "GONE"],
     response: SignedInBody.extend({ user: RegisteredUser }),
-    run: async (app, { body, actor, deviceToken }) => {
+    outside: async (app, { body, actor, deviceToken }) => {
       const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
       const settings = { autoApproveTenants, defaultPlan, disposableEmail };
       const from = { ip: actor.ip, deviceToken };
@@ -80,7 +80,8 @@ export const registrationRoutes = [
       siteKey: z.string().optional().meta({ description: "Of turnstile, hcaptcha and recaptcha" }),
       challenge: z.record(z.string(), z.unknown()).optional().meta({ description: "Of altcha" }),
     }),
-    run: async ({ captcha }) => new Reply(200, await captcha.challenge(), { "Cache-Control": "no-store" }),
+    outside: async ({ captcha }) =>
+      new Reply(200, await captcha.challenge(), { "Cache-Control": "no-store" }),
   }),
   route({
     method: "post",
@@ -95,6 +96,7 @@ export const registrationRoutes = [
     body: z.object({ name: Name, tenantName: Name.optional() }),
     example: { name: "Ada Lovelace", tenantName: "Analytical Games" },
     response: RegisteredUser.extend({ profileCompleted: z.boolean() }),
-    run: ({ transact }, { caller, body }) => transact((work) => completeProfile(work, userOf(caller), body)),
+    outside: ({ transact }, { caller, body }) =>
+      transact((work) => completeProfile(work, userOf(caller), body)),
   }),
 ];

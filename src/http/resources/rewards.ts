@@ -80,11 +80,10 @@ export const rewardRoutes = [
     body: Order.meta({ example: { playerId: "ext:ada", quantity: 1 } }),
     status: 201,
     response: PlayerRewardBody,
-    run: (app, { projectId, params, body: { playerId, quantity }, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: playerId };
-        return purchaseReward(work, player, { reward: params.rewardId, quantity, cause: causeOf(caller) });
-      }),
+    run: async (work, { projectId, params, body: { playerId, quantity }, caller }) => {
+      const player = { projectId, id: playerId };
+      return purchaseReward(work, player, { reward: params.rewardId, quantity, cause: causeOf(caller) });
+    },
   }),
   route({
     ...write,
@@ -100,11 +99,10 @@ export const rewardRoutes = [
     }),
     status: 201,
     response: PlayerRewardBody,
-    run: (app, { projectId, params, body: { playerId, ...order }, caller }) =>
-      app.transact(async (work) => {
-        const player = { projectId, id: playerId };
-        return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
-      }),
+    run: async (work, { projectId, params, body: { playerId, ...order }, caller }) => {
+      const player = { projectId, id: playerId };
+      return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
+    },
   }),
   route({
     ...common,
@@ -120,8 +118,8 @@ export const rewardRoutes = [
       .meta({ example: { codes: ["SPRING-7K2Q", "SPRING-9XW4"] } }),
     bodyLimit: CODES_BODY_LIMIT,
     response: z.object({ added: z.int(), duplicates: z.int() }),
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => addCodes(work, projectId, { reward: params.rewardId, codes: body.codes })),
+    run: (work, { projectId, params, body }) =>
+      addCodes(work, projectId, { reward: params.rewardId, codes: body.codes }),
   }),
   route({
     ...common,
@@ -139,7 +137,7 @@ export const rewardRoutes = [
         freeCodes: z.int().nullable().meta({ description: "Of a prize with codes" }),
       })
       .meta({ id: "RewardStock" }),
-    run: (app, { projectId, params }) => app.transact((work) => readStock(work, projectId, params.rewardId)),
+    run: (work, { projectId, params }) => readStock(work, projectId, params.rewardId),
   }),
   route({
     ...read,
@@ -155,12 +153,11 @@ export const rewardRoutes = [
       rewardKey: z.string().min(1).max(64).optional(),
     }),
     response: pageBody(PlayerRewardBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        const { rewards, ...total } = await listPlayerRewards(work, player, query);
-        return pageReply(rewards, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { rewards, ...total } = await listPlayerRewards(work, player, query);
+      return pageReply(rewards, total, query);
+    },
   }),
   route({
     ...write,
@@ -172,8 +169,8 @@ export const rewardRoutes = [
     description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
     params: GrantParams,
     response: PlayerRewardBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => claimReward(work, { projectId, id: params.playerId }, params.grantId)),
+    run: async (work, { projectId, params }) =>
+      claimReward(work, { projectId, id: params.playerId }, params.grantId),
   }),
   route({
     ...write,
@@ -184,7 +181,7 @@ export const rewardRoutes = [
     summary: "Say that a prize was handed over",
     params: GrantParams,
     response: PlayerRewardBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => fulfilReward(work, { projectId, id: params.playerId }, params.grantId)),
+    run: async (work, { projectId, params }) =>
+      fulfilReward(work, { projectId, id: params.playerId }, params.grantId),
   }),
 ];

@@ -109,7 +109,7 @@ export const ruleInsightRoutes = [
         truncated: z.boolean(),
       })
       .meta({ id: "RuleGraph" }),
-    run: async (app, { projectId }) =>
+    outside: async (app, { projectId }) =>
       graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
   }),
   route({
@@ -138,7 +138,7 @@ export const ruleInsightRoutes = [
         definitions: JsonObject.meta({ description: "Definitions that `$ref` of the schemas refers to" }),
       })
       .meta({ id: "RuleCatalogue" }),
-    run: async () => {
+    outside: async () => {
       const { aggregates, ...catalogue } = getCatalogue();
       return { ...catalogue, aggregates: [...aggregates] };
     },
@@ -158,15 +158,14 @@ export const ruleInsightRoutes = [
       ...Span.shape,
     }),
     response: cursorBody(ExecutionBody, z.uuid()),
-    run: (app, { projectId, params, query: { shadow, ...query } }) =>
-      app.transact(async (work) => {
-        const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");
-        const found = await listExecutions(work, projectId, params.ruleId, { ...query, mode });
-        return {
-          data: found.executions,
-          pagination: { limit: query.limit, nextCursor: found.nextCursor },
-        };
-      }),
+    run: async (work, { projectId, params, query: { shadow, ...query } }) => {
+      const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");
+      const found = await listExecutions(work, projectId, params.ruleId, { ...query, mode });
+      return {
+        data: found.executions,
+        pagination: { limit: query.limit, nextCursor: found.nextCursor },
+      };
+    },
   }),
   route({
     ...read,
@@ -190,8 +189,7 @@ export const ruleInsightRoutes = [
         buckets: z.array(StatsBucket).meta({ description: "Those with anything in them, oldest first" }),
       })
       .meta({ id: "RuleStats" }),
-    run: (app, { projectId, params, query }) =>
-      app.transact((work) => reportStats(work, projectId, params.ruleId, query)),
+    run: (work, { projectId, params, query }) => reportStats(work, projectId, params.ruleId, query),
   }),
   route({
     ...read,
@@ -220,7 +218,6 @@ export const ruleInsightRoutes = [
         notes: z.array(z.string()),
       })
       .meta({ id: "RuleLift" }),
-    run: (app, { projectId, params, query }) =>
-      app.transact((work) => reportLift(work, projectId, params.ruleId, query)),
+    run: (work, { projectId, params, query }) => reportLift(work, projectId, params.ruleId, query),
   }),
 ];

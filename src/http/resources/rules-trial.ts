@@ -88,7 +88,7 @@ export const ruleTrialRoutes = [
       "have, and circles in which rules would set one another off. Answers 200 for an invalid rule too.",
     body: JsonObject.meta({ example: RULE_EXAMPLE }),
     response: ValidationBody,
-    run: (app, { projectId, body }) => app.transact((work) => validateRule(work, projectId, body)),
+    run: (work, { projectId, body }) => validateRule(work, projectId, body),
   }),
   route({
     ...build,
@@ -115,7 +115,7 @@ export const ruleTrialRoutes = [
           .meta({ description: "Changes of the player's state" }),
       })
       .meta({ id: "SimulatedEvent" }) as unknown as z.ZodType<SimulatedEvent>,
-    run: (app, { projectId, body }) => app.transact((work) => simulate(work, projectId, body)),
+    run: (work, { projectId, body }) => simulate(work, projectId, body),
   }),
   route({
     ...manageRules,
@@ -133,16 +133,15 @@ export const ruleTrialRoutes = [
     }),
     status: 201,
     response: JobBody,
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact(async (work) => {
-        const given = await backtestParams(work, projectId, params.ruleId, body);
-        const createdBy = actorOf(caller);
-        const job = await queueJob(work, projectId, { kind: backtest, params: given, createdBy });
-        const target = { type: "rule", id: given.ruleId };
-        const data = { projectId, key: given.ruleKey, jobId: job.id };
-        await audit(work, { action: "rule.backtested", target, tenantId: tenantOf(caller), data });
-        return job;
-      }),
+    run: async (work, { caller, projectId, params, body }) => {
+      const given = await backtestParams(work, projectId, params.ruleId, body);
+      const createdBy = actorOf(caller);
+      const job = await queueJob(work, projectId, { kind: backtest, params: given, createdBy });
+      const target = { type: "rule", id: given.ruleId };
+      const data = { projectId, key: given.ruleKey, jobId: job.id };
+      await audit(work, { action: "rule.backtested", target, tenantId: tenantOf(caller), data });
+      return job;
+    },
   }),
   route({
     ...readRules,
@@ -156,6 +155,6 @@ export const ruleTrialRoutes = [
       "for, and of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
     params: z.object({ eventId: z.string().max(64) }),
     response: EventTraceBody,
-    run: (app, { projectId, params }) => app.transact((work) => getTrace(work, projectId, params.eventId)),
+    run: (work, { projectId, params }) => getTrace(work, projectId, params.eventId),
   }),
 ];

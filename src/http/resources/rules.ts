@@ -81,11 +81,10 @@ export const ruleRoutes = [
     description: "Newest first, unless sorted otherwise.",
     query: ListRulesQuery,
     response: pageBody(RuleBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { rules, total } = await listRules(work, projectId, query);
-        return pageOf(rules, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { rules, total } = await listRules(work, projectId, query);
+      return pageOf(rules, total, query);
+    },
   }),
   route({
     ...write,
@@ -98,8 +97,7 @@ export const ruleRoutes = [
     body: RuleDocument.meta({ example: RULE_EXAMPLE }),
     status: 201,
     response: RuleBody,
-    run: (app, { caller, projectId, body }) =>
-      app.transact((work) => createRule(work, projectId, body, actorOf(caller))),
+    run: (work, { caller, projectId, body }) => createRule(work, projectId, body, actorOf(caller)),
   }),
   route({
     ...write,
@@ -119,8 +117,7 @@ export const ruleRoutes = [
     }),
     example: { ids: ["weekend-double", "first-lesson"] },
     response: z.object({ data: z.array(RuleBody) }),
-    run: (app, { projectId, body }) =>
-      app.transact(async (work) => ({ data: await orderRules(work, projectId, body.ids) })),
+    run: async (work, { projectId, body }) => ({ data: await orderRules(work, projectId, body.ids) }),
   }),
   route({
     ...read,
@@ -131,7 +128,7 @@ export const ruleRoutes = [
     summary: "Get a rule",
     params: RuleParams,
     response: RuleBody,
-    run: (app, { projectId, params }) => app.transact((work) => getRule(work, projectId, params.ruleId)),
+    run: (work, { projectId, params }) => getRule(work, projectId, params.ruleId),
   }),
   route({
     ...write,
@@ -145,8 +142,7 @@ export const ruleRoutes = [
     body: RulePatch,
     example: { draftVersion: 1, name: "Weekend lessons pay triple", description: null },
     response: RuleBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => patchRule(work, projectId, params.ruleId, body)),
+    run: (work, { projectId, params, body }) => patchRule(work, projectId, params.ruleId, body),
   }),
   route({
     ...write,
@@ -157,7 +153,7 @@ export const ruleRoutes = [
     description: "For good. The rule keeps its key and its versions.",
     params: RuleParams,
     response: RuleBody,
-    run: (app, { projectId, params }) => app.transact((work) => archiveRule(work, projectId, params.ruleId)),
+    run: (work, { projectId, params }) => archiveRule(work, projectId, params.ruleId),
   }),
   route({
     ...write,
@@ -175,14 +171,13 @@ export const ruleRoutes = [
     response: PublishedRuleBody.extend({
       backfillJobId: z.uuid().nullable().meta({ description: "See GET /jobs/{jobId}" }),
     }),
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact(async (work) => {
-        const publishedBy = actorOf(caller);
-        const rule = await publishRule(work, projectId, params.ruleId, { ...body, publishedBy });
-        if (body?.backfill !== true) return { ...rule, backfillJobId: null };
-        const job = { kind: backfill, params: { ruleId: rule.id }, createdBy: publishedBy };
-        return { ...rule, backfillJobId: (await queueJob(work, projectId, job)).id };
-      }),
+    run: async (work, { caller, projectId, params, body }) => {
+      const publishedBy = actorOf(caller);
+      const rule = await publishRule(work, projectId, params.ruleId, { ...body, publishedBy });
+      if (body?.backfill !== true) return { ...rule, backfillJobId: null };
+      const job = { kind: backfill, params: { ruleId: rule.id }, createdBy: publishedBy };
+      return { ...rule, backfillJobId: (await queueJob(work, projectId, job)).id };
+    },
   }),
   route({
     ...write,
@@ -193,7 +188,7 @@ export const ruleRoutes = [
     description: "What it has counted stays.",
     params: RuleParams,
     response: RuleBody,
-    run: (app, { projectId, params }) => app.transact((work) => pauseRule(work, projectId, params.ruleId)),
+    run: (work, { projectId, params }) => pauseRule(work, projectId, params.ruleId),
   }),
   route({
     ...write,
@@ -204,7 +199,7 @@ export const ruleRoutes = [
     description: "As it was published; checked as on publishing, since the project may have changed.",
     params: RuleParams,
     response: PublishedRuleBody,
-    run: (app, { projectId, params }) => app.transact((work) => resumeRule(work, projectId, params.ruleId)),
+    run: (work, { projectId, params }) => resumeRule(work, projectId, params.ruleId),
   }),
   route({
     ...write,
@@ -216,7 +211,7 @@ export const ruleRoutes = [
       "It is evaluated and its simulated effects are recorded (GET …/executions), but none is applied.",
     params: RuleParams,
     response: PublishedRuleBody,
-    run: (app, { projectId, params }) => app.transact((work) => shadowRule(work, projectId, params.ruleId)),
+    run: (work, { projectId, params }) => shadowRule(work, projectId, params.ruleId),
   }),
   route({
     ...write,
@@ -232,10 +227,8 @@ export const ruleRoutes = [
       .optional(),
     status: 201,
     response: RuleBody,
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact((work) =>
-        duplicateRule(work, projectId, params.ruleId, { ...body, createdBy: actorOf(caller) }),
-      ),
+    run: (work, { caller, projectId, params, body }) =>
+      duplicateRule(work, projectId, params.ruleId, { ...body, createdBy: actorOf(caller) }),
   }),
   route({
     ...read,
@@ -246,11 +239,10 @@ export const ruleRoutes = [
     params: RuleParams,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(VersionBody),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const { versions, total } = await listVersions(work, projectId, params.ruleId, query);
-        return pageOf(versions, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const { versions, total } = await listVersions(work, projectId, params.ruleId, query);
+      return pageOf(versions, total, query);
+    },
   }),
   route({
     ...write,
@@ -265,9 +257,7 @@ export const ruleRoutes = [
     body: z.strictObject({ version: z.int().min(1).meta({ example: 1 }) }),
     example: { version: 1 },
     response: PublishedRuleBody,
-    run: (app, { caller, projectId, params, body }) =>
-      app.transact((work) =>
-        rollbackRule(work, projectId, params.ruleId, { ...body, publishedBy: actorOf(caller) }),
-      ),
+    run: (work, { caller, projectId, params, body }) =>
+      rollbackRule(work, projectId, params.ruleId, { ...body, publishedBy: actorOf(caller) }),
   }),
 ];

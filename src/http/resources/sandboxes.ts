@@ -54,11 +54,10 @@ export const sandboxRoutes = [
     status: 201,
     otherStatus: 200,
     response: SandboxBody,
-    run: (app, { caller, projectId }) =>
-      app.transact(async (work) => {
-        const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), projectId);
-        return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
-      }),
+    run: async (work, { caller, projectId }) => {
+      const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), projectId);
+      return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
+    },
   }),
   route({
     ...common,
@@ -72,7 +71,7 @@ export const sandboxRoutes = [
       "the same key becomes that of the project as a new version. What only the sandbox has stays, and so " +
       "do its players, events and scores.",
     response: SyncBody,
-    run: async (app, { caller, projectId, actor }) => {
+    outside: async (app, { caller, projectId, actor }) => {
       const tenantId = tenantOf(caller);
       const [from, to] = await app.transact(async (work) => {
         const { project, sandbox } = await openSandbox(work, tenantId, projectId);

@@ -68,13 +68,12 @@ export const scimSettingsRoutes = [
     description: "With the tokens, but not their secrets.",
     access: { roles: ADMINS },
     response: SettingsBody,
-    run: (app, { caller }) =>
-      app.transact(async (work) => {
-        const { tenantId } = userOf(caller);
-        const tokens = await listScimTokens(work, tenantId);
-        const baseUrl = app.config.publicUrl + SCIM_PATH;
-        return { baseUrl, ...(await readSettings(work, tenantId)), tokens };
-      }),
+    run: async (work, { caller }, app) => {
+      const { tenantId } = userOf(caller);
+      const tokens = await listScimTokens(work, tenantId);
+      const baseUrl = app.config.publicUrl + SCIM_PATH;
+      return { baseUrl, ...(await readSettings(work, tenantId)), tokens };
+    },
   }),
   route({
     ...owners,
@@ -100,14 +99,13 @@ export const scimSettingsRoutes = [
     },
     response: SettingsBody,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
-    run: (app, { caller, body }) =>
-      app.transact(async (work) => {
-        const { tenantId } = userOf(caller);
-        const before = await writeSettings(work, tenantId, body);
-        await followSettings(work, tenantId, before, body);
-        const tokens = await listScimTokens(work, tenantId);
-        return { baseUrl: app.config.publicUrl + SCIM_PATH, ...body, tokens };
-      }),
+    run: async (work, { caller, body }, app) => {
+      const { tenantId } = userOf(caller);
+      const before = await writeSettings(work, tenantId, body);
+      await followSettings(work, tenantId, before, body);
+      const tokens = await listScimTokens(work, tenantId);
+      return { baseUrl: app.config.publicUrl + SCIM_PATH, ...body, tokens };
+    },
   }),
   route({
     ...owners,
@@ -128,12 +126,11 @@ export const scimSettingsRoutes = [
     status: 201,
     response: TokenBody.extend({ token: z.string() }).meta({ id: "CreatedScimToken" }),
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
-    run: (app, { caller, body: { name, expiresAt } }) =>
-      app.transact(async (work) => {
-        const given = { name, ...(expiresAt == null ? {} : { expiresAt: new Date(expiresAt) }) };
-        const { token, secret } = await createScimToken(work, app.apiKeys, userOf(caller).tenantId, given);
-        return { ...token, token: secret };
-      }),
+    run: async (work, { caller, body: { name, expiresAt } }, app) => {
+      const given = { name, ...(expiresAt == null ? {} : { expiresAt: new Date(expiresAt) }) };
+      const { token, secret } = await createScimToken(work, app.apiKeys, userOf(caller).tenantId, given);
+      return { ...token, token: secret };
+    },
   }),
   route({
     ...common,
@@ -146,7 +143,7 @@ export const scimSettingsRoutes = [
     errors: ["CONFLICT"],
     params: z.object({ tokenId: z.string().max(64) }),
     response: Deleted,
-    run: async (app, { caller, params }) => {
+    outside: async (app, { caller, params }) => {
       await app.transact((work) => revokeScimToken(work, userOf(caller).tenantId, params.tokenId));
       return { deleted: true } as const;
     },

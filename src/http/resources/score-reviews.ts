@@ -52,11 +52,10 @@ export const scoreReviewRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(ScoreReviewBody),
-    run: (app, { projectId, query }) =>
-      app.transact(async (work) => {
-        const { reviews, ...total } = await listReviews(work, projectId, query);
-        return pageReply(reviews, total, query);
-      }),
+    run: async (work, { projectId, query }) => {
+      const { reviews, ...total } = await listReviews(work, projectId, query);
+      return pageReply(reviews, total, query);
+    },
   }),
   route({
     ...write,
@@ -71,7 +70,6 @@ export const scoreReviewRoutes = [
     body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
     example: { decision: "ACCEPT" },
     response: ScoreReviewBody,
-    run: (app, { projectId, params, body }) =>
-      app.transact((work) => decideReview(work, projectId, { ...params, ...body })),
+    run: (work, { projectId, params, body }) => decideReview(work, projectId, { ...params, ...body }),
   }),
 ];

@@ -80,7 +80,7 @@ export const scoreRoutes = [
         .meta({ description: "null when the player has none, or rankings did not answer" }),
       previousRank: z.int().nullable().meta({ description: "As rank, before the score" }),
     }),
-    run: async (app, { projectId, params, body: { occurredAt, ...given } }) => {
+    outside: async (app, { projectId, params, body: { occurredAt, ...given } }) => {
       const at = occurredAt === undefined ? undefined : new Date(occurredAt);
       const submission = { ...given, occurredAt: at };
       const { leaderboardId } = params;
@@ -111,7 +111,7 @@ export const scoreRoutes = [
     described: z.object({ scores: z.array(SubmittedScore).min(1).max(SCORES_MAX) }),
     itemised: true,
     response: z.object({ results: z.array(BatchScoreBody) }),
-    run: async (app, { projectId, params, body }) => {
+    outside: async (app, { projectId, params, body }) => {
       const items = await readScoreItems(body.scores);
       const readable = items.flatMap((item) => ("submission" in item ? [item.submission] : []));
       return app.transact(async (work) => {
@@ -133,13 +133,12 @@ export const scoreRoutes = [
     body: z.strictObject({ ban: z.boolean().optional() }),
     example: { ban: true },
     response: z.object({ deleted: z.boolean().meta({ description: "Whether there was an entry" }) }),
-    run: (app, { projectId, params, body }) =>
-      app.transact(async (work) => ({
-        deleted: await removePlayer(work, projectId, {
-          leaderboardRef: params.leaderboardId,
-          playerRef: params.playerId,
-          ban: body.ban,
-        }),
-      })),
+    run: async (work, { projectId, params, body }) => ({
+      deleted: await removePlayer(work, projectId, {
+        leaderboardRef: params.leaderboardId,
+        playerRef: params.playerId,
+        ban: body.ban,
+      }),
+    }),
   }),
 ];

@@ -77,8 +77,7 @@ export const segmentRoutes = [
         warnings: z.array(z.string()),
       })
       .meta({ id: "SegmentPreview" }),
-    run: (app, { projectId, body }) =>
-      app.transact((work) => previewSegment(work, projectId, body.definition)),
+    run: (work, { projectId, body }) => previewSegment(work, projectId, body.definition),
   }),
   route({
     ...read,
@@ -107,25 +106,24 @@ export const segmentRoutes = [
         })
         .meta({ id: "SegmentMember" }),
     ),
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const { members, ...total } = await listMembers(work, projectId, params.segmentId, query);
-        return pageReply(members, total, query);
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const { members, ...total } = await listMembers(work, projectId, params.segmentId, query);
+      return pageReply(members, total, query);
+    },
   }),
   route({
     ...changing,
     method: "post",
     id: "addSegmentMembers",
     summary: "Put players into a STATIC segment",
-    run: (app, asked) => change(app, asked, true),
+    outside: (app, asked) => change(app, asked, true),
   }),
   route({
     ...changing,
     method: "delete",
     id: "removeSegmentMembers",
     summary: "Take players out of a STATIC segment",
-    run: (app, asked) => change(app, asked, false),
+    outside: (app, asked) => change(app, asked, false),
   }),
   route({
     ...read,
@@ -147,9 +145,8 @@ export const segmentRoutes = [
           .meta({ id: "PlayerSegment" }),
       ),
     }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({
-        data: await listPlayerSegments(work, projectId, params.playerId),
-      })),
+    run: async (work, { projectId, params }) => ({
+      data: await listPlayerSegments(work, projectId, params.playerId),
+    }),
   }),
 ];

@@ -72,7 +72,7 @@ export const ssoLoginRoutes = [
       authUrl: z.string().nullable().meta({ description: "Path; null: sign in with a password" }),
       displayName: z.string().nullable().meta({ description: "Label of the sign-in button" }),
     }),
-    run: ({ transact }, { body, host }) => transact((work) => discoverSso(work, body.email, host)),
+    outside: ({ transact }, { body, host }) => transact((work) => discoverSso(work, body.email, host)),
   }),
   route({
     ...open,
@@ -96,7 +96,7 @@ export const ssoLoginRoutes = [
     }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, cookie, actor, host }) => {
+    outside: async (app, { params, query, cookie, actor, host }) => {
       const { browser, location } = await startSso(partsOf(app, { actor, host }), {
         browser: ssoCookieOf(app, host).read(cookie),
         tenantId: params.tenantId,
@@ -118,7 +118,7 @@ export const ssoLoginRoutes = [
     query: z.looseObject({ state: z.string().max(STATE_MAX).optional() }),
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, query, cookie, actor, host }) => {
+    outside: async (app, { params, query, cookie, actor, host }) => {
       const { read } = ssoCookieOf(app, host);
       const back = { tenantId: params.tenantId, answer: answerOf(query), browser: read(cookie) };
       return redirect(await completeOidc(partsOf(app, { actor, host }), back));
@@ -144,7 +144,7 @@ export const ssoLoginRoutes = [
     example: { SAMLResponse: "PHNhbWxwOlJlc3BvbnNl...", RelayState: "x7Zk" },
     status: 302,
     response: z.undefined(),
-    run: async (app, { params, body, cookie, actor, host }) => {
+    outside: async (app, { params, body, cookie, actor, host }) => {
       const { read } = ssoCookieOf(app, host);
       const { SAMLResponse: response, RelayState: relayState } = body;
       const back = { tenantId: params.tenantId, response, relayState, browser: read(cookie) };
@@ -163,7 +163,7 @@ export const ssoLoginRoutes = [
     params: Params,
     media: ["application/samlmetadata+xml"],
     response: z.string(),
-    run: async ({ transact, sso, config }, { params, host }) => {
+    outside: async ({ transact, sso, config }, { params, host }) => {
       const xml = await transact(async (work) => {
         const { id } = await findSsoTenant(work, params.tenantId, host);
         const { publicUrl, domains } = config;

@@ -85,8 +85,7 @@ const configurationRoutes = [
     access: { roles: ADMINS },
     errors: ["NOT_FOUND"],
     response: SsoBody,
-    run: (app, { caller }) =>
-      app.transact(async (work) => show(work, app, await getSso(work, userOf(caller).tenantId))),
+    run: async (work, { caller }, app) => show(work, app, await getSso(work, userOf(caller).tenantId)),
   }),
   route({
     ...owners,
@@ -115,10 +114,8 @@ const configurationRoutes = [
     response: SsoBody,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
     prepare: (app, { actor, body }) => discoverNew(app, userOf(actor.caller).tenantId, inputOf(body)),
-    run: (app, { actor, body }) =>
-      app.transact(async (work) =>
-        show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
-      ),
+    run: async (work, { actor, body }, app) =>
+      show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
   }),
   route({
     ...owners,
@@ -133,11 +130,10 @@ const configurationRoutes = [
     errors: ["PAYMENT_REQUIRED", "NOT_FOUND"],
     response: SsoTestBody,
     prepare: (app, { caller }) => testSso({ ...app, ...partsOf(app) }, userOf(caller).tenantId),
-    run: (app, { caller, prepared: checks }) =>
-      app.transact(async (work) => {
-        await noteTest(work, userOf(caller).tenantId);
-        return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
-      }),
+    run: async (work, { caller, prepared: checks }) => {
+      await noteTest(work, userOf(caller).tenantId);
+      return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
+    },
   }),
   route({
     ...common,
@@ -151,8 +147,7 @@ const configurationRoutes = [
       "browser came back without having begun (OAUTH_STATE_INVALID).",
     access: { roles: ADMINS },
     response: z.object({ data: z.array(SsoFailureBody) }),
-    run: (app, { caller }) =>
-      app.transact(async (work) => ({ data: await listFailures(work, userOf(caller).tenantId) })),
+    run: async (work, { caller }) => ({ data: await listFailures(work, userOf(caller).tenantId) }),
   }),
   route({
     ...common,
@@ -167,7 +162,7 @@ const configurationRoutes = [
     errors: ["NOT_FOUND"],
     response: Deleted,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
-    run: async (app, { actor }) => {
+    outside: async (app, { actor }) => {
       await app.transact((work) => deleteSso(work, app, actorOf(actor)));
       return { deleted: true } as const;
     },
@@ -184,10 +179,9 @@ const domainRoutes = [
     description: "In alphabetical order, at most 50.",
     access: { roles: ADMINS },
     response: z.object({ data: z.array(SsoDomainBody) }),
-    run: (app, { caller }) =>
-      app.transact(async (work) => ({
-        data: (await listDomains(work, userOf(caller).tenantId)).map(showDomain),
-      })),
+    run: async (work, { caller }) => ({
+      data: (await listDomains(work, userOf(caller).tenantId)).map(showDomain),
+    }),
   }),
   route({
     ...owners,
@@ -202,8 +196,8 @@ const domainRoutes = [
     example: { domain: "acme.com" },
     status: 201,
     response: SsoDomainBody,
-    run: (app, { caller, body }) =>
-      app.transact(async (work) => showDomain(await addDomain(work, userOf(caller).tenantId, body.domain))),
+    run: async (work, { caller, body }) =>
+      showDomain(await addDomain(work, userOf(caller).tenantId, body.domain)),
   }),
   route({
     ...owners,
@@ -217,10 +211,8 @@ const domainRoutes = [
     params: DomainParams,
     response: SsoDomainBody,
     prepare: (app, { caller, params }) => checkDomain(app, userOf(caller).tenantId, params.domainId),
-    run: (app, { caller, params }) =>
-      app.transact(async (work) =>
-        showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
-      ),
+    run: async (work, { caller, params }) =>
+      showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
   route({
     ...common,
@@ -231,7 +223,7 @@ const domainRoutes = [
     access: { roles: ["OWNER"] },
     params: DomainParams,
     response: Deleted,
-    run: async (app, { caller, params }) => {
+    outside: async (app, { caller, params }) => {
       await app.transact((work) => removeDomain(work, userOf(caller).tenantId, params.domainId));
       return { deleted: true } as const;
     },

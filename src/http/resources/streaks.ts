@@ -101,10 +101,9 @@ export const streakRoutes = [
     description: "All streaks of the project as they are now for the player, also those not begun yet.",
     params: PlayerParams,
     response: z.object({ data: z.array(PlayerStreakBody) }),
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => ({
-        data: await listStreaks(work, await getPlayer(work, projectId, params.playerId)),
-      })),
+    run: async (work, { projectId, params }) => ({
+      data: await listStreaks(work, await getPlayer(work, projectId, params.playerId)),
+    }),
   }),
   route({
     ...read,
@@ -118,11 +117,10 @@ export const streakRoutes = [
       to: Day.optional().meta({ description: "Last date", example: "2026-01-31" }),
     }),
     response: HistoryBody,
-    run: (app, { projectId, params, query }) =>
-      app.transact(async (work) => {
-        const player = await getPlayer(work, projectId, params.playerId);
-        return streakHistory(work, player, { streakKey: params.streakKey, ...query });
-      }),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      return streakHistory(work, player, { streakKey: params.streakKey, ...query });
+    },
   }),
   route({
     ...write,
@@ -132,8 +130,8 @@ export const streakRoutes = [
     summary: "Give a player freezes of a streak",
     description: "Up to the streak's maximum; freezes beyond it are not granted.",
     body: z.object({ amount: z.int().min(1).max(FREEZES_MAX) }).meta({ example: { amount: 1 } }),
-    run: (app, { projectId, params: { playerId, streakKey }, body }) =>
-      app.transact(async (work) => giveFreezes(work, { projectId, id: playerId }, { streakKey, ...body })),
+    run: async (work, { projectId, params: { playerId, streakKey }, body }) =>
+      giveFreezes(work, { projectId, id: playerId }, { streakKey, ...body }),
   }),
   route({
     ...write,
@@ -147,17 +145,15 @@ export const streakRoutes = [
       "and there are enough; without it nothing.",
     body: z.object({ pay: z.boolean().default(false) }),
     example: { pay: false },
-    run: (app, { projectId, params: { playerId, streakKey }, body, caller }) =>
-      app.transact(async (work) =>
-        repairStreak(
-          work,
-          { projectId, id: playerId },
-          {
-            streakKey,
-            pay: body.pay,
-            cause: causeOf(caller),
-          },
-        ),
+    run: async (work, { projectId, params: { playerId, streakKey }, body, caller }) =>
+      repairStreak(
+        work,
+        { projectId, id: playerId },
+        {
+          streakKey,
+          pay: body.pay,
+          cause: causeOf(caller),
+        },
       ),
   }),
   route({
@@ -167,7 +163,7 @@ export const streakRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a player's run of a streak",
     description: "For good: nothing can be repaired then. The longest run and freezes stay.",
-    run: (app, { projectId, params: { playerId, streakKey } }) =>
-      app.transact(async (work) => resetStreak(work, { projectId, id: playerId }, streakKey)),
+    run: async (work, { projectId, params: { playerId, streakKey } }) =>
+      resetStreak(work, { projectId, id: playerId }, streakKey),
   }),
 ];

@@ -48,7 +48,7 @@ export const superadminAuthRoutes = [
     }),
     example: { email: "root@example.com", password: "Engine-No-1" },
     response: AdminSignedInBody,
-    run: async (app, { body, actor, deviceToken: sent }) => {
+    outside: async (app, { body, actor, deviceToken: sent }) => {
       const origin = { ip: actor.ip, deviceToken: sent };
       const { signedIn, deviceToken } = await adminLogin(proofParts(app, actor), body, origin);
       return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
@@ -67,7 +67,7 @@ export const superadminAuthRoutes = [
     body: ChallengeAnswerBody,
     example: { challengeToken: "header.payload.signature", code: "492039" },
     response: AdminSignedInBody,
-    run: async (app, { body, actor, deviceToken: sent }) => {
+    outside: async (app, { body, actor, deviceToken: sent }) => {
       const answer = { ...body, ip: actor.ip, deviceToken: sent };
       const { signedIn, deviceToken } = await completeAdminLogin(proofParts(app, actor), answer);
       return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
@@ -82,7 +82,7 @@ export const superadminAuthRoutes = [
     access: PEOPLE_ENROLLING,
     takesNoIdempotencyKey: true,
     response: Accepted,
-    run: async (app, { caller }) => {
+    outside: async (app, { caller }) => {
       await app.transact((work) => adminLogout(work, adminOf(caller).adminId));
       return { accepted: true as const };
     },
@@ -101,7 +101,7 @@ export const superadminAuthRoutes = [
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: AdminSignedInBody,
-    run: async (app, { caller, body, actor, deviceToken: sent }) => {
+    outside: async (app, { caller, body, actor, deviceToken: sent }) => {
       const { adminId } = adminOf(caller);
       const from = { adminId, ip: actor.ip, deviceToken: sent };
       const { signedIn, deviceToken } = await changeAdminPassword(app, from, body);
@@ -116,7 +116,6 @@ export const superadminAuthRoutes = [
     summary: "Get yourself",
     access: PEOPLE_ENROLLING,
     response: AdminBody,
-    run: (app, { caller }) =>
-      app.transact(async (work) => showAdmin(await getAdmin(work, adminOf(caller).adminId))),
+    run: async (work, { caller }) => showAdmin(await getAdmin(work, adminOf(caller).adminId)),
   }),
 ];

@@ -24,11 +24,10 @@ export const superadminEmailRoutes = [
     access: PEOPLE,
     query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
     response: pageBody(FullEmailLogBody),
-    run: (app, { query }) =>
-      app.transact(async (work) => {
-        const { logs, ...total } = await listEmailLogs(work, query, query);
-        return pageReply(logs.map(showEmailLogInFull), total, query);
-      }),
+    run: async (work, { query }) => {
+      const { logs, ...total } = await listEmailLogs(work, query, query);
+      return pageReply(logs.map(showEmailLogInFull), total, query);
+    },
   }),
   route({
     ...superadmin,
@@ -42,18 +41,17 @@ export const superadminEmailRoutes = [
     access: PEOPLE,
     params: z.object({ emailLogId: z.string() }),
     response: FullEmailLogBody,
-    run: (app, { params }) =>
-      app.transact(async (work) => {
-        const log = await resendEmail(work, params.emailLogId);
-        const { id, tenantId, template, to } = log;
-        await audit(work, {
-          action: "email.resent",
-          target: { type: "email", id },
-          tenantId: tenantId ?? null,
-          data: { template, to },
-        });
-        work.afterCommit(() => app.queue.wake("send-mail", "*"));
-        return showEmailLogInFull(log);
-      }),
+    run: async (work, { params }, app) => {
+      const log = await resendEmail(work, params.emailLogId);
+      const { id, tenantId, template, to } = log;
+      await audit(work, {
+        action: "email.resent",
+        target: { type: "email", id },
+        tenantId: tenantId ?? null,
+        data: { template, to },
+      });
+      work.afterCommit(() => app.queue.wake("send-mail", "*"));
+      return showEmailLogInFull(log);
+    },
   }),
 ];

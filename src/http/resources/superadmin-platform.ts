@@ -39,7 +39,7 @@ export const superadminPlatformRoutes = [
     description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
     access: PEOPLE,
     response: StatsBody,
-    run: (app) => app.transact(platformStats),
+    run: (work) => platformStats(work),
   }),
   route({
     ...superadmin,
@@ -53,10 +53,9 @@ export const superadminPlatformRoutes = [
       tenantId: z.uuid().optional(),
     }),
     response: pageBody(AuditEntryBody),
-    run: (app, { query: { tenantId, ...query } }) =>
-      app.transact(async (work) => {
-        const { entries, ...total } = await listAudit(work, tenantId, query);
-        return pageReply(entries, total, query);
-      }),
+    run: async (work, { query: { tenantId, ...query } }) => {
+      const { entries, ...total } = await listAudit(work, tenantId, query);
+      return pageReply(entries, total, query);
+    },
   }),
 ];

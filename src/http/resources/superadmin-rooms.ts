@@ -108,7 +108,7 @@ const reading = [
       processId: ID.optional(),
     }),
     response: pageBody(RoomBody),
-    run: async (app, { query }) => {
+    outside: async (app, { query }) => {
       const { rooms, ...total } = await roomsOf(app).list(query);
       return pageReply(rooms, total, query);
     },
@@ -131,7 +131,7 @@ const reading = [
       }),
       sessions: z.array(SessionBody),
     }).meta({ id: "LiveRoomContent" }),
-    run: (app, { params }) => roomsOf(app).inspect(params.roomId),
+    outside: (app, { params }) => roomsOf(app).inspect(params.roomId),
   }),
   route({
     ...common,
@@ -142,7 +142,7 @@ const reading = [
     description: "By id, as each describes itself. Processes that are workers alone hold none.",
     query: PageQuery,
     response: pageBody(ProcessBody),
-    run: async (app, { query }) => {
+    outside: async (app, { query }) => {
       const { processes, ...total } = await roomsOf(app).processes(query);
       return pageReply(processes.map(showProcess), total, query);
     },
@@ -166,14 +166,13 @@ const changing = [
       disconnected: z.boolean().meta({ description: "false: it went by itself meanwhile" }),
     }),
     prepare: (app, { params }) => roomsOf(app).findSession(params.roomId, params.sessionId),
-    run: (app, { body, prepared, params: { roomId, sessionId } }) =>
-      app.transact(async (work) => {
-        await auditDisconnect(work, prepared, body.reason);
-        const finish = async (own: App) => ({
-          disconnected: await roomsOf(own).disconnect(roomId, sessionId),
-        });
-        return new Reply(200, { disconnected: true }, {}, finish);
-      }),
+    run: async (work, { body, prepared, params: { roomId, sessionId } }) => {
+      await auditDisconnect(work, prepared, body.reason);
+      const finish = async (own: App) => ({
+        disconnected: await roomsOf(own).disconnect(roomId, sessionId),
+      });
+      return new Reply(200, { disconnected: true }, {}, finish);
+    },
   }),
 ];
 

@@ -92,11 +92,10 @@ const reading = [
       search: Search.meta({ description: "Part of the name or of an OWNER's email address" }),
     }),
     response: pageBody(TenantBody),
-    run: (app, { query }) =>
-      app.transact(async (work) => {
-        const { tenants, ...total } = await listPlatformTenants(work, query);
-        return pageReply(tenants.map(showPlatformTenant), total, query);
-      }),
+    run: async (work, { query }) => {
+      const { tenants, ...total } = await listPlatformTenants(work, query);
+      return pageReply(tenants.map(showPlatformTenant), total, query);
+    },
   }),
   route({
     ...common,
@@ -108,11 +107,10 @@ const reading = [
     response: TenantBody.extend({
       counts: z.object({ projects: z.int(), members: z.int(), activeKeys: z.int() }),
     }),
-    run: (app, { params }) =>
-      app.transact(async (work) => {
-        const tenant = await getPlatformTenant(work, params.tenantId);
-        return { ...showPlatformTenant(tenant), counts: await countOfTenant(work, tenant.id) };
-      }),
+    run: async (work, { params }) => {
+      const tenant = await getPlatformTenant(work, params.tenantId);
+      return { ...showPlatformTenant(tenant), counts: await countOfTenant(work, tenant.id) };
+    },
   }),
 ];
 
@@ -128,18 +126,17 @@ const changing = [
       "paused. Of another plan its OWNERs and ADMINs are told by mail.",
     body: TenantChange,
     example: { plan: "PRO", planOverrides: { members: "unlimited" } },
-    run: (app, { params, body }) =>
-      app.transact(async (work) => {
-        const changes: { plan?: (typeof PLANS)[number] | undefined; limits?: LimitChanges | undefined } = {
-          plan: body.plan,
-          limits: body.planOverrides,
-        };
-        const { plan: from } = await getPlatformTenant(work, params.tenantId);
-        const tenant = await changeTenantPlan(work, params.tenantId, changes);
-        await work.em.flush();
-        await followPlan(work, app.mail, { tenant, from });
-        return showPlatformTenant(tenant);
-      }),
+    run: async (work, { params, body }, app) => {
+      const changes: { plan?: (typeof PLANS)[number] | undefined; limits?: LimitChanges | undefined } = {
+        plan: body.plan,
+        limits: body.planOverrides,
+      };
+      const { plan: from } = await getPlatformTenant(work, params.tenantId);
+      const tenant = await changeTenantPlan(work, params.tenantId, changes);
+      await work.em.flush();
+      await followPlan(work, app.mail, { tenant, from });
+      return showPlatformTenant(tenant);
+    },
   }),
   route({
     ...ofTenant,
@@ -148,7 +145,7 @@ const changing = [
     id: "approveTenant",
     summary: "Approve a tenant",
     description: "PENDING or REJECTED becomes APPROVED; its OWNERs are notified by mail.",
-    run: ({ transact, mail }, { params }) =>
+    outside: ({ transact, mail }, { params }) =>
       transact(async (work) => showPlatformTenant(await approveTenant({ mail }, work, params.tenantId))),
   }),
   route({
@@ -160,7 +157,7 @@ const changing = [
     description: "PENDING becomes REJECTED; its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     example: { reason: "Fake address" },
-    run: ({ transact, mail }, { params, body }) =>
+    outside: ({ transact, mail }, { params, body }) =>
       transact(async (work) =>
         showPlatformTenant(await rejectTenant({ mail }, work, params.tenantId, body.reason)),
       ),
@@ -176,7 +173,7 @@ const changing = [
       "TENANT_SUSPENDED. Its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     example: { reason: "Unpaid" },
-    run: ({ transact, mail }, { params, body }) =>
+    outside: ({ transact, mail }, { params, body }) =>
       transact(async (work) =>
         showPlatformTenant(await suspendTenant({ mail }, work, params.tenantId, body.reason)),
       ),
@@ -188,7 +185,7 @@ const changing = [
     id: "unsuspendTenant",
     summary: "Lift a suspension",
     description: "SUSPENDED becomes APPROVED; its OWNERs are notified by mail.",
-    run: ({ transact, mail }, { params }) =>
+    outside: ({ transact, mail }, { params }) =>
       transact(async (work) => showPlatformTenant(await unsuspendTenant({ mail }, work, params.tenantId))),
   }),
 ];

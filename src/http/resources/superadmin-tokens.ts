@@ -47,14 +47,13 @@ export const superadminTokenRoutes = [
     response: PlatformTokenBody.extend({
       token: z.string().meta({ example: "svc_admin_..." }),
     }),
-    run: (app, { body: { expiresAt, ...body } }) =>
-      app.transact(async (work) => {
-        const { token, secret } = await createPlatformToken(work, app.apiKeys, {
-          ...body,
-          expiresAt: expiresAt == null ? undefined : new Date(expiresAt),
-        });
-        return { ...showPlatformToken(token, work.now), token: secret };
-      }),
+    run: async (work, { body: { expiresAt, ...body } }, app) => {
+      const { token, secret } = await createPlatformToken(work, app.apiKeys, {
+        ...body,
+        expiresAt: expiresAt == null ? undefined : new Date(expiresAt),
+      });
+      return { ...showPlatformToken(token, work.now), token: secret };
+    },
   }),
   route({
     ...superadmin,
@@ -65,10 +64,7 @@ export const superadminTokenRoutes = [
     description: "Newest first, at most 500; those that have ended too.",
     access: PEOPLE,
     response: z.array(PlatformTokenBody),
-    run: (app) =>
-      app.transact(async (work) =>
-        (await listPlatformTokens(work)).map((token) => showPlatformToken(token, work.now)),
-      ),
+    run: async (work) => (await listPlatformTokens(work)).map((token) => showPlatformToken(token, work.now)),
   }),
   route({
     ...superadmin,
@@ -80,9 +76,7 @@ export const superadminTokenRoutes = [
     access: PEOPLE,
     params: z.object({ tokenId: z.string() }),
     response: PlatformTokenBody,
-    run: (app, { params }) =>
-      app.transact(async (work) =>
-        showPlatformToken(await revokePlatformToken(work, params.tokenId), work.now),
-      ),
+    run: async (work, { params }) =>
+      showPlatformToken(await revokePlatformToken(work, params.tokenId), work.now),
   }),
 ];

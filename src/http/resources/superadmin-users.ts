@@ -50,11 +50,10 @@ export const superadminUserRoutes = [
       search: Search.meta({ description: "Part of the email address" }),
     }),
     response: pageBody(UserBody),
-    run: (app, { query: { disabled, ...query } }) =>
-      app.transact(async (work) => {
-        const { users, ...total } = await listPlatformUsers(work, { ...query, isDisabled: disabled });
-        return pageReply(users.map(showPlatformUser), total, query);
-      }),
+    run: async (work, { query: { disabled, ...query } }) => {
+      const { users, ...total } = await listPlatformUsers(work, { ...query, isDisabled: disabled });
+      return pageReply(users.map(showPlatformUser), total, query);
+    },
   }),
   route({
     ...ofUser,
@@ -62,8 +61,7 @@ export const superadminUserRoutes = [
     path: "/superadmin/users/{userId}",
     id: "getPlatformUser",
     summary: "Get a user of any tenant",
-    run: (app, { params }) =>
-      app.transact(async (work) => showPlatformUser(await getPlatformUser(work, params.userId))),
+    run: async (work, { params }) => showPlatformUser(await getPlatformUser(work, params.userId)),
   }),
   route({
     ...ofUser,
@@ -75,8 +73,8 @@ export const superadminUserRoutes = [
       "Ends their sessions within 5 seconds, also those of a tenant's last OWNER. API keys they made stay.",
     body: ReasonBody,
     example: { reason: "Stolen account" },
-    run: (app, { params, body }) =>
-      app.transact(async (work) => showPlatformUser(await disableUser(work, params.userId, body.reason))),
+    run: async (work, { params, body }) =>
+      showPlatformUser(await disableUser(work, params.userId, body.reason)),
   }),
   route({
     ...ofUser,
@@ -85,8 +83,7 @@ export const superadminUserRoutes = [
     id: "enableUser",
     summary: "Let a user in again",
     description: "Sessions of before stay ended.",
-    run: (app, { params }) =>
-      app.transact(async (work) => showPlatformUser(await enableUser(work, params.userId))),
+    run: async (work, { params }) => showPlatformUser(await enableUser(work, params.userId)),
   }),
   route({
     ...ofUser,
@@ -99,9 +96,7 @@ export const superadminUserRoutes = [
       "authenticator app, passkeys and recovery codes, ends their sessions, and tells them by mail.",
     body: ReasonBody,
     example: { reason: "Lost phone; called back on the number of the contract" },
-    run: (app, { params, body }) =>
-      app.transact(async (work) =>
-        showPlatformUser(await resetUserMfa(work, app.mail, params.userId, body.reason)),
-      ),
+    run: async (work, { params, body }, app) =>
+      showPlatformUser(await resetUserMfa(work, app.mail, params.userId, body.reason)),
   }),
 ];

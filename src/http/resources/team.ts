@@ -58,13 +58,12 @@ const list = route({
     status: z.enum(MEMBER_STATUSES).optional(),
   }),
   response: pageBody(MemberBody),
-  run: (app, { caller, query }) =>
-    app.transact(async (work) => {
-      const { tenantId, role: reader } = userOf(caller);
-      const { members, ...total } = await listMembers(work, { tenantId, reader }, query);
-      const shown = members.map((member) => showMember(member, reader));
-      return pageReply(shown, total, query);
-    }),
+  run: async (work, { caller, query }) => {
+    const { tenantId, role: reader } = userOf(caller);
+    const { members, ...total } = await listMembers(work, { tenantId, reader }, query);
+    const shown = members.map((member) => showMember(member, reader));
+    return pageReply(shown, total, query);
+  },
 });
 
 const add = route({
@@ -92,17 +91,16 @@ const add = route({
     });
     if (!isWaiting) await countInvitationMail(app, tenantId, normaliseEmail(email));
   },
-  run: (app, { caller, body: { email, role } }) =>
-    app.transact(async (work) => {
-      const { tenantId, role: reader } = userOf(caller);
-      const waiting = await findWaiting(work, tenantId, email);
-      if (waiting) {
-        const member = await acceptMember(work, whoOf(app, caller), waiting.id, role);
-        return { member: showMember(member, reader) };
-      }
-      const invitation = await invite(app, work, userOf(caller), { email, role });
-      return { invitation: showInvitation(invitation, reader, work.now) };
-    }),
+  run: async (work, { caller, body: { email, role } }, app) => {
+    const { tenantId, role: reader } = userOf(caller);
+    const waiting = await findWaiting(work, tenantId, email);
+    if (waiting) {
+      const member = await acceptMember(work, whoOf(app, caller), waiting.id, role);
+      return { member: showMember(member, reader) };
+    }
+    const invitation = await invite(app, work, userOf(caller), { email, role });
+    return { invitation: showInvitation(invitation, reader, work.now) };
+  },
 });
 
 export const teamRoutes = [
@@ -116,11 +114,10 @@ export const teamRoutes = [
     summary: "Get a member",
     params: MemberParams,
     response: MemberBody,
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        const { tenantId, role } = userOf(caller);
-        return showMember(await getMember(work, tenantId, params.memberId), role);
-      }),
+    run: async (work, { caller, params }) => {
+      const { tenantId, role } = userOf(caller);
+      return showMember(await getMember(work, tenantId, params.memberId), role);
+    },
   }),
   route({
     ...write,
@@ -136,11 +133,10 @@ export const teamRoutes = [
     example: { role: "DESIGNER" },
     errors: ["PAYMENT_REQUIRED"],
     response: MemberBody,
-    run: (app, { caller, params, body }) =>
-      app.transact(async (work) => {
-        const member = await changeMember(work, whoOf(app, caller), params.memberId, body);
-        return showMember(member, userOf(caller).role);
-      }),
+    run: async (work, { caller, params, body }, app) => {
+      const member = await changeMember(work, whoOf(app, caller), params.memberId, body);
+      return showMember(member, userOf(caller).role);
+    },
   }),
   route({
     ...write,
@@ -158,11 +154,10 @@ export const teamRoutes = [
     example: { currentPassword: "Engine-No-1" },
     response: MemberBody,
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        const member = await resetMemberMfa(work, app.mail, userOf(caller), params.memberId);
-        return showMember(member, userOf(caller).role);
-      }),
+    run: async (work, { caller, params }, app) => {
+      const member = await resetMemberMfa(work, app.mail, userOf(caller), params.memberId);
+      return showMember(member, userOf(caller).role);
+    },
   }),
   route({
     ...write,
@@ -173,7 +168,7 @@ export const teamRoutes = [
     description: "With their account and sessions. API keys that they made stay.",
     params: MemberParams,
     response: Deleted,
-    run: (app, { caller, params }) => remove(app, caller, params.memberId),
+    outside: (app, { caller, params }) => remove(app, caller, params.memberId),
   }),
   route({
     ...write,
@@ -184,7 +179,7 @@ export const teamRoutes = [
     description: "As DELETE /team/members/{memberId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
     response: Deleted,
-    run: (app, { caller, query }) => remove(app, caller, query.id),
+    outside: (app, { caller, query }) => remove(app, caller, query.id),
   }),
   route({
     ...common,
@@ -195,6 +190,6 @@ export const teamRoutes = [
     summary: "Leave the team",
     description: "Ends your account and its sessions. The last OWNER cannot leave.",
     response: Deleted,
-    run: (app, { caller }) => remove(app, caller, userOf(caller).userId),
+    outside: (app, { caller }) => remove(app, caller, userOf(caller).userId),
   }),
 ];

@@ -87,7 +87,7 @@ export const tenantRoutes = [
     description: "With the limits of its plan and how much of them is used. Open while it is suspended.",
     access: { roles: EVERY_ROLE, needs: { suspended: true } },
     response: TenantBody,
-    run: (app, { caller }) => answerTenant(app, (work) => getTenant(work, userOf(caller).tenantId)),
+    outside: (app, { caller }) => answerTenant(app, (work) => getTenant(work, userOf(caller).tenantId)),
   }),
   route({
     ...common,
@@ -116,7 +116,7 @@ export const tenantRoutes = [
     prepare: async (app, { actor, body }) => {
       if (body.requireSecondFactor !== undefined) await requireRecentProof(app, selfOf(actor));
     },
-    run: (app, { caller, body }) => {
+    outside: (app, { caller, body }) => {
       const who = { actor: userOf(caller), isProduction: app.config.isProduction };
       return answerTenant(app, (work) => updateTenant(work, who, body));
     },
@@ -135,7 +135,8 @@ export const tenantRoutes = [
     example: { currentPassword: "Engine-No-1" },
     response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
-    run: (app, { caller }) => answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
+    outside: (app, { caller }) =>
+      answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
   }),
   route({
     ...byOwner,
@@ -144,7 +145,7 @@ export const tenantRoutes = [
     id: "restoreTenant",
     summary: "Take the deletion of the tenant back",
     response: TenantBody,
-    run: (app, { caller }) => answerTenant(app, (work) => restoreTenant(work, userOf(caller).tenantId)),
+    outside: (app, { caller }) => answerTenant(app, (work) => restoreTenant(work, userOf(caller).tenantId)),
   }),
   route({
     ...byOwner,
@@ -154,7 +155,7 @@ export const tenantRoutes = [
     summary: "Ask for approval again",
     description: "For a rejected tenant, once a day.",
     response: TenantBody,
-    run: (app, { caller }) => answerTenant(app, (work) => requestApproval(work, userOf(caller).tenantId)),
+    outside: (app, { caller }) => answerTenant(app, (work) => requestApproval(work, userOf(caller).tenantId)),
   }),
   route({
     ...byOwner,
@@ -172,7 +173,7 @@ export const tenantRoutes = [
     example: { userId: "0197c2a0-0000-7000-8000-000000000001", currentPassword: "Engine-No-1" },
     response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
-    run: (app, { caller, body }) =>
+    outside: (app, { caller, body }) =>
       answerTenant(app, async (work) => {
         await transferOwnership(work, userOf(caller), body.userId);
         return getTenant(work, userOf(caller).tenantId);

@@ -120,7 +120,7 @@ export const testClockRoutes = [
     id: "getSandboxClock",
     summary: "Read the clock of the sandbox",
     description: "With what its latest advance has done, or has done so far.",
-    run: (app, { actor, projectId }) => read(app, { actor, projectId }),
+    outside: (app, { actor, projectId }) => read(app, { actor, projectId }),
   }),
   route({
     ...common,
@@ -137,7 +137,7 @@ export const testClockRoutes = [
     example: { advance: "P1D" },
     needsBody: true,
     errors: ["CONFLICT"],
-    run: async (app, { actor, projectId, body }) => {
+    outside: async (app, { actor, projectId, body }) => {
       const change = changeOf(body);
       const asked = { actor, projectId };
       const { transact, ...of } = await inSandbox(app, asked);

@@ -103,14 +103,13 @@ const readRoutes = [
       ...Span.shape,
     }),
     response: pageBody(DeliveryBody),
-    run: (app, { caller, params, query }) =>
-      app.transact(async (work) => {
-        const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
-        const { deliveries, ...total } = await listDeliveries(work, webhook, query);
-        const isHidden = userOf(caller).role === "DESIGNER";
-        const shown = deliveries.map((one) => (isHidden ? { ...one, responseBody: null } : one));
-        return pageReply(shown, total, query);
-      }),
+    run: async (work, { caller, params, query }) => {
+      const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
+      const { deliveries, ...total } = await listDeliveries(work, webhook, query);
+      const isHidden = userOf(caller).role === "DESIGNER";
+      const shown = deliveries.map((one) => (isHidden ? { ...one, responseBody: null } : one));
+      return pageReply(shown, total, query);
+    },
   }),
   route({
     ...read,
@@ -120,11 +119,10 @@ const readRoutes = [
     summary: "Get a delivery with its attempts and payload",
     params: DeliveryParams,
     response: DeliveryDetailBody,
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
-        return shownTo(caller, await getDelivery(work, webhook, params.deliveryId));
-      }),
+    run: async (work, { caller, params }) => {
+      const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
+      return shownTo(caller, await getDelivery(work, webhook, params.deliveryId));
+    },
   }),
 ];
 
@@ -185,16 +183,15 @@ const sendingRoutes = [
     }),
     example: { eventType: "player.level_up" },
     response: TestResultBody,
-    run: (app, { caller, params, body }) =>
-      app.transact(async (work) => {
-        const { tenantId } = userOf(caller);
-        const planned = await planTest(work, { tenantId, ...params, ...body });
-        const nothingYet = { responseCode: null, responseBody: null, durationMs: null, error: INTERRUPTED };
-        const { deliveryId } = planned;
-        return Reply.provisional({ success: false, deliveryId, ...nothingYet }, (whole) =>
-          sendTest(whole, planned),
-        );
-      }),
+    run: async (work, { caller, params, body }) => {
+      const { tenantId } = userOf(caller);
+      const planned = await planTest(work, { tenantId, ...params, ...body });
+      const nothingYet = { responseCode: null, responseBody: null, durationMs: null, error: INTERRUPTED };
+      const { deliveryId } = planned;
+      return Reply.provisional({ success: false, deliveryId, ...nothingYet }, (whole) =>
+        sendTest(whole, planned),
+      );
+    },
   }),
   route({
     ...tryOut,
@@ -207,8 +204,7 @@ const sendingRoutes = [
     body: z.strictObject({}),
     example: {},
     response: DeliveryDetailBody,
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => retryDelivery(work, targetOf(caller, params))),
+    run: async (work, { caller, params }) => retryDelivery(work, targetOf(caller, params)),
   }),
   route({
     ...common,
@@ -231,8 +227,8 @@ const sendingRoutes = [
       queued: z.int().meta({ description: "Deliveries that this call has started" }),
       nextSince: z.iso.datetime().nullable(),
     }),
-    run: (app, { caller, params, body }) =>
-      app.transact((work) => recoverWebhook(work, { tenantId: userOf(caller).tenantId, ...params, ...body })),
+    run: (work, { caller, params, body }) =>
+      recoverWebhook(work, { tenantId: userOf(caller).tenantId, ...params, ...body }),
   }),
 ];
 

@@ -63,7 +63,7 @@ export const webhookEventRoutes = [
     description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
     access: { scope: "webhooks:read", roles: EVERY_ROLE },
     response: z.object({ data: z.array(EventTypeBody) }),
-    run: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
+    outside: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
   }),
   route({
     ...common,
@@ -100,15 +100,10 @@ export const webhookEventRoutes = [
         hasMore: z.boolean(),
       }),
     }),
-    run: (app, { caller, projectId, query }) =>
-      app.transact(async (work) => {
-        const { data, ...pagination } = await readFeed(
-          work,
-          { tenantId: tenantOf(caller), projectId },
-          query,
-        );
-        return { data: data as never, pagination: { limit: query.limit, ...pagination } };
-      }),
+    run: async (work, { caller, projectId, query }) => {
+      const { data, ...pagination } = await readFeed(work, { tenantId: tenantOf(caller), projectId }, query);
+      return { data: data as never, pagination: { limit: query.limit, ...pagination } };
+    },
   }),
   route({
     ...common,
@@ -127,7 +122,7 @@ export const webhookEventRoutes = [
       event: WebhookEventBody,
       deliveries: z.int().meta({ description: "Webhooks that it goes to" }),
     }),
-    run: (app: App, { projectId, body }) =>
+    outside: (app: App, { projectId, body }) =>
       app.transact(async (work) => {
         const made = await makeTestEvent(work, { projectId, ...body });
         return { ...made, event: made.event as never };

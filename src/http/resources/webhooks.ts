@@ -46,11 +46,10 @@ const readRoutes = [
       projectId: z.uuid().optional().meta({ description: "Those of this project alone" }),
     }),
     response: pageBody(WebhookBody),
-    run: (app, { caller, query }) =>
-      app.transact(async (work) => {
-        const { webhooks, ...total } = await listWebhooks(work, userOf(caller).tenantId, query);
-        return pageReply(webhooks.map(showWebhook), total, query);
-      }),
+    run: async (work, { caller, query }) => {
+      const { webhooks, ...total } = await listWebhooks(work, userOf(caller).tenantId, query);
+      return pageReply(webhooks.map(showWebhook), total, query);
+    },
   }),
   route({
     ...read,
@@ -60,10 +59,8 @@ const readRoutes = [
     summary: "Get a webhook",
     params: WebhookParams,
     response: WebhookBody,
-    run: (app, { caller, params }) =>
-      app.transact(async (work) =>
-        showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
-      ),
+    run: async (work, { caller, params }) =>
+      showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
   }),
 ];
 
@@ -88,11 +85,10 @@ const makingRoutes = [
     status: 201,
     response: MadeWebhookBody,
     prepare: (app, { body }) => checkUrl(app, body.url),
-    run: (app, { caller, body }) =>
-      app.transact(async (work) => {
-        const made = await createWebhook(work, app.secretBox, userOf(caller).tenantId, body);
-        return { ...showWebhook(made.webhook), secret: made.secret };
-      }),
+    run: async (work, { caller, body }, app) => {
+      const made = await createWebhook(work, app.secretBox, userOf(caller).tenantId, body);
+      return { ...showWebhook(made.webhook), secret: made.secret };
+    },
   }),
   route({
     ...write,
@@ -115,16 +111,15 @@ const makingRoutes = [
     }),
     example: { gracePeriodSeconds: 3600 },
     response: MadeWebhookBody,
-    run: (app, { caller, params, body }) =>
-      app.transact(async (work) => {
-        const made = await rotateSecret(work, app.secretBox, {
-          tenantId: userOf(caller).tenantId,
-          id: params.webhookId,
-          graceSeconds: body.gracePeriodSeconds,
-          secret: body.secret,
-        });
-        return { ...showWebhook(made.webhook), secret: made.secret };
-      }),
+    run: async (work, { caller, params, body }, app) => {
+      const made = await rotateSecret(work, app.secretBox, {
+        tenantId: userOf(caller).tenantId,
+        id: params.webhookId,
+        graceSeconds: body.gracePeriodSeconds,
+        secret: body.secret,
+      });
+      return { ...showWebhook(made.webhook), secret: made.secret };
+    },
   }),
 ];
 
@@ -150,10 +145,8 @@ const changingRoutes = [
     example: { status: "PAUSED" },
     response: WebhookBody,
     prepare: (app, { body }) => checkUrl(app, body.url),
-    run: (app, { caller, params, body }) =>
-      app.transact(async (work) =>
-        showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),
-      ),
+    run: async (work, { caller, params, body }) =>
+      showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),
   }),
   route({
     ...write,
@@ -164,11 +157,10 @@ const changingRoutes = [
     description: "Nothing more is sent to it, not even pending retries.",
     params: WebhookParams,
     response: z.object({ deleted: z.literal(true) }),
-    run: (app, { caller, params }) =>
-      app.transact(async (work) => {
-        await deleteWebhook(work, userOf(caller).tenantId, params.webhookId);
-        return { deleted: true } as const;
-      }),
+    run: async (work, { caller, params }) => {
+      await deleteWebhook(work, userOf(caller).tenantId, params.webhookId);
+      return { deleted: true } as const;
+    },
   }),
 ];
 

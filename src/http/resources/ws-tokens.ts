@@ -42,7 +42,7 @@ export const wsTokenRoutes = [
       expiresAt: z.iso.datetime(),
       playerId: z.uuid().optional().meta({ description: "Absent for a console token" }),
     }),
-    run: async (app, { caller, projectId, body }) => {
+    outside: async (app, { caller, projectId, body }) => {
       const signed = await issueWsToken(app, caller, {
         ...body,
         projectId: body.projectId ?? (projectId || undefined),

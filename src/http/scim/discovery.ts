@@ -344,7 +344,7 @@ export const scimUserRoutes = [
     path: `${SCIM_PATH}/Users`,
     id: "scimListUsers",
     summary: "List users",
-    run: async (app, { caller, query }) => {
+    outside: async (app, { caller, query }) => {
       const wanted = { filter: filterOf(query), page: pageOf(query) };
       return listReply(
         await app.transact((work) => listScimUsers(work, scopeOf(app, caller), wanted)),
@@ -360,7 +360,7 @@ export const scimUserRoutes = [
     summary: "Create a user",
     bodyLimit: SCIM_USER_MAX_BYTES,
     body: Body,
-    run: async (app, { actor, caller, query, body }) => {
+    outside: async (app, { actor, caller, query, body }) => {
       const draft = setAttributes(emptyDraft(true), body);
       const scope = scopeOf(app, caller);
       const made = await provisioned(partsOf(app, actor), scope.tenantId, (work) =>
@@ -376,7 +376,7 @@ export const scimUserRoutes = [
     id: "scimGetUser",
     summary: "Get a user",
     params: Params,
-    run: async (app, { caller, params, query }) =>
+    outside: async (app, { caller, params, query }) =>
       replyOf(await app.transact((work) => getScimUser(work, scopeOf(app, caller), params.id)), query),
   }),
   route({
@@ -388,7 +388,7 @@ export const scimUserRoutes = [
     bodyLimit: SCIM_USER_MAX_BYTES,
     params: Params,
     body: Body,
-    run: async (app, { actor, caller, params, query, body, ifMatch }) => {
+    outside: async (app, { actor, caller, params, query, body, ifMatch }) => {
       const change = { id: params.id, ifMatch, mail: app.mail };
       const scope = scopeOf(app, caller);
       // Whoever leaves `active` out does not mean to let somebody in again.
@@ -407,7 +407,7 @@ export const scimUserRoutes = [
     bodyLimit: SCIM_USER_MAX_BYTES,
     params: Params,
     body: Body,
-    run: async (app, { actor, caller, params, query, body, ifMatch }) => {
+    outside: async (app, { actor, caller, params, query, body, ifMatch }) => {
       const operations = readPatch(body);
       const change = { id: params.id, ifMatch, mail: app.mail };
       const scope = scopeOf(app, caller);
@@ -424,7 +424,7 @@ export const scimUserRoutes = [
     id: "scimDeleteUser",
     summary: "Delete a user",
     params: Params,
-    run: async (app, { caller, params, ifMatch }) => {
+    outside: async (app, { caller, params, ifMatch }) => {
       await app.transact((work) => deleteScimUser(work, scopeOf(app, caller), { id: params.id, ifMatch }));
       return nothing();
     },

@@ -36,7 +36,7 @@ const scimGroupRoutes = [
     path: `${SCIM_PATH}/Groups`,
     id: "scimListGroups",
     summary: "List groups",
-    run: async (app, { caller, query }) => {
+    outside: async (app, { caller, query }) => {
       const withMembers = selectionOf(query).has("members");
       const wanted = { filter: filterOf(query), page: pageOf(query), withMembers };
       return listReply(
@@ -52,7 +52,7 @@ const scimGroupRoutes = [
     id: "scimCreateGroup",
     summary: "Create a group",
     body: Body,
-    run: async (app, { caller, query, body }) => {
+    outside: async (app, { caller, query, body }) => {
       const draft = readGroup(body);
       const made = await app.transact((work) => createScimGroup(work, scopeOf(app, caller), draft));
       return replyOf(made, query, 201);
@@ -65,7 +65,7 @@ const scimGroupRoutes = [
     id: "scimGetGroup",
     summary: "Get a group",
     params: Params,
-    run: async (app, { caller, params, query }) => {
+    outside: async (app, { caller, params, query }) => {
       const withMembers = selectionOf(query).has("members");
       const group = await app.transact((work) =>
         getScimGroup(work, scopeOf(app, caller), params.id, withMembers),
@@ -81,7 +81,7 @@ const scimGroupRoutes = [
     summary: "Replace a group",
     params: Params,
     body: Body,
-    run: async (app, { caller, params, query, body, ifMatch }) => {
+    outside: async (app, { caller, params, query, body, ifMatch }) => {
       const draft = readGroup(body);
       const scope = scopeOf(app, caller);
       const changed = await app.transact(async (work) => {
@@ -99,7 +99,7 @@ const scimGroupRoutes = [
     summary: "Change a group",
     params: Params,
     body: Body,
-    run: async (app, { caller, params, body, ifMatch }) => {
+    outside: async (app, { caller, params, body, ifMatch }) => {
       const operations = readPatch(body);
       await app.transact((work) =>
         changeScimGroup(work, scopeOf(app, caller), { id: params.id, ifMatch }, (known) =>
@@ -117,7 +117,7 @@ const scimGroupRoutes = [
     id: "scimDeleteGroup",
     summary: "Delete a group",
     params: Params,
-    run: async (app, { caller, params, ifMatch }) => {
+    outside: async (app, { caller, params, ifMatch }) => {
       await app.transact((work) => deleteScimGroup(work, scopeOf(app, caller), { id: params.id, ifMatch }));
       return nothing();
     },
@@ -131,7 +131,7 @@ const discovery = [
     path: `${SCIM_PATH}/ServiceProviderConfig`,
     id: "scimGetProviderConfig",
     summary: "Get what the service can do",
-    run: async (app) => providerConfig(baseOf(app)),
+    outside: async (app) => providerConfig(baseOf(app)),
   }),
   route({
     ...common,
@@ -139,7 +139,7 @@ const discovery = [
     path: `${SCIM_PATH}/ResourceTypes`,
     id: "scimListResourceTypes",
     summary: "List kinds of resources",
-    run: async (app) => listAll(resourceTypes(baseOf(app))),
+    outside: async (app) => listAll(resourceTypes(baseOf(app))),
   }),
   route({
     ...common,
@@ -148,7 +148,7 @@ const discovery = [
     id: "scimGetResourceType",
     summary: "Get a kind of resources",
     params: Params,
-    run: async (app, { params }) => oneOf(resourceTypes(baseOf(app)), params.id),
+    outside: async (app, { params }) => oneOf(resourceTypes(baseOf(app)), params.id),
   }),
   route({
     ...common,
@@ -156,7 +156,7 @@ const discovery = [
     path: `${SCIM_PATH}/Schemas`,
     id: "scimListSchemas",
     summary: "List schemas",
-    run: async (app) => listAll(schemas(baseOf(app))),
+    outside: async (app) => listAll(schemas(baseOf(app))),
   }),
   route({
     ...common,
@@ -165,7 +165,7 @@ const discovery = [
     id: "scimGetSchema",
     summary: "Get a schema",
     params: Params,
-    run: async (app, { params }) => oneOf(schemas(baseOf(app)), params.id),
+    outside: async (app, { params }) => oneOf(schemas(baseOf(app)), params.id),
   }),
 ];
 
