@@ -18,7 +18,7 @@ const routes = [
     id: "getText",
     params: z.object({ length: z.coerce.number() }),
     response: z.object({ text: z.string() }),
-    run: async (_app, { params: { length } }) => ({ text: "x".repeat(length) }),
+    outside: async (_app, { params: { length } }) => ({ text: "x".repeat(length) }),
   }),
   route({
     ...open,
@@ -26,7 +26,7 @@ const routes = [
     path: "/lists",
     id: "getList",
     response: z.object({ data: z.array(z.string()) }),
-    run: async () => ({ data: Array.from({ length: 5_000 }, (_, n) => `item ${n} ½€`) }),
+    outside: async () => ({ data: Array.from({ length: 5_000 }, (_, n) => `item ${n} ½€`) }),
   }),
   route({
     ...open,
@@ -35,7 +35,7 @@ const routes = [
     id: "getKept",
     isRevalidated: true,
     response: z.object({ text: z.string() }),
-    run: async () => ({ text: kept }),
+    outside: async () => ({ text: kept }),
   }),
   route({
     ...open,
@@ -46,7 +46,7 @@ const routes = [
     takesGzip: true,
     body: z.object({ text: z.string() }),
     response: z.object({ length: z.int() }),
-    run: async (_app, { body }) => ({ length: body.text.length }),
+    outside: async (_app, { body }) => ({ length: body.text.length }),
   }),
   route({
     ...open,
@@ -55,7 +55,7 @@ const routes = [
     id: "single",
     body: z.object({}),
     response: z.object({}),
-    run: async () => ({}),
+    outside: async () => ({}),
   }),
 ];
 

@@ -27,7 +27,7 @@ const operation = (id: string, access: Access, project: ProjectSource, path = `/
     ...(project === "path" ? { params: z.object({ projectId: z.string() }) } : {}),
     body: z.object({ must: z.string().optional() }),
     response: z.unknown(),
-    run: async (_app, { caller, projectId }) => ({ caller, projectId }),
+    outside: async (_app, { caller, projectId }) => ({ caller, projectId }),
   });
 
 const BOTH: Access = { scope: "config:read", roles: ["OWNER", "DESIGNER"] };

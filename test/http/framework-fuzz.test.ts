@@ -15,7 +15,7 @@ const routes = [
     params: z.object({ id: z.string() }),
     query: z.object({ "a[b]": z.string().optional() }),
     response: z.unknown(),
-    run: async (_app, { params, query }) => ({ params, query }),
+    outside: async (_app, { params, query }) => ({ params, query }),
   }),
   route({
     ...open,
@@ -24,7 +24,7 @@ const routes = [
     id: "createThing",
     body: z.record(z.string(), z.unknown()),
     response: z.unknown(),
-    run: async (_app, { body }) => body,
+    outside: async (_app, { body }) => body,
   }),
 ];
 

@@ -29,7 +29,7 @@ const taking = route({
   project: "none",
   body: z.object({}),
   response: z.object({}),
-  run: async () => ({}),
+  outside: async () => ({}),
 });
 
 /** What was logged of requests to an operation, once there is any. */

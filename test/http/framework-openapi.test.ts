@@ -26,7 +26,7 @@ const basics = {
   tag: "Things",
   summary: "A test operation",
   response: Thing,
-  run: () => Promise.reject(new Error()),
+  outside: () => Promise.reject(new Error()),
 } as const;
 const getThing = route({
   ...basics,

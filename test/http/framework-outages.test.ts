@@ -27,7 +27,7 @@ const routes = [
     ...open,
     path: "/wait",
     id: "wait",
-    run: async (_app, { signal }) => {
+    outside: async (_app, { signal }) => {
       waiting.resolve(signal);
       await once(signal, "abort");
       return { got: "nobody" };
@@ -38,7 +38,7 @@ const routes = [
     path: "/fail/{how}",
     id: "fail",
     params: z.object({ how: z.string() }),
-    run: async (_app, { params }) => {
+    outside: async (_app, { params }) => {
       throw outages[params.how]!;
     },
   }),

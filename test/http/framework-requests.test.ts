@@ -19,7 +19,7 @@ const routes = [
       name: z.union([z.string(), z.array(z.string())]).optional(),
     }),
     response: z.object({ name: z.unknown() }),
-    run: async (_app, { query }) => ({ name: query.name }),
+    outside: async (_app, { query }) => ({ name: query.name }),
   }),
   route({
     ...open,
@@ -27,7 +27,7 @@ const routes = [
     path: "/touch",
     id: "touch",
     response: z.object({}),
-    run: async () => ({}),
+    outside: async () => ({}),
   }),
 ];
 

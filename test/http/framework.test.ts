@@ -32,7 +32,7 @@ const routes = [
     params: z.object({ id: z.string().max(40) }),
     query: z.object({ limit: z.coerce.number().int().max(100).default(20), status: z.string().optional() }),
     response: Echo,
-    run: async (_app, { params, query, actor: { ip, requestId } }) => ({
+    outside: async (_app, { params, query, actor: { ip, requestId } }) => ({
       got: { params, query, ip, requestId },
     }),
   }),
@@ -42,7 +42,7 @@ const routes = [
     path: "/things/special",
     id: "getSpecial",
     response: Echo,
-    run: async () => ({ got: "special" }),
+    outside: async () => ({ got: "special" }),
   }),
   route({
     ...open,
@@ -57,7 +57,7 @@ const routes = [
     status: 201,
     otherStatus: 200,
     response: Echo,
-    run: async (_app, { body }) =>
+    outside: async (_app, { body }) =>
       body.name === "again" ? new Reply(200, { got: body }, { "X-Extra": "yes" }) : { got: body },
   }),
   route({
@@ -69,7 +69,7 @@ const routes = [
     itemised: true,
     bodyLimit: 2 * BODY_LIMIT,
     response: Echo,
-    run: async (_app, { body }) => ({ got: JSON.stringify(body).length }),
+    outside: async (_app, { body }) => ({ got: JSON.stringify(body).length }),
   }),
   route({
     ...open,
@@ -78,7 +78,7 @@ const routes = [
     id: "fail",
     params: z.object({ how: z.string() }),
     response: Echo,
-    run: async (_app, { params }) => {
+    outside: async (_app, { params }) => {
       throw failures[params.how]?.();
     },
   }),

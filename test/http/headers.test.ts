@@ -80,7 +80,7 @@ describe("headers of answers", () => {
       deprecated: { sunset: new Date("2027-06-01T00:00:00Z") },
       query: z.object({ a: z.string().optional() }),
       response: z.object({}),
-      run: async () => ({}),
+      outside: async () => ({}),
     });
     const http = await startTinyHttp([old]);
     try {

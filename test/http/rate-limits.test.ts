@@ -173,7 +173,7 @@ describe("rate limits", () => {
         access: "public",
         project: "none",
         response: z.unknown(),
-        run: async () => {
+        outside: async () => {
           throw new RateLimited("LOGIN_THROTTLED", "Too many", state, 20_000);
         },
       }),

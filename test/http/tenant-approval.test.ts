@@ -124,7 +124,7 @@ describe("a tenant is", () => {
         access: { scope: "projects:read", roles: ["OWNER"], needs: { approval: true } },
         project: "none",
         response: z.object({ isOpen: z.literal(true) }),
-        run: async () => ({ isOpen: true as const }),
+        outside: async () => ({ isOpen: true as const }),
       });
       const http = await startTinyHttp([guarded], { ...api.app });
       try {
