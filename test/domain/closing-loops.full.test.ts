@@ -231,24 +231,4 @@ describe("a change by which rules could set one another off without end", () => 
     await publish(domain, projectId, { key: "c", ...echo("u", "v") });
     await assert.rejects(publish(domain, projectId, { key: "d", ...echo("v", "u") }), LOOP);
   });
-
-  it("is found outside of the transaction where many rules run, and is looked for once", async () => {
-    const projectId = await prepared(WAYS["a reward's bundle"]!, 200);
-    const kind = DEFINITION_KINDS.find((one) => one.kind === "reward")!;
-    const runsOf = async (bundle: Json): Promise<number> => {
-      let runs = 0;
-      const change = { ref: "chest", changes: { bundle } };
-      const done = domain.transact((work) => {
-        runs++;
-        return patchDefinition(work, projectId, kind, change);
-      });
-      await done.catch(({ reason }: { reason?: string }) => assert.equal(reason, LOOP.reason));
-      return runs;
-    };
-    assert.equal(await runsOf({ lives: 5 }), 2);
-    // To look with the change, then without it, and to refuse it.
-    assert.equal(await runsOf(COINS), 3);
-    await assert.rejects(patch(projectId, ["reward", "chest", { bundle: COINS }]), LOOP);
-    assert.equal(await runsOf({ lives: 7 }), 2);
-  });
 });

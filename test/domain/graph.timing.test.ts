@@ -10,7 +10,6 @@ import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.t
 import { createCauses, directCauses } from "../../src/domain/economy/loops/causes.ts";
 import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/components.ts";
 import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/economy/loops/graph.ts";
-import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { aDefinition } from "../support/rules/plan.ts";
 import { aDocument } from "../support/rules/rules.ts";
@@ -75,9 +74,7 @@ describe("cycles in a graph", () => {
           );
           expected.set(node, group.join());
         });
-        const found = atOnce(cyclicComponents(edges)).map((component) =>
-          component.toSorted((a, b) => a - b).join(),
-        );
+        const found = cyclicComponents(edges).map((component) => component.toSorted((a, b) => a - b).join());
         assert.deepEqual(found.toSorted(), [...new Set(expected.values())].toSorted());
       }),
       { numRuns: cases(500) },
@@ -87,8 +84,8 @@ describe("cycles in a graph", () => {
   it("are shown by a way round that follows edges and stays within the group", () => {
     fc.assert(
       fc.property(graphs, (edges) => {
-        for (const component of atOnce(cyclicComponents(edges))) {
-          const way = atOnce(cycleThrough(edges, component[0]!, new Set(component)));
+        for (const component of cyclicComponents(edges)) {
+          const way = cycleThrough(edges, component[0]!, new Set(component));
           assert.deepEqual([way[0], way.at(-1)], [component[0], component[0]]);
           way.slice(1).forEach((node, i) => assert.ok(edges[way[i]!]!.includes(node)));
           assert.ok(way.every((node) => component.includes(node)));
@@ -101,7 +98,7 @@ describe("cycles in a graph", () => {
   it("are found at the end of a chain of a hundred thousand", () => {
     const n = 100_000;
     const edges = Array.from({ length: n }, (_, i) => [i === n - 1 ? 0 : i + 1]);
-    assert.equal(atOnce(cyclicComponents(edges))[0]!.length, n);
+    assert.equal(cyclicComponents(edges)[0]!.length, n);
   });
 });
 

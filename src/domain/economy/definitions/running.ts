@@ -36,8 +36,6 @@ type RunningChange = {
   isLoopChecked?: true;
   /** The project that is being copied: its loops may be copied too. */
   copied?: string;
-  /** Set for a change that is slow itself, so that loops are searched within the transaction. */
-  isLong?: true;
 };
 
 /**
@@ -49,7 +47,7 @@ type RunningChange = {
  */
 export const changeRunning = async <T>(
   work: Work,
-  { projectId, reason, isLoopChecked, copied, isLong }: RunningChange,
+  { projectId, reason, isLoopChecked, copied }: RunningChange,
   change: () => Promise<T>,
 ): Promise<T> => {
   if (work.local.get(CHANGING)) return change();
@@ -61,8 +59,7 @@ export const changeRunning = async <T>(
     await work.em.flush();
     const after = await readRunningState(work, projectId);
     refuseLarger(after, { before, reason });
-    if (!isLoopChecked && after.links !== before.links)
-      await refuseNewLoops(work, projectId, { state: after, standing, isLong });
+    if (!isLoopChecked && after.links !== before.links) await refuseNewLoops(work, projectId, standing);
     return changed;
   } finally {
     work.local.set(CHANGING, false);

@@ -1,22 +1,16 @@
-import { type Steps } from "../../kernel/slices.ts";
-
-/** Number of nodes and edges visited between two pauses. */
-const REST_EVERY = 1_000;
-
 /**
  * Finds the strongly connected components of a graph that contain a cycle, each a list of node numbers:
  * Tarjan 1972, without recursion so that a long chain cannot exhaust the stack. Time is linear in nodes and
  * edges.
  * @param edges for each node its successors
  */
-export const cyclicComponents = function* (edges: readonly (readonly number[])[]): Steps<number[][]> {
+export const cyclicComponents = (edges: readonly (readonly number[])[]): number[][] => {
   const index = new Int32Array(edges.length).fill(-1);
   const low = new Int32Array(edges.length);
   const isOpen = new Uint8Array(edges.length);
   const stack: number[] = [];
   const found: number[][] = [];
   let next = 0;
-  let visited = 0;
 
   const enter = (node: number): void => {
     index[node] = low[node] = next++;
@@ -29,11 +23,10 @@ export const cyclicComponents = function* (edges: readonly (readonly number[])[]
     for (const member of component) isOpen[member] = 0;
     if (component.length > 1 || edges[node]!.includes(node)) found.push(component);
   };
-  const visit = function* (start: number): Steps<void> {
+  const visit = (start: number): void => {
     const path: [node: number, edge: number][] = [[start, 0]];
     enter(start);
     while (path.length > 0) {
-      if (++visited % REST_EVERY === 0) yield;
       const top = path.at(-1)!;
       const [node, edge] = top;
       const target = edges[node]![edge];
@@ -53,23 +46,21 @@ export const cyclicComponents = function* (edges: readonly (readonly number[])[]
       }
     }
   };
-  for (let node = 0; node < edges.length; node++) if (index[node] === -1) yield* visit(node);
+  for (let node = 0; node < edges.length; node++) if (index[node] === -1) visit(node);
   return found;
 };
 
 /** Returns a shortest path from a node back to itself within `allowed` nodes; the node is at both ends. */
-export function* cycleThrough(
+export const cycleThrough = (
   edges: readonly (readonly number[])[],
   start: number,
   allowed: ReadonlySet<number>,
-): Steps<number[]> {
+): number[] => {
   const from = new Map<number, number>();
   const waiting = [start];
-  let visited = 0;
   for (let i = 0; i < waiting.length; i++) {
     const node = waiting[i]!;
     for (const target of edges[node]!) {
-      if (++visited % REST_EVERY === 0) yield;
       if (target === start) return pathTo(from, node, start);
       if (!allowed.has(target) || from.has(target)) continue;
       from.set(target, node);
@@ -77,7 +68,7 @@ export function* cycleThrough(
     }
   }
   return [];
-}
+};
 
 const pathTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
   const way = [start];

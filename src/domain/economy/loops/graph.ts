@@ -6,10 +6,8 @@ import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { Stored } from "../../evaluation/live.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
-import { createSizedCache } from "../../kernel/caches.ts";
 import { isReservedType, RESERVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { atOnce, inSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { loadDefinitions } from "../../progression/load-plan.ts";
 import { loadVersions } from "../../progression/published-rules.ts";
@@ -81,49 +79,23 @@ const subjectsOf = ({ conditions }: RuleDocument): readonly unknown[] | undefine
 /** A rule with the properties that the graph needs. */
 type LinkedRule = { id: string; key: string; status: RuleStatus; links: RuleLinks };
 
-/** Maximum number of cached rules of a process, and their bytes as JSON. */
-const KEPT_MAX = 100_000;
-const KEPT_BYTES_MAX = 32 * 1024 * 1024;
+type Row = { id: string; key: string; status: RuleStatus; version: number };
 
-const kept = createSizedCache<RuleLinks>({ items: KEPT_MAX, bytes: KEPT_BYTES_MAX });
-
-type Row = { id: string; key: string; status: RuleStatus; version: number; writer: string };
-
-/**
- * Loads the published rules of a project with one of `statuses`, in order of creation. A version never
- * changes, so each process reads its document once. The cache key includes the writing transaction: a
- * rolled-back one leaves its version number to another document.
- */
+/** Loads the published rules of a project with one of `statuses`, in order of creation. */
 const loadLinkedRules = async (
   work: Work,
   projectId: string,
   statuses: readonly RuleStatus[],
 ): Promise<LinkedRule[]> => {
   const { rows } = await sql<Row>`
-    select r.id, r.key, r.status, v.version, v.xmin::text as writer from rules r
-    join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-    where r.project_id = ${projectId} and r.status = any(${`{${statuses.join(",")}}`}::text[])
-    order by r.created_at, r.id`.execute(work.db);
-  const found = new Map<string, RuleLinks>();
-  const unknown: Row[] = [];
-  for (const row of rows) {
-    const links = kept.get(nameOf(row));
-    if (links) found.set(row.id, links);
-    else unknown.push(row);
-  }
-  await loadVersions(work, unknown, (row, definition) => {
-    const name = nameOf(row);
-    const links = linksOf(definition);
-    const bytes = name.length + Buffer.byteLength(JSON.stringify(links));
-    found.set(row.id, kept.keep(name, links, { owner: projectId, bytes }));
-  });
-  return rows.flatMap(({ id, key, status }) => {
-    const links = found.get(id);
-    return links ? [{ id, key, status, links }] : [];
-  });
+    select id, key, status, published_version as version from rules
+    where project_id = ${projectId} and published_version is not null
+      and status = any(${`{${statuses.join(",")}}`}::text[])
+    order by created_at, id`.execute(work.db);
+  const found = new Map<string, LinkedRule>();
+  await loadVersions(work, rows, (row, definition) => found.set(row.id, linked({ ...row, definition })));
+  return rows.map(({ id }) => found.get(id)!);
 };
-
-const nameOf = ({ id, version, writer }: Row): string => `${id} ${version} ${writer}`;
 
 /** Maximum number of edges per response. */
 export const GRAPH_EDGES_MAX = 5_000;
@@ -184,7 +156,7 @@ const noSubscribers = (pattern: string): Subscribers => ({
 
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 
-const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions): Steps<Net> {
+const netOf = (rules: readonly LinkedRule[], definitions: Definitions): Net => {
   const names = rules.map(({ key }) => key);
   const edges: number[][] = rules.map(() => []);
   const newNode = (name: string): number => {
@@ -193,7 +165,6 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
   };
   const subscribers = new Map<string, Subscribers>();
   for (const [rule, { links }] of rules.entries()) {
-    yield;
     for (const pattern of links.listensTo) {
       const nodes = subscribers.get(pattern) ?? noSubscribers(pattern);
       subscribers.set(pattern, nodes);
@@ -231,11 +202,9 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
   const causesOf = createCauses(definitions);
   const causes: Set<string>[] = [];
   for (const [rule, { links }] of rules.entries()) {
-    yield;
     const found = causesOf(links.direct);
     causes.push(found);
     for (const cause of found) {
-      yield;
       edges[rule]!.push(nodeOf(cause));
     }
   }
@@ -245,12 +214,11 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
 /** Properties of an integrator's own events are unknown. */
 const isCustom = (type: string): boolean => !isReservedType(type);
 
-const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
+const cyclesOf = ({ rules, names, edges }: Net): Cycle[] => {
   const without = edges.map((targets, node) => (rules[node]?.links.isBounded === true ? [] : targets));
-  const toCycle = function* (component: number[], isBounded: boolean): Steps<Cycle> {
-    yield;
+  const toCycle = (component: number[], isBounded: boolean): Cycle => {
     const members = component.filter((node) => node < rules.length).toSorted((a, b) => a - b);
-    const way = yield* cycleThrough(isBounded ? edges : without, members[0]!, new Set(component));
+    const way = cycleThrough(isBounded ? edges : without, members[0]!, new Set(component));
     return {
       rules: members.map((node) => ({ ruleId: rules[node]!.id, key: rules[node]!.key })),
       path: way.map((node) => names[node]!).filter((name) => name !== ""),
@@ -258,23 +226,22 @@ const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
     };
   };
   const cycles: Cycle[] = [];
-  const components = yield* cyclicComponents(edges);
+  const components = cyclicComponents(edges);
   if (components.length === 0) return cycles;
   // Without the rules that end every chain through them, all remaining cycles are endless.
-  const endless = yield* cyclicComponents(without);
+  const endless = cyclicComponents(without);
   const isEndless = new Set(endless.flat());
-  for (const component of endless) cycles.push(yield* toCycle(component, false));
+  for (const component of endless) cycles.push(toCycle(component, false));
   for (const component of components) {
     if (component.some((node) => isEndless.has(node))) continue;
-    cycles.push(yield* toCycle(component, true));
+    cycles.push(toCycle(component, true));
   }
   return cycles;
 };
 
-const nodesOf = function* ({ rules, causes }: Net): Steps<GraphNode[]> {
+const nodesOf = ({ rules, causes }: Net): GraphNode[] => {
   const nodes: GraphNode[] = [];
   for (const [i, { id, key, status, links }] of rules.entries()) {
-    yield;
     nodes.push({
       ruleId: id,
       key,
@@ -285,14 +252,6 @@ const nodesOf = function* ({ rules, causes }: Net): Steps<GraphNode[]> {
     });
   }
   return nodes;
-};
-
-const graphSteps = function* (rules: readonly LinkedRule[], definitions: Definitions): Steps<RuleGraph> {
-  const net = yield* netOf(rules, definitions);
-  const nodes = yield* nodesOf(net);
-  const edges = yield* edgesOf(net);
-  const cycles = yield* cyclesOf(net);
-  return { nodes, edges: edges.slice(0, GRAPH_EDGES_MAX), cycles, truncated: edges.length > GRAPH_EDGES_MAX };
 };
 
 const linked = ({ id, key, status, definition }: GraphRule): LinkedRule => ({
@@ -307,15 +266,14 @@ const linked = ({ id, key, status, definition }: GraphRule): LinkedRule => ({
  * cycles are complete.
  */
 export const graphOf = (rules: readonly GraphRule[], definitions: Definitions): RuleGraph =>
-  atOnce(graphSteps(rules.map(linked), definitions));
+  graphOfLinked({ rules: rules.map(linked), definitions });
 
 /** Stops one past the limit, so that a project of a thousand rules on `*` costs no more. */
-const edgesOf = function* ({ rules, edges, names }: Net): Steps<GraphEdge[]> {
+const edgesOf = ({ rules, edges, names }: Net): GraphEdge[] => {
   const found: GraphEdge[] = [];
   for (const [from, { id }] of rules.entries()) {
     const viaOf = new Map<number, Set<string>>();
     for (const type of edges[from]!) {
-      yield;
       for (const pattern of edges[type]!) {
         for (const to of edges[pattern]!) {
           const via = viaOf.get(to) ?? new Set();
@@ -346,24 +304,21 @@ export const loadLinked = async (
 export const loadGraph = (work: Work, projectId: string): Promise<Linked> =>
   loadLinked(work, projectId, ["ACTIVE", "SHADOW", "PAUSED"]);
 
-/** Builds the graph from the result of `loadGraph`, in slices. */
-export const graphOfLinked = ({ rules, definitions }: Linked): Promise<RuleGraph> =>
-  inSlices(graphSteps(rules, definitions));
+/** Finds the cycles of rules. */
+export const cyclesIn = ({ rules, definitions }: Linked): Cycle[] => cyclesOf(netOf(rules, definitions));
 
-/** Finds the cycles of rules, in slices. */
-export const cyclesIn = ({ rules, definitions }: Linked): Promise<Cycle[]> =>
-  inSlices(cycleSteps(rules, definitions));
-
-/** Finds the cycles that would exist with `rule` among `others`; only those that include it. In slices. */
-export const cyclesAmong = async (
-  { rules, definitions }: Linked,
-  rule: GraphRule,
-): Promise<readonly Cycle[]> => {
+/** Finds the cycles that would exist with `rule` among `others`; only those that include it. */
+export const cyclesAmong = ({ rules, definitions }: Linked, rule: GraphRule): readonly Cycle[] => {
   const others = rules.filter(({ id, key }) => id !== rule.id && key !== rule.key);
-  const cycles = await inSlices(cycleSteps([...others, linked(rule)], definitions));
+  const cycles = cyclesIn({ rules: [...others, linked(rule)], definitions });
   return cycles.filter((cycle) => cycle.rules.some(({ ruleId }) => ruleId === rule.id));
 };
 
-const cycleSteps = function* (rules: readonly LinkedRule[], definitions: Definitions): Steps<Cycle[]> {
-  return yield* cyclesOf(yield* netOf(rules, definitions));
+/** Builds the graph from the result of `loadGraph`. */
+export const graphOfLinked = ({ rules, definitions }: Linked): RuleGraph => {
+  const net = netOf(rules, definitions);
+  const nodes = nodesOf(net);
+  const edges = edgesOf(net);
+  const cycles = cyclesOf(net);
+  return { nodes, edges: edges.slice(0, GRAPH_EDGES_MAX), cycles, truncated: edges.length > GRAPH_EDGES_MAX };
 };

@@ -186,7 +186,7 @@ export const importConfig = async (
     }
   };
   try {
-    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT", isLong: true }, apply);
+    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, apply);
   } catch (error) {
     throw namedLoop(error, changes);
   }

@@ -210,7 +210,7 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   const { project, sandbox } = await copySettings(outer, sync);
   const work = atProjectTime(outer, sandbox);
   const levelCurve = await copyCurve(work, sync);
-  const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from, isLong: true } as const;
+  const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from } as const;
   const copied = await changeRunning(work, change, async () => ({
     economy: await syncDefinitions(work, sync),
     leaderboards: await syncLeaderboards(work, sync),
