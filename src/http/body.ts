@@ -8,11 +8,9 @@ import {
   LARGE_BODY_PARTS_MAX,
   PUBLIC_BODY_LIMIT,
 } from "../domain/kernel/limits.ts";
-import { isHarmlessJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
-import { atOnce, inSlices, nextSlice } from "../domain/kernel/slices.ts";
 import { inflatedMax, parsedBytes } from "./request-guards.ts";
 import { inflated } from "./compression.ts";
-import { countParts, jsonValue } from "./json-parse.ts";
+import { countParts } from "./json-parse.ts";
 import type { AnyRoute } from "./route.ts";
 
 const tooLarge = (limit: number): DomainError =>
@@ -64,74 +62,40 @@ export const checkBodyHeaders = (request: Request, route: AnyRoute): void => {
 const aborted = (): DomainError =>
   new DomainError("VALIDATION_ERROR", "The body ended too early", { reason: "MALFORMED" });
 
-/** A body that is being received: the first `bytes` of `buffer` have come, in so many chunks. */
-type Arriving = { buffer: Buffer; bytes: number; chunks: number };
-
 /** Chunks that a body of any size may have, and bytes for each one more: a chunk takes CPU of its own. */
 const CHUNKS_FREE = 500;
-export const CHUNK_MIN_BYTES = 64;
+const CHUNK_MIN_BYTES = 64;
 
 const tooManyChunks = (): DomainError =>
   new DomainError("PAYLOAD_TOO_LARGE", `Send the body in chunks of at least ${CHUNK_MIN_BYTES} bytes`, {
     reason: "CHUNKS_TOO_SMALL",
   });
 
-/**
- * Adds a chunk to what has come. A body of many chunks grows in one buffer, since a million chunks of a byte
- * would take far more memory than their bytes.
- */
-const append = (arriving: Arriving, chunk: Buffer, limit: number, hold: Hold): void => {
-  const { buffer, bytes } = arriving;
-  const upTo = bytes + chunk.length;
-  arriving.chunks += 1;
-  if (upTo > limit) throw tooLarge(limit);
-  if (arriving.chunks > CHUNKS_FREE + upTo / CHUNK_MIN_BYTES) throw tooManyChunks();
-  if (upTo > buffer.length) {
-    const size = bytes === 0 ? upTo : Math.max(upTo, Math.min(limit, 2 * buffer.length));
-    hold(size);
-    arriving.buffer = bytes === 0 ? chunk : Buffer.concat([buffer], size);
-  }
-  if (bytes > 0) chunk.copy(arriving.buffer, bytes);
-  arriving.bytes = upTo;
-};
-
 /** What came of a body that is refused is let go at once, and the rest is read and not kept. */
 const readBytes = async (request: Request, limit: number, hold: Hold): Promise<Buffer> => {
   if (request.destroyed) throw aborted();
-  const arriving: Arriving = { buffer: Buffer.alloc(0), bytes: 0, chunks: 0 };
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const onData = (chunk: Buffer): void => {
-    try {
-      append(arriving, chunk, limit, hold);
-    } catch (error) {
-      reject(error);
-    }
-  };
-  const onCut = (): void => {
-    if (!request.readableEnded) reject(aborted());
-  };
-  request.on("data", onData).once("end", resolve).once("error", onCut).once("close", onCut);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
   try {
-    await promise;
-    return arriving.buffer.subarray(0, arriving.bytes);
-  } finally {
-    request.off("data", onData).off("end", resolve).off("error", onCut).off("close", onCut).resume();
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > limit) throw tooLarge(limit);
+      if (chunks.push(chunk) > CHUNKS_FREE + bytes / CHUNK_MIN_BYTES) throw tooManyChunks();
+      hold(bytes);
+    }
+  } catch (error) {
+    request.resume();
+    throw request.readableAborted && !(error instanceof DomainError) ? aborted() : error;
   }
+  return Buffer.concat(chunks);
 };
-
-/** Bytes of a body above which it is counted and parsed in slices. */
-const BYTES_AT_ONCE = 256 * 1024;
-/**
- * Number of names and values above which other requests are served between parsing a body and checking it.
- */
-const PARTS_AT_ONCE = 20_000;
 
 /** Bounds of a body: bytes, and names and values in its JSON. */
 export type BodyLimits = { bytes: number; parts?: number | undefined };
 
 /** @returns how many names and values the JSON holds @throws DomainError PAYLOAD_TOO_LARGE */
-const checkParts = async (bytes: Uint8Array, max: number): Promise<number> => {
-  const { parts, names } = await stepsOf(bytes)(countParts(bytes, max));
+const checkParts = (bytes: Uint8Array, max: number): number => {
+  const { parts, names } = countParts(bytes, max);
   if (parts > max)
     throw new DomainError("PAYLOAD_TOO_LARGE", `The body may hold at most ${max} names and values`);
   if (names > BODY_NAMES_MAX)
@@ -141,8 +105,6 @@ const checkParts = async (bytes: Uint8Array, max: number): Promise<number> => {
     );
   return parts;
 };
-
-const stepsOf = (bytes: Uint8Array) => (bytes.length > BYTES_AT_ONCE ? inSlices : atOnce);
 
 /** Called with the bytes that a body takes in memory, or is about to take; throws where they are too many. */
 type Hold = (bytes: number) => void;
@@ -161,7 +123,7 @@ export const receiveBody = async (request: Request, limit: number, hold: Hold): 
 };
 
 /**
- * Parses the JSON of a received body; `{}` when there is none. A large one is parsed in slices.
+ * Parses the JSON of a received body; `{}` when there is none.
  * @throws DomainError PAYLOAD_TOO_LARGE past `limits` (inflated bodies included), VALIDATION_ERROR
  * MALFORMED_JSON, MALFORMED_GZIP; what `hold` throws
  */
@@ -173,11 +135,8 @@ export const readJson = async (
   const bytes = await inflatedBody(request, limit, hold);
   if (bytes === undefined || bytes.length === 0) return {};
   const partsMax = parts ?? (limit > BODY_LIMIT ? LARGE_BODY_PARTS_MAX : BODY_PARTS_MAX);
-  const found = await checkParts(bytes, partsMax);
-  hold(parsedBytes({ bytes: bytes.length, parts: found }));
-  const value = await parse(bytes);
-  if (found > PARTS_AT_ONCE) await nextSlice();
-  return value;
+  hold(parsedBytes({ bytes: bytes.length, parts: checkParts(bytes, partsMax) }));
+  return parse(bytes);
 };
 
 /** Inflates a received body where it is packed, also into `request.body`. */
@@ -223,23 +182,13 @@ export const readForm = (request: Request): Record<string, string> => {
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-const parse = async (bytes: Buffer): Promise<unknown> => {
+const parse = (bytes: Buffer): unknown => {
   try {
-    return bytes.length > BYTES_AT_ONCE ? await inSlices(jsonValue(bytes)) : JSON.parse(utf8.decode(bytes));
+    return JSON.parse(utf8.decode(bytes));
   } catch {
     // The parser's message quotes the body, which may contain a secret.
     throw new DomainError("VALIDATION_ERROR", "The body is not valid JSON in UTF-8", {
       reason: "MALFORMED_JSON",
     });
   }
-};
-
-/**
- * Refuses hostile JSON, in slices where it is large, as `refuseHostile` does.
- * @throws DomainError VALIDATION_ERROR naming the path
- */
-export const refuseHostileBody = async (request: Request, value: unknown): Promise<void> => {
-  const bytes: unknown = request.body;
-  if (!Buffer.isBuffer(bytes) || bytes.length <= BYTES_AT_ONCE) return refuseHostile("", value);
-  if (!(await inSlices(isHarmlessJson(value)))) refuseHostile("", value);
 };

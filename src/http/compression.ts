@@ -17,8 +17,6 @@ const FAST = { level: constants.Z_BEST_SPEED };
 const compress = promisify(gzip);
 const inflate = promisify(gunzip);
 
-const sizeOf = (chunks: readonly Buffer[]): number => chunks.reduce((sum, { length }) => sum + length, 0);
-
 /** Whether the client may be sent gzip; notes that the response depends on it. */
 const takesGzip = (response: Response): boolean => {
   response.vary("Accept-Encoding");
@@ -26,10 +24,9 @@ const takesGzip = (response: Response): boolean => {
 };
 
 /** Sends bytes with their length; the headers alone for HEAD. */
-const write = (response: Response, chunks: readonly Buffer[]): void => {
-  response.set("Content-Length", String(sizeOf(chunks)));
-  if (response.req.method !== "HEAD") for (const chunk of chunks) response.write(chunk);
-  response.end();
+const write = (response: Response, bytes: Buffer): void => {
+  response.set("Content-Length", String(bytes.length));
+  response.end(response.req.method === "HEAD" ? undefined : bytes);
 };
 
 const opaqueOf = (tag: string): string => tag.trim().replace(/^W\//, "");
@@ -55,23 +52,19 @@ const isKnown = (response: Response, etag: string): boolean => {
  * Sends JSON, compressed if it is long and the client takes gzip. With `isRevalidated` a client may keep it
  * and ask by its ETag whether it has changed.
  */
-export const sendJson = async (
-  response: Response,
-  chunks: readonly Buffer[],
-  isRevalidated: boolean,
-): Promise<void> => {
+export const sendJson = async (response: Response, bytes: Buffer, isRevalidated: boolean): Promise<void> => {
   response.type("json");
-  const isLong = sizeOf(chunks) >= COMPRESSED_MIN_BYTES;
+  const isLong = bytes.length >= COMPRESSED_MIN_BYTES;
   const isPacked = isLong && takesGzip(response);
   if (isRevalidated) {
     // Of these credentials alone, and never used without asking.
     response.set("Cache-Control", "private, no-cache");
-    if (isKnown(response, etagOf(chunks))) return;
+    if (isKnown(response, etagOf(bytes))) return;
   }
-  if (!isPacked) return write(response, chunks);
-  const packed = await compress(Buffer.concat(chunks), FAST);
+  if (!isPacked) return write(response, bytes);
+  const packed = await compress(bytes, FAST);
   response.set("Content-Encoding", "gzip");
-  write(response, [packed]);
+  write(response, packed);
 };
 
 /**
@@ -83,11 +76,11 @@ export const sendReady = async (response: Response, ready: ReadyJson): Promise<v
   const isPacked = plain.length >= COMPRESSED_MIN_BYTES && takesGzip(response);
   response.set("Cache-Control", "private, no-cache");
   if (isKnown(response, etag)) return;
-  if (!isPacked) return write(response, [plain]);
+  if (!isPacked) return write(response, plain);
   ready.packed ??= compress(plain, FAST);
   const packed = await ready.packed;
   response.set("Content-Encoding", "gzip");
-  write(response, [packed]);
+  write(response, packed);
 };
 
 /** A body that is the same for as long as the process lives. */
@@ -96,16 +89,15 @@ export type FixedBody = { plain: Buffer; packed: Buffer; etag: string };
 export const fixedBody = async (plain: Buffer): Promise<FixedBody> => ({
   plain,
   packed: await compress(plain),
-  etag: etagOf([plain]),
+  etag: etagOf(plain),
 });
 
 /** Sends a fixed body; the caller has set its type. */
 export const sendFixed = (response: Response, { plain, packed, etag }: FixedBody): void => {
   const isPacked = takesGzip(response);
   if (isKnown(response, etag)) return;
-  response.locals["isFixed"] = true;
   if (isPacked) response.set("Content-Encoding", "gzip");
-  write(response, [isPacked ? packed : plain]);
+  write(response, isPacked ? packed : plain);
 };
 
 const hasCode = (error: unknown, code: string): boolean =>

@@ -10,79 +10,8 @@ import type { Duplex } from "node:stream";
 import { DomainError, type ErrorCode, invalid } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { requestIdFrom } from "../domain/kernel/request-id.ts";
-import { CHUNK_MIN_BYTES, hasBody } from "./body.ts";
-import { destroyAfter, Pipelining } from "./pipelining.ts";
-import { noteRefusal, SECURITY_HEADERS } from "./request-guards.ts";
+import { SECURITY_HEADERS } from "./request-guards.ts";
 import { errorBody } from "./validate.ts";
-
-/**
- * Chunks of a body beyond one for each CHUNK_MIN_BYTES: each costs as much CPU as kilobytes of a plain body.
- * More than a reader of the body accepts, so that it can answer before the connection is closed.
- */
-const CHUNKS_FREE_MAX = 2_000;
-/**
- * What is still read of a body after its response, so that a client which writes before it reads gets that
- * response, and not a reset.
- */
-const REST_MAX_BYTES = 16 * 1024 * 1024;
-const REST_MAX_MS = 5_000;
-
-/** Counts what Node's parser passes on, and closes the connection at once when that is too much. */
-class Meter {
-  readonly #request: IncomingMessage;
-  #bytes = 0;
-  #chunks = 0;
-  #bytesMax = Infinity;
-  #isOver = false;
-
-  constructor(request: IncomingMessage) {
-    this.#request = request;
-    const push = request.push.bind(request);
-    // The parser goes on to the end of what it has read, ten thousand chunks, whatever becomes of the socket.
-    request.push = (chunk: Buffer | null, encoding) =>
-      this.#isOver || !this.#takes(chunk) || push(chunk, encoding);
-  }
-
-  /** Reads what follows and forgets it, up to REST_MAX_BYTES and REST_MAX_MS. */
-  discardRest(): void {
-    const request = this.#request;
-    this.#bytesMax = this.#bytes + REST_MAX_BYTES;
-    const timer = setTimeout(() => this.#end(), REST_MAX_MS).unref();
-    request.once("close", () => clearTimeout(timer));
-    request.resume();
-  }
-
-  #takes(chunk: Buffer | null): boolean {
-    if (chunk === null) return true;
-    this.#bytes += chunk.length;
-    this.#chunks += 1;
-    const chunksMax = CHUNKS_FREE_MAX + this.#bytes / CHUNK_MIN_BYTES;
-    if (this.#bytes <= this.#bytesMax && this.#chunks <= chunksMax) return true;
-    this.#end();
-    return false;
-  }
-
-  #end(): void {
-    this.#isOver = true;
-    this.#request.pause();
-    this.#request.socket.destroy();
-  }
-}
-
-/**
- * Bounds the chunks of a request's body, whether anybody reads it or not, and what follows its response: a
- * refusal is sent before the body has come, and Node would read on until the request's timeout.
- */
-const boundBody = (request: IncomingMessage, response: ServerResponse): void => {
-  if (!hasBody(request)) return;
-  const meter = new Meter(request);
-  // Node forgets the rest without passing it on, unless somebody has begun to read: this begins, and takes
-  // nothing.
-  request.read(0);
-  response.once("finish", () => {
-    if (!request.complete && !request.destroyed) meter.discardRest();
-  });
-};
 
 const HEADERS_TIMEOUT_MS = 10_000;
 /** Time limit for a whole request, including its body. */
@@ -195,6 +124,12 @@ const answerOf = (error: DomainError, requestIdHeader?: unknown): Answer => {
   return { status: error.status, headers, text };
 };
 
+/** Destroys a connection that is still there after a time. */
+const destroyAfter = (socket: Socket, ms: number): void => {
+  const timer = setTimeout(() => socket.destroy(), ms).unref();
+  socket.once("close", () => clearTimeout(timer));
+};
+
 const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   socket.once("error", () => socket.destroy());
@@ -220,23 +155,11 @@ type OnThrow = (error: unknown, event: string) => void;
 class GuardedServer extends Server {
   onThrow: OnThrow = () => undefined;
 
-  readonly pipelining = new Pipelining();
-
   override emit(event: string, ...values: unknown[]): boolean {
     if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
-    const serve = (): void => void this.#serve(event, values);
-    // It must not overtake the responses before it, which would then be part of its stream.
-    if (event === "upgrade") this.pipelining.takeOver(request, serve);
-    else this.pipelining.enter(request, other as ServerResponse, serve);
-    return true;
-  }
-
-  #serve(event: "request" | "upgrade", values: unknown[]): boolean {
-    const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
     try {
       const error = refusalOf(request);
-      if (event === "request") boundBody(request, other as ServerResponse);
       if (error === undefined) {
         if (event === "request" && request.headers.expect !== undefined)
           (other as ServerResponse).writeContinue();
@@ -257,9 +180,6 @@ const BROKEN: Record<string, { code: ErrorCode; message: string }> = {
   ERR_HTTP_REQUEST_TIMEOUT: { code: "REQUEST_TIMEOUT", message: "The request took too long to arrive" },
 };
 
-/** The client ended the connection in the middle of a request. */
-const ENDED = new Set(["ECONNRESET", "HPE_INVALID_EOF_STATE"]);
-
 /** Returns the refusal of bytes that are no complete request. */
 const refusalOfBroken = ({ code = "" }: NodeJS.ErrnoException): DomainError => {
   const known = BROKEN[code];
@@ -267,14 +187,11 @@ const refusalOfBroken = ({ code = "" }: NodeJS.ErrnoException): DomainError => {
   return new DomainError("VALIDATION_ERROR", "The request is not valid HTTP", { reason: "MALFORMED" });
 };
 
-/** @param current the response to the request that is in progress on the connection */
-const answerBroken = (error: NodeJS.ErrnoException, socket: Socket, current?: ServerResponse): void => {
-  const refusal = refusalOfBroken(error);
-  if (current && !ENDED.has(error.code ?? "")) noteRefusal(current, refusal.status);
+const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
   // After a first response the client could not tell which request this one belongs to.
   if (error.code === "ECONNRESET" || !socket.writable || socket.bytesWritten > 0)
     return void socket.destroy();
-  writeRaw(socket, answerOf(refusal));
+  writeRaw(socket, answerOf(refusalOfBroken(error)));
 };
 
 /**
@@ -293,12 +210,8 @@ export const guardedHttpServer = (
     server.on(event, (request, response) => void server.emit("request", request, response));
   server.on("connect", (request, socket) => {
     const error = new DomainError("METHOD_NOT_ALLOWED", "CONNECT is not served");
-    const refuse = (): void => writeRaw(socket as Socket, answerOf(error, request.headers["x-request-id"]));
-    server.pipelining.takeOver(request, refuse);
+    writeRaw(socket as Socket, answerOf(error, request.headers["x-request-id"]));
   });
-  server.on("clientError", (error: Error, socket: Duplex) => {
-    const connection = socket as Socket;
-    answerBroken(error, connection, server.pipelining.currentOf(connection));
-  });
+  server.on("clientError", (error: Error, socket: Duplex) => answerBroken(error, socket as Socket));
   return server;
 };

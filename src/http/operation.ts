@@ -10,6 +10,7 @@ import {
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../domain/kernel/errors.ts";
 import { ClientGone } from "../domain/kernel/flights.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
 import { isJsonObject } from "../domain/kernel/json.ts";
 import { whileWanted } from "../domain/kernel/presence.ts";
@@ -20,19 +21,10 @@ import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
-import {
-  bodyLimitOf,
-  checkBodyHeaders,
-  hasBody,
-  readForm,
-  readJson,
-  receiveBody,
-  refuseHostileBody,
-} from "./body.ts";
+import { bodyLimitOf, checkBodyHeaders, hasBody, readForm, readJson, receiveBody } from "./body.ts";
 import { sendJson, sendReady, sendStreamed, StreamedBody } from "./compression.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
-import { bytesOf, isLong } from "./long-json.ts";
 import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import {
   type BodyHold,
@@ -41,9 +33,7 @@ import {
   identify,
   identifyScim,
   type LargeWorks,
-  ownerOf,
   slotsOf,
-  type UnreadResponses,
 } from "./request-guards.ts";
 import { type AnyRoute, type ProjectSource, type Reply, takesBody } from "./route.ts";
 import { sendScim } from "./scim/answers.ts";
@@ -184,7 +174,7 @@ const bodyReader = (route: AnyRoute) => {
       ? readForm(request)
       : await readJson(request, limits, route.isOfConfiguration ? () => undefined : hold);
     if (route.body === undefined && !isEmptyObject(raw)) throw takesNone();
-    if (route.itemised !== true) await refuseHostileBody(request, raw);
+    if (route.itemised !== true) refuseHostile("", raw);
     return { raw, body: await parseBody(route, raw), ignored: ignoredFields(raw, known) };
   };
 };
@@ -219,9 +209,9 @@ const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>):
     return sendReady(response, reply.body);
   }
   // Invalid JSON throws before anything of the response is set.
-  const chunks = await bytesOf(reply.body);
+  const bytes = Buffer.from(JSON.stringify(reply.body) ?? "");
   response.status(reply.status).set(reply.headers);
-  await sendJson(response, chunks, route.isRevalidated === true);
+  await sendJson(response, bytes, route.isRevalidated === true);
 };
 
 /** Returns a signal that aborts when the connection ends before the response is complete. */
@@ -284,7 +274,7 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
 };
 
 /** What all operations of a process share to bound its memory. */
-export type MemoryBounds = LargeWorks & { unread: UnreadResponses; bodies: BodyMemory };
+export type MemoryBounds = LargeWorks & { bodies: BodyMemory };
 
 /** A request that has passed all checks but that of its body. */
 type Admitted = { caller: Caller; ip: string; signal: AbortSignal } & Pick<
@@ -314,7 +304,7 @@ const requireSigned = async (
 };
 
 /** Checks a request up to its body. @throws DomainError */
-const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
+const admit = (app: App, route: AnyRoute) => {
   const checkQuery = queryChecker(route);
   return async ({ request, response, ip }: Arrival, signal: AbortSignal): Promise<Admitted> => {
     await app.blocks.refuse(ip);
@@ -325,7 +315,6 @@ const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
     const caller = await identifyFor(app, route, { request, response, ip });
     response.locals["caller"] = caller;
     response.set(await consumeLimits(app, route, caller, ip));
-    unread.admit(ownerOf(caller, ip));
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(app, route.project, caller, request);
     const params = await parseParams(route, request.params);
@@ -339,12 +328,11 @@ const admit = (app: App, route: AnyRoute, { unread }: MemoryBounds) => {
  * `run` is sent unchanged; tests validate it against the route's `response`.
  */
 export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): RequestHandler => {
-  const { unread, bodies } = bounds;
-  const check = admit({ ...app, transact: app.transactAs({ role: "accounts" }) }, route, bounds);
+  const check = admit({ ...app, transact: app.transactAs({ role: "accounts" }) }, route);
   const readBody = bodyReader(route);
   const slots = slotsOf(route, bounds);
   const perform = async (arrival: Arrival, admitted: Admitted, held: BodyHold): Promise<void> => {
-    const { request, response, ip } = arrival;
+    const { request, response } = arrival;
     const { caller, signal, projectId } = admitted;
     await requireSigned(app, route, arrival);
     const { raw, body, ignored } = await readBody(request, held);
@@ -365,8 +353,6 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
         keyed ? runKeyed(scoped, lasting, execution, keyed) : runOnce(scoped, lasting, execution);
       const wanted = () => (route.isQuestion || route.isStream ? whileWanted(signal, run) : run());
       const reply = await (route.timeouts ? withTimeouts(route.timeouts, wanted) : wanted());
-      // Others may have been answered meanwhile. What was written is not refused afterwards.
-      if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
       const sent = () => send(route, response, reply);
       await (route.isStream ? whileWanted(signal, sent) : sent());
     } catch (error) {
@@ -380,7 +366,7 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     announceEnd(response, route);
     const arrival: Arrival = { request, response, ip: clientIp(app, request) };
     const admitted = await check(arrival, signal);
-    const held = bodies.open(admitted.caller, arrival.ip);
+    const held = bounds.bodies.open(admitted.caller, arrival.ip);
     try {
       // Slots are not held while a body arrives, which takes as long as its sender wants.
       const bytes = takesBody(route) ? await receiveBody(request, bodyLimitOf(route), held.hold) : 0;

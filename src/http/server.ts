@@ -20,14 +20,13 @@ import { playground } from "./playground.ts";
 import {
   BodyMemory,
   clientIp,
+  closeUnread,
   configurationSlots,
   nameRequest,
   observe,
   pageSlots,
   questionSlots,
   streamSlots,
-  trackUnread,
-  UnreadResponses,
 } from "./request-guards.ts";
 import type { AnyRoute } from "./route.ts";
 import { speakScim } from "./scim/answers.ts";
@@ -398,12 +397,10 @@ export const createHttp = (
 ): express.Express => {
   checkRoutes([...routes, ...scimRoutes]);
   const http = bareHttp();
-  const unread = new UnreadResponses();
-  http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
+  http.use(nameRequest(app), observe(app), closeUnread, refuseNul);
   if (app.config.domains) http.use(pinHost(app), domainPages(app));
   http.use(systemRouter(app, describe));
   const bounds = {
-    unread,
     bodies: new BodyMemory(),
     pages: pageSlots(),
     configurations: configurationSlots(),

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { jsonPieces } from "../../src/domain/kernel/json-text.ts";
 import { listJobs } from "../../src/domain/long-work/project-jobs.ts";
-import { inSlices } from "../../src/domain/kernel/slices.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { chunksOf, isLong, JsonText } from "../../src/http/long-json.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
@@ -14,8 +11,6 @@ const BLOCK_MAX_MS = 100 * CPU_SLACK;
 const PAGE = { page: 1, limit: 100 };
 const JOBS = 100;
 const RESULT_BYTES = 2_000_000;
-
-const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
 
 describe("CPU of lists of large documents", () => {
   let api: TestApp;
@@ -45,20 +40,5 @@ describe("CPU of lists of large documents", () => {
     const [{ id }] = must(await api.get("/api/v1/jobs?limit=1", { key: tenant.key }), 200).data;
     const result = must(await api.get(`/api/v1/jobs/${id}/result`, { key: tenant.key }), 200);
     assert.equal(result.text.length, RESULT_BYTES);
-  });
-
-  it("writes a page, and what is deeper in a body, item by item", async () => {
-    const page = { data: many(100, { text: "x".repeat(1_000) }), pagination: { total: 100 } };
-    const bundle = { id: "1", tables: { a: many(50, [1]), b: [] }, none: {} };
-    for (const body of [page, bundle]) {
-      assert(isLong(body));
-      assert([...jsonPieces(body)].length > 50);
-      assert.equal(Buffer.concat(await inSlices(chunksOf(body))).toString(), JSON.stringify(body));
-    }
-    assert(!isLong({ data: many(20, {}), pagination: {} }));
-    const text = new JsonText('{"a":["é"]}');
-    assert(isLong(text));
-    assert.equal(Buffer.concat(await inSlices(chunksOf(text))).toString(), text.text);
-    assert.equal(JSON.stringify(text), text.text);
   });
 });

@@ -4,9 +4,7 @@ import { DomainError, notFound } from "../kernel/errors.ts";
 import { idFloor, timeOfId } from "../kernel/ids.ts";
 import { limitsOf, type Plan, planLimitExceeded, type PlanLimits } from "../kernel/caller.ts";
 import { asOneMessage } from "../kernel/statements.ts";
-import { jsonText } from "../kernel/json-text.ts";
 import { etagOf, ReadyJson } from "../kernel/ready-json.ts";
-import { inSlices } from "../kernel/slices.ts";
 import type { SizedCache } from "../kernel/caches.ts";
 import type { Work } from "../kernel/work.ts";
 import {
@@ -193,7 +191,7 @@ export const answer = async (
   const found = kept.get(cacheKey);
   if (found && found.fingerprint === fingerprint && nowMs - found.madeMs < KEPT_MS && nowMs >= found.madeMs)
     return show(asked.frame, found, { nowMs, isHit: true });
-  const text = await inSlices(jsonText(await compute(asked)));
+  const text = JSON.stringify(await compute(asked));
   const range = showRange(asked.frame, asked.range);
   const made: KeptAnswer = {
     fingerprint,
@@ -201,7 +199,7 @@ export const answer = async (
     asOfMs: asked.frame.asOfMs,
     range,
     text,
-    etag: etagOf([Buffer.from(JSON.stringify([range, asked.frame.timezone])), Buffer.from(text)]),
+    etag: etagOf(Buffer.from(JSON.stringify([range, asked.frame.timezone]) + text)),
   };
   const bytes = 2 * text.length + cacheKey.length;
   return show(asked.frame, kept.keep(cacheKey, made, { owner: question.projectId, bytes }), {

@@ -1,6 +1,5 @@
 import { invalidField } from "./errors.ts";
 import type { Json } from "./events/events.ts";
-import type { Steps } from "./slices.ts";
 
 /** Maximum nesting depth of `properties`, `attributes` and `metadata`. */
 export const JSON_MAX_DEPTH = 32;
@@ -28,28 +27,6 @@ const isHarmless = (value: unknown, depth: number): boolean => {
   }
   return true;
 };
-
-/** Levels of lists and objects between whose parts `isHarmlessJson` pauses. */
-const DIVIDED_LEVELS = 8;
-/** Parts without parts of their own that it reads at once. */
-const PARTS_AT_ONCE = 1_000;
-
-const isNested = (value: unknown): value is object => value !== null && typeof value === "object";
-
-const hasHarmlessKeys = (value: object): boolean =>
-  Array.isArray(value) || Object.keys(value).every(isHarmlessKey);
-
-/** As `isHarmless`, of a whole document, with pauses. */
-export function* isHarmlessJson(value: unknown, depth = 0): Steps<boolean> {
-  if (!isNested(value) || depth >= DIVIDED_LEVELS) return isHarmless(value, depth);
-  if (!hasHarmlessKeys(value)) return false;
-  let plain = 0;
-  for (const part of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
-    if (!(yield* isHarmlessJson(part, depth + 1))) return false;
-    if (isNested(part) || ++plain % PARTS_AT_ONCE === 0) yield;
-  }
-  return true;
-}
 
 /**
  * Rejects JSON input that databases or JavaScript cannot handle safely: NUL, lone surrogates, prototype keys,

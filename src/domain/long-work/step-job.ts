@@ -4,10 +4,8 @@ import { starvedMs, threadCpuMs } from "../kernel/cpu-clock.ts";
 import { WRITING_SNAPSHOT } from "../kernel/cursor.ts";
 import { DomainError } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
-import { jsonText } from "../kernel/json-text.ts";
 import { isCancelled, outageOf } from "../kernel/outages.ts";
 import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
-import { inSlices } from "../kernel/slices.ts";
 import { asOneMessage } from "../kernel/statements.ts";
 import { STEP } from "../kernel/timeouts.ts";
 import type { Transact, Work } from "../kernel/work.ts";
@@ -170,7 +168,7 @@ export class JobSteps {
         if (!row) return;
         const step = await runStep(work, row, kinds);
         if ("state" in step) await requeue(work, row, { ...step, waitMs: this.#waitOf(row, step) });
-        else await finish(work, row, await textOf(step));
+        else await finish(work, row, textOf(step));
       });
     } catch (error) {
       const isTooSlow = isCancelled(error) && performance.now() - startedMs >= STEP.statementMs;
@@ -277,8 +275,8 @@ const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise
   return step;
 };
 
-const textOf = async (step: { result: Json } | { resultText: string }): Promise<string> =>
-  "result" in step ? inSlices(jsonText(step.result)) : step.resultText;
+const textOf = (step: { result: Json } | { resultText: string }): string =>
+  "result" in step ? JSON.stringify(step.result) : step.resultText;
 
 const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;

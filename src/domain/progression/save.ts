@@ -9,7 +9,6 @@ import { partitionOf } from "../kernel/ids.ts";
 import { tableTexts } from "../kernel/json-text.ts";
 import { insertOutbox, insertOutboxQueue } from "../kernel/outbox-insert.ts";
 import { outboxQueueRows, type OutboxRow, outboxRow, packLines } from "../kernel/outbox-row.ts";
-import { inSlices } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { storedLine } from "./ledger-line.ts";
@@ -254,7 +253,7 @@ type SaveStatement = { members: RawBuilder<unknown>[]; length: number; deletes: 
 const statementsOf = async (arms: readonly Arm[], now: RawBuilder<unknown>): Promise<SaveStatement[]> => {
   const statements: SaveStatement[] = [];
   for (const { name, rows, write } of arms) {
-    const texts = await inSlices(tableTexts(rows, STATEMENT_LENGTH));
+    const texts = tableTexts(rows, STATEMENT_LENGTH);
     for (const [place, text] of texts.entries()) {
       let last = statements.at(-1);
       if (last === undefined || place > 0 || last.length + text.length > STATEMENT_LENGTH) {

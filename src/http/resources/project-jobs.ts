@@ -11,7 +11,7 @@ import {
   type JobRef,
   listJobs,
 } from "../../domain/long-work/project-jobs.ts";
-import { JsonText } from "../long-json.ts";
+import { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { route } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
@@ -85,7 +85,8 @@ export const projectJobRoutes = [
     params: JobParams,
     response: z.record(z.string(), z.unknown()),
     outside: async (app, asked) => {
-      return new JsonText(await readResult(app.transact, tenantOf(asked.caller), refOf(asked)));
+      const text = await readResult(app.transact, tenantOf(asked.caller), refOf(asked));
+      return new ReadyJson(Buffer.from(text)) as never;
     },
   }),
   route({

@@ -30,8 +30,6 @@ import {
 } from "../range.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
-import { jsonText } from "../../kernel/json-text.ts";
-import { inSlices } from "../../kernel/slices.ts";
 import { atProjectTime, type Work } from "../../kernel/work.ts";
 import { firstInstant, isIanaName, localTime } from "../../kernel/zones.ts";
 import { jobKind } from "../../long-work/project-jobs.ts";
@@ -260,7 +258,7 @@ const answerOf = async (work: Work, projectId: string, run: Run): Promise<Envelo
 };
 
 const finish = async (work: Work, { projectId, id }: Ref, answer: Envelope): Promise<void> => {
-  const text = await inSlices(jsonText(answer));
+  const text = JSON.stringify(answer);
   if (text.length > ANSWER_MAX)
     throw new DomainError("PAYLOAD_TOO_LARGE", `the answer has more than ${ANSWER_MAX} characters`);
   const { range, timezone } = answer;

@@ -13,7 +13,7 @@ import {
   writeFirsts,
 } from "./documents.ts";
 import { tableTexts } from "../../kernel/json-text.ts";
-import { inSlices, mapInSlices } from "../../kernel/slices.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** An event of a player, by number, that is there or is not any more. */
@@ -108,7 +108,7 @@ export const writeFirstTimes = async (
     if (isChanged || lost.size > 0)
       written.push({ c: chunk, b: Buffer.from(writeFirsts(firsts)).toString("base64") });
   }
-  for (const text of await inSlices(tableTexts(written, STATEMENT_LENGTH)))
+  for (const text of tableTexts(written, STATEMENT_LENGTH))
     await sql`
       insert into analytics_firsts (project_id, chunk, firsts)
       select ${projectId}::uuid, c, decode(b, 'base64')
@@ -174,7 +174,7 @@ export const writeDocuments = async (
       if (bytes.length > DOCUMENT_MAX_BYTES) throw new TooLarge(`${t} of day ${d}: ${bytes.length} bytes`);
       return { c, d, t, b: Buffer.from(bytes).toString("base64") };
     });
-    for (const text of await inSlices(tableTexts(written, STATEMENT_LENGTH)))
+    for (const text of tableTexts(written, STATEMENT_LENGTH))
       await sql`
         with x as materialized (
           select * from json_to_recordset(${text}::json) as x(c int, d int, t text, b text)),

@@ -200,7 +200,7 @@ const readDocuments = async (
 
 const writeDocuments = async ({ db }: Work, projectId: string, written: readonly DocumentRow[]) => {
   const rows = written.map(({ b, ...place }) => ({ ...place, b: Buffer.from(b).toString("base64") }));
-  for (const text of await inSlices(tableTexts(rows, STATEMENT_LENGTH)))
+  for (const text of tableTexts(rows, STATEMENT_LENGTH))
     await sql`
       with x as materialized (
         select * from json_to_recordset(${text}::json) as x(d int, m text, k text, q smallint, b text)),

@@ -2,7 +2,6 @@ import { sql } from "kysely";
 import { LOCK_SPACES, type Work } from "../../kernel/work.ts";
 import { idFloor, NIL_ID } from "../../kernel/ids.ts";
 import { tableTexts } from "../../kernel/json-text.ts";
-import { inSlices } from "../../kernel/slices.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
 import { Edits, findHolders, type FirstChange, writeDocuments, writeFirstTimes } from "./holders.ts";
 import { STATEMENT_LENGTH } from "./documents.ts";
@@ -131,7 +130,7 @@ const numbersOf = async (
   for (const { id, no } of rows) numbers.set(id, no);
   const fresh = ids.filter((id) => !numbers.has(id)).map((id, i) => ({ id, no: players + i }));
   for (const { id, no } of fresh) numbers.set(id, no);
-  for (const text of await inSlices(tableTexts(fresh, STATEMENT_LENGTH)))
+  for (const text of tableTexts(fresh, STATEMENT_LENGTH))
     await sql`
       insert into analytics_players (project_id, player_id, no)
       select ${projectId}::uuid, id, no from json_to_recordset(${text}::json) as x(id uuid, no int)`.execute(
