@@ -121,6 +121,8 @@ describe("players", () => {
       }
       assert.deepEqual(seen, expected);
     }
+    const whole = must(await api.get("/api/v1/players?limit=7", { key: own.key }), 200);
+    assert.deepEqual([whole.data.length, whole.pagination.nextCursor], [7, null]);
     const { data, pagination } = must(await page("sort=xp"), 200);
     assert.equal(pagination.nextCursor, null);
     for (const query of [
