@@ -93,6 +93,14 @@ describe("goals that are edited while players are in the middle of them", () => 
     await domain.process();
   };
 
+  const idOf = async (projectId: string, user: string): Promise<string> => {
+    const [row] = await rowsOf<{ id: string }>(
+      domain,
+      sql`select id from players where project_id = ${projectId} and external_user_id = ${user}`,
+    );
+    return row!.id;
+  };
+
   type Found = {
     user: string;
     xp: string;
@@ -134,6 +142,40 @@ describe("goals that are edited while players are in the middle of them", () => 
     await publish(projectId, "streak", { qualify: qualify(3) });
     await settle();
     assert.equal(await length(), 1);
+  });
+
+  it("are followed for all others though one player cannot be saved", async () => {
+    const projectId = await begin();
+    await domain.track(
+      projectId,
+      PLAYERS.flatMap((user) => Array.from({ length: 2 }, () => ({ user, type: "one" }))),
+    );
+    await domain.process();
+    await rowsOf(
+      domain,
+      sql`alter table player_badges add constraint no_poison check (tier = 0 or player_id not in
+        (${sql.lit(await idOf(projectId, "b"))}))`,
+    );
+    try {
+      await publish(projectId, "badge", { tiers: badgeOf(2) });
+      await settle();
+    } finally {
+      await rowsOf(domain, sql`alter table player_badges drop constraint no_poison`);
+    }
+    const rows = await rowsOf<{ user: string; tier: number }>(
+      domain,
+      sql`select p.external_user_id as user, b.tier from player_badges b
+        join players p on p.project_id = b.project_id and p.id = b.player_id
+        where b.project_id = ${projectId} order by 1`,
+    );
+    assert.deepEqual(
+      rows.map(({ user, tier }) => [user, tier]),
+      [
+        ["a", 1],
+        ["b", 0],
+        ["c", 1],
+      ],
+    );
   });
 
   it("are done by who has done what they ask now, and what is done is paid once and stays", () =>

@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { NIL_ID } from "../kernel/ids.ts";
-import { shareConfig, type Work } from "../kernel/work.ts";
+import { throwUnlessOwn } from "../kernel/outages.ts";
+import { savepoint, shareConfig, type Work } from "../kernel/work.ts";
 import { type ChangeInput, changePlayers } from "./change.ts";
 import { planOf } from "./locked-plan.ts";
 
@@ -169,6 +170,23 @@ export type EndingRows = {
     work: Work,
     of: { projectId: string; key: string; playerIds: readonly string[]; ends: Ends },
   ): Promise<void>;
+};
+
+/**
+ * Changes the locked players of a page. One who cannot be changed keeps none of the others from it, and is
+ * followed with the next progress.
+ */
+export const changePage = async (
+  work: Work,
+  playerIds: readonly string[],
+  change: (playerIds: readonly string[]) => Promise<unknown>,
+): Promise<void> => {
+  try {
+    await savepoint(work, () => change(playerIds));
+  } catch (error) {
+    throwUnlessOwn(error);
+    if (playerIds.length > 1) for (const id of playerIds) await changePage(work, [id], change);
+  }
 };
 
 /** A moment as timestamptz. */

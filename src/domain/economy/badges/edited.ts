@@ -4,7 +4,7 @@ import type { Badge } from "../../evaluation/badges/badge.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
-import { DUE_PAGE, type EndingRows } from "../../progression/moved-ends.ts";
+import { changePage, DUE_PAGE, type EndingRows } from "../../progression/moved-ends.ts";
 
 /** What decides whether progress awards a badge, as a number: other changes make nobody due. */
 const measureOf = ({ tiers, repeatable, maxAwards, progressMetric, ...rest }: Badge): number => {
@@ -44,7 +44,9 @@ export const BADGE_EDITS: EndingRows = {
     return { playerIds, after: isAll || !last ? undefined : `${last.tier} ${last.id}` };
   },
   moveDue: async (work, { projectId, key, playerIds }) => {
-    const change = { playerIds, gives: [{ badges: [{ badgeKey: key }] }] };
-    await changePlayers(work, projectId, change, (turn) => awardReached(turn, key));
+    const gives = [{ badges: [{ badgeKey: key }] }];
+    await changePage(work, playerIds, (ids) =>
+      changePlayers(work, projectId, { playerIds: ids, gives }, (turn) => awardReached(turn, key)),
+    );
   },
 };

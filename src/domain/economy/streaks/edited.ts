@@ -4,7 +4,7 @@ import type { Streak } from "../../evaluation/streaks/streak.ts";
 import { fnv1a } from "../../kernel/ids.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
-import { DUE_PAGE, type EndingRows } from "../../progression/moved-ends.ts";
+import { changePage, DUE_PAGE, type EndingRows } from "../../progression/moved-ends.ts";
 
 /** What decides how far a run has come and what it gives, as a number: other changes make nobody due. */
 const measureOf = ({ qualify, milestones }: Streak): number =>
@@ -32,6 +32,8 @@ export const STREAK_EDITS: EndingRows = {
     const locksOf: Parameters<typeof changePlayers>[2]["locksOf"] = ({ streaks }) => ({
       gives: streaks.get(key)?.definition.milestones.map(({ rewards }) => rewards) ?? [],
     });
-    await changePlayers(work, projectId, { playerIds, locksOf }, (turn) => followEdit(turn, key));
+    await changePage(work, playerIds, (ids) =>
+      changePlayers(work, projectId, { playerIds: ids, locksOf }, (turn) => followEdit(turn, key)),
+    );
   },
 };
