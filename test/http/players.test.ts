@@ -71,6 +71,9 @@ describe("players", () => {
     exported.badges[0].availableUntil = "2026-11-03";
     must(await api.post("/api/v1/config/import", { document: exported }, { key }), 200);
     assert.equal(must(await get("/badges/fall"), 200).availableUntil, "2026-11-03T05:00:00.000Z");
+    const moved = { ...exported, timezone: "Asia/Tokyo" };
+    must(await api.post("/api/v1/config/import", { document: moved }, { token }), 200);
+    assert.equal(must(await get("/badges/fall"), 200).availableUntil, "2026-11-02T15:00:00.000Z");
     for (const wrong of ["2026-02-30", "1969-12-31", "2026-11", "yesterday"])
       assert.equal(fieldOf(await get(`/players/${id}/state?at=${wrong}`)), "at");
   });
