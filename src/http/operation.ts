@@ -8,6 +8,7 @@ import {
   resolveProject,
 } from "../domain/accounts/projects/project.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
+import { inZone } from "../domain/kernel/iso-time.ts";
 import { DomainError, invalid, notFound } from "../domain/kernel/errors.ts";
 import { ClientGone } from "../domain/kernel/flights.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
@@ -277,7 +278,7 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
 export type MemoryBounds = LargeWorks & { bodies: BodyMemory };
 
 /** A request that has passed all checks but that of its body. */
-type Admitted = { caller: Caller; ip: string; signal: AbortSignal } & Pick<
+type Admitted = { caller: Caller; ip: string; signal: AbortSignal; zone: string } & Pick<
   Execution["context"],
   "projectId" | "params" | "query"
 >;
@@ -317,8 +318,10 @@ const admit = (app: App, route: AnyRoute) => {
     response.set(await consumeLimits(app, route, caller, ip));
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(app, route.project, caller, request);
+    const zone = (await findKnownProject(app.transact, projectId))?.timezone ?? "UTC";
     const params = await parseParams(route, request.params);
-    return { caller, ip, signal, projectId, params, query: await checkQuery(request.query) };
+    const query = await inZone(zone, () => checkQuery(request.query));
+    return { caller, ip, signal, projectId, zone, params, query };
   };
 };
 
@@ -370,7 +373,7 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     try {
       // Slots are not held while a body arrives, which takes as long as its sender wants.
       const bytes = takesBody(route) ? await receiveBody(request, bodyLimitOf(route), held.hold) : 0;
-      const run = () => perform(arrival, admitted, held);
+      const run = () => inZone(admitted.zone, () => perform(arrival, admitted, held));
       await (slots ? slots.run({ ...admitted, bytes }, run) : run());
     } finally {
       held.release();

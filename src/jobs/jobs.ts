@@ -15,8 +15,10 @@ import {
   expirePlayersHolds,
   expirePlayersLots,
 } from "../domain/economy/currencies/sweep.ts";
+import { BADGE_EDITS } from "../domain/economy/badges/edited.ts";
 import { DUE_QUESTS, QUEST_ENDS, settlePlayersQuests } from "../domain/economy/quests/due.ts";
 import { expireGrants } from "../domain/economy/rewards/player-rewards.ts";
+import { STREAK_EDITS } from "../domain/economy/streaks/edited.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../domain/economy/streaks/player-streaks.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { outageOf, throwOutage } from "../domain/kernel/outages.ts";
@@ -376,11 +378,23 @@ export const settleQuests: Job = {
   },
 };
 
-/** Warns of streaks that end soon, and settles those that are over. */
+/** Warns of streaks that end soon, settles those that are over, and follows edited ones. */
 export const settleStreaks: Job = {
   concurrency: 1,
   everyMs: 30_000,
-  run: (app) => sweepDue(app, { due: DUE_STREAKS, settle: settlePlayersStreaks }),
+  isDue: () => areEndsMoved(STREAK_EDITS),
+  run: async (app) => {
+    await followMovedEnds(app, STREAK_EDITS);
+    await sweepDue(app, { due: DUE_STREAKS, settle: settlePlayersStreaks });
+  },
+};
+
+/** Awards edited badges to those who have reached what they ask now. */
+export const awardBadges: Job = {
+  concurrency: 1,
+  everyMs: 30_000,
+  isDue: () => areEndsMoved(BADGE_EDITS),
+  run: (app) => followMovedEnds(app, BADGE_EDITS),
 };
 
 /** Notifies players of rank changes that came too soon after their last notice. */
@@ -434,6 +448,7 @@ const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> 
   "settle-quests": settleQuests,
   "settle-adventures": settleAdventures,
   "settle-streaks": settleStreaks,
+  "award-badges": awardBadges,
   "advance-lobbies": advanceLobbies,
   "follow-clocks": followClocks,
   "leaderboard-periods": leaderboardPeriods,

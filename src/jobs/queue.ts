@@ -39,6 +39,7 @@ export type JobName =
   | "settle-quests"
   | "settle-adventures"
   | "settle-streaks"
+  | "award-badges"
   | "advance-lobbies"
   | "follow-clocks"
   | "leaderboard-periods"

@@ -98,15 +98,15 @@ describe("what a player has done, told in any order", () => {
   const whatHas = async (id: string) => {
     const of = sql`project_id = ${projectId} and player_id = ${id}`;
     const whole = await recapOf(id, 0, DAYS + 1);
-    // What was told when it came: badges and runs of streaks are those of the events that brought them.
-    const { badges: _, streaks: __, playerId: ___, ...recap } = whole;
+    // What was told when it came: badges and levels are those of the events that brought them.
+    const { badges: _, playerId: __, ...recap } = whole;
     const parts = [];
     for (const [from, to] of [
       [0, 5],
       [5, 9],
     ] as const) {
-      const { xpGained, currencies, activeDays, bestDay } = await recapOf(id, from, to);
-      parts.push({ xpGained, currencies, activeDays, bestDay });
+      const { badges: ___, playerId: ____, levelsGained: _____, ...part } = await recapOf(id, from, to);
+      parts.push(part);
     }
     return {
       recap,

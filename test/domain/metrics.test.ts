@@ -268,7 +268,7 @@ describe("metric documents", () => {
       [{ window: { type: "YEARLY" } }, /^window(\.type)?: must have a type of LIFETIME/],
       [{ window: { type: "ROLLING", seconds: 59 } }, /^window\.seconds: /],
       [{ window: { type: "CALENDAR", unit: "YEAR" } }, /^window\.unit: /],
-      [{ window: { type: "SINCE", at: "2026-01-01" } }, /^window\.at: /],
+      [{ window: { type: "SINCE", at: "2026-01" } }, /^window\.at: /],
       [{ filter: { path: "a", op: "gt", value: true } }, /^filter\.value: /],
       [
         {

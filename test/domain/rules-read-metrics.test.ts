@@ -80,7 +80,7 @@ describe("expressions that read metrics", () => {
     };
     const rule = give({ metric: "wins", window: "DAY" }, { wins }, { conditions: { all: [condition] } });
     const plan = aProject({ rules: [rule] });
-    assert.equal(plan.metrics.ids.size, 1);
+    assert.equal(plan.metrics.byId.size, 1);
     const player = aPlayerState();
     for (let i = 0; i < 3; i++) evaluate(plan, { player });
     assert.equal(player.xp, 2 + 3);

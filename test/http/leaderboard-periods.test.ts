@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { pastMidnight } from "../support/clock-edges.ts";
@@ -72,6 +73,53 @@ describe("periods of leaderboards over HTTP", () => {
     assert.equal(reward.status, "PENDING");
     must(await post(`/players/ext:bob/rewards/${reward.id}/claim`), 200);
     assert.equal(must(await get("/players/ext:bob"), 200).xp, 25);
+  });
+
+  /** The cells of a board's file, without the header. */
+  const fileOf = async (key: string, query = "") => {
+    const answer = await fetch(`${api.url}/api/v1/leaderboards/${key}/export?format=csv${query}`, {
+      headers: { "X-API-Key": tenant.key },
+    });
+    const text = await answer.text();
+    assert.equal(answer.status, 200, text);
+    return text
+      .split("\r\n")
+      .slice(1, -1)
+      .map((line) => line.split(","));
+  };
+
+  it("a whole window is a file, with the ranks of its pages and no formulas of players", async () => {
+    const made = await board("many", { ties: "SHARED", scoreDecimals: 2 });
+    const players = Array.from({ length: 450 }, (_, i) => `m${i}`);
+    players.splice(7, 0, "=1+1");
+    for (const externalUserId of players) must(await post("/players", { externalUserId }), 201);
+    const scores = players.map((name, i) => ({ playerId: `ext:${name}`, score: Math.floor(i / 3) + 0.25 }));
+    must(await post(`/leaderboards/${made}/scores/batch`, { scores }), 200);
+    must(await api.delete("/api/v1/players/ext:m9", as()), 200);
+    const expected = async () => {
+      const pages = await Promise.all(
+        [1, 2, 3, 4, 5].map((page) => get(`/leaderboards/${made}/entries?limit=100&page=${page}&fresh=true`)),
+      );
+      return pages.flatMap(({ body }) =>
+        body.data.map((line: { rank: number; externalUserId: string; score: number; reachedAt: string }) => [
+          String(line.rank),
+          line.externalUserId.replace("=", "'="),
+          String(line.score),
+          line.reachedAt,
+        ]),
+      );
+    };
+    const columns = "&columns=rank,externalUserId,score,reachedAt";
+    await eventuallyHolds(async () => assert.equal((await expected()).length, 450));
+    const open = await fileOf(made, columns);
+    assert.deepEqual(open, await expected());
+    must(await post(`/leaderboards/${made}/reset`), 200);
+    await eventually(async () => (await results(made, "all-time")).status === 200);
+    assert.deepEqual(await fileOf(made, `${columns}&period=all-time`), open);
+    assert.deepEqual(await fileOf(made), []);
+    assertError(await get("/leaderboards/nothing/export"), 404);
+    assertError(await get(`/leaderboards/${made}/export?board=x`), 400);
+    assertError(await get(`/leaderboards/${made}/export?bom=true`), 400);
   });
 
   it("places of players who are deleted or erased stay, and are nobody's", async () => {

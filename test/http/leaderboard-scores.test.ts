@@ -121,8 +121,47 @@ describe("scores that are submitted", () => {
     assertError(await submit(5, { occurredAt: tomorrow }), 400);
   });
 
+  const setAutoCreate = async (autoCreatePlayers: boolean) =>
+    must(await api.patch("/api/v1/project-settings", { autoCreatePlayers }, { key }), 200);
+  const playerNamed = (name: string) => api.get(`/api/v1/players/ext:${name}`, { key });
+
+  it("create players by name as events do, unless the project creates none", async () => {
+    await addBoard({ bounds: { max: 10 } });
+    const both = await Promise.all([submit(5, {}, "ext:new"), submit(7, {}, "ext:new")]);
+    assert.deepEqual(
+      both.map(({ status }) => status),
+      [200, 200],
+    );
+    assertError(await submit(11, {}, "ext:high"), 409, "SCORE_OUT_OF_BOUNDS");
+    const batch = async (...ids: string[]) =>
+      (
+        await post("/leaderboards/b/scores/batch", {
+          scores: ids.map((playerId) => ({ playerId, score: 3 })),
+        })
+      ).body.results.map((one: { error: { code: string } | null }) => one.error?.code ?? "");
+    const unknown = [`ext:${"x".repeat(256)}`, "bare", crypto.randomUUID()];
+    for (const playerId of unknown) assertError(await submit(1, {}, playerId), 404);
+    const refused = unknown.map(() => "NOT_FOUND");
+    assert.deepEqual(await batch("ext:two", "ext:two", "ext:ann", ...unknown), ["", "", "", ...refused]);
+    await setAutoCreate(false);
+    assertError(await submit(1, {}, "ext:none"), 404);
+    assert.deepEqual(await batch("ext:none"), ["NOT_FOUND"]);
+    for (const name of ["none", "high"]) assertError(await playerNamed(name), 404);
+    const { data } = (await api.get("/api/v1/players/ext:new/activity", { key })).body;
+    const told = data.filter(({ type }: { type: string }) => type === "player.created");
+    assert.equal(told.length, 1);
+    await eventuallyHolds(async () =>
+      assert.deepEqual((await standings()).toSorted(), [
+        ["ann", 3],
+        ["new", 7],
+        ["two", 3],
+      ]),
+    );
+  });
+
   it("come in batches, one result each, and a bad one leaves the others as they are", async () => {
     await addBoard({ operator: "SUM", bounds: { max: 10 } });
+    await setAutoCreate(false);
     const score = { playerId: "ext:ann", score: 1 };
     const scores = [
       score,

@@ -192,7 +192,7 @@ describe("leaderboards over HTTP", () => {
   it("refuse scores for nobody and of no board", async () => {
     await api.post(PATH, scores, { key });
     const playerId = await aPlayer("ann");
-    assertError(await submit("ext:nobody", 5), 404);
+    assertError(await submit(crypto.randomUUID(), 5), 404);
     assertError(await submit(playerId, 5, "nothing"), 404);
     assertError(await api.get(`${PATH}/scores/players/${playerId}`, { key }), 404);
   });

@@ -80,6 +80,11 @@ describe("the status of a player", () => {
     const again = must(await players.post("/players", { externalUserId: ext }), 200);
     assert.deepEqual([again.id, again.status], [id, "SUSPENDED"]);
     assert.match(again.warnings[0], /is SUSPENDED, as DELETE leaves them: .*\/status makes them ACTIVE/);
+    const { results } = must(
+      await players.post("/players/batch", { players: [{ externalUserId: ext }] }),
+      200,
+    );
+    assert.deepEqual(results[0].warnings, again.warnings);
     for (const query of ["", "?status=SUSPENDED", `?externalUserId=${ext}`])
       assert.equal(must(await players.get(`/players${query}`), 200).pagination.total, 0, query);
     await eventuallyHolds(async () => assert.deepEqual(await board(), []));

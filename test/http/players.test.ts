@@ -43,6 +43,41 @@ describe("players", () => {
     return `key:${id}`;
   };
 
+  it("and all else of a project take a date for a moment: when it begins in the project's time zone", async () => {
+    const own = await aTenant(api);
+    const { projectId, token, key } = own;
+    must(await api.patch(`/api/v1/projects/${projectId}`, { timezone: "America/New_York" }, { token }), 200);
+    const post = async (path: string, body: object) => (await api.post(`/api/v1${path}`, body, { key })).body;
+    const get = (path: string) => api.get(`/api/v1${path}`, { key });
+    const { id } = await post("/players", { externalUserId: "ny" });
+    const future = await get(`/players/${id}/state?at=2099-01-01`);
+    assert.match(future.body.error.message, /^at: is in the future/);
+    const listed = async (query: string) => must(await get(`/players?${query}`), 200).data.length;
+    assert.deepEqual([await listed("from=2099-01-01"), await listed("to=2099-01-01")], [0, 1]);
+    const badge = { key: "fall", name: "Fall", availableFrom: "2026-11-01", availableUntil: "2026-11-02" };
+    const { availableFrom, availableUntil } = await post("/badges", badge);
+    assert.deepEqual(
+      [availableFrom, availableUntil],
+      ["2026-11-01T04:00:00.000Z", "2026-11-02T05:00:00.000Z"],
+    );
+    const boardOf = async (name: string, more: object) => {
+      const period = { kind: "FIXED", startsAt: "2027-01-01", endsAt: "2027-01-02", ...more };
+      const metric = { source: "CUSTOM" };
+      return (await post("/leaderboards", { key: name, name, metric, operator: "BEST", period })).period;
+    };
+    assert.equal((await boardOf("own", {})).startsAt, "2027-01-01T05:00:00.000Z");
+    assert.equal((await boardOf("tokyo", { timezone: "Asia/Tokyo" })).startsAt, "2026-12-31T15:00:00.000Z");
+    const exported = must(await get("/config/export"), 200);
+    exported.badges[0].availableUntil = "2026-11-03";
+    must(await api.post("/api/v1/config/import", { document: exported }, { key }), 200);
+    assert.equal(must(await get("/badges/fall"), 200).availableUntil, "2026-11-03T05:00:00.000Z");
+    const moved = { ...exported, timezone: "Asia/Tokyo" };
+    must(await api.post("/api/v1/config/import", { document: moved }, { token }), 200);
+    assert.equal(must(await get("/badges/fall"), 200).availableUntil, "2026-11-02T15:00:00.000Z");
+    for (const wrong of ["2026-02-30", "1969-12-31", "2026-11", "yesterday"])
+      assert.equal(fieldOf(await get(`/players/${id}/state?at=${wrong}`)), "at");
+  });
+
   it("have a recap of days of their time zone, or of moments", async () => {
     const { externalUserId } = must(
       await identify({ externalUserId: "kiwi", timezone: "Pacific/Auckland" }),
@@ -89,6 +124,8 @@ describe("players", () => {
       }
       assert.deepEqual(seen, expected);
     }
+    const whole = must(await api.get("/api/v1/players?limit=7", { key: own.key }), 200);
+    assert.deepEqual([whole.data.length, whole.pagination.nextCursor], [7, null]);
     const { data, pagination } = must(await page("sort=xp"), 200);
     assert.equal(pagination.nextCursor, null);
     for (const query of [

@@ -179,7 +179,8 @@ describe("insight into rules", () => {
     assert.deepEqual([first.type, first.schema.required], ["event_property", ["type", "path", "op"]]);
     const named = JSON.stringify(catalogue).matchAll(/"\$ref":"#\/definitions\/(\w+)"/g);
     for (const [, name] of named) assert.ok(catalogue.definitions[name!], name);
-    assert.doesNotMatch(JSON.stringify(catalogue), /"\$ref":\{/);
+    // Form builders show no field for tuples.
+    assert.doesNotMatch(JSON.stringify(catalogue), /"\$ref":\{|prefixItems/);
     assert.equal(catalogue.operators.length, 22);
     assert.ok(catalogue.eventTypes.includes("player.badge_earned"));
   });

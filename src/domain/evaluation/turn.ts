@@ -223,7 +223,7 @@ const keptOf = <V>(values: Readonly<Record<string, V>> = {}, isRead: (id: string
 
 /** Returns a document without unread counters, and without the limits of rules that do not run. */
 export const withoutUnread = ({ metrics, rules }: Readers, doc: PlayerDoc): PlayerDoc => {
-  const counted = { ...doc, c: keptOf(doc.c, (id) => metrics.ids.has(id)) };
+  const counted = { ...doc, c: keptOf(doc.c, (id) => metrics.byId.has(id)) };
   // Limits of a paused rule are kept where there is room, so that it can resume from them.
   if (isWithinRoom(counted)) return counted;
   const running = new Set(rules.all.map(({ id, isShadow }) => (isShadow ? `~${id}` : id)));

@@ -1,4 +1,28 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { z } from "zod";
+import { windowStart } from "./zones.ts";
 
-/** A time as integrators and designers send it: ISO 8601 with `Z` or an offset. */
-export const IsoTime = z.iso.datetime({ offset: true });
+const DAY_MS = 86_400_000;
+/** The zone of the project that a request is about. */
+const zones = new AsyncLocalStorage<string>();
+
+/** Runs something in which dates that are given as times are days of a zone; otherwise they are those of UTC. */
+export const inZone = <T>(zone: string, run: () => T): T => zones.run(zone, run);
+
+/** Returns when a date begins in a zone, by default that of `inZone`; of anything else the text itself. */
+export const beginningOf = (text: string, zone = zones.getStore() ?? "UTC"): string =>
+  text.length === "2026-01-31".length
+    ? new Date(windowStart("DAY", zone, Date.parse(text) / DAY_MS)).toISOString()
+    : text;
+
+const FORMS = [z.iso.datetime({ offset: true }), z.iso.date()] as const;
+const error = "must be an ISO 8601 date-time with a zone, such as 2026-01-31T12:00:00Z, or a date";
+
+/** As `IsoTime`, where something else says in which zone a date begins. */
+export const IsoTimeOrDate = z.union(FORMS, { error });
+
+/**
+ * A time as integrators and designers send it: ISO 8601 with `Z` or an offset, or a date, which is when it begins
+ * in the project's time zone.
+ */
+export const IsoTime = z.union([FORMS[0], FORMS[1].overwrite((day) => beginningOf(day))], { error });

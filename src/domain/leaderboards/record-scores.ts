@@ -10,8 +10,9 @@ import type { Ranked } from "../evaluation/boards/ranks.ts";
 import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/score-meta.ts";
 import { refusalOf, submitScore } from "../evaluation/boards/submit.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import type { PlanTurn } from "../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
+import { EXTERNAL_ID_MAX } from "../kernel/limits.ts";
 import type { EntryChange, Json } from "../kernel/events/events.ts";
 import { eachInTurn, together } from "../kernel/together.ts";
 import type { Transact, Work } from "../kernel/work.ts";
@@ -22,7 +23,8 @@ import { changePlayer } from "../progression/change.ts";
 import { ANY_CHANGE, openGroupChange } from "../progression/group-change.ts";
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
 import { lockPlayersById } from "../progression/load.ts";
-import { lockPlan } from "../progression/locked-plan.ts";
+import { lockPlan, planOf } from "../progression/locked-plan.ts";
+import { identifyPlayer, upsertPlayers } from "../progression/players/players.ts";
 
 /** Maximum ms by which a score's time may be in the future; up to then it counts as made now. */
 const SCORE_FUTURE_MAX_MS = 86_400_000;
@@ -99,6 +101,7 @@ export const recordScores = async (
   submissions: readonly ScoreSubmission[],
 ): Promise<ScoreOutcome[]> => {
   const ids = await playerIdsOf(work, projectId, [...new Set(submissions.map(({ playerId }) => playerId))]);
+  if (!isReviewed) await createMissing(work, { projectId, leaderboardKey }, submissions, ids);
   const moments = momentsOf(work, submissions, ids);
   let players = new Map<string, PlayerState>();
   const several = await openGroupChange(work, {
@@ -129,6 +132,38 @@ export const recordScores = async (
   return outcomes;
 };
 
+/** Returns the new player's name if a score may create the player, as an event may. */
+const newcomerOf = (plan: ProjectPlan, ref: string): string | undefined => {
+  const name = ref.startsWith("ext:") ? ref.slice("ext:".length) : "";
+  const isName = name.length > 0 && name.length <= EXTERNAL_ID_MAX;
+  return isName && plan.settings.autoCreatePlayers ? name : undefined;
+};
+
+/** Creates the players of good scores who do not exist yet, and adds their `ids`. */
+const createMissing = async (
+  work: Work,
+  { projectId, leaderboardKey }: Target,
+  submissions: readonly ScoreSubmission[],
+  ids: Map<string, string>,
+): Promise<void> => {
+  const plan = await planOf(work, projectId);
+  const board = plan.boardsByKey.get(leaderboardKey);
+  const names = new Set<string>();
+  for (const submission of submissions) {
+    const name = ids.has(submission.playerId) ? undefined : newcomerOf(plan, submission.playerId);
+    if (name !== undefined && board && !submissionProblem(board, submission, work.now)) names.add(name);
+  }
+  if (names.size === 0) return;
+  // Existing players are locked before others are created, as in batches, to avoid deadlocks.
+  await lockPlayersById(work, projectId, [...new Set(ids.values())]);
+  const players = [...names].map((externalUserId) => ({ externalUserId }));
+  const made = await upsertPlayers(work, projectId, { players, cause: { kind: "API" } });
+  for (const [i, name] of [...names].entries()) {
+    const one = made[i]!;
+    if (one.status !== "REJECTED") ids.set(`ext:${name}`, one.playerId);
+  }
+};
+
 const outcomeOf = (board: Board, player: PlayerState, scored: Scored): RecordedScore => {
   const entry = scored.listId === undefined ? undefined : player.entries.get(scored.listId);
   const change: EntryChange | undefined = entry && [player.id, entry.rankScore, entry.rankTie, entry.version];
@@ -146,15 +181,18 @@ const entryBefore = (board: Board, player: PlayerState, atMs: number): EntryBefo
   return { listId: list.id, entry: { playerId: player.id, rankScore, rankTie } };
 };
 
+type BoardOfPlan = { plan: ProjectPlan; board: Board };
+
 /**
  * Submits one score to a CUSTOM leaderboard, together with the others who share the transaction.
- * @throws DomainError NOT_FOUND for an unknown player; CONFLICT
+ * @throws DomainError NOT_FOUND for an unknown player, unless the project creates players; CONFLICT
  */
 const recordScore = async (
   work: Work,
-  { projectId, board }: { projectId: string; board: Board },
+  { plan, board }: BoardOfPlan,
   submission: ScoreSubmission,
 ): Promise<RecordedScore & { before: EntryBefore | undefined }> => {
+  const { projectId } = plan;
   const atMs = atOf(work.now, submission);
   const submit = (turn: PlanTurn) => {
     const { player } = turn;
@@ -165,7 +203,15 @@ const recordScore = async (
     return () => ({ ...outcomeOf(board, player, scored), before });
   };
   const options = { moments: [{ at: atMs }], gives: [ANY_CHANGE], isOfActive: true };
-  return (await changePlayer(work, { projectId, id: submission.playerId }, submit, options)).value;
+  const record = async (id: string) => (await changePlayer(work, { projectId, id }, submit, options)).value;
+  try {
+    return await record(submission.playerId);
+  } catch (error) {
+    if (!(error instanceof DomainError && error.code === "NOT_FOUND")) throw error;
+    const externalUserId = newcomerOf(plan, submission.playerId);
+    if (externalUserId === undefined) throw error;
+    return record((await identifyPlayer(work, projectId, { externalUserId })).player.id);
+  }
 };
 
 /** The effective time: no later than now. */
@@ -244,10 +290,10 @@ const checkTakesScores = together({
 });
 
 /** Returns the board if it accepts scores. @throws DomainError NOT_FOUND, CONFLICT */
-const boardFor = async (work: Work, projectId: string, ref: string): Promise<Board> => {
-  const { boards, boardsByKey } = await lockPlan(work, projectId);
-  const board = boards.find(({ id }) => id === ref.toLowerCase()) ?? boardsByKey.get(ref);
-  if (board && !refusalOf(board)) return board;
+const boardFor = async (work: Work, projectId: string, ref: string): Promise<BoardOfPlan> => {
+  const plan = await lockPlan(work, projectId);
+  const board = plan.boards.find(({ id }) => id === ref.toLowerCase()) ?? plan.boardsByKey.get(ref);
+  if (board && !refusalOf(board)) return { plan, board };
   const { key } = await checkTakesScores(work, { projectId, ref });
   throw errorOfProblem(problemOfRefusal(notActive(key)));
 };
@@ -257,7 +303,8 @@ const boardFor = async (work: Work, projectId: string, ref: string): Promise<Boa
  * false when a newer score stands (LATEST), when it does not suffice to enter, and when it is held. The ranks
  * are those before and after, unless others score at the same time; they are read by `finish`, once the score
  * is committed.
- * @throws DomainError NOT_FOUND for an unknown leaderboard or player; VALIDATION_ERROR for a score, a time or
+ * @throws DomainError NOT_FOUND for an unknown leaderboard or player (a name creates the player, where the
+ * project's settings say so); VALIDATION_ERROR for a score, a time or
  * a meta out of range; CONFLICT: LEADERBOARD_CLOSED, LEADERBOARD_DERIVED, PLAYER_INACTIVE, NOT_ELIGIBLE,
  * LIMIT_REACHED, SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
  */
@@ -268,10 +315,10 @@ export const submitPlayerScore = async (
   submission: ScoreSubmission,
 ): Promise<{ result: ScoreResult; left: ScoreLeft | undefined }> => {
   const { scored, playerId, change, before, ties } = await transact(async (work) => {
-    const board = await boardFor(work, projectId, leaderboardRef);
-    const problem = submissionProblem(board, submission, work.now);
+    const target = await boardFor(work, projectId, leaderboardRef);
+    const problem = submissionProblem(target.board, submission, work.now);
     if (problem) throw errorOfProblem(problem);
-    return { ...(await recordScore(work, { projectId, board }, submission)), ties: board.ties };
+    return { ...(await recordScore(work, target, submission)), ties: target.board.ties };
   });
   const result = { ...changeOf(scored), rank: null, previousRank: null };
   if (!before) return { result, left: undefined };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { levelOf } from "../evaluation/xp/levels.ts";
+import { longestRunsIn } from "../economy/streaks/longest-runs.ts";
 import { invalid } from "../kernel/errors.ts";
 import type { Work } from "../kernel/work.ts";
 import { firstZone, localTime, windowStart } from "../kernel/zones.ts";
@@ -47,6 +48,8 @@ export const readRecap = async (
   const days = await readDays(work, span, timezone);
   const [best] = days.toSorted((a, b) => b.xp - a.xp || (a.date < b.date ? -1 : 1));
   const { levelsGained, streaks } = await readStream(work, span);
+  const runs = await longestRunsIn(work, player, { from, to });
+  const grown = [...runs].filter(([, longest]) => longest > 0);
   return {
     playerId: player.id,
     from: from.toISOString(),
@@ -58,7 +61,11 @@ export const readRecap = async (
     badges: await readRecapBadges(work, span),
     activeDays: days.length,
     bestDay: best ?? null,
-    streaks,
+    // Of streaks that are archived by now, or count events, as they were told.
+    streaks: [
+      ...streaks.filter(({ streakKey }) => !runs.has(streakKey)),
+      ...grown.map(([streakKey, longest]) => ({ streakKey, longest })),
+    ].toSorted((a, b) => (a.streakKey < b.streakKey ? -1 : 1)),
   };
 };
 

@@ -166,7 +166,7 @@ export const listPlayers = async (
 ): Promise<Total & { players: Player[]; nextCursor: string | null }> => {
   const where = playerWhere(projectId, query);
   const after = await afterCursor(work, projectId, query);
-  const players = await work.em.find(
+  const found = await work.em.find(
     Player,
     { $and: [where, ...after] },
     {
@@ -174,13 +174,15 @@ export const listPlayers = async (
         { [query.sort]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
         { id: query.order },
       ],
-      limit: query.limit,
+      // One more, which tells whether a page follows.
+      limit: query.limit + 1,
       offset: offsetOf(query, INDEXED.has(query.sort) ? PAGE_DEPTH_MAX : UNINDEXED_DEPTH_MAX),
       // The unit of work would compare every document with its original, though none has changed.
       disableIdentityMap: true,
     },
   );
-  const isMore = query.sort === "createdAt" && players.length === query.limit;
+  const players = found.slice(0, query.limit);
+  const isMore = query.sort === "createdAt" && found.length > query.limit;
   const nextCursor = isMore ? players.at(-1)!.id : null;
   return { players, nextCursor, ...(await countUpTo(work, Player, where)) };
 };

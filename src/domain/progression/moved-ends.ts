@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { NIL_ID } from "../kernel/ids.ts";
-import { shareConfig, type Work } from "../kernel/work.ts";
+import { throwUnlessOwn } from "../kernel/outages.ts";
+import { savepoint, shareConfig, type Work } from "../kernel/work.ts";
 import { type ChangeInput, changePlayers } from "./change.ts";
 import { planOf } from "./locked-plan.ts";
 
@@ -147,24 +148,45 @@ const DEFINITIONS_MAX = 1_000;
 
 /**
  * When what players do of a definition, and what waits to be claimed, is over, in ms; Infinity for never.
- * `kept`: versions by which players may go on; who has another adopts the current one.
+ * `kept`: versions by which players may go on; who has another adopts the current one. Of badges and streaks,
+ * which have no versions for players: a number for what players are measured by.
  */
 export type Ends = { openMs: number; claimMs: number; kept: readonly number[] };
 
 /** Players of a page whose rows may be due too late, and the place after it; undefined behind the last. */
 type EndsPage = { playerIds: readonly string[]; after: string | undefined };
 
-/** What of a definition's players falls due with its end: rows of `table`, at `due_at`. */
+/** What of a definition's players falls due with its end, or with a change of it. */
 export type EndingRows = {
-  kind: "quest" | "adventure";
+  kind: "quest" | "adventure" | "badge" | "streak";
   /** Returns when a definition ends; undefined for one that is archived. */
   endsOf(plan: ProjectPlan, key: string): Ends | undefined;
-  readPage(work: Work, of: { projectId: string; key: string; after: string; ends: Ends }): Promise<EndsPage>;
+  readPage(
+    work: Work,
+    of: { projectId: string; key: string; after: string; ends: Ends; plan: ProjectPlan },
+  ): Promise<EndsPage>;
   /** Updates rows of locked players that are due later than `ends`, or are to adopt another version now. */
   moveDue(
     work: Work,
     of: { projectId: string; key: string; playerIds: readonly string[]; ends: Ends },
   ): Promise<void>;
+};
+
+/**
+ * Changes the locked players of a page. One who cannot be changed keeps none of the others from it, and is
+ * followed with the next progress.
+ */
+export const changePage = async (
+  work: Work,
+  playerIds: readonly string[],
+  change: (playerIds: readonly string[]) => Promise<unknown>,
+): Promise<void> => {
+  try {
+    await savepoint(work, () => change(playerIds));
+  } catch (error) {
+    throwUnlessOwn(error);
+    if (playerIds.length > 1) for (const id of playerIds) await changePage(work, [id], change);
+  }
 };
 
 /** A moment as timestamptz. */
@@ -230,8 +252,8 @@ const lockPlayers = async ({ db }: Work, projectId: string, playerIds: readonly 
 
 /**
  * Makes due by the end of a definition what was to be due after it, and now what is to adopt its version, a
- * page of its players: the sweep of what is due then settles them. The place is stored in the same transaction. An end that was put off needs
- * nothing: what is due too early is given its new time then.
+ * page of its players: the sweep of what is due then settles them. The place is stored in the same
+ * transaction. An end that was put off needs nothing: what is due too early is given its new time then.
  * @returns whether there is more to do; BUSY where another worker does it
  */
 export const followEnd = async (
@@ -263,6 +285,7 @@ export const followEnd = async (
     key,
     after: isBehind ? before.after! : NIL_ID,
     ends,
+    plan,
   });
   if (page.playerIds.length > 0) {
     await lockPlayers(work, projectId, page.playerIds);

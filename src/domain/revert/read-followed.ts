@@ -22,7 +22,7 @@ import {
   type Recounting,
   type Touched,
 } from "./counters-without.ts";
-import { readGoalRewards, readRewards, type Rewards } from "./read-record.ts";
+import { AWARD_NUMBER, readGoalRewards, readRewards, type Rewards } from "./read-record.ts";
 import { type FollowedBadge, type LoggedAward, lostAwards, type LostRewards } from "./record.ts";
 
 /** What the counters of a player's events, and the badges that follow them, are without all of these. */
@@ -174,8 +174,7 @@ type TierQuery = {
 
 /** No badge has as many tiers or awards. */
 const NUMBER_MAX = 2_147_483_647;
-/** The number of an award, and its tier, in the keys of its rewards. */
-const TIMES = "^bdg:[^:]+:([0-9]+)";
+/** The tier of an award in the keys of its rewards. */
 const TIER = "^bdg:[^:]+:[0-9]+:([0-9]+)";
 
 /**
@@ -207,7 +206,7 @@ const readRewardsOfTiers = async (
       select 1 from json_to_recordset(w.xs) as p(x text, f int, t int, n int, r bool)
       where starts_with(${key}, p.x)
         and (substring(${key} from ${TIER})::int between p.f and p.t
-          or substring(${key} from ${TIMES})::int > p.n)
+          or substring(${key} from ${AWARD_NUMBER})::int > p.n)
         and (not p.r or exists (select 1 from event_results e where e.project_id = ${projectId}
           and e.event_id = ${eventId} and e.status = 'REVERTED')))`,
     playerIds: [...lostOf.keys()],

@@ -312,6 +312,9 @@ export const readLongestRuns = async (
   return runs;
 };
 
+/** The number of an award in its key, and in those of its rewards. */
+export const AWARD_NUMBER = "^bdg:[^:]+:([0-9]+)";
+
 /** What a player was given for what is lost. */
 export type Rewards = { lost: LostRewards[]; grants: CausedGrant[] };
 

@@ -180,10 +180,18 @@ const takeFollowed = (turn: Turn, badgeKey: string, { before, tier, times, rever
 /** What is taken back of a tier's rewards. */
 const TAKEN_BACK: ReadonlySet<string> = new Set(["xp", "currencies", "lives", "rewards"]);
 
-type Falling = { badgeKey: string; tier: number; together: RevertedTogether; reversal: Reversal };
+type Falling = {
+  badgeKey: string;
+  tier: number;
+  together: Pick<RevertedTogether, "awards">;
+  reversal: Reversal;
+};
 
 /** Notes what stays of tiers that other events have reached. */
-const noteOthers = ({ project, player }: Turn, { badgeKey, tier, together, reversal }: Falling): void => {
+export const noteOthers = (
+  { project, player }: Turn,
+  { badgeKey, tier, together, reversal }: Falling,
+): void => {
   const own = together.awards.filter((award) => award.badgeKey === badgeKey);
   const others = (project.badges.get(badgeKey)?.definition.tiers ?? []).filter(
     (one) => one.tier > tier && one.tier <= player.badges.get(badgeKey)!.tier && !own.some(isOf(one)),
@@ -366,7 +374,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
 }
 
 /** Reverts what was given for tiers that are lost, each at the time at which it was gained. In pieces. */
-function* reverseLost(turn: PlanTurn, lost: readonly LostRewards[], reversal: Reversal): Pieces<void> {
+export function* reverseLost(turn: PlanTurn, lost: readonly LostRewards[], reversal: Reversal): Pieces<void> {
   for (const { atMs, ledger } of lost) {
     const then = { ...turn, event: { ...turn.event, at: atMs } };
     const isXp = ({ asset }: CausedLine): boolean => asset === "XP";

@@ -177,24 +177,39 @@ const cancel = async ({ db }: Work, projectId: string, events: readonly Reverted
     delete from event_due where ${those}`.execute(db);
 };
 
-const markReverted = async (
+/** Marks grants of rewards as revoked. */
+export const revokeGrants = async (
   { db, now }: Work,
+  projectId: string,
+  grants: Reversal["grants"],
+): Promise<void> => {
+  if (grants.length === 0) return;
+  await sql`
+    with g as (
+      update reward_grants t set status = 'REVOKED', updated_at = ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(grants)}::json) as x("playerId" uuid, id uuid)
+      where t.project_id = ${projectId} and t.player_id = x."playerId" and t.id = x.id
+      returning t.id as ref)
+    ${insertWarehouseChanges(projectId, "REWARD", sql`select ref from g`)}`.execute(db);
+};
+
+const markReverted = async (
+  work: Work,
   projectId: string,
   { events, reversals }: { events: readonly RevertedEvent[]; reversals: readonly Reversal[] },
 ): Promise<void> => {
   if (events.length === 0) return;
+  const { db, now } = work;
   const at = sql`${now.toISOString()}::timestamptz`;
-  const grants = JSON.stringify(reversals.flatMap((reversal) => reversal.grants));
+  await revokeGrants(
+    work,
+    projectId,
+    reversals.flatMap((reversal) => reversal.grants),
+  );
   await sql`
     with x as (
       update rule_executions set reverted_at = ${at}
       where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[]) and reverted_at is null),
-    g as (
-      update reward_grants t set status = 'REVOKED', updated_at = ${at}
-      from json_to_recordset(${grants}::json) as x("playerId" uuid, id uuid)
-      where t.project_id = ${projectId} and t.player_id = x."playerId" and t.id = x.id
-      returning t.id as ref),
-    r as (${insertWarehouseChanges(projectId, "REWARD", sql`select ref from g`)}),
     u as (${insertUncounted(sql`
       select ${projectId}::uuid as project_id, unnest(${idsOf(events)}::uuid[]) as event_id`)}),
     c as (${insertWarehouseChanges(

@@ -19,9 +19,8 @@ import { Flag } from "./list-bodies.ts";
 const COLUMNS_CHARS = 20_000;
 const TEXT_MAX = 6_000;
 
-/** The fields of an export beside the parameters of its report. */
-export const ExportFieldsQuery = z.object({
-  report: z.enum(REPORT_NAMES),
+/** How a file of rows is written. */
+export const FileQuery = z.object({
   format: z.enum(EXPORT_FORMATS).default("json"),
   columns: z.string().min(1).max(COLUMNS_CHARS).optional().meta({
     description: "Names of columns, by comma, in the order of the file; properties.score is one too",
@@ -41,6 +40,15 @@ const list = (description: string) =>
     .union([z.string().max(TEXT_MAX), z.array(z.string().max(TEXT_MAX)).max(50)])
     .optional()
     .meta({ description });
+
+/** The fields of an export beside the parameters of its report. */
+export const ExportFieldsQuery = z.object({ report: z.enum(REPORT_NAMES), ...FileQuery.shape });
+
+/** Reads how a file of rows is written. */
+export const fileFieldsOf = (query: z.output<typeof FileQuery>): Omit<ExportFields, "report"> => {
+  const { format, columns, flatten = false, bom = false, raw = false } = query;
+  return { format, columns: columns?.split(","), flatten, bom, raw };
+};
 
 /** The parameters that several reports have, and of which each checks its own. */
 const ReportParameters = z.object({
@@ -94,11 +102,11 @@ export type AskedExport = { fields: ExportFields; query: Readonly<Record<string,
  * @throws DomainError VALIDATION_ERROR for a parameter that the report does not have
  */
 export const readExportQuery = async (query: ExportQuery): Promise<AskedExport> => {
-  const { report, format, columns, flatten = false, bom = false, raw = false } = query;
+  const { report } = query;
   const others = Object.entries(query).filter(([name, value]) => !OWN_NAMES.has(name) && value !== undefined);
   const parsed = await PARAMETERS[report](Object.fromEntries(others));
   return {
-    fields: { report, format, columns: columns?.split(","), flatten, bom, raw },
+    fields: { report, ...fileFieldsOf(query) },
     query: parsed as AskedExport["query"],
   };
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { actorOf, ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
 import { TIERS_MAX } from "../../domain/evaluation/badges/tiers.ts";
 import { HOLDER_ORDERS, listHolders } from "../../domain/economy/badges/rarity.ts";
@@ -13,6 +13,7 @@ import {
 } from "../../domain/economy/badges/player-badges.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
+import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
 import { route } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
@@ -67,6 +68,19 @@ const Reason = z.string().min(1).max(255).optional();
 const common = { tag: "Badges", project: "caller" } as const;
 const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
 const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+
+const TAKEN = { description: "With takeRewards: what was taken back" };
+const RevokedBadge = PlayerBadgeBody.extend({
+  reversed: z
+    .object({ xp: z.int(), currencies: z.record(z.string(), z.int()) })
+    .optional()
+    .meta(TAKEN),
+  lives: z.int().optional().meta(TAKEN),
+  shortfall: z.record(z.string(), z.int()).optional().meta({
+    description: "With takeRewards: amounts that were not there any more: xp, lives, currency:{key}",
+  }),
+  left: z.array(z.string()).optional().meta({ description: "With takeRewards: what stays, in words" }),
+}).meta({ id: "RevokedBadge" });
 
 const Progress = z
   .strictObject({
@@ -147,17 +161,27 @@ export const badgeRoutes = [
     method: "delete",
     path: "/players/{playerId}/badges/{badgeId}",
     id: "revokeBadge",
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    sharing: ({ params, body }) => ({ player: params.playerId, isPlain: !body.takeRewards }),
     summary: "Take a badge away from a player",
-    description: "With all its tiers and its progress. What its tiers have given stays.",
+    description:
+      "With all its tiers and its progress. What its tiers have given stays, unless takeRewards is true: then " +
+      "XP, currencies, lives and rewards are taken back as far as they are there, as reverts of events do.",
     params: BadgeParams,
-    body: z.strictObject({ reason: Reason }),
+    body: z.strictObject({
+      reason: Reason,
+      takeRewards: z
+        .boolean()
+        .default(false)
+        .meta({ description: "Take back what the badge has given since it was last taken away" }),
+    }),
     example: { reason: "Awarded by mistake" },
-    response: PlayerBadgeBody,
-    run: async (work, { projectId, params, body, caller }) => {
+    response: RevokedBadge,
+    run: async (work, { projectId, params, body: { reason, takeRewards }, caller }) => {
       const player = { projectId, id: params.playerId };
-      const cause = noted(causeOf(caller), body.reason);
-      return revokeByHand(work, player, { badge: params.badgeId, cause });
+      const revoked = { badge: params.badgeId, cause: noted(causeOf(caller), reason) };
+      if (!takeRewards) return revokeByHand(work, player, revoked);
+      const how = { reason: reason ?? "badge revoked", actor: actorOf(caller) };
+      return revokeWithRewards(work, player, { ...revoked, ...how });
     },
   }),
   route({

@@ -14,6 +14,7 @@ import {
   releaseHold,
 } from "../../domain/economy/currencies/holds.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
@@ -112,9 +113,10 @@ export const balanceRoutes = [
     body: z.object({
       amount: Amount,
       reason: Reason.default("grant"),
-      expiresAt: z.iso
-        .datetime({ offset: true })
-        .refine((text) => Date.parse(text) < Date.UTC(9999, 0), "must be before the year 9999")
+      expiresAt: IsoTime.refine(
+        (text) => Date.parse(text) < Date.UTC(9999, 0),
+        "must be before the year 9999",
+      )
         .optional()
         .meta({ description: "Default: as the currency says" }),
       reference: Reference,

@@ -8,6 +8,8 @@ import {
   readConfigDocument,
 } from "../../domain/registries/configuration/diff.ts";
 import { importConfig, tryImport } from "../../domain/registries/configuration/import.ts";
+import { Zone } from "../../domain/evaluation/language/syntax.ts";
+import { inZone } from "../../domain/kernel/iso-time.ts";
 import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limits.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
@@ -52,8 +54,12 @@ const inSlices =
   async (raw: unknown): Promise<z.output<S>> => {
     const { document: given, ...rest } = z.looseObject({ document: z.unknown() }).parse(raw);
     const others = schema.omit({ document: true }).parse(rest);
+    // Its dates are days of its own zone, where it has one: the project has that zone too afterwards.
+    const zone = Zone.safeParse((given as { timezone?: unknown } | null)?.timezone).data;
+    const read = () => readConfigDocument(given);
     try {
-      return { ...others, document: await readConfigDocument(given) } as z.output<S>;
+      const document = await (zone === undefined ? read() : inZone(zone, read));
+      return { ...others, document } as z.output<S>;
     } catch (error) {
       if (!(error instanceof z.ZodError)) throw error;
       throw new z.ZodError(error.issues.map((issue) => ({ ...issue, path: ["document", ...issue.path] })));

@@ -1,11 +1,14 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { planBoardExport, writeBoard } from "../../domain/analytics/exports/board-export.ts";
+import { BUILDERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
+import { streamedFile, streaming } from "./analytics-export.ts";
+import { fileFieldsOf, FileQuery } from "./analytics-export-query.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
 import {
   BoardValue,
@@ -136,6 +139,28 @@ export const leaderboardEntryRoutes = [
       isKept(query)
         ? keptPage(app, projectId, params.leaderboardId, query)
         : newPage(app, projectId, params.leaderboardId, query),
+  }),
+  route({
+    ...read,
+    ...streaming,
+    access: { ...read.access, roles: BUILDERS, needs: { approval: true } },
+    path: "/leaderboards/{leaderboardId}/export",
+    id: "exportLeaderboard",
+    summary: "Download a whole leaderboard as a file",
+    description:
+      "All lines that are shown, in their order and of one moment. A complete file ends with the trailer " +
+      "X-Export-Rows, and the connection breaks where it cannot be completed.",
+    params: LeaderboardParams,
+    query: ListQuery.extend(FileQuery.shape),
+    outside: async (app, { projectId, params, query, caller, signal }) => {
+      const fields = fileFieldsOf(query);
+      const name = { projectId, ref: params.leaderboardId };
+      const plan = await app.transact((work) => planBoardExport(work, name, { fields, list: query }));
+      const file = { format: fields.format, fileName: plan.fileName };
+      return streamedFile(app, { projectId, caller, signal, file }, (parts, to) =>
+        writeBoard(parts, plan, to),
+      );
+    },
   }),
   route({
     ...read,

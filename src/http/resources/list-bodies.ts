@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { Total } from "../../domain/kernel/work.ts";
 import {
   type Page,
@@ -48,14 +49,14 @@ export const Flag = z
   });
 
 /** Within the range that the database can compare; OpenAPI shows the text, not the parsed Date. */
-const AnyTime = z.iso
-  .datetime({ offset: true })
-  .transform((text) => new Date(text))
-  .refine((time) => time.getTime() >= TIME_MIN_MS && time.getTime() < TIME_MAX_MS, {
+const AnyTime = IsoTime.transform((text) => new Date(text)).refine(
+  (time) => time.getTime() >= TIME_MIN_MS && time.getTime() < TIME_MAX_MS,
+  {
     error: "must be a time of the years 1970 to 9998",
-  });
+  },
+);
 const Time = AnyTime.optional();
-const TIME_FIELD = { type: "string", format: "date-time" } as const;
+const TIME_FIELD = { anyOf: ["date-time", "date"].map((format) => ({ type: "string" as const, format })) };
 
 /** A required time in a query. */
 export const Moment = AnyTime.meta({ override: TIME_FIELD });

@@ -97,7 +97,7 @@ export const playerWarnings = (
   status: string = "ACTIVE",
 ): { warnings?: string[] } => {
   const inactive =
-    `the player is ${status}, as DELETE leaves them: their events are REJECTED until ` +
+    `the player is ${status}${status === "SUSPENDED" ? ", as DELETE leaves them" : ""}: their events are REJECTED until ` +
     "POST /players/{playerId}/status makes them ACTIVE";
   const warnings = [...ignoredWarnings(ignored, "a player"), ...(status === "ACTIVE" ? [] : [inactive])];
   return warnings.length === 0 ? {} : { warnings };

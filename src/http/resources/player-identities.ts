@@ -71,7 +71,7 @@ const resultsOf = (
           status: outcome.status,
           playerId: outcome.playerId,
           message: null,
-          ...playerWarnings(item.ignored),
+          ...playerWarnings(item.ignored, outcome.playerStatus),
         };
   });
 };

@@ -53,6 +53,8 @@ const BatchScoreBody = z
 const isRefused = ({ error, playerId }: BatchScore): boolean => error !== null && playerId === null;
 const inBrief = ({ error }: BatchScore) => ({ error: error && { code: error.code } });
 
+const CREATES = "An unknown ext: name creates the player where the setting autoCreatePlayers is on.";
+
 export const scoreRoutes = [
   route({
     ...write,
@@ -63,7 +65,8 @@ export const scoreRoutes = [
     summary: "Submit a score",
     description:
       "For CUSTOM leaderboards; it counts in the period of its time. accepted is false when a newer score " +
-      "stands, when it does not suffice to enter, and when it is held for a review; nothing changes then.",
+      "stands, when it does not suffice to enter, and when it is held for a review; nothing " +
+      `changes then. ${CREATES}`,
     params: LeaderboardParams,
     body: SubmittedScore,
     example: {
@@ -99,7 +102,7 @@ export const scoreRoutes = [
     description:
       "One result for each, in order; a bad one leaves the others as they are. Ranks are not returned: " +
       `read the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta. After ` +
-      `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code.`,
+      `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code. ${CREATES}`,
     params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
     example: {

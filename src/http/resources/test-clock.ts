@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { type Access, type Actor, actorOf, DESIGNERS, tenantOf } from "../../domain/kernel/caller.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { parseDuration } from "../../domain/evaluation/language/operators.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import {
@@ -31,7 +32,7 @@ const Change = z
       description: "An ISO 8601 duration in weeks, days, hours, minutes and seconds",
       example: "P1D",
     }),
-    to: z.iso.datetime({ offset: true }).optional().meta({ description: "A time that is not past" }),
+    to: IsoTime.optional().meta({ description: "A time that is not past" }),
     reset: z.literal(true).optional().meta({ description: "Sets the clock to the server's time" }),
   })
   .refine((body) => Object.values(body).filter((value) => value !== undefined).length === 1, {

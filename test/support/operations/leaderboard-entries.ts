@@ -28,6 +28,9 @@ export const leaderboardEntryOperations: Record<string, Known> = {
       return [{ path: `${path}?around=${player}` }, { path: `${path}?playerId=${player}` }];
     },
   },
+  exportLeaderboard: {
+    call: async (side) => ({ path: `/leaderboards/${(await side.entry()).board}/export` }),
+  },
   getLeaderboardEntry: {
     call: async (side) => {
       const { board, player } = await side.entry();

@@ -34,7 +34,7 @@ const Share = z.number().min(0).max(1);
 export const SettingsShape = z.strictObject({
   autoCreatePlayers: z
     .boolean()
-    .meta({ description: "Events and connections of unknown players create them" }),
+    .meta({ description: "Events, scores and connections of unknown players create them" }),
   maxEventAgeDays: z.int().min(1).max(EVENT_AGE_DAYS_MAX).nullable().meta({
     description: "Events older than this are rejected; null accepts any age",
   }),

@@ -272,7 +272,7 @@ export type ExportPlan = {
 export const reportOf = ({ report }: Pick<ExportPlan, "report">): Report => REPORTS[report].report;
 
 /** @throws DomainError VALIDATION_ERROR for what only CSV has */
-const checkFormat = ({ format, flatten, bom, raw }: ExportFields): void => {
+export const checkFormat = ({ format, flatten, bom, raw }: Omit<ExportFields, "report">): void => {
   const [wrong] = Object.entries({ flatten, bom, raw }).filter(([, isAsked]) => isAsked && format !== "csv");
   if (wrong) throw invalid(wrong[0], "is for format=csv");
 };
@@ -349,7 +349,7 @@ export const rowQuery = (
 };
 
 /** Takes the next piece of a file; resolves when there is room for more. */
-type Put = (piece: string) => Promise<void>;
+export type Put = (piece: string) => Promise<void>;
 
 /** Rows of a computed report that are written at once. */
 const ROWS_AT_ONCE = 1_000;
@@ -395,8 +395,10 @@ const findRows = async (
   });
 };
 
+type FilePlan = Pick<ExportPlan, "columns" | "flatten" | "style">;
+
 const findColumns = async (
-  { columns }: ExportPlan,
+  { columns }: FilePlan,
   pages: Pages<Row>,
   signal: AbortSignal,
 ): Promise<ExportPlan["columns"]> => {
@@ -409,8 +411,9 @@ const findColumns = async (
   return found.columns;
 };
 
-const writePages = async (
-  plan: ExportPlan,
+/** Writes the rows of pages as a file. @returns their number */
+export const writePages = async (
+  plan: FilePlan,
   pages: Pages<Row>,
   { put, signal }: { put: Put; signal: AbortSignal },
 ): Promise<number> => {

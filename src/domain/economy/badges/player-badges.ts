@@ -9,7 +9,7 @@ import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { checkActive } from "../../evaluation/player-state.ts";
 import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import { alongside, type Loadable } from "../../progression/parts/part.ts";
-import type { Turn } from "../../evaluation/turn.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import { together } from "../../kernel/together.ts";
 import {
   awardBadge,
@@ -219,23 +219,26 @@ const errorOf = (problem: BadgeProblem, badgeKey: string): DomainError => {
   }
 };
 
-type Change = (turn: Turn, badgeKey: string) => BadgeProblem | undefined;
+type Change = (turn: PlanTurn, badgeKey: string) => BadgeProblem | undefined;
+type ChangeOptions = NonNullable<Parameters<typeof changePlayer>[3]>;
 
-/** `ref`: the badge's UUID or key. */
-const changeBadge = async (
+/** Changes a badge of a player by REST. `ref`: the badge's UUID or key. */
+export const changeBadge = async (
   work: Work,
   player: PlayerKey,
-  ref: string,
-  change: Change,
+  { ref, change, gives = [], ...options }: ChangeOptions & { ref: string; change: Change },
 ): Promise<PlayerBadge> => {
   const { projectId } = player;
   const { key: badgeKey } = await readDefinition(work, { projectId, kind: "badge", ref });
-  const apply = (turn: Turn) => {
+  const apply = (turn: PlanTurn) => {
     const problem = change(turn, badgeKey);
     if (problem !== undefined) throw errorOf(problem, badgeKey);
     return () => undefined;
   };
-  const changed = await changePlayer(work, player, apply, { gives: [{ badges: [{ badgeKey }] }] });
+  const changed = await changePlayer(work, player, apply, {
+    ...options,
+    gives: [...gives, { badges: [{ badgeKey }] }],
+  });
   return getPlayerBadge(work, { player: { projectId, id: changed.player.id }, key: badgeKey });
 };
 
@@ -249,9 +252,12 @@ export type AwardByHand = { badge: string; tier?: number | undefined; cause: Cau
  * PLAYER_INACTIVE
  */
 export const awardByHand = (work: Work, player: PlayerKey, award: AwardByHand): Promise<PlayerBadge> =>
-  changeBadge(work, player, award.badge, (turn, badgeKey) => {
-    checkActive(turn.player);
-    return awardBadge(turn, { badgeKey, tier: award.tier, cause: award.cause, key: newKey() });
+  changeBadge(work, player, {
+    ref: award.badge,
+    change: (turn, badgeKey) => {
+      checkActive(turn.player);
+      return awardBadge(turn, { badgeKey, tier: award.tier, cause: award.cause, key: newKey() });
+    },
   });
 
 /** Exactly one of `add` and `set`. */
@@ -268,11 +274,14 @@ export const progressByHand = (
   player: PlayerKey,
   progress: ProgressByHand,
 ): Promise<PlayerBadge> =>
-  changeBadge(work, player, progress.badge, (turn, badgeKey) => {
-    checkActive(turn.player);
-    const { add, set, cause } = progress;
-    const amount = add ?? set! - badgeStateOf(turn, badgeKey).progress;
-    return progressBadge(turn, { badgeKey, amount, cause, key: newKey() });
+  changeBadge(work, player, {
+    ref: progress.badge,
+    change: (turn, badgeKey) => {
+      checkActive(turn.player);
+      const { add, set, cause } = progress;
+      const amount = add ?? set! - badgeStateOf(turn, badgeKey).progress;
+      return progressBadge(turn, { badgeKey, amount, cause, key: newKey() });
+    },
   });
 
 /** Revokes a badge by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
@@ -281,4 +290,7 @@ export const revokeByHand = (
   player: PlayerKey,
   { badge, cause }: { badge: string; cause: Cause },
 ): Promise<PlayerBadge> =>
-  changeBadge(work, player, badge, (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause, key: newKey() }));
+  changeBadge(work, player, {
+    ref: badge,
+    change: (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause, key: newKey() }),
+  });

@@ -177,7 +177,7 @@ const progressOf = (streak: CompiledStreak, { doc }: Streak, period: number) => 
 type StreakHolder = { player: PlayerState; project: CompiledDefinitions };
 
 /** Reads a player's streaks without changing them. */
-const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
+export const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
   const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [streaksPart]);

@@ -241,6 +241,19 @@ const setProgress = (turn: Turn, badge: CompiledBadge, value: number, why: Why):
   return awardDue(turn, badge, why);
 };
 
+/** Awards what a player has reached of a badge that was edited, as the next progress would. */
+export const awardReached = (turn: Turn, badgeKey: string): void => {
+  const badge = findBadge(turn, badgeKey);
+  if (typeof badge === "string" || turn.player.status !== "ACTIVE") return;
+  const { progressMetric } = badge.definition;
+  if (progressMetric && isDone(turn, badge)) return;
+  const metric = progressMetric && turn.project.metrics.byId.get(metricId(progressMetric));
+  const progress = metric ? readMetric(turn, metric) : badgeStateOf(turn, badgeKey).progress;
+  if (progress === undefined) return;
+  const cause = { kind: "BADGE" as const, refKey: badgeKey };
+  setProgress(turn, badge, progress, { cause, key: `edit:${turn.root.id}:bdg:${badgeKey}` });
+};
+
 /** Returns the highest tier whose threshold progress meets; 0 for none. */
 export const dueTier = ({ tiers }: Pick<Badge, "tiers">, progress: number): number =>
   tiers.findLastIndex(({ threshold }) => threshold !== undefined && threshold <= progress) + 1;

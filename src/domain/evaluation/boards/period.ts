@@ -2,7 +2,7 @@ import { z } from "zod";
 import { Cron } from "../language/cron.ts";
 import { EventPattern, Key, Path, Zone } from "../language/syntax.ts";
 import { Filter } from "../metrics/filter.ts";
-import { IsoTime } from "../../kernel/iso-time.ts";
+import { beginningOf, IsoTimeOrDate } from "../../kernel/iso-time.ts";
 
 type IssueLike = { code?: string | undefined; keys?: string[] };
 
@@ -152,6 +152,13 @@ const checkFixed = (
   if (lasts > FIXED_DAYS_MAX * DAY_MS) refuse(`must be at most ${FIXED_DAYS_MAX} days after startsAt`);
 };
 
+/** Dates are days of the window's own zone. */
+const fromDates = <P extends { startsAt: string; endsAt: string }>(period: P): P => {
+  const { timezone } = period as { timezone?: string };
+  const [startsAt, endsAt] = [period.startsAt, period.endsAt].map((text) => beginningOf(text, timezone));
+  return { ...period, startsAt, endsAt };
+};
+
 const WeekStartsOn = z
   .union([z.literal(1), z.literal(7)])
   .default(1)
@@ -174,9 +181,10 @@ const periodIn = <Z extends z.ZodType<string | undefined>>(timezone: Z) => {
       z.strictObject({ kind: z.literal("CRON"), cron: Cron, ...common }, NOT_SUPPORTED),
       z
         .strictObject(
-          { kind: z.literal("FIXED"), startsAt: IsoTime, endsAt: IsoTime, ...common },
+          { kind: z.literal("FIXED"), startsAt: IsoTimeOrDate, endsAt: IsoTimeOrDate, ...common },
           NOT_SUPPORTED,
         )
+        .overwrite(fromDates)
         .superRefine(checkFixed),
     ],
     { error: "must have a kind of ALL_TIME, DAILY, WEEKLY, MONTHLY, QUARTERLY, YEARLY, CRON or FIXED" },

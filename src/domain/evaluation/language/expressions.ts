@@ -16,6 +16,7 @@ import {
   type ReferenceField,
   referentOf,
   smallRecord,
+  pairOf,
 } from "./syntax.ts";
 import { currentLives } from "../lives/lives.ts";
 import {
@@ -236,7 +237,7 @@ export type Expression =
 const safe = z.number().min(Number.MIN_SAFE_INTEGER).max(Number.MAX_SAFE_INTEGER);
 
 const Steps = z
-  .array(z.tuple([safe, safe]))
+  .array(pairOf(safe))
   .min(1)
   .max(TABLE_MAX_STEPS)
   .refine((steps) => steps.every(([from], i) => i === 0 || from > steps[i - 1]![0]), "steps must ascend");

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isReferenceObject, Reference, Scalar, scalarList } from "./syntax.ts";
+import { isReferenceObject, pairOf, Reference, Scalar, scalarList } from "./syntax.ts";
 import type { EventContext } from "../rule-event.ts";
 import { type StepBudget, TEXT_PER_STEP } from "../../kernel/pace.ts";
 
@@ -350,7 +350,7 @@ const NUMERIC = ["eq", "neq", "gt", "gte", "lt", "lte", "between"] as const sati
 /** The fields `op` and `value` of a numeric condition; to be checked together with `checkOperand`. */
 export const numericFields = {
   op: z.enum(NUMERIC),
-  value: z.union([z.number(), z.tuple([z.number(), z.number()]), Reference], {
+  value: z.union([z.number(), pairOf(z.number()), Reference], {
     error: "must be a number, [low, high] or a ref",
   }),
 };

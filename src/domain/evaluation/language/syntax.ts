@@ -160,6 +160,13 @@ export const Reference = z
   .meta({ id: "RuleReference" });
 export type Reference = z.output<typeof Reference>;
 
+/**
+ * Two values of one schema. A list of two, and no tuple: form builders show no field for the `prefixItems` of
+ * those.
+ */
+export const pairOf = <S extends z.ZodType>(schema: S) =>
+  z.array(schema).length(2) as unknown as z.ZodType<[z.output<S>, z.output<S>], [z.input<S>, z.input<S>]>;
+
 /** Shows a schema of references to tools, as `override` of `z.toJSONSchema`. */
 export const describeReference: NonNullable<z.core.ToJSONSchemaParams["override"]> = ({
   zodSchema,

@@ -420,10 +420,10 @@ const prepare = (metric: Metric): CompiledMetric => ({
   sampleOf: compileSample(metric),
 });
 
-/** The metrics of a project by event type, and the ids of all. */
+/** The metrics of a project by event type, and by id. */
 export type MetricIndex = {
   forEvent(eventType: string): readonly CompiledMetric[];
-  ids: ReadonlySet<string>;
+  byId: ReadonlyMap<string, CompiledMetric>;
 };
 
 /** Indexes the metrics that a project's rules, badges and segments read; equal ones share one counter. */
@@ -448,5 +448,5 @@ export function* metricPieces(
     patterns: metric.definition.eventTypes,
   }));
   const listening = createTypeIndex(listeners, (found) => found.map(({ metric }) => metric));
-  return { forEvent: listening, ids: new Set(byId.keys()) };
+  return { forEvent: listening, byId };
 }

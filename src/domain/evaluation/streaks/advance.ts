@@ -12,7 +12,7 @@ import {
   without,
 } from "./compile.ts";
 import { deadlineAfter, firstDate, lastDate, periodAt, periodName } from "./periods.ts";
-import { qualify } from "./qualify.ts";
+import { completeNow, qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";
 import type { Streak as Definition } from "./streak.ts";
 import { type Turn, write } from "../turn.ts";
@@ -293,6 +293,22 @@ const advance = (turn: Turn, streak: CompiledStreak): void => {
   if (state === before) return;
   storeStreak(turn, streak, state);
   announce(turn, streak, steps);
+};
+
+/**
+ * Brings a streak that was edited to what it asks now: the period counts if its progress suffices, and the run
+ * has the milestones that it has passed, of lengths beyond those that it was given any for.
+ */
+export const followEdit = (turn: Turn, key: string): void => {
+  const streak = turn.project.streaks.get(key);
+  if (!streak || turn.player.status !== "ACTIVE" || !turn.player.streaks.has(key)) return;
+  const { nowMs } = turn;
+  const settled = settledAt(streak, turn, nowMs);
+  const { state, steps } = completeNow(streak, settled.state, nowMs);
+  storeStreak(turn, streak, state);
+  announce(turn, streak, [...settled.steps, ...steps]);
+  const { run } = state.doc;
+  if (run) announce(turn, streak, [{ kind: "REACHED", name: run.name, from: 1, to: state.current }]);
 };
 
 /**

@@ -30,8 +30,8 @@ export type CompiledStreak = {
   /** A run is at risk when this much or less is left, in ms. */
   riskMs: number;
   parts: readonly CompiledPart[];
-  /** Identifies the parts that the progress of periods was gathered for. */
-  signature: number;
+  /** Identifies the metrics that the progress of periods was gathered for; the second is of earlier servers. */
+  signatures: readonly [number, number];
   /** Returns whether an event of a type can affect it. */
   listensTo(eventType: string): boolean;
   /** Returns the indexes of the parts that an event of a type counts for, and whether it may end the run. */
@@ -99,7 +99,10 @@ export const compileStreak = ({
     graceMs: graceSeconds * 1_000,
     riskMs: RISK_MS[period],
     parts: qualify.parts.map(compilePart),
-    signature: fnv1a(JSON.stringify(qualify.parts)),
+    signatures: [
+      fnv1a(JSON.stringify(qualify.parts.map(({ metric }) => metric))),
+      fnv1a(JSON.stringify(qualify.parts)),
+    ],
     listensTo: (eventType) => context(eventType) !== NOTHING,
     impactOf: context,
     steps: stepsOf(definition),
@@ -239,8 +242,8 @@ export const sufficesAlone = (streak: CompiledStreak, context: EventContext): bo
   return states !== undefined && isEnough(streak, states);
 };
 
-const periodsOf = ({ signature }: CompiledStreak, progress: Progress | undefined): readonly Entry[] =>
-  progress?.of === signature ? progress.periods : [];
+const periodsOf = ({ signatures }: CompiledStreak, progress: Progress | undefined): readonly Entry[] =>
+  progress && signatures.includes(progress.of) ? progress.periods : [];
 
 /** Returns the progress of a period. */
 export const statesOf = (streak: CompiledStreak, progress: Progress | undefined, period: number): States =>
@@ -260,6 +263,6 @@ export const gather = (
   if (!states) return undefined;
   const entries: Entry[] = [...periods.filter(([one]) => one !== period), [period, states]];
   entries.sort(([a], [b]) => a - b);
-  const kept = { of: streak.signature, periods: entries.slice(-PERIODS_KEPT) };
+  const kept = { of: streak.signatures[0], periods: entries.slice(-PERIODS_KEPT) };
   return { progress: kept, isEnough: isEnough(streak, states) };
 };

@@ -2,10 +2,12 @@ import type { EventContext } from "../rule-event.ts";
 import {
   type CompiledStreak,
   gather,
+  isEnough,
   type LostRun,
   NO_STEPS,
   type Run,
   type Settled,
+  statesOf,
   type Step,
   type Streak,
   sufficesAlone,
@@ -283,14 +285,24 @@ const periodic = (streak: CompiledStreak, before: Streak, context: EventContext)
   if (isDone(state, period)) return { state: before, steps: NO_STEPS };
   const gathered = gather(streak, before.doc.progress, { period, context });
   if (!gathered) return { state: before, steps: NO_STEPS };
-  const { progress, isEnough } = gathered;
+  const { progress } = gathered;
   const withProgress = (one: Streak): Streak => ({ ...one, doc: { ...one.doc, progress } });
-  const counted = isEnough ? count(streak, state, { period, atMs: event.at }) : undefined;
+  const counted = gathered.isEnough ? count(streak, state, { period, atMs: event.at }) : undefined;
   if (counted)
     return { state: withProgress(counted.state), steps: [...rewound.steps, ...steps, ...counted.steps] };
   // The late event did not count, so its reversal of later changes is dropped.
   const settled = settle(streak, before, event.at);
   return { state: withProgress(settled.state), steps: settled.steps };
+};
+
+/** Completes the current period of a settled streak, if its progress suffices without a further event. */
+export const completeNow = (streak: CompiledStreak, state: Streak, atMs: number): Settled => {
+  const { zone, progress } = state.doc;
+  const unchanged = { state, steps: NO_STEPS };
+  if (streak.definition.mode !== "PERIODIC" || zone === undefined) return unchanged;
+  const period = periodOf(streak, state, atMs);
+  if (isDone(state, period) || !isEnough(streak, statesOf(streak, progress, period))) return unchanged;
+  return count(streak, state, { period, atMs }) ?? unchanged;
 };
 
 const isDone = ({ doc: { run } }: Streak, period: number): boolean =>

@@ -38,7 +38,7 @@ export const UPSERT_MAX = 500;
 export type PlayerInput = { externalUserId: string } & PlayerProfile;
 
 type Upserted =
-  | { status: "CREATED" | "UPDATED"; playerId: string }
+  | { status: "CREATED" | "UPDATED"; playerId: string; playerStatus: PlayerState["status"] }
   | { status: "REJECTED"; message: string; isErased?: true };
 
 /** Of a player whom others hold: only in a shared transaction, and never shown. */
@@ -157,7 +157,7 @@ const upserterOf = ({ open, settle }: GroupChange, { made, before }: UpsertParts
     const { id, zoneChangedMs } = player;
     const known = columns.get(id)?.profile;
     columns.set(id, { id, zoneChangedMs, profile: { ...known, ...definedOf(profile) } });
-    return { status: isNew ? "CREATED" : "UPDATED", playerId: id };
+    return { status: isNew ? "CREATED" : "UPDATED", playerId: id, playerStatus: player.status };
   };
   return { one, columns };
 };

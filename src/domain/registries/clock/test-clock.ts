@@ -12,9 +12,11 @@ import {
   expirePlayersHolds,
   expirePlayersLots,
 } from "../../economy/currencies/sweep.ts";
+import { BADGE_EDITS } from "../../economy/badges/edited.ts";
 import { DUE_QUESTS, QUEST_ENDS, settlePlayersQuests } from "../../economy/quests/due.ts";
 import { claimEndsOf, expireGrants } from "../../economy/rewards/player-rewards.ts";
 import { sweepSoon } from "../../economy/segments/sweeps.ts";
+import { STREAK_EDITS } from "../../economy/streaks/edited.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../../economy/streaks/player-streaks.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
@@ -107,9 +109,9 @@ const DUE_KINDS = {
     times: windowTimesOf,
     settle: async (work, projectId) => counted(await openWindows(work, projectId)),
   },
-  questsExpired: withEnds(QUEST_ENDS, ofPlayers(DUE_QUESTS, settlePlayersQuests)),
+  questsExpired: withEnds(BADGE_EDITS, withEnds(QUEST_ENDS, ofPlayers(DUE_QUESTS, settlePlayersQuests))),
   adventuresSettled: withEnds(ADVENTURE_ENDS, ofPlayers(DUE_ADVENTURES, settlePlayersAdventures)),
-  streaksSettled: ofPlayers(DUE_STREAKS, settlePlayersStreaks),
+  streaksSettled: withEnds(STREAK_EDITS, ofPlayers(DUE_STREAKS, settlePlayersStreaks)),
   holdsReleased: ofPlayers(DUE_HOLDS, expirePlayersHolds),
   lotsExpired: ofPlayers(DUE_LOTS, expirePlayersLots),
   boostsEnded: ofPlayers(DUE_BOOSTS, endPlayersBoosts),

@@ -1,10 +1,12 @@
 import { BASELINE, Baseline } from "./baseline.ts";
 import { Migration20261129000101 } from "./20261129000101-first-seen.ts";
 import { Migration20261129000102 } from "./20261129000102-mail-refusals.ts";
+import { Migration20261129000103 } from "./20261129000103-edited-badges.ts";
 
 /** Every migration, in order. */
 export const migrations = [
   { name: BASELINE, class: Baseline },
   { name: "20261129000101-first-seen", class: Migration20261129000101 },
   { name: "20261129000102-mail-refusals", class: Migration20261129000102 },
+  { name: "20261129000103-edited-badges", class: Migration20261129000103 },
 ];

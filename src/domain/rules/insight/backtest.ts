@@ -7,6 +7,7 @@ import { compileRules } from "../../evaluation/running/compile.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { PacedBudget, StepBudget } from "../../kernel/pace.ts";
 import { nextSlice } from "../../kernel/slices.ts";
 import { countRows, type Work } from "../../kernel/work.ts";
@@ -115,11 +116,12 @@ const PLAYER_EVENTS_MAX = 20_000;
 const DAY_MS = 86_400_000;
 
 /** Limited to what the database can compare, and to the age that an event can have. */
-const Time = z.iso
-  .datetime({ offset: true })
-  .refine((text) => Date.parse(text) >= Date.UTC(1000, 0) && Date.parse(text) < Date.UTC(9999, 0), {
+const Time = IsoTime.refine(
+  (text) => Date.parse(text) >= Date.UTC(1000, 0) && Date.parse(text) < Date.UTC(9999, 0),
+  {
     error: "must be a time of the years 1000 to 9998",
-  });
+  },
+);
 
 export const BacktestRequest = z
   .strictObject({
