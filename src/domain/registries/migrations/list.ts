@@ -67,6 +67,7 @@ import { Migration20261129000001 } from "./20261129000001-sso-failures.ts";
 import { Migration20261129000002 } from "./20261129000002-next-totp-expiry.ts";
 import { Migration20261129000101 } from "./20261129000101-first-seen.ts";
 import { Migration20261129000102 } from "./20261129000102-mail-refusals.ts";
+import { Migration20261129000201 } from "./20261129000201-claims-in-hand.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -139,4 +140,5 @@ export const migrations = [
   { name: "20261129000002-next-totp-expiry", class: Migration20261129000002 },
   { name: "20261129000101-first-seen", class: Migration20261129000101 },
   { name: "20261129000102-mail-refusals", class: Migration20261129000102 },
+  { name: "20261129000201-claims-in-hand", class: Migration20261129000201 },
 ];
