@@ -23,7 +23,6 @@ import { connectedIn, createTransact, Lanes, type WakeUps } from "./domain/kerne
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
-import type { HandNotes } from "./domain/progression/in-hand.ts";
 import type { Topics } from "./domain/kernel/events/chat-views.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
@@ -107,8 +106,6 @@ export type App = AnswerCaches &
     /** Encrypts stored values that must not be readable in the database. */
     secretBox: SecretBox;
     limiter: Limiter;
-    /** Where workers note the events that they have in hand. */
-    handNotes: HandNotes;
     /** Refuses addresses that are blocked. */
     blocks: KnownBlocks;
     captcha: Captcha;
@@ -181,7 +178,6 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     secretBox,
     limiter: platform.limiter,
-    handNotes: platform.handNotes,
     blocks: new KnownBlocks({ transact: transactAs({ role: "accounts" }), clock }),
     oauth: createOAuth(config.oauth, config),
     sso: createSso(config),

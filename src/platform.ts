@@ -8,14 +8,11 @@ import type { EntrySource, RankStore } from "./domain/evaluation/boards/ranks.ts
 import { CONNECTION_WAIT_MS } from "./domain/kernel/slots.ts";
 import { stampIdsBy } from "./domain/kernel/ids.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
-import { type HandNotes, noHandNotes } from "./domain/progression/in-hand.ts";
 import type { Topics } from "./domain/kernel/events/chat-views.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
-import { throttledWarnings } from "./domain/kernel/throttled-log.ts";
 import { WEB } from "./domain/kernel/timeouts.ts";
 import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
-import { createHandNotesFile } from "./platform/hand-notes-file.ts";
 import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
 import { type ListenerCheck, redisListenerCheck, topicsOver } from "./platform/topics.ts";
@@ -56,8 +53,6 @@ export type Platform = {
   queue: Queue;
   ranks(source: EntrySource): RankStore;
   limiter: Limiter;
-  /** Where processes note the events that they have in hand. */
-  handNotes: HandNotes;
   limits: Limits;
   /** Periodic maintenance for an engine without autovacuum. */
   maintain?: () => Promise<void>;
@@ -106,7 +101,6 @@ const openEmbedded = async (
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
     limiter: createLimiter(),
-    handNotes: inMemory ? noHandNotes : createHandNotesFile(config.dataDir, warnOfNotes(log)),
     limits: {
       claimEvents: 100,
       claimTogether: 100,
@@ -130,11 +124,6 @@ const openEmbedded = async (
 /** Maximum wait of a request for the engine of the process, in ms: until requests time out. */
 const ENGINE_WAIT_MS = 30_000;
 
-const warnOfNotes = (log: Logger): ((err: unknown) => void) => {
-  const warn = throttledWarnings(log);
-  return (err) => warn(err, "what is in hand cannot be noted: events that end the process are not counted");
-};
-
 const clusterLimits = ({ databasePoolMax }: Config): Limits => ({
   claimEvents: 500,
   claimTogether: 100,
@@ -150,7 +139,6 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { openPresence } = await import("./platform/redis-presence.ts");
   const { reachPostgres, reachRedis } = await import("./platform/reach.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
-  const { createRedisHandNotes } = await import("./platform/redis-hand-notes.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");
   const { createRedisRanks } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
@@ -178,7 +166,6 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
-    handNotes: createRedisHandNotes(redis, namespace),
     limits: clusterLimits(config),
     dependencies: [
       { name: "database", check: () => database.ping() },

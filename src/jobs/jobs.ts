@@ -41,7 +41,7 @@ import { resealPage, SEALED_VALUES, type SealedValue } from "../domain/registrie
 import { writeEventTypes } from "../domain/tracking/event-type-recorder.ts";
 import { createRelayJobs, createSyncBilling, runReports, runSchedules, sweepDue } from "./due-work.ts";
 import { type AnyJob, type Job, UNASKED_MS } from "./job.ts";
-import { createEventJobs } from "./process-events.ts";
+import { createProcessEvents } from "./process-events.ts";
 import type { JobName } from "./queue.ts";
 import {
   advanceLobbies,
@@ -426,7 +426,7 @@ export const createJobs = (): Readonly<Record<JobName, AnyJob>> => {
 };
 
 const createTimedJobs = (): Readonly<Record<Exclude<JobName, "sweep">, AnyJob>> => ({
-  ...createEventJobs(),
+  "process-events": createProcessEvents(),
   ...createRelayJobs(),
   "send-mail": sendMail,
   partitions,

@@ -4,18 +4,18 @@ import type { LoopHit } from "../domain/evaluation/rule-event.ts";
 import type { StepsHit } from "../domain/evaluation/turn.ts";
 import { processedTopic } from "../domain/kernel/events/chat-views.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
+import { statementOf } from "../domain/kernel/read.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import {
+  processApart,
   type Processed,
   type ProcessOptions,
   processPartitions,
-  processSuspects,
 } from "../domain/progression/claim.ts";
-import { settleDeaths } from "../domain/progression/deaths.ts";
-import { InHand, lineOf } from "../domain/progression/in-hand.ts";
+import { groupsOf, Turns } from "../domain/progression/claim-notes.ts";
 import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
-import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
+import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import {
   createRuleWatch,
   LOOPS_MAX,
@@ -25,7 +25,7 @@ import {
   type RuleWatch,
   STEPS_HITS_MAX,
 } from "../domain/rules/lifecycle/loop-watch.ts";
-import type { AnyJob, HeldKeys, Job, JobTogether } from "./job.ts";
+import type { HeldKeys, JobTogether } from "./job.ts";
 
 /** Partitions processed concurrently by one process. */
 const PROCESS_CONCURRENCY = 4;
@@ -36,6 +36,7 @@ const BUSY_RETRY_MS = 25;
 type ProcessState = {
   shares: ClaimShares;
   plans: PlanCache;
+  turns: Turns;
   /** Detects rules that the engine repeatedly had to hold. */
   loops: RuleWatch;
   steps: RuleWatch;
@@ -55,6 +56,7 @@ const createKept = (): ProcessState => {
       onSteps: (projectId, steps) => shares.charge(projectId, steps),
       onPreparing: (projectId, over) => shares.wait(projectId, over),
     }),
+    turns: new Turns(),
     loops: createRuleWatch(LOOPS_MAX),
     steps: createRuleWatch(STEPS_HITS_MAX),
     cursors: new Map(),
@@ -88,53 +90,39 @@ const claimOf = async (
   }
 };
 
-/** Returns a function that logs an event's failed attempt. */
-const logFailedEvent =
-  ({ log }: App) =>
-  (err: unknown, event: object): void =>
-    log.error({ err, event }, "an event could not be processed");
-
 type ClaimOptions = Omit<ProcessOptions, "onLeft">;
 
-const optionsOf = (
-  app: App,
-  kept: ProcessState,
-  { hand, loops, hits, lacking }: ClaimFindings & { hand: InHand },
-): ClaimOptions => ({
+const optionsOf = (app: App, kept: ProcessState, { loops, hits, lacking }: ClaimFindings): ClaimOptions => ({
   transact: app.transact,
-  hand,
+  ...besideOf(app),
   plans: kept.plans,
   shares: kept.shares,
   claimLimit: app.limits.claimEvents,
   claimTogether: app.limits.claimTogether,
   stats: app.ruleStats,
   onSeen: app.eventTypes.seen,
-  onError: logFailedEvent(app),
+  onError: (err: unknown, event: object) => app.log.error({ err, event }, "an event could not be processed"),
+  onDied: (part: number, events: number) =>
+    app.log.warn({ part, events }, "a process died with events in hand; they are evaluated apart"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
   onSteps: (hit: StepsHit) => void hits.set(hit.rootEventId, hit),
   onLeftOut: (plan: ProjectPlan) => void lacking.set(plan.projectId, plan),
 });
 
-/** Returns what the process of an app has in hand. */
-type HandOf = (app: App) => InHand;
-
-/** Creates what a process has in hand with its first use. */
-const createHandOf = (): HandOf => {
-  let hand: InHand | undefined;
-  return ({ handNotes }) => (hand ??= new InHand(handNotes));
-};
+/** A statement outside of transactions, which is a transaction of its own on a server. */
+const besideOf = ({ readAs }: App): Pick<ClaimOptions, "beside"> =>
+  readAs ? { beside: async (statement) => void (await readAs()(statementOf(statement))) } : {};
 
 /** Key: a partition. Processes claims of the waiting partitions until they are empty. */
-export const createProcessEvents = (handOf = createHandOf()): JobTogether => {
+export const createProcessEvents = (): JobTogether => {
   const kept = createKept();
   return {
     concurrency: PROCESS_CONCURRENCY,
-    runTogether: (app, keys, held) => claimTogether({ app, kept, hand: handOf(app) }, keys, held),
-    atStop: (app) => handOf(app).close(),
+    runTogether: (app, keys, held) => claimTogether({ app, kept }, keys, held),
   };
 };
 
-type Claiming = { app: App; kept: ProcessState; hand: InHand };
+type Claiming = { app: App; kept: ProcessState };
 
 /** @returns the partitions to claim again */
 const claimTogether = async (
@@ -142,62 +130,42 @@ const claimTogether = async (
   keys: readonly string[],
   held: HeldKeys,
 ): Promise<readonly string[]> => {
-  const { kept, hand } = of;
-  await hand.begin();
-  const places = kept.cursors;
+  const { cursors: places, turns } = of.kept;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
   const onLeft = (left: readonly { part: number }[]): void =>
     held.leave(left.map(({ part }) => String(part)));
-  const done = await hand.beside(() =>
+  const done = await turns.beside(() =>
     claimOnce(of, keys, (options) => processPartitions({ ...options, onLeft }, taken)),
   );
   for (const part of done.parts) places.delete(String(part));
   for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
   const again = done.again.map(({ part }) => String(part));
-  if (done.suspects.length === 0) return again;
-  // Events in other partitions need not wait for the suspects.
-  const suspected = new Set(done.suspects.map(({ part }) => String(part)));
-  held.leave(again.filter((key) => !suspected.has(key)));
-  held.done(keys.filter((key) => !suspected.has(key)));
-  const isProgress = await runSuspects(of, done.suspects);
-  return isProgress ? [...suspected] : again.filter((key) => suspected.has(key));
-};
-
-/** Groups of suspects that are run before the next claim of their partitions. */
-const GROUPS_MAX = 4;
-
-/**
- * Runs the next groups of suspects, each alone in this process.
- * @returns whether any suspect was run; those that were not may be tried again later
- */
-const runSuspects = async (of: Claiming, suspects: readonly QueuedEvent[]): Promise<boolean> => {
-  const { app, hand } = of;
-  let [left, isProgress] = [suspects, false];
-  for (let n = 0; n < GROUPS_MAX; n++) {
-    // Another process may have died with some of them just now.
-    await hand.glance();
-    const group = hand.groupOf(left, app.limits.claimTogether);
-    if (group.length === 0) break;
-    const parts = [...new Set(group.map(({ part }) => String(part)))];
-    const { events } = await hand.alone(() =>
-      claimOnce(of, parts, (options) => processSuspects(options, group)),
+  if (done.apart.length === 0) return again;
+  // Events in other partitions need not wait for those.
+  const own = new Set(done.apart.map(({ part }) => String(part)));
+  held.leave(again.filter((key) => !own.has(key)));
+  held.done(keys.filter((key) => !own.has(key)));
+  let isProgress = false;
+  for (const group of groupsOf(done.apart).slice(0, GROUPS_MAX)) {
+    const { events } = await turns.alone(() =>
+      claimOnce(of, [String(group[0]!.part)], (options) => processApart(options, group)),
     );
     isProgress ||= events > 0;
-    // Which of them were left is not known: nothing behind them may be run before the next claim.
-    const gone = new Set(events < group.length ? group.map(lineOf) : []);
-    left = left.filter((event) => !group.includes(event) && !gone.has(lineOf(event)));
   }
-  return isProgress;
+  return isProgress ? [...own] : again.filter((key) => own.has(key));
 };
+
+/** Groups of events that are evaluated apart before the next claim of their partitions. */
+const GROUPS_MAX = 20;
 
 /** Makes a claim of partitions, and does what follows from it. */
 const claimOnce = async (
-  { app, kept, hand }: Claiming,
+  { app, kept }: Claiming,
   keys: readonly string[],
   claim: (options: ClaimOptions) => Promise<Processed>,
 ): Promise<Processed> => {
   const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
-  const options = optionsOf(app, kept, { hand, ...held });
+  const options = optionsOf(app, kept, held);
   const done = await claimOf(kept, keys, (busyInRow) => claim({ ...options, busyInRow }));
   for (const part of done.busy) retryLater(app, String(part));
   const recheck = (parts: readonly number[]): void => {
@@ -271,56 +239,4 @@ const pauseSafely = async (app: App, pause: (work: Work) => Promise<unknown>): P
       return;
     }
   }
-};
-
-/** How often a process shows that it is alive and looks for those that have died, in ms. */
-const LOOK_EVERY_MS = 500;
-
-type EventJobName = "process-events" | "watch-processes";
-
-/** Creates the jobs that process events, which share what their process has in hand. */
-export const createEventJobs = (): Readonly<Record<EventJobName, AnyJob>> => {
-  const handOf = createHandOf();
-  return { "process-events": createProcessEvents(handOf), "watch-processes": createWatchProcesses(handOf) };
-};
-
-/** Looks for processes that died with events in hand, and settles what they have left. */
-const createWatchProcesses = (handOf: HandOf): Job => {
-  const logged = new Set<string>();
-  let settling: Promise<void> | undefined;
-  return {
-    concurrency: 1,
-    everyMs: LOOK_EVERY_MS,
-    run: async (app) => {
-      const hand = handOf(app);
-      await hand.look();
-      logDead(app, hand, logged);
-      // Not awaited: while the database is slow, this process has to show that it is alive.
-      if (hand.dead.length > 0) settling ??= settle(app, hand).finally(() => (settling = undefined));
-    },
-    atStop: async () => settling,
-  };
-};
-
-/** Logs each dead process once. */
-const logDead = ({ log }: App, { dead }: InHand, logged: Set<string>): void => {
-  const ids = new Set(dead.map(({ id }) => id));
-  for (const id of logged) if (!ids.has(id)) logged.delete(id);
-  for (const { id, noted } of dead.filter((one) => !logged.has(one.id))) {
-    logged.add(id);
-    log.warn({ noted }, "a process died with events in hand; those that still wait are run apart, in halves");
-  }
-};
-
-/** Settles what the dead have left, and wakes the partitions of the suspects. Never rejects. */
-const settle = async (app: App, hand: InHand): Promise<void> => {
-  try {
-    const onLost = (err: unknown, noted: object): void =>
-      app.log.error({ err, noted }, "what a dead process has left cannot be settled, and is forgotten");
-    await settleDeaths(hand, { transact: app.transact, onError: logFailedEvent(app), onLost });
-  } catch (err) {
-    // The next look tries again.
-    if (outageOf(err) === undefined) app.log.error({ err }, "what a dead process has left is not settled");
-  }
-  for (const part of hand.suspectParts) app.queue.wakeHere("process-events", String(part));
 };

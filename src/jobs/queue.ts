@@ -18,7 +18,6 @@ export type QueuedJobName = (typeof QUEUED_JOBS)[number];
 /** The names of all jobs, by which they are woken: `createJobs` has a job for each. */
 export type JobName =
   | QueuedJobName
-  | "watch-processes"
   | "relay-backlogs"
   | "sweep"
   | "partitions"

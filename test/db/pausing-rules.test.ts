@@ -4,7 +4,6 @@ import type { App } from "../../src/app.ts";
 import { changeConfig, type Transact } from "../../src/domain/kernel/work.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
-import { noHandNotes } from "../../src/domain/progression/in-hand.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { eventually } from "../support/eventually.ts";
 import { openDomain } from "../support/domain/domain.ts";
@@ -19,7 +18,7 @@ describe("a rule that a worker has to pause while others change its project's de
   const { database, domain } = postgresDomain(6);
 
   /** A worker's process, of which `transact` makes the transactions. */
-  const appWith = (transact: Transact): App => workerApp(domain, { transact, handNotes: noHandNotes });
+  const appWith = (transact: Transact): App => workerApp(domain, transact);
   const processEvents = createProcessEvents();
   const runJob = (app: App, projectId: string, user: string): Promise<readonly string[]> => {
     const keys = [String(partitionOf(projectId, user))];
@@ -57,8 +56,11 @@ describe("a rule that a worker has to pause while others change its project's de
       PromiseWithResolvers<void>,
     ];
     let refused = 0;
+    let transactions = 0;
     /** The change is next to have the definitions when the claim lets go of them. */
     const transact: Transact = async (run) => {
+      // The first one takes the events.
+      if (++transactions === 1) return domain.transact(run);
       try {
         return await domain.transact(async (work) => {
           const value = await run(work);

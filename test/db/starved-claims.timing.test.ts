@@ -7,19 +7,15 @@ import { sweepDue } from "../../src/jobs/due-work.ts";
 import type { PlayersOf } from "../../src/domain/progression/moved-ends.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { BATCH, STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
-import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
-import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
+import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { getJob, jobKind, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { ADMINS } from "../../src/domain/kernel/caller.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
-import { getEvent } from "../../src/domain/tracking/events.ts";
 import type { Domain } from "../support/domain/domain.ts";
-import { publish, xpOf } from "../support/domain/rule-projects.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 import { userIn } from "../support/domain/process-parts.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
@@ -28,8 +24,6 @@ const IDLE_MS = 300;
 /** CPU of a slow event or step, in ms: more than that. */
 const SLOW_MS = 600;
 const PART = 3;
-/** Claims in which everything has come to its end. */
-const CLAIMS_MAX = 20;
 
 const cpuMs = (): number => {
   const { user, system } = process.threadCpuUsage();
@@ -50,66 +44,6 @@ describe("work that computes for longer than its transaction may stand still", (
     ({ domain, remove } = await startDatabase(4, () => new Date(Date.now() + aheadMs)));
   });
   after(() => remove());
-
-  /** Statistics of rules to which each event of one project takes so long. */
-  const slowStats = (projectId: string): StatsRecorder => {
-    const recorder = createStatsRecorder();
-    const openBatch: StatsRecorder["openBatch"] = () => {
-      const batch = recorder.openBatch();
-      const observerOf: typeof batch.observerOf = (id) =>
-        id === projectId ? { considered: () => compute(SLOW_MS) } : batch.observerOf(id);
-      return { ...batch, observerOf };
-    };
-    return { ...recorder, openBatch };
-  };
-
-  it("an event fails after its tries, and those of neighbours are processed", async () => {
-    const slow = await domain.addProject();
-    const plain = await domain.addProject();
-    await publish(domain, slow, { key: "slow" });
-    await publish(domain, plain, { key: "plain" });
-    const slowIds = await domain.track(slow, [{ user: userIn(slow, PART) }]);
-    const user = userIn(plain, PART);
-    await domain.track(plain, [{ user }, { user }, { user }]);
-    const blamed: string[] = [];
-    const options = {
-      transact: domain.transact,
-      plans: createPlanCache(),
-      claimLimit: 100,
-      stats: slowStats(slow),
-      onError: (_error: unknown, { eventId }: { eventId: string }) => void blamed.push(eventId),
-      onLeft: () => assert.fail("left"),
-    };
-    const begin: PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
-    let shares = new ClaimShares();
-    const statuses = (): Promise<string[]> =>
-      Promise.all(
-        slowIds.map(async (id) => (await domain.transact((work) => getEvent(work, slow, id))).status),
-      );
-    await withTimeouts({ ...BATCH, idleMs: IDLE_MS }, async () => {
-      // As a worker does: what an outage has undone is claimed again.
-      const claim = (): Promise<unknown> =>
-        processPartitions({ ...options, shares }, begin).catch((error: unknown) => {
-          if (outageOf(error) === undefined) throw error;
-        });
-      await claim();
-      await claim();
-      assert.deepEqual(await xpOf(domain, plain), { [user]: 3 }, "the neighbour has had its turn");
-      for (let claims = 0; claims < CLAIMS_MAX && (await statuses()).includes("PENDING"); claims++) {
-        aheadMs += 60_000;
-        // The project is not to be waited for here.
-        shares = new ClaimShares();
-        await domain.transact(requeueDueEvents);
-        await claim();
-      }
-    });
-    assert.deepEqual(await statuses(), ["FAILED"]);
-    for (const id of slowIds) {
-      assert.equal(blamed.filter((one) => one === id).length, 4);
-      const { error } = await domain.transact((work) => getEvent(work, slow, id));
-      assert.match(error!, /^evaluation took \d+ ms without a pause/);
-    }
-  });
 
   it("goes on when others take the process between its events: the transaction is kept", async () => {
     const projectId = await domain.addProject();

@@ -85,6 +85,7 @@ const anEventOf = (projectId: string): QueuedEvent => ({
   eventType: "tried",
   properties: {},
   occurredAt: new Date(NOW),
+  together: null,
 });
 
 /** CPU that a process may spend on one caller before others are served. */
@@ -131,9 +132,9 @@ describe("the counters that a batch locks", () => {
     assert.equal(taken.events, 0);
     assert.ok(taken.steps >= 20 * rules.length, `${taken.steps} steps`);
     assert.equal(steps.taken.get(plain.projectId), undefined);
-    steps.take(theirs, plain, { steps: 1, sinceMs: steps.cpuMs() });
+    steps.take(plain, { steps: 1, sinceMs: steps.cpuMs() });
     assert.equal(steps.isSpent, false, "events of others are taken up before");
-    steps.take(mine, plan, { steps: 1, sinceMs: steps.cpuMs() });
+    steps.take(plan, { steps: 1, sinceMs: steps.cpuMs() });
     assert.equal(steps.isSpent, true);
     assert.equal(steps.taken.get(plan.projectId)!.events, 1);
   });

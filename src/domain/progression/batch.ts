@@ -23,15 +23,17 @@ import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
+import { guarded, TookTooLong } from "../kernel/guard.ts";
 import { newId } from "../kernel/ids.ts";
-import { paced, PacedBudget } from "../kernel/pace.ts";
+import { paced, PacedBudget, SLICE_STEPS } from "../kernel/pace.ts";
+import { nextSlice } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { addPlayers, monthOf, projectTime, type Work } from "../kernel/work.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
 import { externalKey, type ExternalRef, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
 import { EventsHeld, lockUnheldCounters, waitBriefly } from "./lock-shared-counters.ts";
-import type { QueuedEvent } from "./queue.ts";
+import { countTry, type QueuedEvent } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
 
 /**
@@ -193,10 +195,12 @@ const loadFitting = async (
 export type BatchObserver = {
   /** Counts rule evaluations; those of a batch that is rolled back are not counted. */
   stats?: StatsRecorder;
-  /** Called before events are evaluated: their players are locked and read. */
-  onEvaluating?: () => void;
-  /** Called when they are evaluated or have failed, before anything waits for the database; maybe twice. */
-  onEvaluated?: () => void;
+  /** Called with an event whose try has failed. */
+  onError: (error: unknown, event: QueuedEvent) => void;
+  /** Called before events are evaluated, when their players are locked and read, and before they are saved. */
+  onEvaluating?: (isEvaluating: boolean) => Promise<void>;
+  /** How long one event may be evaluated, in ms. */
+  eventMaxMs?: number;
   /** Called after the commit with the events that were evaluated. */
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
   /** Called after the commit for each event whose rule loop was cut off. */
@@ -217,10 +221,14 @@ type BatchInput = {
   steps?: ClaimBudget;
 };
 
+/** How long one event may be evaluated, in ms: less than its transaction may stand still (`BATCH`). */
+const EVENT_MAX_MS = 2_000;
+
 /**
  * Evaluates events in order and saves their effects, in a constant number of statements. The clocks of their
- * projects agree: `work` is at their time.
- * @returns the leading events that were evaluated, at least one
+ * projects agree: `work` is at their time. An event that takes longer than it may is interrupted, and counts
+ * a try; nothing else of the batch is then done.
+ * @returns the leading events that were evaluated, at least one; or the one that took too long
  * @throws whatever evaluation of an event throws; then nothing of the batch may be committed
  */
 export const runBatch = async (
@@ -228,7 +236,7 @@ export const runBatch = async (
   { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
   observer: BatchObserver,
 ): Promise<readonly QueuedEvent[]> => {
-  const { stats, onEvaluating, onEvaluated, onSteps, onLeftOut } = observer;
+  const { stats, onSteps, onLeftOut, onError, eventMaxMs = EVENT_MAX_MS } = observer;
   const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
   if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
@@ -251,22 +259,30 @@ export const runBatch = async (
     uncharged: new Set(states),
     active: new ActivePlayers(work),
   };
-  onEvaluating?.();
-  try {
-    const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { batch, made });
-    await deleteCreated(
-      work,
-      claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
-    );
-    const { effects } = batch;
-    const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
-    await saveBatch(work, { players: states, effects, shared, verdicts, done }, onEvaluated);
-    await batch.active.save(work, Math.min(...claimed.map(({ part }) => part)));
-    tellAfterCommit(work, { events, batch }, observer);
-    return events;
-  } finally {
-    onEvaluated?.();
+  await observer.onEvaluating?.(true);
+  const { events, verdicts, late } = await applyAll(work, fitting.slice(0, covered), {
+    batch,
+    made,
+    eventMaxMs,
+  });
+  await observer.onEvaluating?.(false);
+  if (late) {
+    await deleteCreated(work, makers);
+    if (!late.isGuilty) throw new EventsHeld("the process, which stood still", () => true);
+    const { event, error } = late;
+    await countTry(work, { event, error, onError });
+    return [event];
   }
+  await deleteCreated(
+    work,
+    claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
+  );
+  const { effects } = batch;
+  const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
+  await saveBatch(work, { players: states, effects, shared, verdicts, done });
+  await batch.active.save(work, Math.min(...claimed.map(({ part }) => part)));
+  tellAfterCommit(work, { events, batch }, observer);
+  return events;
 };
 
 /** Tells what became of a batch that is saved, once it is committed. */
@@ -284,32 +300,52 @@ const tellAfterCommit = (
 /** Time between two events after which a statement keeps the transaction from its idle timeout, in ms. */
 const STAND_STILL_MS = 1_000;
 
-type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
+/** An event that was interrupted; `isGuilty` as of TookTooLong. */
+type Late = { event: QueuedEvent; error: Error; isGuilty: boolean };
+type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[]; late?: Late };
+type Applying = { batch: BatchState; made: Set<string>; eventMaxMs: number };
 
 /**
- * Evaluates events until the batch has spent its steps, yielding to the event loop in between.
+ * Evaluates events in slices until the batch has spent its steps, yielding to the event loop in between.
  * @param made players created by the batch, by `externalKey`: announced with their first event
  */
 const applyAll = async (
   work: Work,
   events: readonly QueuedEvent[],
-  { batch, made }: { batch: BatchState; made: Set<string> },
+  { batch, made, eventMaxMs }: Applying,
 ): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
   const { steps } = batch;
-  let askedMs = performance.now();
-  for (const [i, event] of events.entries()) {
-    // Returns without yielding: the results must be saved before the transaction has been idle for long.
-    if (i > 0 && steps.isSpent) return { events: events.slice(0, i), verdicts };
-    if (i > 0) await steps.pause();
+  let [count, askedMs] = [0, performance.now()];
+  const applySlice = (): void => {
+    const end = steps.spent + SLICE_STEPS;
+    do {
+      const verdict = applyTimed(events[count]!, batch, made);
+      if (verdict) verdicts.push(verdict);
+      count++;
+    } while (count < events.length && !steps.isSpent && steps.spent < end);
+  };
+  while (count === 0 || (count < events.length && !steps.isSpent)) {
+    // Not after the last: the results must be saved before the transaction has been idle for long.
+    if (count > 0) await nextSlice();
     if (performance.now() - askedMs > STAND_STILL_MS) {
       await unanswered(work.db, sql`select`);
       askedMs = performance.now();
     }
-    const verdict = applyTimed(event, batch, made);
-    if (verdict) verdicts.push(verdict);
+    try {
+      guarded(eventMaxMs, applySlice);
+    } catch (error) {
+      if (!(error instanceof TookTooLong)) throw error;
+      const event = events[count]!;
+      steps.take(batch.plans.get(event.projectId)!, {
+        steps: 0,
+        sinceMs: steps.cpuMs() - error.cpuMs,
+      });
+      const tooLong = new Error(`evaluation ${error.message}`);
+      return { events: [], verdicts, late: { event, error: tooLong, isGuilty: error.isGuilty } };
+    }
   }
-  return { events, verdicts };
+  return { events: events.slice(0, count), verdicts };
 };
 
 /** Applies an event and charges its cost to the claim, even when it throws. */
@@ -331,7 +367,7 @@ const applyTimed = (event: QueuedEvent, batch: BatchState, made: Set<string>): E
     const firings = made.delete(externalKey(event)) ? announce(event, batch, accounts) : undefined;
     return applyEvent(event, batch, { firings, accounts });
   } finally {
-    steps.take(event, plan, { steps: loading + eventSteps(plan, accounts), sinceMs });
+    steps.take(plan, { steps: loading + eventSteps(plan, accounts), sinceMs });
   }
 };
 

@@ -1,12 +1,11 @@
 import { sql } from "kysely";
 import { threadCpuMs } from "../kernel/cpu-clock.ts";
 import { idBefore } from "../kernel/ids.ts";
-import { PacedBudget } from "../kernel/pace.ts";
+import { StepBudget } from "../kernel/pace.ts";
 import type { Work } from "../kernel/work.ts";
 import type { ClaimShare, ProjectOwner, Taken } from "./claim-shares.ts";
-import { type InHand, lineOf, type Sifted } from "./in-hand.ts";
+import { type NoteObserver, settleNotes, sift, type Sifted } from "./claim-notes.ts";
 import {
-  type ClaimedEvents,
   claimEvents,
   lockPartitions,
   onePerPartition,
@@ -27,18 +26,13 @@ export const CLAIM_STEPS_MAX = 2_000_000;
  */
 const STEPS_PER_MS = 4_000;
 
-/** An event and the CPU time of its evaluation, in ms. */
-type TimedEvent = { event: QueuedEvent; ms: number };
-
 /** The project of an event and the tenant that owns it. */
 type Owner = { projectId: string; tenantId: string };
 type Spent = { steps: number; sinceMs: number };
 
 /** Budget of a claim, and its consumption by project. */
-export class ClaimBudget extends PacedBudget {
+export class ClaimBudget extends StepBudget {
   readonly taken = new Map<string, Taken>();
-  /** The event that took longest, also when its claim was rolled back. */
-  slowest: TimedEvent | undefined;
   /** CPU time of this thread, in ms; only differences are meaningful. */
   readonly cpuMs: () => number;
   /** Steps to be charged with the next event of a project, by project id. */
@@ -62,7 +56,7 @@ export class ClaimBudget extends PacedBudget {
   /**
    * Charges an event whose evaluation began at CPU time `sinceMs`: its `steps`, or more for the time it took.
    */
-  take(event: QueuedEvent, { projectId, tenantId }: Owner, { steps, sinceMs }: Spent): void {
+  take({ projectId, tenantId }: Owner, { steps, sinceMs }: Spent): void {
     const ms = this.cpuMs() - sinceMs;
     const counted = Math.max(steps, ms * STEPS_PER_MS);
     this.spend(counted + (this.#ahead.get(projectId) ?? 0));
@@ -74,7 +68,6 @@ export class ClaimBudget extends PacedBudget {
       events: before.events + 1,
       slowestMs: Math.max(before.slowestMs, ms),
     });
-    if (this.slowest === undefined || ms > this.slowest.ms) this.slowest = { event, ms };
   }
 
   #takenOf(projectId: string): Taken {
@@ -82,13 +75,11 @@ export class ClaimBudget extends PacedBudget {
   }
 }
 
-export type ClaimLimits = {
+export type ClaimLimits = NoteObserver & {
   /** Maximum events of one project and partition in one claim. */
   claimLimit: number;
   /** Partitions are claimed until this many events wait in them; default `claimLimit`. */
   claimTogether?: number;
-  /** Knows the suspects, which are left in the queue; default: there are none. */
-  hand?: InHand;
 };
 
 export const partsOf = (events: readonly { part: number }[]): number[] => [
@@ -96,27 +87,34 @@ export const partsOf = (events: readonly { part: number }[]): number[] => [
 ];
 
 type ScanInput = { claim: { cursors: readonly PartitionCursor[] }; share: ClaimShare };
-/** `held`: events that are left for the `suspects` among them. */
-type SiftedEvents = Omit<Sifted, "free"> & { events: Sifted["free"] } & Pick<ClaimedEvents, "cut">;
+type SiftedEvents = Omit<Sifted, "free"> & { events: Sifted["free"]; cut: ReadonlySet<number> };
 type ScannedEvents = { looked: readonly PartitionScan[]; claimed: SiftedEvents; isFirst: boolean };
+
+type Sizes = { together: number; each: number; closed: readonly string[] };
 
 /** Locks partitions and reads their waiting events, except those of `closed` projects. */
 const look = async (
   work: Work,
-  {
-    cursors,
-    share,
-    closed,
-  }: { cursors: readonly PartitionCursor[]; share: ClaimShare; closed: readonly string[] },
-  { claimLimit, claimTogether = claimLimit, hand }: ClaimLimits,
+  { cursors, sizes }: { cursors: readonly PartitionCursor[]; sizes: Sizes },
+  observer: NoteObserver,
 ): Promise<Pick<ScannedEvents, "looked" | "claimed">> => {
-  const together = share.batchOf(claimTogether, CLAIM_STEPS_MAX);
-  const looked = await lockPartitions(work, cursors, { together, each: claimLimit, closed });
+  const locked = await lockPartitions(work, cursors, sizes);
+  const noted = partsOf(locked.filter(({ state, isNoted }) => state === "MINE" && isNoted));
+  const asked = noted.length > 0 ? await settleNotes(work, noted, observer) : [];
+  const looked = locked.map((place) =>
+    asked.includes(place.part) ? { ...place, state: "BUSY" as const } : place,
+  );
   const mine = looked.filter(({ state }) => state === "MINE");
-  const { events, cut } = await claimEvents(work, mine, closed);
-  const { free, held, suspects } = hand?.sift(events) ?? { free: events, held: [], suspects: [] };
-  return { looked, claimed: { events: free, cut, held, suspects } };
+  const { events, cut } = await claimEvents(work, mine, sizes.closed);
+  const { free, held, apart } = sift(events);
+  return { looked, claimed: { events: free, cut, held, apart } };
 };
+
+const sizesOf = (
+  share: ClaimShare,
+  closed: readonly string[],
+  { claimLimit, claimTogether = claimLimit }: ClaimLimits,
+): Sizes => ({ together: share.batchOf(claimTogether, CLAIM_STEPS_MAX), each: claimLimit, closed });
 
 /** Finds the waiting events, except those of closed projects. */
 export const scanEvents = async (
@@ -124,31 +122,25 @@ export const scanEvents = async (
   { claim, share }: ScanInput,
   options: ClaimLimits,
 ): Promise<ScannedEvents> => {
-  const found = await look(work, { cursors: claim.cursors, share, closed: share.closed }, options);
+  const sizes = sizesOf(share, share.closed, options);
+  const found = await look(work, { cursors: claim.cursors, sizes }, options);
   return { ...found, isFirst: false };
 };
 
-/** Returns cursors of the partitions of events, each directly before the first of their projects. */
-export const cursorsBefore = (events: readonly QueuedEvent[]): PartitionCursor[] =>
-  onePerPartition(events.map(({ part, projectId }) => ({ part, afterProject: idBefore(projectId) })));
-
-/** Finds those of the events before which nothing else of their project waits in their partition. */
-export const scanOnly = async (
+/** Finds those of a group that is evaluated apart before which nothing else waits. */
+export const scanApart = async (
   work: Work,
-  { only, share }: { only: readonly QueuedEvent[]; share: ClaimShare },
+  { group, share }: { group: readonly QueuedEvent[]; share: ClaimShare },
+  observer: NoteObserver,
 ): Promise<ScannedEvents> => {
-  const { closed } = share;
-  const cursors = cursorsBefore(only);
-  const each = only.length;
-  const looked = await lockPartitions(work, cursors, { together: each * cursors.length, each, closed });
-  const mine = looked.filter(({ state }) => state === "MINE");
-  const { events } = await claimEvents(work, mine, closed);
-  const sought = new Set(only.map(({ eventId }) => eventId));
-  const first = [...Map.groupBy(events, lineOf).values()].flatMap((line) => {
-    const end = line.findIndex(({ eventId }) => !sought.has(eventId));
-    return end === -1 ? line : line.slice(0, end);
-  });
-  return { looked, claimed: { events: first, cut: new Set(), held: [], suspects: [] }, isFirst: false };
+  const cursors = onePerPartition(
+    group.map(({ part, projectId }) => ({ part, afterProject: idBefore(projectId) })),
+  );
+  const sizes = { together: group.length, each: group.length, closed: share.closed };
+  const { looked, claimed } = await look(work, { cursors, sizes }, observer);
+  const ids = new Set(group.map(({ eventId }) => eventId));
+  const events = claimed.apart.filter(({ eventId }) => ids.has(eventId));
+  return { looked, claimed: { events, cut: new Set(), held: [], apart: [] }, isFirst: false };
 };
 
 /** Maximum projects of one tenant whose owner is looked up at once. */
@@ -177,7 +169,7 @@ const searchTier = async (
   const { favoured } = share;
   const cursors = claim.cursors.map(({ part }) => ({ part, afterProject: favoured.cursorOf(tier, part) }));
   const closed = [...new Set([...share.closed, ...favoured.putOffOf(tier)])];
-  const { looked, claimed } = await look(work, { cursors, share, closed }, options);
+  const { looked, claimed } = await look(work, { cursors, sizes: sizesOf(share, closed, options) }, options);
   const mine = partsOf(looked.filter(({ state }) => state === "MINE"));
   const unknown = favoured.unknownOf(claimed.events);
   if (unknown.length > 0) favoured.learn(await readOwners(work, unknown));

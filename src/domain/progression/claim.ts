@@ -1,26 +1,25 @@
-import { sql } from "kysely";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import type { RawBuilder } from "kysely";
+import { newId } from "../kernel/ids.ts";
 import { outageOf, throwOutage } from "../kernel/outages.ts";
-import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
 import { atProjectTime, savepoint, type Transact, type Work } from "../kernel/work.ts";
 import { type BatchObserver, lockUnheld, runBatch, sharedKeys } from "./batch.ts";
 import {
   CLAIM_STEPS_MAX,
   ClaimBudget,
   type ClaimLimits,
-  cursorsBefore,
   partsOf,
+  scanApart,
   scanEvents,
   scanFavoured,
-  scanOnly,
 } from "./claim-budget.ts";
-import { type ClaimShare, ClaimShares, SLOW_EVENT_MS } from "./claim-shares.ts";
-import type { ClaimHand, InHand } from "./in-hand.ts";
+import { disclaim, holdClaim, noteClaim, noteEvaluating, removeNote } from "./claim-notes.ts";
+import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import { EventsUnready, lockUnheldCounters } from "./lock-shared-counters.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
 import {
   countTry,
-  holdPartition,
+  joinOthers,
   nextCursors,
   onePerPartition,
   type PartitionCursor,
@@ -33,15 +32,14 @@ export type ProcessOptions = BatchObserver &
     plans: PlanCache;
     /** Shares the claims of the process among projects; default: this is the only claim. */
     shares?: ClaimShares;
-    /** What the process has in hand, and the suspects that it leaves; default: neither is known. */
-    hand?: InHand;
+    /** Commits a statement on another connection; absent where there is none. */
+    beside?: (statement: RawBuilder<unknown>) => Promise<void>;
     /** Consecutive claims of these partitions that were rolled back because the database was busy. */
     busyInRow?: number;
     /** CPU time of evaluation, in ms; default: that of this thread. */
     cpuMs?: () => number;
     /** Called with the partitions that the claim leaves to others, before it continues. */
     onLeft: (cursors: readonly PartitionCursor[]) => void;
-    onError: (error: unknown, event: QueuedEvent) => void;
   };
 
 /** Consecutive claims rolled back by a busy database before the events are tried one by one. */
@@ -92,7 +90,8 @@ const blameBusy = async (
   { busy, taken }: { busy: readonly { event: QueuedEvent; error: unknown }[]; taken: readonly QueuedEvent[] },
   { onError }: ProcessOptions,
 ): Promise<void> => {
-  // If none could be saved, the database is to blame.
+  // If none could be saved, the database is to blame; events apart lack others to compare with.
+  if (busy[0] && busy[0].event.together !== null) return joinOthers(work, taken);
   if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
   for (const { event, error } of busy) await countTry(work, { event, error, onError });
 };
@@ -156,54 +155,6 @@ const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Pro
   return undefined;
 };
 
-/** Error of an attempt that blocked the process for so long that its transaction was lost. */
-class EvaluationTooLong extends Error {
-  constructor(ms: number) {
-    super(`evaluation took ${Math.round(ms)} ms without a pause, and its transaction was lost meanwhile`);
-  }
-}
-
-type FailedClaim = {
-  error: unknown;
-  steps: ClaimBudget;
-  onError: (error: unknown, event: QueuedEvent) => void;
-};
-
-/**
- * Counts a failed attempt for the slowest event of a claim that an outage rolled back, if that event blocked
- * this process for half as long as a transaction may be idle: PostgreSQL ends such transactions and drops
- * unresponsive clients, so the event itself caused the outage. Runs in its own transaction.
- * @returns the event that was blamed; undefined when there is none: then `error` is a genuine outage
- */
-const blameSlowest = async (
-  transact: Transact,
-  { error, steps: { slowest }, onError }: FailedClaim,
-): Promise<QueuedEvent | undefined> => {
-  if (outageOf(error) === undefined || slowest === undefined) return undefined;
-  const { idleMs } = chosenTimeouts() ?? BATCH;
-  if (slowest.ms < Math.min(SLOW_EVENT_MS, idleMs / 2)) return undefined;
-  const { event, ms } = slowest;
-  try {
-    await transact(async (work) => {
-      await holdPartition(work, event.part);
-      if (await isWaiting(work, event))
-        await countTry(work, { event, error: new EvaluationTooLong(ms), onError });
-    });
-    return event;
-  } catch (again) {
-    if (outageOf(again) === undefined) throw again;
-    return undefined;
-  }
-};
-
-/** Returns whether the event is still queued, with no attempt counted since it was claimed. */
-const isWaiting = async ({ db }: Work, event: QueuedEvent): Promise<boolean> => {
-  const { rows } = await sql`
-    select 1 from event_q where project_id = ${event.projectId} and part = ${event.part}
-      and seq = ${event.seq} and attempts = ${event.attempts}`.execute(db);
-  return rows.length > 0;
-};
-
 export type Processed = {
   events: number;
   /** The claimed partitions. */
@@ -216,8 +167,8 @@ export type Processed = {
   closed: readonly number[];
   /** Resolves when it is time to claim these again; never rejects. */
   reopened: Promise<void>;
-  /** Suspects that were found and left in the queue: for each project and partition the first ones. */
-  suspects: readonly QueuedEvent[];
+  /** Events that were found and left, to be evaluated apart: the first of their project and partition. */
+  apart: readonly QueuedEvent[];
   /**
    * Resolves with the partitions whose events wait for a plan that is being compiled, once they can be
    * claimed again; never rejects.
@@ -226,16 +177,17 @@ export type Processed = {
 };
 
 /**
- * Processes one claim in one transaction: lock, claim, lock players, load, evaluate, save. The number of
- * statements is constant whatever the number of events and partitions, so a claim takes as many of `cursors`,
- * in this order, as make up a batch; `onLeft` is called at once with those that it leaves to others. A claim
- * that fails is rolled back and its events are tried one by one under savepoints, so that a poisoned event
- * delays and fails only itself, and unreadable definitions only their own project. Events of projects whose
- * definitions are being changed, or whose plan takes long to compile, stay in the queue meanwhile.
+ * Processes one claim in two transactions: one locks partitions, reads events and notes that they are in hand;
+ * the other locks players, loads, evaluates and saves. The number of statements is constant whatever the
+ * number of events and partitions, so a claim takes as many of `cursors`, in this order, as make up a batch;
+ * `onLeft` is called at once with those that it leaves to others. A claim that fails is rolled back and its
+ * events are tried one by one under savepoints, so that a poisoned event delays and fails only itself, and
+ * unreadable definitions only their own project. An event that takes too long is interrupted, and the others
+ * wait for the next claim. Events of projects whose definitions are being changed, or whose plan takes long
+ * to compile, stay in the queue meanwhile.
  * @throws errors that no event caused (`outages.ts`): everything is rolled back, no attempt is counted, and
  * the claim is to be retried. After BUSY_MAX consecutive attempts against a busy database, an event is blamed
- * that cannot be saved alone while others of the claim can; an event that took so long that its transaction
- * was ended is blamed at once
+ * that cannot be saved alone while others of the claim can
  */
 export const processPartitions = async (
   options: ProcessOptions,
@@ -243,16 +195,14 @@ export const processPartitions = async (
 ): Promise<Processed> => processSought(options, { cursors: onePerPartition(cursors) });
 
 /**
- * Processes suspects in a transaction of their own, as a claim that takes nothing else; their partitions
- * alone are claimed. Those stay in the queue whose partition another worker has, or before which others of
- * their project wait.
+ * Processes a group of events that is evaluated apart, as a claim that takes nothing else. Those stay in the
+ * queue whose partition another worker has, or before which others of their project wait.
  * @throws as `processPartitions`
  */
-export const processSuspects = async (
+export const processApart = async (
   options: Omit<ProcessOptions, "onLeft">,
-  only: readonly QueuedEvent[],
-): Promise<Processed> =>
-  processSought({ ...options, onLeft: () => undefined }, { cursors: cursorsBefore(only), only });
+  group: readonly QueuedEvent[],
+): Promise<Processed> => processSought({ ...options, onLeft: () => undefined }, { cursors: [], group });
 
 const processSought = async (options: ProcessOptions, claim: Sought): Promise<Processed> => {
   try {
@@ -280,73 +230,93 @@ const prepareAll = async (
   return parts;
 };
 
-/** With `only`, nothing but these events is taken. */
-type Sought = { cursors: readonly PartitionCursor[]; only?: readonly QueuedEvent[] };
-type TryClaim = { claim: Sought; share: ClaimShare; hand: ClaimHand | undefined; steps: ClaimBudget };
+/** With `group`, nothing but these events is taken. */
+type Sought = { cursors: readonly PartitionCursor[]; group?: readonly QueuedEvent[] };
+type TryClaim = { id: string; claim: Sought; share: ClaimShare };
+/** `found`: the events to be evaluated. */
+type Found = Awaited<ReturnType<typeof scanEvents>> & { found: readonly QueuedEvent[] };
 
 const processClaim = async (options: ProcessOptions, claim: Sought, run: RunClaim): Promise<DoneClaim> => {
+  const { transact } = options;
   const share = (options.shares ?? new ClaimShares()).open();
-  const hand = options.hand?.open();
   const steps = new ClaimBudget(CLAIM_STEPS_MAX, options.cpuMs);
+  const id = newId();
+  const { beside } = options;
+  const onEvaluating = async (isEvaluating: boolean): Promise<void> =>
+    beside?.(noteEvaluating(id, isEvaluating));
+  const observed = claim.group && beside ? { ...options, onEvaluating } : options;
   try {
-    return await options.transact((work) => tryClaim(work, { claim, share, hand, steps }, { run, options }));
+    const sought = await transact((work) => seek(work, { id, claim, share }, options));
+    const { found } = sought;
+    const ready =
+      found.length === 0
+        ? { events: [], taken: [], unprepared: [] }
+        : await transact((work) => evaluate(work, { id, found, steps }, { run, options: observed }));
+    return doneOf({ claim, share, sought, ready }, options);
   } catch (error) {
-    const { transact, onError } = options;
-    const blamed = await blameSlowest(transact, { error, steps, onError });
-    if (blamed === undefined) throw error;
-    const none = { events: 0, busy: [], closed: [], suspects: [], unprepared: [], waiting: [] };
-    return { ...none, parts: [blamed.part], again: claim.cursors, reopened: share.reopened };
+    await disclaim(transact, id);
+    throw error;
   } finally {
     share.close(steps.taken);
-    hand?.close();
   }
 };
 
-const tryClaim = async (
-  work: Work,
-  { claim, share, hand, steps }: TryClaim,
-  { run, options }: { run: RunClaim; options: ProcessOptions },
-): Promise<DoneClaim> => {
-  const { claimLimit, onLeft } = options;
-  const { reopened } = share;
-  const sought = claim.only
-    ? await scanOnly(work, { only: claim.only, share })
+/** Finds the events of a claim, and notes them. */
+const seek = async (work: Work, { id, claim, share }: TryClaim, options: ProcessOptions): Promise<Found> => {
+  const sought = claim.group
+    ? await scanApart(work, { group: claim.group, share }, options)
     : ((await scanFavoured(work, { claim, share }, options)) ??
       (await scanEvents(work, { claim, share }, options)));
-  const { looked, claimed } = sought;
-  const left = looked.filter(({ state }) => state === "LEFT");
+  const left = sought.looked.filter(({ state }) => state === "LEFT");
   // The partitions left are no longer ours, also when this claim is retried.
   const leftParts = new Set(partsOf(left));
   claim.cursors = claim.cursors.filter(({ part }) => !leftParts.has(part));
-  if (left.length > 0) onLeft(left);
-  const found = share.found(claimed.events);
-  // Before any of it is evaluated: the process may not come back from that.
-  hand?.take(found);
-  // Of other claims it is not noted: an event that was in hand is a suspect first.
-  const observed = claim.only
-    ? { ...options, onEvaluating: () => hand?.evaluate(), onEvaluated: () => hand?.evaluated() }
-    : options;
-  const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, observed);
-  const ready = new Set(events);
-  const waiting = partsOf(found.filter((event) => !ready.has(event)));
+  if (left.length > 0) options.onLeft(left);
+  const found = share.found(sought.claimed.events);
+  const isEvaluating = claim.group !== undefined && options.beside === undefined;
+  if (found.length > 0) await noteClaim(work, { id, events: found, isEvaluating });
+  return { ...sought, found };
+};
+
+/** Evaluates the events of a claim that is noted, and saves what came of them. */
+const evaluate = async (
+  work: Work,
+  { id, found, steps }: { id: string; found: readonly QueuedEvent[]; steps: ClaimBudget },
+  { run, options }: { run: RunClaim; options: ProcessOptions },
+): Promise<Ready> => {
+  if (!(await holdClaim(work, id, partsOf(found)))) return { events: found, taken: [], unprepared: [] };
+  const ready = await takeReady(work, { found, run, steps }, options);
+  await removeNote(work, id);
+  return ready;
+};
+
+const doneOf = (
+  { claim, share, sought, ready }: { claim: Sought; share: ClaimShare; sought: Found; ready: Ready },
+  { claimLimit }: ProcessOptions,
+): DoneClaim => {
+  const { looked, claimed, found } = sought;
+  const { events, taken, unprepared } = ready;
+  const isReady = new Set(events);
+  const seen = { found: [...found, ...claimed.held], large: claimed.cut, events, taken };
   return {
     events: taken.length,
     parts: partsOf(taken),
     // Events of tenants that were put off may wait in any of them.
-    again: sought.isFirst
-      ? claim.cursors
-      : nextCursors(
-          looked,
-          { found: [...found, ...claimed.held], large: claimed.cut, events, taken },
-          claimLimit,
-        ),
+    again: sought.isFirst ? claim.cursors : nextCursors(looked, seen, claimLimit),
     unprepared,
-    waiting,
-    busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
+    waiting: partsOf(found.filter((event) => !isReady.has(event))),
+    busy: partsOf(looked.filter(({ state }) => state === "BUSY")),
     closed: sought.isFirst ? [] : partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
-    reopened,
-    suspects: claimed.suspects,
+    reopened: share.reopened,
+    apart: claimed.apart,
   };
+};
+
+/** `events`: those that could be evaluated; `taken`: those that were. */
+type Ready = {
+  events: readonly QueuedEvent[];
+  taken: readonly QueuedEvent[];
+  unprepared: EventsUnready[];
 };
 
 /** Runs the events whose plans are cached or can be compiled at once. */
@@ -354,11 +324,7 @@ const takeReady = async (
   work: Work,
   { found, run, steps }: { found: readonly QueuedEvent[]; run: RunClaim; steps: ClaimBudget },
   options: ProcessOptions,
-): Promise<{
-  events: readonly QueuedEvent[];
-  taken: readonly QueuedEvent[];
-  unprepared: EventsUnready[];
-}> => {
+): Promise<Ready> => {
   const unprepared: EventsUnready[] = [];
   let events = found;
   for (;;) {

@@ -7,7 +7,7 @@ import { NIL_ID } from "../kernel/ids.ts";
 import { storedBytes } from "../kernel/outbox-lines.ts";
 import { outboxRow } from "../kernel/outbox-row.ts";
 import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
-import { kept, unanswered } from "../kernel/statements.ts";
+import { kept } from "../kernel/statements.ts";
 import { LOCK_SPACES, type Work } from "../kernel/work.ts";
 import { saveBatch } from "./save.ts";
 
@@ -25,6 +25,8 @@ export type QueuedEvent = {
   eventType: string;
   properties: Json;
   occurredAt: Date;
+  /** Since a process died with it in hand: how many such events at most are evaluated together. */
+  together: number | null;
 };
 
 /** A partition and the project after which its next claim begins; FIRST_PROJECT to start over. */
@@ -55,11 +57,12 @@ type ClaimSizes = { together: number; each: number; closed: readonly string[] };
 
 /**
  * Result of trying to lock a partition: MINE is locked until commit, with `waiting` events seen before. With
- * `more`, events of closed projects wait in it.
+ * `more`, events of closed projects wait in it. `isNoted`: a claim had events of it in hand.
  */
 export type PartitionScan = PartitionCursor & {
   waiting: number;
   more: boolean;
+  isNoted: boolean;
   state: "MINE" | "EMPTY" | "BUSY" | "LEFT";
 };
 
@@ -90,7 +93,7 @@ export const lockPartitions = async (
   // Row by row: the lock of a partition is requested only if the ones before were not enough.
   const result = await kept(
     db,
-    sql<{ o: number; n: string | number; ok: boolean | null; more: boolean }>`
+    sql<{ o: number; n: string | number; ok: boolean | null; more: boolean; noted: boolean }>`
     with recursive x as materialized (
       select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
     g as materialized (
@@ -113,23 +116,14 @@ export const lockPartitions = async (
           then pg_try_advisory_xact_lock(${LOCK_SPACES.QUEUE}::int, x.p::int) end as ok) l)
     select w.o, w.n, w.ok, exists (
       select 1 from event_q q where q.part = x.p and q.project_id = any(${`{${closed.join(",")}}`}::uuid[])
-    ) as more
+    ) as more, exists (select 1 from event_claims c where c.part = x.p) as noted
     from w join x on x.o = w.o order by w.o`,
   );
-  return result.rows.map(({ o, n, ok, more }) => {
-    const place = { ...cursors[o]!, waiting: Math.max(0, Number(n)), more };
+  return result.rows.map(({ o, n, ok, more, noted }) => {
+    const place = { ...cursors[o]!, waiting: Math.max(0, Number(n)), more, isNoted: noted };
     if (ok !== null) return { ...place, state: ok ? "MINE" : "BUSY" };
     return { ...place, state: Number(n) < 0 ? "LEFT" : "EMPTY" };
   });
-};
-
-/** Waits until nobody processes events of a partition, and locks it until commit. */
-export const holdPartition = async ({ db }: Work, part: number): Promise<void> => {
-  await unanswered(
-    db,
-    sql`
-    select pg_advisory_xact_lock(${LOCK_SPACES.QUEUE}::int, ${part}::int)`,
-  );
 };
 
 /** An event as the queue and the tracked events have it. */
@@ -139,6 +133,7 @@ export type QueueRow = {
   project_id: string;
   event_id: string;
   attempts: number;
+  together: number | null;
   external_user_id: string;
   event_type: string;
   properties: Json;
@@ -181,7 +176,7 @@ export const claimEvents = async (
       where project_id is not null and project_id <> all(${`{${closed.join(",")}}`}::uuid[])),
     c as materialized (
       select q.* from f cross join lateral (
-        select part, project_id, seq, event_id, attempts from event_q
+        select part, project_id, seq, event_id, attempts, together from event_q
         where part = f.part and project_id = f.project_id order by seq limit f.m) q
       where f.place <= ${CLAIM_PROJECTS}),
     e as materialized (
@@ -195,8 +190,8 @@ export const claimEvents = async (
     summed as (select own.*, sum(bytes) over (order by own, part, project_id) as upto from own),
     marked as (
       select *, max(upto) over (partition by part) > ${CLAIM_BYTES_MAX}::bigint as is_cut from summed)
-    select part, seq, project_id, event_id, attempts, external_user_id, event_type, properties, occurred_at,
-      is_cut
+    select part, seq, project_id, event_id, attempts, together, external_user_id, event_type, properties,
+      occurred_at, is_cut
     from marked where upto <= ${CLAIM_BYTES_MAX}::bigint or nth = 1
     order by project_id, seq`,
   );
@@ -214,6 +209,7 @@ export const eventOf = (row: QueueRow): QueuedEvent => ({
   eventType: row.event_type,
   properties: row.properties,
   occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
+  together: row.together,
 });
 
 /**
@@ -265,9 +261,9 @@ const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<voi
     with q as (
       delete from event_q
       where project_id = ${event.projectId} and part = ${event.part} and seq = ${event.seq}
-      returning project_id, event_id, part)
-    insert into event_due (project_id, event_id, part, attempts, due_at)
-    select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(
+      returning project_id, event_id, part, together)
+    insert into event_due (project_id, event_id, part, attempts, due_at, together)
+    select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz, together from q`.execute(
     db,
   );
 };
@@ -296,6 +292,14 @@ const failEvent = async (work: Work, event: QueuedEvent, error: unknown): Promis
     done: [{ projectId, part, seq }],
   };
   await saveBatch(work, batch);
+};
+
+/** Lets events be evaluated with others again. */
+export const joinOthers = async ({ db }: Work, events: readonly QueuedEvent[]): Promise<void> => {
+  const ids = `{${events.map(({ eventId }) => eventId).join(",")}}`;
+  const projects = `{${events.map(({ projectId }) => projectId).join(",")}}`;
+  await sql`update event_q set together = null
+    where project_id = any(${projects}::uuid[]) and event_id = any(${ids}::uuid[])`.execute(db);
 };
 
 type Failed = { event: QueuedEvent; error: unknown; onError: (error: unknown, event: QueuedEvent) => void };

@@ -281,9 +281,8 @@ const run = async (work: Work, { members, deletes }: SaveStatement): Promise<num
  * ledger, outbox and verdicts, and deletes the queue rows; then notifies the consumers of what was committed.
  * Arms without rows are left out. The deleted queue rows prove that nobody else processed the events: fewer
  * than expected is a bug and rolls the batch back.
- * @param onWritten called before the first statement is sent, which may wait for locks
  */
-export const saveBatch = async (work: Work, batch: Batch, onWritten?: () => void): Promise<void> => {
+export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
   const { effects, players, done } = batch;
   const outbox = [...packLines(effects.outbox), ...entryRows(players)];
   const arms = [
@@ -297,7 +296,6 @@ export const saveBatch = async (work: Work, batch: Batch, onWritten?: () => void
   ].filter(({ rows }) => rows.length > 0);
   if (arms.length === 0) return;
   const statements = await statementsOf(arms, sql`${work.now.toISOString()}::timestamptz`);
-  onWritten?.();
   let deleted = 0;
   for (const statement of statements) deleted += await run(work, statement);
   if (deleted !== done.length) throw new Error(`queue rows went missing: ${deleted} of ${done.length}`);

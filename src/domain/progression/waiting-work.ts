@@ -18,10 +18,10 @@ export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
         select project_id, event_id from event_due where due_at <= ${now.toISOString()}::timestamptz
         order by due_at limit ${SWEEP_MAX} for update skip locked) x
       where t.project_id = x.project_id and t.event_id = x.event_id
-      returning t.project_id, t.event_id, t.part, t.attempts),
+      returning t.project_id, t.event_id, t.part, t.attempts, t.together),
     told as (${TOLD})
-    insert into event_q (project_id, part, event_id, attempts)
-    select project_id, part, event_id, attempts from due`.execute(db);
+    insert into event_q (project_id, part, event_id, attempts, together)
+    select project_id, part, event_id, attempts, together from due`.execute(db);
 };
 
 /** Selects the times to which rules have delayed events of a project; retries are due by the server's. */

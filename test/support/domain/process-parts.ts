@@ -1,6 +1,11 @@
 import { partitionOf, PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { outageOf } from "../../../src/domain/kernel/outages.ts";
-import { type ProcessOptions, processPartitions } from "../../../src/domain/progression/claim.ts";
+import {
+  processApart,
+  type ProcessOptions,
+  processPartitions,
+} from "../../../src/domain/progression/claim.ts";
+import { groupsOf } from "../../../src/domain/progression/claim-notes.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
 
 /** Every partition of the queue; those of the outbox are fewer. */
@@ -53,6 +58,11 @@ export const processParts = async (
     const prepared = (await done.preparing) ?? [];
     const late = prepared.map((part) => ({ part, afterProject: FIRST_PROJECT }));
     places = [...left, ...done.again, ...late];
+    for (const group of groupsOf(done.apart)) {
+      const { events: taken = 0 } = (await unlessBusy(() => processApart(options, group))) ?? {};
+      events += taken;
+      if (taken > 0) places.push({ part: group[0]!.part, afterProject: FIRST_PROJECT });
+    }
   }
   return events;
 };

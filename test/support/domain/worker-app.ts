@@ -1,6 +1,5 @@
 import type { App } from "../../../src/app.ts";
 import { createStatsRecorder } from "../../../src/domain/evaluation/running/stats.ts";
-import type { HandNotes } from "../../../src/domain/progression/in-hand.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { createEventTypeRecorder } from "../../../src/domain/tracking/event-type-recorder.ts";
 import { createLog } from "../../../src/log.ts";
@@ -8,10 +7,7 @@ import { createMetrics } from "../../../src/metrics.ts";
 import type { Domain } from "./domain.ts";
 
 /** What the job that processes events knows of its process. */
-export const workerApp = (
-  { topics }: Domain,
-  { transact, handNotes }: { transact: Transact; handNotes: HandNotes },
-): App =>
+export const workerApp = ({ topics }: Domain, transact: Transact): App =>
   ({
     transact,
     clock: () => new Date(),
@@ -21,6 +17,5 @@ export const workerApp = (
     ruleStats: createStatsRecorder(),
     eventTypes: createEventTypeRecorder(),
     queue: { wakeHere: () => undefined },
-    handNotes,
     limits: { claimEvents: 100, claimTogether: 100 },
   }) as unknown as App;

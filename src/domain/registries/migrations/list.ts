@@ -2,6 +2,7 @@ import { BASELINE, Baseline } from "./baseline.ts";
 import { Migration20261129000101 } from "./20261129000101-first-seen.ts";
 import { Migration20261129000102 } from "./20261129000102-mail-refusals.ts";
 import { Migration20261129000103 } from "./20261129000103-edited-badges.ts";
+import { Migration20261129000201 } from "./20261129000201-claims-in-hand.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -9,4 +10,5 @@ export const migrations = [
   { name: "20261129000101-first-seen", class: Migration20261129000101 },
   { name: "20261129000102-mail-refusals", class: Migration20261129000102 },
   { name: "20261129000103-edited-badges", class: Migration20261129000103 },
+  { name: "20261129000201-claims-in-hand", class: Migration20261129000201 },
 ];
