@@ -105,6 +105,15 @@ describe("taking an event back", () => {
     );
     must(await post(path, { tier: 2 }), 201);
     assert.deepEqual([(await get("/players/ext:ada")).body.xp, await balance()], [34, 10]);
+
+    await rule("won", { type: "update_badge", badgeKey: "cup", operation: "AWARD", tier: 2 });
+    await revoke({ takeRewards: true });
+    const event = await send("won");
+    assert.equal((await get("/players/ext:ada")).body.xp, 34);
+    assert.equal((await revoke({ takeRewards: true })).reversed.xp, 27);
+    const result = await reverted(event);
+    assert.deepEqual([result.reversed.xp, result.shortfall], [0, {}], "once is enough");
+    assert.deepEqual([(await get("/players/ext:ada")).body.xp, await balance()], [7, 0]);
   });
 
   it("undoes XP, currency, scores and segments by opposite lines, tells it once, and shows it", async () => {
