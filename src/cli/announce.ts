@@ -16,8 +16,8 @@ type Outcome = { demo: Demo | undefined; ms?: number | undefined; problem?: stri
 
 /**
  * Announces the server's address and the next steps: in rows on a terminal, elsewhere in JSON lines as the
- * log's. A demo comes first: an empty embedded database gets one, and with a demo the server reports itself
- * ready only after an event has passed through every stage.
+ * log's. An empty embedded database then gets a demo, which arrives while one looks; what it prints was tried
+ * by an event that has passed through every stage.
  * @param stopping aborted when the process is asked to stop, which then is no failure
  */
 export const announce = async (running: Running, config: Config, stopping: AbortSignal): Promise<void> => {
@@ -30,18 +30,15 @@ export const announce = async (running: Running, config: Config, stopping: Abort
     return;
   }
   const url = config.publicUrl.replace(/:0$/, `:${address.port}`);
+  const operate = operators ? originOf(operators) : url;
+  announcer.server({ title: `Laurel ${VERSION} is ready on ${url}`, url, operate, mode, seconds: seconds() });
   const { demo, ms, problem } = await prepareDemo(running, config, { announcer, stopping });
   if (stopping.aborted) return;
-  const title = `Laurel ${VERSION} is ${problem === undefined ? "ready" : "running"} on ${url}`;
-  const operate = operators ? originOf(operators) : url;
-  announcer.server({ title, url, operate, mode, seconds: seconds() });
   if (demo) {
     announcer.demo({ ...readyDemo(demo, config, originOf(address)), ...proofOf({ ms, problem }) });
     await completeDemo(app, demo);
-    return;
-  }
-  if (problem !== undefined) announcer.failure(problem);
-  announcer.next();
+  } else if (problem === undefined) announcer.next();
+  else announcer.failure(problem);
 };
 
 const proofOf = ({ ms = 0, problem }: Omit<Outcome, "demo">): Pick<ReadyDemo, "selfTestMs" | "problem"> =>

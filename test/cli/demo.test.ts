@@ -91,8 +91,11 @@ describe("the demo", function () {
     const { process, told } = await start(env);
     const { key, password = "", commands } = told;
     made = { env, url, dataDir, key };
-    const ready = linesOf(process.output()).find(({ msg }) => msg.endsWith(`is ready on ${url}`));
-    assert.deepEqual([ready?.["url"], ready?.["docs"]], [url, `${url}/docs`]);
+    const lines = linesOf(process.output());
+    const ready = lines.find(({ msg }) => msg.endsWith(`is ready on ${url}`));
+    const isMaking = lines.findIndex(({ msg }) => msg.startsWith("Making the demo project"));
+    assert.ok(ready && isMaking > lines.indexOf(ready), "the server is ready before the demo is");
+    assert.deepEqual([ready["url"], ready["docs"]], [url, `${url}/docs`]);
     assert.ok(told.selfTestMs > 0);
     assert.deepEqual([told.players, told.events], [DEMO_PLAYERS, EVENTS]);
 
