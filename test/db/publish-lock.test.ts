@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeConfig, shareConfig } from "../../src/domain/kernel/work.ts";
+import { changeConfig } from "../../src/domain/kernel/work.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { within } from "../../src/platform/within.ts";
 import { eventually } from "../support/eventually.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { postgresDomain } from "../support/processes/postgres-domain.ts";
@@ -32,30 +31,6 @@ describe("publishing over PostgreSQL", () => {
       return rows.length > 0;
     });
 
-  it("checks before it takes the lock for which every batch of events waits", async () => {
-    const projectId = await domain.addProject();
-    await aDraft(projectId, "wrong", {
-      triggers: [{ kind: "EVENT", eventTypes: ["goal"] }],
-      actions: [{ type: "update_badge", badgeKey: "nowhere", operation: "AWARD" }],
-    });
-    const shared = Promise.withResolvers<void>();
-    const refused = Promise.withResolvers<void>();
-    const batch = domain.transact(async (work) => {
-      await shareConfig(work, [projectId]);
-      shared.resolve();
-      await refused.promise;
-    });
-    await shared.promise;
-    const publishing = domain.transact((work) => publishRule(work, projectId, "wrong", NOTE));
-    try {
-      // It is refused while the batch is under way.
-      await assert.rejects(within(10_000, publishing), { code: "VALIDATION_ERROR" });
-    } finally {
-      refused.resolve();
-      await batch;
-    }
-  });
-
   it("waits for others of its process without a connection, which the others of a pool need", async () => {
     const [projectId, other] = [await domain.addProject(), await domain.addProject()];
     const held = Promise.withResolvers<void>();
@@ -78,7 +53,7 @@ describe("publishing over PostgreSQL", () => {
     await Promise.all(queue);
   });
 
-  it("checks again what another process has published meanwhile, so that no circle comes about", async () => {
+  it("sees what another process has published meanwhile, so that no circle comes about", async () => {
     const other = openDomain(database);
     const projectId = await domain.addProject();
     await aDraft(projectId, "a", echo("x", "y"));
