@@ -88,7 +88,7 @@ export class StepBudget {
 }
 
 /** Steps after which work yields to the event loop: about 10 ms. */
-export const SLICE_STEPS = 50_000;
+const SLICE_STEPS = 50_000;
 
 /** A budget for work in slices that shares the event loop with everything else in the process. */
 export class PacedBudget extends StepBudget {

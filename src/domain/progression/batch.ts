@@ -25,8 +25,8 @@ import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
 import { guarded, TookTooLong } from "../kernel/guard.ts";
 import { newId } from "../kernel/ids.ts";
-import { paced, PacedBudget, SLICE_STEPS } from "../kernel/pace.ts";
-import { nextSlice } from "../kernel/slices.ts";
+import { paced, PacedBudget } from "../kernel/pace.ts";
+import { nextSlice, SLICE_MS } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { addPlayers, monthOf, projectTime, type Work } from "../kernel/work.ts";
 import { ClaimBudget } from "./claim-budget.ts";
@@ -318,12 +318,12 @@ const applyAll = async (
   const { steps } = batch;
   let [count, askedMs] = [0, performance.now()];
   const applySlice = (): void => {
-    const end = steps.spent + SLICE_STEPS;
+    const untilMs = performance.now() + SLICE_MS;
     do {
       const verdict = applyTimed(events[count]!, batch, made);
       if (verdict) verdicts.push(verdict);
       count++;
-    } while (count < events.length && !steps.isSpent && steps.spent < end);
+    } while (count < events.length && !steps.isSpent && performance.now() < untilMs);
   };
   while (count === 0 || (count < events.length && !steps.isSpent)) {
     // Not after the last: the results must be saved before the transaction has been idle for long.
