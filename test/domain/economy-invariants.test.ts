@@ -11,7 +11,7 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { makeCrashing } from "../support/domain/crashing.ts";
+import { makeCrashing, processLeft } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { madeOnce } from "../support/made.ts";
@@ -89,7 +89,7 @@ describe("the player economy", () => {
     await domain.track(projectId, events);
     // Processing dies too; what was not committed is done by the next round.
     await crashing.crashAt(item.crash, item.isAfter, () => domain.process());
-    await domain.process();
+    await processLeft(domain);
     for (const value of points) scored(model, value);
   };
 

@@ -8,7 +8,7 @@ import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-events.ts";
-import { makeCrashing } from "../support/domain/crashing.ts";
+import { makeCrashing, processLeft } from "../support/domain/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
@@ -61,7 +61,7 @@ describe("what reverts and merges leave of the economy", () => {
       }));
       events.push(...(await domain.track(projectId, sent)));
       await crashing.crashAt(item.crash, item.isAfter, () => domain.process());
-      return domain.process();
+      return processLeft(domain);
     }
     if (step.kind === "spend") {
       const player = await findPlayer(game, PLAYERS[step.user]!);

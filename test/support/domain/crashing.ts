@@ -1,4 +1,6 @@
+import { sql } from "kysely";
 import type { Database } from "../../../src/platform/database.ts";
+import type { Domain } from "./domain.ts";
 
 type Query = (text: string, ...rest: unknown[]) => Promise<unknown>;
 type Queryable = { query: Query };
@@ -56,4 +58,13 @@ export const makeCrashing = async ({ em }: Database): Promise<Crashing> => {
       return died;
     },
   };
+};
+
+/** Processes what a process that died has left, as others do when it has not answered for a while. */
+export const processLeft = async (domain: Domain): Promise<void> => {
+  await domain.process();
+  await domain.transact(({ db }) =>
+    sql`update event_claims set asked_at = asked_at - interval '1 minute'`.execute(db),
+  );
+  await domain.process();
 };
