@@ -59,7 +59,8 @@ export const changeRunning = async <T>(
     await work.em.flush();
     const after = await readRunningState(work, projectId);
     refuseLarger(after, { before, reason });
-    if (!isLoopChecked && after.links !== before.links) await refuseNewLoops(work, projectId, standing);
+    if (!isLoopChecked && after.rules > 0 && after.links !== before.links)
+      await refuseNewLoops(work, projectId, standing);
     return changed;
   } finally {
     work.local.set(CHANGING, false);
