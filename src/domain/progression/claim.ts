@@ -1,7 +1,8 @@
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import type { RawBuilder } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { newId } from "../kernel/ids.ts";
 import { outageOf, throwOutage } from "../kernel/outages.ts";
+import { unanswered } from "../kernel/statements.ts";
 import { atProjectTime, savepoint, type Transact, type Work } from "../kernel/work.ts";
 import { type BatchObserver, lockUnheld, runBatch, sharedKeys } from "./batch.ts";
 import {
@@ -274,6 +275,8 @@ const seek = async (work: Work, { id, claim, share }: TryClaim, options: Process
   if (left.length > 0) options.onLeft(left);
   const found = share.found(sought.claimed.events);
   const isEvaluating = claim.group !== undefined && options.beside === undefined;
+  // A server keeps what it has committed when the worker dies; what its own end loses is claimed again.
+  if (options.beside) await unanswered(work.db, sql`set local synchronous_commit = off`);
   if (found.length > 0) await noteClaim(work, { id, events: found, isEvaluating });
   return { ...sought, found };
 };
