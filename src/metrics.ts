@@ -1,52 +1,22 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "./config.ts";
 import {
-  type CertificateMetrics,
   certificateMetrics,
+  queueMetrics,
   realtimeMetrics,
-  type RoomMetrics,
-  type SecretMetrics,
   secretMetrics,
-  type SharingMetrics,
   sharingMetrics,
-  type TableMetrics,
   tableMetrics,
-  type WarehouseMetrics,
   warehouseMetrics,
-  type WebhookMetrics,
   webhookMetrics,
 } from "./metrics/gauges.ts";
-import { type QueueMetrics, queueMetrics } from "./metrics/queues.ts";
 
 /** Interval between two samples of the event loop's delay, in ms. */
 const LOOP_SAMPLE_MS = 100;
 const HTTP_BUCKETS_SECONDS = [0.005, 0.025, 0.1, 0.25, 1, 2.5];
 
 /** Metrics of this process; `registry` renders them in the Prometheus format. */
-export type Metrics = RoomMetrics &
-  QueueMetrics &
-  TableMetrics &
-  SecretMetrics &
-  CertificateMetrics &
-  WarehouseMetrics &
-  SharingMetrics & {
-    registry: Registry;
-    /** Seconds, by group of routes and class of status, such as `2xx`. */
-    httpDuration: Histogram<"group" | "status">;
-    /** By method, route (the template, never the actual path) and class of status. */
-    httpRequests: Counter<"method" | "route" | "status">;
-    /** Requests refused by a limit (429) or because of load or an outage (503), by reason. */
-    requestsRefused: Counter<"code" | "reason">;
-    eventsAccepted: Counter;
-    eventsRejected: Counter;
-    eventsSkipped: Counter;
-    eventsProcessed: Counter;
-    batches: Counter;
-    outboxRelayed: Counter;
-    mailsSent: Counter;
-    mailsFailed: Counter;
-    webhooks: WebhookMetrics;
-  };
+export type Metrics = ReturnType<typeof createMetrics>;
 
 type Build = Pick<Config, "version" | "mode" | "roles">;
 
@@ -98,7 +68,7 @@ const MISNAMED = [
  * Creates a separate registry per process part, so that two servers in one test do not collide.
  * @param build what the process is, for `laurel_build_info`
  */
-export const createMetrics = (build?: Build): Metrics => {
+export const createMetrics = (build?: Build) => {
   const registry = new Registry();
   const registers = [registry];
   // Each sample of the loop's delay wakes the process, which is most of an idle process's CPU time.

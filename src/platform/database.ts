@@ -16,7 +16,7 @@ import { LOCKS, type RowScope } from "../domain/kernel/work.ts";
 import { entities } from "../domain/registries/entities.ts";
 import { BASELINE, BEFORE_BASELINE } from "../domain/registries/migrations/baseline.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
-import type { PoolNumbers } from "../metrics/queues.ts";
+import type { PoolNumbers } from "../metrics/gauges.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { sendInOneMessage } from "./pglite-statements.ts";
 import { type ClientPool, pipelineStatements } from "./statements.ts";
