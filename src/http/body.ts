@@ -62,32 +62,59 @@ export const checkBodyHeaders = (request: Request, route: AnyRoute): void => {
 const aborted = (): DomainError =>
   new DomainError("VALIDATION_ERROR", "The body ended too early", { reason: "MALFORMED" });
 
+/** A body that is being received: the first `bytes` of `buffer` have come, in so many chunks. */
+type Arriving = { buffer: Buffer; bytes: number; chunks: number };
+
 /** Chunks that a body of any size may have, and bytes for each one more: a chunk takes CPU of its own. */
 const CHUNKS_FREE = 500;
-const CHUNK_MIN_BYTES = 64;
+export const CHUNK_MIN_BYTES = 64;
 
 const tooManyChunks = (): DomainError =>
   new DomainError("PAYLOAD_TOO_LARGE", `Send the body in chunks of at least ${CHUNK_MIN_BYTES} bytes`, {
     reason: "CHUNKS_TOO_SMALL",
   });
 
+/**
+ * Adds a chunk to what has come. A body of many chunks grows in one buffer, since a million chunks of a byte
+ * would take far more memory than their bytes.
+ */
+const append = (arriving: Arriving, chunk: Buffer, limit: number, hold: Hold): void => {
+  const { buffer, bytes } = arriving;
+  const upTo = bytes + chunk.length;
+  arriving.chunks += 1;
+  if (upTo > limit) throw tooLarge(limit);
+  if (arriving.chunks > CHUNKS_FREE + upTo / CHUNK_MIN_BYTES) throw tooManyChunks();
+  if (upTo > buffer.length) {
+    const size = bytes === 0 ? upTo : Math.max(upTo, Math.min(limit, 2 * buffer.length));
+    hold(size);
+    arriving.buffer = bytes === 0 ? chunk : Buffer.concat([buffer], size);
+  }
+  if (bytes > 0) chunk.copy(arriving.buffer, bytes);
+  arriving.bytes = upTo;
+};
+
 /** What came of a body that is refused is let go at once, and the rest is read and not kept. */
 const readBytes = async (request: Request, limit: number, hold: Hold): Promise<Buffer> => {
   if (request.destroyed) throw aborted();
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      if (bytes > limit) throw tooLarge(limit);
-      if (chunks.push(chunk) > CHUNKS_FREE + bytes / CHUNK_MIN_BYTES) throw tooManyChunks();
-      hold(bytes);
+  const arriving: Arriving = { buffer: Buffer.alloc(0), bytes: 0, chunks: 0 };
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onData = (chunk: Buffer): void => {
+    try {
+      append(arriving, chunk, limit, hold);
+    } catch (error) {
+      reject(error);
     }
-  } catch (error) {
-    request.resume();
-    throw request.readableAborted && !(error instanceof DomainError) ? aborted() : error;
+  };
+  const onCut = (): void => {
+    if (!request.readableEnded) reject(aborted());
+  };
+  request.on("data", onData).once("end", resolve).once("error", onCut).once("close", onCut);
+  try {
+    await promise;
+    return arriving.buffer.subarray(0, arriving.bytes);
+  } finally {
+    request.off("data", onData).off("end", resolve).off("error", onCut).off("close", onCut).resume();
   }
-  return Buffer.concat(chunks);
 };
 
 /** Bounds of a body: bytes, and names and values in its JSON. */
