@@ -218,6 +218,19 @@ const refuseRequest = (error: DomainError, request: IncomingMessage, response: S
 /** Receives an exception that a listener threw on a connection, which is closed by then. */
 type OnThrow = (error: unknown, event: string) => void;
 
+/** Requests of one connection that may be in progress; no known client sends so many ahead. */
+const AHEAD_MAX = 32;
+const inProgress = new WeakMap<Socket, number>();
+
+/** Closes a connection whose client sends a thousand requests ahead and may never read the answers. */
+const boundAhead = (socket: Socket, response: ServerResponse): boolean => {
+  const count = (inProgress.get(socket) ?? 0) + 1;
+  inProgress.set(socket, count);
+  response.once("close", () => inProgress.set(socket, inProgress.get(socket)! - 1));
+  if (count > AHEAD_MAX) socket.destroy();
+  return count <= AHEAD_MAX && !socket.destroyed;
+};
+
 /**
  * HTTP server whose listeners, including Colyseus's own, only see requests that passed its checks; an
  * exception of theirs ends the connection, not the process.
@@ -227,6 +240,13 @@ class GuardedServer extends Server {
 
   override emit(event: string, ...values: unknown[]): boolean {
     if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
+    const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
+    return event === "upgrade" || boundAhead(request.socket, other as ServerResponse)
+      ? this.#serve(event, values)
+      : true;
+  }
+
+  #serve(event: "request" | "upgrade", values: unknown[]): boolean {
     const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
     try {
       const error = refusalOf(request);
