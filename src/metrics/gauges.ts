@@ -42,7 +42,8 @@ export const certificateMetrics = (registry: Registry): CertificateMetrics => {
         },
       }),
     );
-  const overdueHelp = "Certificates of custom domains whose renewal has been due for an hour";
+  const overdueHelp =
+    "Certificates overdue for an hour: caa (CAA records forbid them) or order (orders fail: the log says why)";
   gauge("laurel_certificates_overdue", overdueHelp, (one, all) => {
     for (const cause of ["caa", "order"] as const)
       one.set({ cause }, all.find((some) => some.cause === cause)?.count ?? 0);
@@ -182,7 +183,7 @@ export const sharingMetrics = (registry: Registry): SharingMetrics => ({
   commits: commitMetrics(registry),
   cacheLookUps: new Counter({
     name: "laurel_cache_lookups_total",
-    help: "Looks into the caches of reads: answers kept for a moment, and what they are made of",
+    help: "Looks into the caches of reads: pages of leaderboards (answers), and what they are made of; chats",
     labelNames: ["cache", "result"],
     registers: [registry],
   }),
@@ -199,7 +200,7 @@ const commitMetrics = (registry: Registry): CommitObserver => {
   });
   const left = new Counter({
     name: "laurel_shared_commit_left_total",
-    help: "Requests that have left their shared transaction",
+    help: "Requests that left: alone (others hold the player), next (goes to the next), failed (repeated alone)",
     labelNames: ["how"],
     registers,
   });
