@@ -44,7 +44,7 @@ const httpMetrics = (registry: Registry) => {
     }),
     httpRequests: new Counter({
       name: "laurel_http_requests_total",
-      help: "Requests that were answered, or whose client has gone",
+      help: "Requests that were answered, or whose client has gone before (4xx)",
       labelNames: ["method", "route", "status"],
       registers,
     }),

@@ -97,7 +97,7 @@ export const certificateMetrics = (registry: Registry) => {
     .gauge(
       {
         name: "laurel_certificates_overdue",
-        help: "Certificates of custom domains whose renewal has been due for an hour",
+        help: "Certificates overdue for an hour: caa (CAA records forbid them) or order (orders fail: the log says why)",
         label: "cause",
       },
       (all) => ({ caa: countOf(all, "caa"), order: countOf(all, "order") }),
@@ -170,7 +170,8 @@ export const sharingMetrics = (registry: Registry) => {
   const { counters, histogram } = makers(registry);
   const help = "Requests of a shared transaction";
   const groups = histogram("laurel_shared_commit_requests", help, GROUP_BUCKETS);
-  const leftHelp = "Requests that have left their shared transaction";
+  const leftHelp =
+    "Requests that left: alone (others hold the player), next (goes to the next), failed (repeated alone)";
   const left = counters("laurel_shared_commit_left_total", leftHelp, "how");
   const waiting = new Reading<number>(registry).gauge(
     { name: "laurel_shared_commit_waiting", help: "Requests that wait for a shared transaction" },
@@ -199,7 +200,7 @@ export const sharingMetrics = (registry: Registry) => {
     },
     cacheLookUps: counters(
       "laurel_cache_lookups_total",
-      "Looks into the caches of reads: answers kept for a moment, and what they are made of",
+      "Looks into the caches of reads: pages of leaderboards (answers), and what they are made of; chats",
       "cache",
       "result",
     ),

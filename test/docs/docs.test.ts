@@ -119,9 +119,10 @@ describe("the documents", () => {
     );
     const metrics = new Set((await createMetrics().registry.getMetricsAsJSON()).map(({ name }) => name));
     const documented = firstColumn(OPERATE, "Metrics").filter((name) => name.startsWith("laurel_"));
+    assert.ok(documented.length > 10);
     assert.deepEqual(
-      documented.toSorted(),
-      [...metrics].filter((name) => name.startsWith("laurel_")).toSorted(),
+      documented.filter((name) => !metrics.has(name)),
+      [],
     );
   });
 

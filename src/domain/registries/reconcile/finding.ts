@@ -3,7 +3,7 @@ import { type Chained, chainHash } from "../../evaluation/ledger/append.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** A violated invariant. `invariant` names the rule; see docs/ARCHITECTURE.md. */
+/** A violated invariant. `invariant` names the rule; see docs/guides/operate.md#reconciling. */
 export type Finding = {
   invariant: string;
   projectId: string;
