@@ -6,7 +6,6 @@ import { processedTopic } from "../domain/kernel/events/chat-views.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { statementOf } from "../domain/kernel/read.ts";
 import type { Work } from "../domain/kernel/work.ts";
-import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import {
   processApart,
   type Processed,
@@ -14,6 +13,7 @@ import {
   processPartitions,
 } from "../domain/progression/claim.ts";
 import { groupsOf, Turns } from "../domain/progression/claim-notes.ts";
+import { ClaimOrder } from "../domain/progression/claim-order.ts";
 import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import {
@@ -34,7 +34,7 @@ const BUSY_RETRY_MS = 25;
 
 /** State that a process keeps between claims. */
 type ProcessState = {
-  shares: ClaimShares;
+  order: ClaimOrder;
   plans: PlanCache;
   turns: Turns;
   /** Detects rules that the engine repeatedly had to hold. */
@@ -49,13 +49,10 @@ type ProcessState = {
 };
 
 const createKept = (): ProcessState => {
-  const shares = new ClaimShares();
+  const order = new ClaimOrder();
   return {
-    shares,
-    plans: observedPlans({
-      onSteps: (projectId, steps) => shares.charge(projectId, steps),
-      onPreparing: (projectId, over) => shares.wait(projectId, over),
-    }),
+    order,
+    plans: observedPlans((projectId, over) => order.rest(projectId, over)),
     turns: new Turns(),
     loops: createRuleWatch(LOOPS_MAX),
     steps: createRuleWatch(STEPS_HITS_MAX),
@@ -96,7 +93,7 @@ const optionsOf = (app: App, kept: ProcessState, { loops, hits, lacking }: Claim
   transact: app.transact,
   ...besideOf(app),
   plans: kept.plans,
-  shares: kept.shares,
+  order: kept.order,
   claimLimit: app.limits.claimEvents,
   claimTogether: app.limits.claimTogether,
   stats: app.ruleStats,

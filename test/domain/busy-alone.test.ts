@@ -79,6 +79,7 @@ describe("an event that cannot be saved because the database is busy", () => {
   it("is to blame when others of its claim can be saved, and holds up nobody for ever", async () => {
     const [first, stuck, last] = (await track(["good", "stuck", "good"])) as [string, string, string];
     await process(BUSY_MAX);
+    await process(0);
     const statuses = await Promise.all([first, stuck, last].map(statusOf));
     assert.deepEqual(statuses, ["PROCESSED", "PENDING", "PROCESSED"]);
     assert.deepEqual(blamed, [stuck]);

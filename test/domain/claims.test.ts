@@ -73,19 +73,6 @@ describe("a claim of several partitions", () => {
     assert.equal(await waiting(), 0);
   });
 
-  it("takes an event of each of five projects within two claims, whatever waits before it", async () => {
-    const others = await Promise.all(Array.from({ length: 4 }, () => domain.addProject()));
-    const first = [projectId, ...others].toSorted()[0]!;
-    for (const project of [projectId, ...others]) await queue([project === first ? 35 : 1], project);
-    const one = await claim(6);
-    assert.equal(one.events, 10 + 3);
-    const places = one.again;
-    const two = await processPartitions({ ...options(), onLeft: () => assert.fail("left") }, places);
-    assert.equal(two.events, 1);
-    await processParts(options(), ALL_PARTS);
-    assert.equal(await waiting(), 0);
-  });
-
   it("reads a partition once that is named twice", async () => {
     await queue([3, 1]);
     const places = [0, 1, 0].map((part) => ({ part, afterProject: FIRST_PROJECT }));

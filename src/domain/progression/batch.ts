@@ -2,14 +2,7 @@ import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
-import {
-  EVENT_STEPS,
-  type EventAccounts,
-  loadSteps,
-  openAccounts,
-  stepsOf,
-  writtenOf,
-} from "../evaluation/event-accounts.ts";
+import { type EventAccounts, openAccounts, writtenOf } from "../evaluation/event-accounts.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import {
@@ -29,7 +22,6 @@ import { paced, PacedBudget } from "../kernel/pace.ts";
 import { nextSlice, SLICE_MS } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { addPlayers, monthOf, projectTime, type Work } from "../kernel/work.ts";
-import { ClaimBudget } from "./claim-budget.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
 import { externalKey, type ExternalRef, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
 import { EventsHeld, lockUnheldCounters, waitBriefly } from "./lock-shared-counters.ts";
@@ -81,10 +73,7 @@ type Locked = {
  * hold them, since the claim also contains events of other players and projects.
  * @throws EventsHeld for players that stay locked for longer
  */
-export const lockUnheld = async (
-  work: Work,
-  events: readonly QueuedEvent[],
-): Promise<Map<string, PlayerState>> => {
+const lockUnheld = async (work: Work, events: readonly QueuedEvent[]): Promise<Map<string, PlayerState>> => {
   const refs = new Map<string, ExternalRef>(events.map((event) => [externalKey(event), event]));
   const { players, held } = await lockFreePlayers(work, [...refs.values()]);
   if (held.length === 0) return players;
@@ -201,6 +190,9 @@ export type BatchObserver = {
   onEvaluating?: (isEvaluating: boolean) => Promise<void>;
   /** How long one event may be evaluated, in ms. */
   eventMaxMs?: number;
+  /** Called with the project of an event that has taken `slowMs` of the process. */
+  onSlow?: (projectId: string, ms: number) => void;
+  slowMs?: number;
   /** Called after the commit with the events that were evaluated. */
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
   /** Called after the commit for each event whose rule loop was cut off. */
@@ -214,11 +206,25 @@ export type BatchObserver = {
   onLeftOut?: (plan: ProjectPlan) => void;
 };
 
-/** `steps`: the budget of the batch; once it is spent, the remaining events stay in the queue. */
+/** How long the events of a claim are evaluated, in ms: its partitions and players are locked meanwhile. */
+const CLAIM_MS = 200;
+/** Cost of what a claim writes in one statement: 8 MB. */
+const CLAIM_WRITTEN_MAX = 2_000_000;
+
+/** What a claim has taken. Once it is spent, the remaining events stay in the queue. */
+export class ClaimBudget {
+  ms = 0;
+  written = 0;
+
+  get isSpent(): boolean {
+    return this.ms > CLAIM_MS || this.written > CLAIM_WRITTEN_MAX;
+  }
+}
+
 type BatchInput = {
   events: readonly QueuedEvent[];
   plans: Map<string, ProjectPlan>;
-  steps?: ClaimBudget;
+  budget?: ClaimBudget;
 };
 
 /** How long one event may be evaluated, in ms: less than its transaction may stand still (`BATCH`). */
@@ -233,16 +239,16 @@ const EVENT_MAX_MS = 2_000;
  */
 export const runBatch = async (
   work: Work,
-  { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
+  { events: claimed, plans, budget = new ClaimBudget() }: BatchInput,
   observer: BatchObserver,
 ): Promise<readonly QueuedEvent[]> => {
-  const { stats, onSteps, onLeftOut, onError, eventMaxMs = EVENT_MAX_MS } = observer;
+  const { stats, onSteps, onLeftOut, onError } = observer;
   const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
   if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
   const nowMs = work.now.getTime();
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
-  const { keys, covered } = await sharedKeys(work, { plans, events: fitting }, steps);
+  const { keys, covered } = await sharedKeys(work, { plans, events: fitting });
   const makers = claimed.filter((event) => made.has(externalKey(event)));
   const shared = await deletingCreatedIfHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
@@ -253,17 +259,16 @@ export const runBatch = async (
     shared,
     nowMs,
     counts,
-    steps,
+    budget,
     loops: [],
     onSteps,
-    uncharged: new Set(states),
     active: new ActivePlayers(work),
   };
   await observer.onEvaluating?.(true);
   const { events, verdicts, late } = await applyAll(work, fitting.slice(0, covered), {
     batch,
     made,
-    eventMaxMs,
+    observer,
   });
   await observer.onEvaluating?.(false);
   if (late) {
@@ -303,44 +308,52 @@ const STAND_STILL_MS = 1_000;
 /** An event that was interrupted; `isGuilty` as of TookTooLong. */
 type Late = { event: QueuedEvent; error: Error; isGuilty: boolean };
 type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[]; late?: Late };
-type Applying = { batch: BatchState; made: Set<string>; eventMaxMs: number };
+type Applying = { batch: BatchState; made: Set<string>; observer: BatchObserver };
 
 /**
- * Evaluates events in slices until the batch has spent its steps, yielding to the event loop in between.
+ * Evaluates events in slices until the claim has spent its budget, yielding to the event loop in between.
  * @param made players created by the batch, by `externalKey`: announced with their first event
  */
 const applyAll = async (
   work: Work,
   events: readonly QueuedEvent[],
-  { batch, made, eventMaxMs }: Applying,
+  { batch, made, observer }: Applying,
 ): Promise<Applied> => {
+  const { onSlow, slowMs = Infinity, eventMaxMs = EVENT_MAX_MS } = observer;
   const verdicts: EventVerdict[] = [];
-  const { steps } = batch;
-  let [count, askedMs] = [0, performance.now()];
+  const { budget } = batch;
+  let [count, askedMs, atMs] = [0, performance.now(), 0];
+  /** Counts the time since the last event, which was spent on this one. */
+  const countTime = ({ projectId }: QueuedEvent): void => {
+    const ms = performance.now() - atMs;
+    atMs += ms;
+    budget.ms += ms;
+    if (ms >= slowMs) onSlow?.(projectId, ms);
+  };
   const applySlice = (): void => {
-    const untilMs = performance.now() + SLICE_MS;
+    const untilMs = atMs + SLICE_MS;
     do {
-      const verdict = applyTimed(events[count]!, batch, made);
+      const event = events[count]!;
+      const verdict = applyOwn(event, batch, made);
+      countTime(event);
       if (verdict) verdicts.push(verdict);
       count++;
-    } while (count < events.length && !steps.isSpent && performance.now() < untilMs);
+    } while (count < events.length && !budget.isSpent && atMs < untilMs);
   };
-  while (count === 0 || (count < events.length && !steps.isSpent)) {
+  while (count === 0 || (count < events.length && !budget.isSpent)) {
     // Not after the last: the results must be saved before the transaction has been idle for long.
     if (count > 0) await nextSlice();
-    if (performance.now() - askedMs > STAND_STILL_MS) {
+    atMs = performance.now();
+    if (atMs - askedMs > STAND_STILL_MS) {
       await unanswered(work.db, sql`select`);
-      askedMs = performance.now();
+      askedMs = atMs;
     }
     try {
       guarded(eventMaxMs, applySlice);
     } catch (error) {
       if (!(error instanceof TookTooLong)) throw error;
       const event = events[count]!;
-      steps.take(batch.plans.get(event.projectId)!, {
-        steps: 0,
-        sinceMs: steps.cpuMs() - error.cpuMs,
-      });
+      if (error.isGuilty) countTime(event);
       const tooLong = new Error(`evaluation ${error.message}`);
       return { events: [], verdicts, late: { event, error: tooLong, isGuilty: error.isGuilty } };
     }
@@ -348,31 +361,18 @@ const applyAll = async (
   return { events: events.slice(0, count), verdicts };
 };
 
-/** Applies an event and charges its cost to the claim, even when it throws. */
-const applyTimed = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
-  const { steps, uncharged } = batch;
-  const plan = batch.plans.get(event.projectId)!;
-  // A later event of the batch has created the player: at this one there is none yet.
-  if (made.has(externalKey(event)) && !mayCreate(event, plan))
-    return applyEvent(
-      event,
-      { ...batch, players: new Map() },
-      { firings: undefined, accounts: openAccounts() },
-    );
-  const sinceMs = steps.cpuMs();
+/** Applies an event to its player, who is announced before where the batch has created it. */
+const applyOwn = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
+  const key = externalKey(event);
   const accounts = openAccounts();
-  const player = batch.players.get(externalKey(event));
-  const loading = player && uncharged.delete(player) ? loadSteps(player) : 0;
-  try {
-    const firings = made.delete(externalKey(event)) ? announce(event, batch, accounts) : undefined;
-    return applyEvent(event, batch, { firings, accounts });
-  } finally {
-    steps.take(plan, { steps: loading + eventSteps(plan, accounts), sinceMs });
-  }
+  // A later event of the batch has created the player: at this one there is none yet.
+  if (made.has(key) && !mayCreate(event, batch.plans.get(event.projectId)!))
+    return applyEvent(event, { ...batch, players: new Map() }, { firings: undefined, accounts });
+  const firings = made.delete(key) ? announce(event, batch, accounts) : undefined;
+  const verdict = applyEvent(event, batch, { firings, accounts });
+  batch.budget.written += writtenOf(accounts);
+  return verdict;
 };
-
-const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
-  EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts) + writtenOf(accounts);
 
 /**
  * Maximum number of a project's counters that a claim locks in one statement; its first event may need more.
@@ -381,13 +381,11 @@ export const SHARED_KEYS_MAX = 5_000;
 
 /**
  * Returns the counters shared by players that the first `covered` events may touch, and `covered`, which is
- * at least 1: it ends before an event of a project that needs SHARED_KEYS_MAX already. The cost of the
- * look-up is charged to the project.
+ * at least 1: it ends before an event of a project that needs SHARED_KEYS_MAX already.
  */
-export const sharedKeys = async (
+const sharedKeys = async (
   work: Pick<Work, "serverNow">,
   { plans, events }: { plans: ReadonlyMap<string, ProjectPlan>; events: readonly QueuedEvent[] },
-  steps: ClaimBudget,
 ): Promise<{ keys: SharedKey[]; covered: number }> => {
   const looked = new PacedBudget(Infinity);
   const all: SharedKey[] = [];
@@ -399,9 +397,7 @@ export const sharedKeys = async (
       type: eventType,
       at: Math.min(occurredAt.getTime(), nowMs),
     }));
-    const before = looked.spent;
     const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), looked);
-    steps.chargeAhead(plan, looked.spent - before);
     for (const key of first.keys) all.push(key);
     if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
   }
@@ -416,11 +412,9 @@ type BatchState = {
   shared: SharedCounters;
   nowMs: number;
   counts: BatchStats | undefined;
-  steps: ClaimBudget;
+  budget: ClaimBudget;
   loops: LoopHit[];
   onSteps: BatchObserver["onSteps"];
-  /** Players whose loading has not been charged yet; their first event is charged for it. */
-  uncharged: Set<PlayerState>;
   active: ActivePlayers;
 };
 

@@ -128,7 +128,7 @@ const settleDeath = async (
 };
 
 /** Names a project's part of a partition, whose events are in order. */
-const lineOf = ({ part, projectId }: QueuedEvent): string => `${part}:${projectId}`;
+export const lineOf = ({ part, projectId }: QueuedEvent): string => `${part}:${projectId}`;
 
 /**
  * Events of a claim, apart from those to be evaluated apart and those of the same project behind them, which
@@ -154,9 +154,9 @@ export const sift = (events: readonly QueuedEvent[]): Sifted => {
   };
 };
 
-/** Returns events that are evaluated apart in groups, each of one partition, in their order. */
+/** Returns events that are evaluated apart in groups, each of one partition and project, in their order. */
 export const groupsOf = (apart: readonly QueuedEvent[]): QueuedEvent[][] =>
-  [...Map.groupBy(apart, ({ part }) => part).values()].flatMap((own) => {
+  [...Map.groupBy(apart, lineOf).values()].flatMap((own) => {
     const groups: QueuedEvent[][] = [];
     for (const event of own) {
       const last = groups.at(-1);

@@ -1,160 +1,71 @@
-import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import { setTimeout as delay } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
-import { newId } from "../kernel/ids.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import { idBefore, newId } from "../kernel/ids.ts";
 import { outageOf, throwOutage } from "../kernel/outages.ts";
 import { unanswered } from "../kernel/statements.ts";
-import { atProjectTime, savepoint, type Transact, type Work } from "../kernel/work.ts";
-import { type BatchObserver, lockUnheld, runBatch, sharedKeys } from "./batch.ts";
+import { atProjectTime, type Transact, type Work } from "../kernel/work.ts";
+import { type BatchObserver, ClaimBudget, runBatch } from "./batch.ts";
 import {
-  CLAIM_STEPS_MAX,
-  ClaimBudget,
-  type ClaimLimits,
-  partsOf,
-  scanApart,
-  scanEvents,
-  scanFavoured,
-} from "./claim-budget.ts";
-import { disclaim, holdClaim, noteClaim, noteEvaluating, removeNote } from "./claim-notes.ts";
-import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
-import { EventsUnready, lockUnheldCounters } from "./lock-shared-counters.ts";
+  disclaim,
+  holdClaim,
+  lineOf,
+  noteClaim,
+  noteEvaluating,
+  type NoteObserver,
+  removeNote,
+  settleNotes,
+  sift,
+} from "./claim-notes.ts";
+import { ClaimOrder } from "./claim-order.ts";
+import { EventsUnready } from "./lock-shared-counters.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
 import {
+  claimEvents,
   countTry,
+  FIRST_PROJECT,
   joinOthers,
-  nextCursors,
+  lockPartitions,
   onePerPartition,
   type PartitionCursor,
+  type PartitionScan,
   type QueuedEvent,
 } from "./queue.ts";
 
 export type ProcessOptions = BatchObserver &
-  ClaimLimits & {
+  NoteObserver & {
     transact: Transact;
     plans: PlanCache;
-    /** Shares the claims of the process among projects; default: this is the only claim. */
-    shares?: ClaimShares;
+    /** Maximum events of one claim. */
+    claimLimit: number;
+    /**
+     * Partitions are claimed until this many events wait in them, and a claim has no more of them while several
+     * tenants have events; default `claimLimit`.
+     */
+    claimTogether?: number;
+    /** What the claims of the process know of one another; default: this is the only claim. */
+    order?: ClaimOrder;
     /** Commits a statement on another connection; absent where there is none. */
     beside?: (statement: RawBuilder<unknown>) => Promise<void>;
     /** Consecutive claims of these partitions that were rolled back because the database was busy. */
     busyInRow?: number;
-    /** CPU time of evaluation, in ms; default: that of this thread. */
-    cpuMs?: () => number;
     /** Called with the partitions that the claim leaves to others, before it continues. */
     onLeft: (cursors: readonly PartitionCursor[]) => void;
   };
 
 /** Consecutive claims rolled back by a busy database before the events are tried one by one. */
 export const BUSY_MAX = 10;
-
-const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
-
-type Claim = { events: readonly QueuedEvent[]; steps: ClaimBudget };
-/** @returns the events that were evaluated, of each player the first ones; the rest stays in the queue */
-type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
-
-/** Rethrows outages, except a busy database that has been retried often enough. */
-const throwUnlessTried = (error: unknown, options: ProcessOptions): void => {
-  if (outageOf(error) !== "busy" || !isTooOftenBusy(options)) throwOutage(error);
-};
-
 /** Events of a claim that may each be blamed for a busy database; more have another cause. */
 const BUSY_ALONE_MAX = 3;
-
-/** The plan of one project, or the error of loading it. */
-type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
-
-/** Runs the events of a claim under savepoints: one that fails counts a try and undoes only itself. */
-const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
-  const loaded = new Map<string, LoadedPlan>();
-  for (const [projectId, own] of Map.groupBy(events, (event) => event.projectId))
-    loaded.set(projectId, await tryPlan(work, own, options.plans));
-  const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options, steps });
-  const taken: QueuedEvent[] = [];
-  const busy: { event: QueuedEvent; error: unknown }[] = [];
-  for (const event of ahead) {
-    if (taken.length > 0 && steps.isSpent) break;
-    const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
-    // Completed events must not be repeated: the rest stays in the queue.
-    if (error instanceof EventsUnready && taken.length > 0) break;
-    if (error instanceof EventsUnready) throw error;
-    if (error !== undefined) busy.push({ event, error });
-    taken.push(event);
-    if (busy.length > BUSY_ALONE_MAX) throw busy[0]!.error;
-  }
-  await blameBusy(work, { busy, taken }, options);
-  return taken;
-};
-
-/** Counts a failed attempt for events that could not be saved where others of the claim could. */
-const blameBusy = async (
-  work: Work,
-  { busy, taken }: { busy: readonly { event: QueuedEvent; error: unknown }[]; taken: readonly QueuedEvent[] },
-  { onError }: ProcessOptions,
-): Promise<void> => {
-  // If none could be saved, the database is to blame; events apart lack others to compare with.
-  if (busy[0] && busy[0].event.together !== null) return joinOthers(work, taken);
-  if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
-  for (const { event, error } of busy) await countTry(work, { event, error, onError });
-};
-
-/** @param events events of one project */
-const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCache): Promise<LoadedPlan> => {
-  try {
-    return { plans: await savepoint(work, () => tryLoadPlans(work, events, cache)) };
-  } catch (error) {
-    if (error instanceof EventsUnready) throw error;
-    throwOutage(error);
-    return { error };
-  }
-};
-
 /**
- * Takes the locks of a whole claim at once, in the global lock order: events tried one by one would take them
- * in their own order, and could deadlock.
- * @returns the leading events whose locks were taken, at least one
+ * Partitions that a claim takes while several tenants have events, in ones of an eighth of all: the next
+ * claims of a process come to the events of each tenant soon, however many others wait in its partition.
  */
-const lockAhead = async (
-  work: Work,
-  events: readonly QueuedEvent[],
-  { loaded, options, steps }: { loaded: readonly LoadedPlan[]; options: ProcessOptions; steps: ClaimBudget },
-): Promise<readonly QueuedEvent[]> => {
-  try {
-    const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
-    return await savepoint(work, async () => {
-      await lockUnheld(work, events);
-      const { keys, covered } = await sharedKeys(work, { plans, events }, steps);
-      await lockUnheldCounters(work, keys);
-      return events.slice(0, covered);
-    });
-  } catch (error) {
-    if (error instanceof EventsUnready) throw error;
-    throwUnlessTried(error, options);
-    // Each event then takes its own locks, and shows its own error.
-    return events;
-  }
-};
-
-type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: ClaimBudget };
-
-/**
- * Runs one event alone.
- * @returns the error of an event that could not be saved because the database was busy or others hold its
- * player
- */
-const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {
-  try {
-    if ("error" in plan) throw plan.error;
-    const { plans } = plan;
-    const own = atProjectTime(work, plans.get(event.projectId)!);
-    await savepoint(work, () => runBatch(own, { events: [event], plans, steps }, options));
-  } catch (error) {
-    if (error instanceof EventsUnready) return error;
-    throwUnlessTried(error, options);
-    if (outageOf(error) !== undefined) return error;
-    await countTry(work, { event, error, onError: options.onError });
-  }
-  return undefined;
-};
+const SHARED_PARTS = 4;
+/** CPU time in ms from which an event keeps its project's other events in the queue for a while. */
+const SLOW_EVENT_MS = 200;
+/** How long, as a multiple of that time: the process then has most of its time for the others. */
+const REST_FACTOR = 4;
 
 export type Processed = {
   events: number;
@@ -164,7 +75,7 @@ export type Processed = {
   again: readonly PartitionCursor[];
   /** Partitions locked by another worker. */
   busy: readonly number[];
-  /** Partitions with events that other claims of the process hold until `reopened`. */
+  /** Partitions with events of projects that rest until `reopened`. */
   closed: readonly number[];
   /** Resolves when it is time to claim these again; never rejects. */
   reopened: Promise<void>;
@@ -177,20 +88,28 @@ export type Processed = {
   preparing?: Promise<readonly number[]>;
 };
 
+/** With `group`, the events of one project and partition, nothing but these is taken. */
+type Sought = { cursors: readonly PartitionCursor[]; group?: readonly QueuedEvent[] };
+/** @returns the events that were dealt with, of each player the first ones; the rest stays in the queue */
+type Run = (
+  work: Work,
+  events: readonly QueuedEvent[],
+  options: SeekOptions,
+) => Promise<readonly QueuedEvent[]>;
+
 /**
  * Processes one claim in two transactions: one locks partitions, reads events and notes that they are in hand;
  * the other locks players, loads, evaluates and saves. The number of statements is constant whatever the
  * number of events and partitions, so a claim takes as many of `cursors`, in this order, as make up a batch;
  * `onLeft` is called at once with those that it leaves to others. A claim that fails is rolled back and its
- * events are tried one by one under savepoints, so that a poisoned event delays and fails only itself, and
- * unreadable definitions only their own project. An event that takes too long is interrupted, and the others
- * wait for the next claim. Events of projects whose definitions are being changed, or whose plan takes long
- * to compile, stay in the queue meanwhile.
+ * events are claimed one by one, so that a poisoned event delays and fails only itself, and unreadable
+ * definitions only their own project. An event that takes too long is interrupted, and the others wait for the
+ * next claim. Events of projects whose definitions are being changed or compiled stay in the queue meanwhile.
  * @throws errors that no event caused (`outages.ts`): everything is rolled back, no attempt is counted, and
  * the claim is to be retried. After BUSY_MAX consecutive attempts against a busy database, an event is blamed
  * that cannot be saved alone while others of the claim can
  */
-export const processPartitions = async (
+export const processPartitions = (
   options: ProcessOptions,
   cursors: readonly PartitionCursor[],
 ): Promise<Processed> => processSought(options, { cursors: onePerPartition(cursors) });
@@ -200,140 +119,200 @@ export const processPartitions = async (
  * queue whose partition another worker has, or before which others of their project wait.
  * @throws as `processPartitions`
  */
-export const processApart = async (
+export const processApart = (
   options: Omit<ProcessOptions, "onLeft">,
   group: readonly QueuedEvent[],
-): Promise<Processed> => processSought({ ...options, onLeft: () => undefined }, { cursors: [], group });
+): Promise<Processed> => processSought({ ...options, onLeft: () => undefined }, soughtOf(group));
 
-const processSought = async (options: ProcessOptions, claim: Sought): Promise<Processed> => {
+const soughtOf = (group: readonly QueuedEvent[]): Sought => {
+  const { part, projectId } = group[0]!;
+  return { cursors: [{ part, afterProject: idBefore(projectId) }], group };
+};
+
+/** Rethrows outages, except a busy database that has been retried often enough. */
+const throwUnlessTried = (error: unknown, { busyInRow = 0 }: ProcessOptions): void => {
+  if (outageOf(error) !== "busy" || busyInRow < BUSY_MAX) throwOutage(error);
+};
+
+const processSought = async (options: ProcessOptions, sought: Sought): Promise<Processed> => {
+  const found: QueuedEvent[] = [];
   try {
-    return prepared(options, await processClaim(options, claim, runTogether));
+    return await processClaim(options, sought, (work, events, own) => {
+      found.splice(0, found.length, ...events);
+      return runTogether(work, events, own);
+    });
   } catch (error) {
     throwUnlessTried(error, options);
-    // The cause is logged below, by the event that reproduces it alone.
-    return prepared(options, await processClaim(options, claim, runOneByOne));
+    // Another worker has noted a claim of a partition since this one looked at it.
+    if (found.length === 0) return processClaim(options, sought, runTogether);
+    return processEach(options, found);
   }
 };
 
-/** A claim with the plans to prepare before its skipped events can be processed. */
-type DoneClaim = Processed & { unprepared: readonly EventsUnready[]; waiting: readonly number[] };
-
-const prepared = (options: ProcessOptions, { unprepared, waiting, ...done }: DoneClaim): Processed =>
-  unprepared.length === 0 ? done : { ...done, preparing: prepareAll(options, unprepared, waiting) };
-
-const prepareAll = async (
-  { transact }: ProcessOptions,
-  unprepared: readonly EventsUnready[],
-  parts: readonly number[],
-): Promise<readonly number[]> => {
-  // Plans that could not be read now are requested again by the next claim.
-  await Promise.allSettled(unprepared.map((plans) => plans.prepare(transact)));
-  return parts;
-};
-
-/** With `group`, nothing but these events is taken. */
-type Sought = { cursors: readonly PartitionCursor[]; group?: readonly QueuedEvent[] };
-type TryClaim = { id: string; claim: Sought; share: ClaimShare };
-/** `found`: the events to be evaluated. */
-type Found = Awaited<ReturnType<typeof scanEvents>> & { found: readonly QueuedEvent[] };
-
-const processClaim = async (options: ProcessOptions, claim: Sought, run: RunClaim): Promise<DoneClaim> => {
-  const { transact } = options;
-  const share = (options.shares ?? new ClaimShares()).open();
-  const steps = new ClaimBudget(CLAIM_STEPS_MAX, options.cpuMs);
-  const id = newId();
-  const { beside } = options;
-  const onEvaluating = async (isEvaluating: boolean): Promise<void> =>
-    beside?.(noteEvaluating(id, isEvaluating));
-  const observed = claim.group && beside ? { ...options, onEvaluating } : options;
-  try {
-    const sought = await transact((work) => seek(work, { id, claim, share }, options));
-    const { found } = sought;
-    const ready =
-      found.length === 0
-        ? { events: [], taken: [], unprepared: [] }
-        : await transact((work) => evaluate(work, { id, found, steps }, { run, options: observed }));
-    return doneOf({ claim, share, sought, ready }, options);
-  } catch (error) {
-    await disclaim(transact, id);
-    throw error;
-  } finally {
-    share.close(steps.taken);
+/** Claims each event alone: one that fails counts a try. */
+const processEach = async (options: ProcessOptions, found: readonly QueuedEvent[]): Promise<Processed> => {
+  const all: Processed[] = [];
+  const busy: { event: QueuedEvent; error: unknown }[] = [];
+  const stuck = new Set<string>();
+  for (const event of found) {
+    if (stuck.has(lineOf(event))) continue;
+    try {
+      all.push(await processClaim(options, soughtOf([event]), runTogether));
+    } catch (error) {
+      throwUnlessTried(error, options);
+      if (outageOf(error) === undefined) {
+        all.push(await blame(options, event, error));
+        continue;
+      }
+      busy.push({ event, error });
+      stuck.add(lineOf(event));
+      if (busy.length > BUSY_ALONE_MAX) break;
+    }
   }
-};
-
-/** Finds the events of a claim, and notes them. */
-const seek = async (work: Work, { id, claim, share }: TryClaim, options: ProcessOptions): Promise<Found> => {
-  const sought = claim.group
-    ? await scanApart(work, { group: claim.group, share }, options)
-    : ((await scanFavoured(work, { claim, share }, options)) ??
-      (await scanEvents(work, { claim, share }, options)));
-  const left = sought.looked.filter(({ state }) => state === "LEFT");
-  // The partitions left are no longer ours, also when this claim is retried.
-  const leftParts = new Set(partsOf(left));
-  claim.cursors = claim.cursors.filter(({ part }) => !leftParts.has(part));
-  if (left.length > 0) options.onLeft(left);
-  const found = share.found(sought.claimed.events);
-  const isEvaluating = claim.group !== undefined && options.beside === undefined;
-  // A server keeps what it has committed when the worker dies; what its own end loses is claimed again.
-  if (options.beside) await unanswered(work.db, sql`set local synchronous_commit = off`);
-  if (found.length > 0) await noteClaim(work, { id, events: found, isEvaluating });
-  return { ...sought, found };
-};
-
-/** Evaluates the events of a claim that is noted, and saves what came of them. */
-const evaluate = async (
-  work: Work,
-  { id, found, steps }: { id: string; found: readonly QueuedEvent[]; steps: ClaimBudget },
-  { run, options }: { run: RunClaim; options: ProcessOptions },
-): Promise<Ready> => {
-  if (!(await holdClaim(work, id, partsOf(found)))) return { events: found, taken: [], unprepared: [] };
-  const ready = await takeReady(work, { found, run, steps }, options);
-  await removeNote(work, id);
-  return ready;
-};
-
-const doneOf = (
-  { claim, share, sought, ready }: { claim: Sought; share: ClaimShare; sought: Found; ready: Ready },
-  { claimLimit }: ProcessOptions,
-): DoneClaim => {
-  const { looked, claimed, found } = sought;
-  const { events, taken, unprepared } = ready;
-  const isReady = new Set(events);
-  const seen = { found: [...found, ...claimed.held], large: claimed.cut, events, taken };
+  const saved = all.reduce((sum, { events }) => sum + events, 0);
+  if (busy[0]?.event.together != null) await options.transact((work) => joinOthers(work, found));
+  // If none could be saved, the database is to blame.
+  else if (busy.length > BUSY_ALONE_MAX || (busy.length > 0 && saved === 0)) throw busy[0]!.error;
+  else for (const { event, error } of busy) all.push(await blame(options, event, error));
+  const preparing = all.flatMap((done) => done.preparing ?? []);
   return {
-    events: taken.length,
-    parts: partsOf(taken),
-    // Events of tenants that were put off may wait in any of them.
-    again: sought.isFirst ? claim.cursors : nextCursors(looked, seen, claimLimit),
-    unprepared,
-    waiting: partsOf(found.filter((event) => !isReady.has(event))),
-    busy: partsOf(looked.filter(({ state }) => state === "BUSY")),
-    closed: sought.isFirst ? [] : partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
-    reopened: share.reopened,
-    apart: claimed.apart,
+    events: all.reduce((sum, { events }) => sum + events, 0),
+    parts: partsOf(found),
+    again: partsOf(found).map((part) => ({ part, afterProject: FIRST_PROJECT })),
+    busy: all.flatMap((done) => done.busy),
+    closed: [],
+    reopened: Promise.resolve(),
+    apart: [],
+    ...(preparing.length > 0 ? { preparing: Promise.all(preparing).then((parts) => parts.flat()) } : {}),
   };
 };
 
-/** `events`: those that could be evaluated; `taken`: those that were. */
-type Ready = {
-  events: readonly QueuedEvent[];
-  taken: readonly QueuedEvent[];
-  unprepared: EventsUnready[];
+/** Counts a failed attempt of an event that still waits. */
+const blame = (options: ProcessOptions, event: QueuedEvent, error: unknown): Promise<Processed> =>
+  processClaim(options, soughtOf([event]), async (work, events) => {
+    for (const one of events) await countTry(work, { event: one, error, onError: options.onError });
+    return events;
+  });
+
+export const partsOf = (events: readonly { part: number }[]): number[] => [
+  ...new Set(events.map(({ part }) => part)),
+];
+
+/** `found`: the events to be evaluated; `held`: those that are or wait for others to be evaluated apart. */
+type Found = {
+  looked: readonly PartitionScan[];
+  found: readonly QueuedEvent[];
+  held: readonly QueuedEvent[];
+  apart: readonly QueuedEvent[];
+  places: ReadonlyMap<number, string>;
 };
 
-/** Runs the events whose plans are cached or can be compiled at once. */
-const takeReady = async (
+/** `late`: events that could not be evaluated yet; `taken`: those that were; `isLost`: others have the claim. */
+type Ready = {
+  late: readonly QueuedEvent[];
+  taken: readonly QueuedEvent[];
+  unprepared: readonly EventsUnready[];
+  isLost?: boolean;
+};
+
+const NOTHING: Ready = { late: [], taken: [], unprepared: [] };
+
+const processClaim = async (given: ProcessOptions, sought: Sought, run: Run): Promise<Processed> => {
+  const { transact, beside, order = new ClaimOrder() } = given;
+  const id = newId();
+  const onEvaluating = async (isEvaluating: boolean): Promise<void> =>
+    beside?.(noteEvaluating(id, isEvaluating));
+  const options = { ...given, order, ...(sought.group?.[0]?.together && beside ? { onEvaluating } : {}) };
+  try {
+    const seen = await transact((work) => seek(work, { id, sought }, options));
+    const { found } = seen;
+    const ready =
+      found.length === 0
+        ? NOTHING
+        : await transact((work) =>
+            evaluate(work, { id, found, run: (evaluated) => run(work, evaluated, options) }),
+          );
+    return doneOf(seen, ready, options);
+  } catch (error) {
+    await disclaim(transact, id);
+    throw error;
+  }
+};
+
+type SeekOptions = ProcessOptions & { order: ClaimOrder };
+
+/** Finds the events of a claim, and notes them. */
+const seek = async (
   work: Work,
-  { found, run, steps }: { found: readonly QueuedEvent[]; run: RunClaim; steps: ClaimBudget },
-  options: ProcessOptions,
+  { id, sought }: { id: string; sought: Sought },
+  options: SeekOptions,
+): Promise<Found> => {
+  const { group } = sought;
+  const { claimLimit, claimTogether = claimLimit, order, beside } = options;
+  const closed = order.resting;
+  const { isShared } = order;
+  const limit = group?.length ?? (isShared ? Math.min(claimLimit, claimTogether) : claimLimit);
+  const looked = await lookAt(
+    work,
+    {
+      cursors: sought.cursors,
+      parts: isShared ? SHARED_PARTS : 1,
+      together: claimTogether,
+      each: limit + 1,
+      closed,
+    },
+    options,
+  );
+  const left = looked.filter(({ state }) => state === "LEFT");
+  if (left.length > 0) options.onLeft(left);
+  const mine = looked.filter(({ state }) => state === "MINE");
+  const claimed = await claimEvents(work, mine, { limit, closed, ...(group ? { projects: 1 } : {}) });
+  order.seen(claimed.tenants);
+  const sifted = sift(claimed.events);
+  const found = group ? firstOf(claimed.events, group) : sifted.free;
+  const isEvaluating = group?.[0]?.together != null && beside === undefined;
+  // A server keeps what it has committed when the worker dies; what its own end loses is claimed again.
+  if (beside) await unanswered(work.db, sql`set local synchronous_commit = off`);
+  if (found.length > 0) await noteClaim(work, { id, events: found, isEvaluating });
+  const { places } = claimed;
+  return group ? { looked, found, held: [], apart: [], places } : { ...sifted, looked, found, places };
+};
+
+/** Locks partitions, and settles what dead processes had in hand in them. */
+const lookAt = async (
+  work: Work,
+  { cursors, ...sizes }: Parameters<typeof lockPartitions>[2] & { cursors: readonly PartitionCursor[] },
+  observer: NoteObserver,
+): Promise<PartitionScan[]> => {
+  const locked = await lockPartitions(work, cursors, sizes);
+  const noted = partsOf(locked.filter(({ state, isNoted }) => state === "MINE" && isNoted));
+  const asked = noted.length > 0 ? await settleNotes(work, noted, observer) : [];
+  return locked.map((place) => (asked.includes(place.part) ? { ...place, state: "BUSY" as const } : place));
+};
+
+/** Returns those of a group before which nothing else waits. */
+const firstOf = (events: readonly QueuedEvent[], group: readonly QueuedEvent[]): readonly QueuedEvent[] => {
+  const ids = new Set(group.map(({ eventId }) => eventId));
+  const end = events.findIndex(({ eventId }) => !ids.has(eventId));
+  return end === -1 ? events : events.slice(0, end);
+};
+
+type RunFound = (events: readonly QueuedEvent[]) => Promise<readonly QueuedEvent[]>;
+
+/** Evaluates the events of a claim that is noted, without those that are not ready, and saves what came of them. */
+const evaluate = async (
+  work: Work,
+  { id, found, run }: { id: string; found: readonly QueuedEvent[]; run: RunFound },
 ): Promise<Ready> => {
+  if (!(await holdClaim(work, id, partsOf(found)))) return { ...NOTHING, isLost: true };
   const unprepared: EventsUnready[] = [];
   let events = found;
   for (;;) {
     try {
-      const taken = events.length > 0 ? await run(work, { events, steps }, options) : [];
-      return { events, taken, unprepared };
+      const taken = events.length > 0 ? await run(events) : [];
+      await removeNote(work, id);
+      const ready = new Set(events);
+      return { late: found.filter((event) => !ready.has(event)), taken, unprepared };
     } catch (error) {
       if (!(error instanceof EventsUnready)) throw error;
       unprepared.push(error);
@@ -342,15 +321,68 @@ const takeReady = async (
   }
 };
 
-const runTogether: RunClaim = async (work, { events, steps }, options) => {
+const doneOf = (
+  seen: Found,
+  { late, taken, unprepared, isLost = false }: Ready,
+  { transact, order }: SeekOptions,
+): Processed => {
+  const { looked } = seen;
+  const waiting = partsOf(late);
+  return {
+    events: taken.length,
+    parts: partsOf(taken),
+    again: againOf(seen, { done: [...taken, ...late, ...seen.held], isProgress: taken.length > 0 || isLost }),
+    busy: partsOf(looked.filter(({ state }) => state === "BUSY")),
+    closed: partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
+    reopened: order.rested,
+    apart: seen.apart,
+    ...(unprepared.length > 0 ? { preparing: prepareAll(transact, unprepared, waiting) } : {}),
+  };
+};
+
+/**
+ * Returns where more waits than was dealt with: later events have caused a wake of their own. Where nothing
+ * could be evaluated yet, there is nothing to claim until it can.
+ */
+const againOf = (
+  { looked, places }: Found,
+  { done, isProgress }: { done: readonly QueuedEvent[]; isProgress: boolean },
+): PartitionCursor[] => {
+  const counts = new Map<number, number>();
+  for (const { part } of done) counts.set(part, (counts.get(part) ?? 0) + 1);
+  return looked.flatMap(({ part, afterProject, state, waiting }) => {
+    if (state !== "MINE" && state !== "EMPTY") return [];
+    const isDone = !isProgress || waiting <= (counts.get(part) ?? 0);
+    const place = places.get(part) ?? FIRST_PROJECT;
+    return isDone && afterProject === FIRST_PROJECT && place === FIRST_PROJECT
+      ? []
+      : [{ part, afterProject: place }];
+  });
+};
+
+const prepareAll = async (
+  transact: Transact,
+  unprepared: readonly EventsUnready[],
+  parts: readonly number[],
+): Promise<readonly number[]> => {
+  // Plans that could not be read now are requested again by the next claim.
+  await Promise.allSettled(unprepared.map((plans) => plans.prepare(transact)));
+  return parts;
+};
+
+const runTogether: Run = async (work, events, options) => {
   const plans = await tryLoadPlans(work, events, options.plans);
   const aheadOf = ({ projectId }: QueuedEvent): number => plans.get(projectId)!.clockAheadMs;
+  const budget = new ClaimBudget();
+  const onSlow = (projectId: string, ms: number): void =>
+    options.order.rest(projectId, delay(REST_FACTOR * ms, undefined, { ref: false }));
   const taken: QueuedEvent[] = [];
   for (const [clockAheadMs, own] of Map.groupBy(events, aheadOf)) {
-    const batch = { events: own, plans: plansAhead(plans, clockAheadMs), steps };
-    const done = await runIfReady(atProjectTime(work, { clockAheadMs }), batch, { options, taken });
+    const batch = { events: own, plans: plansAhead(plans, clockAheadMs), budget };
+    const observer = { ...options, onSlow, slowMs: SLOW_EVENT_MS };
+    const done = await runIfReady(atProjectTime(work, { clockAheadMs }), batch, { observer, taken });
     taken.push(...done);
-    if (done.length < own.length || steps.isSpent) break;
+    if (done.length < own.length || budget.isSpent) break;
   }
   return taken;
 };
@@ -366,10 +398,10 @@ const plansAhead = (plans: Map<string, ProjectPlan>, aheadMs: number): Map<strin
 const runIfReady = async (
   work: Work,
   batch: Parameters<typeof runBatch>[1],
-  { options, taken }: { options: ProcessOptions; taken: readonly QueuedEvent[] },
+  { observer, taken }: { observer: BatchObserver; taken: readonly QueuedEvent[] },
 ): Promise<readonly QueuedEvent[]> => {
   try {
-    return await runBatch(work, batch, options);
+    return await runBatch(work, batch, observer);
   } catch (error) {
     if (taken.length === 0 || !(error instanceof EventsUnready)) throw error;
     return [];

@@ -84,8 +84,6 @@ export type PlanCache = {
   /** Returns the error of a version that failed to compile within the last BROKEN_MS. */
   brokenBy(version: Version): Error | undefined;
   noteBroken(version: Version, error: unknown): void;
-  /** Charges the steps of reading and compiling a project's plan. */
-  charge(projectId: string, steps: number): void;
   /** Preparations of plans that are running or queued, by project. */
   preparing: Map<string, Promise<void>>;
   noteBegun(projectId: string, preparing: Promise<void>): void;
@@ -96,8 +94,6 @@ export type PlanCache = {
 type PlanCacheOptions = {
   /** Maximum bytes of the documents of all cached plans. */
   maxBytes?: number;
-  /** Called with the steps taken for a project. */
-  onSteps?: (projectId: string, steps: number) => void;
   /** Called with a project whose plan is to be prepared, and a promise of the end that never rejects. */
   onPreparing?: (projectId: string, over: Promise<unknown>) => void;
   /** A monotonic clock. */
@@ -110,7 +106,6 @@ const sizeOf = ({ tenantId, bytes }: ProjectPlan) => ({ owner: tenantId, bytes }
 
 export const createPlanCache = ({
   maxBytes = PLANS_MAX_BYTES,
-  onSteps = () => undefined,
   onPreparing = () => undefined,
   nowMs = () => performance.now(),
 }: PlanCacheOptions = {}): PlanCache => {
@@ -150,7 +145,6 @@ export const createPlanCache = ({
       const one = { configVersion, error, untilMs: nowMs() + BROKEN_MS };
       broken.keep(projectId, one, { owner: tenantId });
     },
-    charge: onSteps,
     preparing,
     noteBegun: (projectId, running) => onPreparing(projectId, Promise.allSettled([running])),
     queue: new FairQueue(),
@@ -163,13 +157,9 @@ export const createPlanCache = ({
  */
 export const projectPlans = createPlanCache();
 
-/** The same plans for one who is to know what compiling them takes. */
-export const observedPlans = ({
-  onSteps,
-  onPreparing,
-}: Required<Pick<PlanCacheOptions, "onSteps" | "onPreparing">>): PlanCache => ({
+/** The same plans for one who is to know when they are prepared. */
+export const observedPlans = (onPreparing: Required<PlanCacheOptions>["onPreparing"]): PlanCache => ({
   ...projectPlans,
-  charge: onSteps,
   noteBegun: (projectId, running) => {
     projectPlans.noteBegun(projectId, running);
     onPreparing(projectId, Promise.allSettled([running]));
@@ -203,8 +193,6 @@ const prepareNow = async (
     throwOutage(error);
     cache.noteBroken(version, error);
     throw error;
-  } finally {
-    cache.charge(version.projectId, steps.spent);
   }
 };
 
@@ -396,7 +384,6 @@ const compileHere = async (
     return undefined;
   } finally {
     steps.spend(own.spent);
-    cache.charge(row.id, own.spent);
   }
 };
 

@@ -11,8 +11,8 @@ import { kept } from "../kernel/statements.ts";
 import { LOCK_SPACES, type Work } from "../kernel/work.ts";
 import { saveBatch } from "./save.ts";
 
-/** Projects of a partition served by one claim; the next claim continues with the following ones. */
-export const CLAIM_PROJECTS = 4;
+/** Projects of a partition that one claim looks at; the next claim continues with the following ones. */
+const CLAIM_PROJECTS = 200;
 
 /** A tracked event as claimed from the queue. */
 export type QueuedEvent = {
@@ -50,10 +50,10 @@ export const onePerPartition = (cursors: readonly PartitionCursor[]): PartitionC
 };
 
 /**
- * `together`: partitions are locked until this many events wait in them; `each`: maximum counted in one;
- * `closed`: ids of projects whose events are ignored.
+ * `parts`, `together`: partitions are locked until so many are, with so many events; `each`: maximum counted
+ * in one; `closed`: ids of projects whose events are ignored.
  */
-type ClaimSizes = { together: number; each: number; closed: readonly string[] };
+type ClaimSizes = { parts: number; together: number; each: number; closed: readonly string[] };
 
 /**
  * Result of trying to lock a partition: MINE is locked until commit, with `waiting` events seen before. With
@@ -67,8 +67,8 @@ export type PartitionScan = PartitionCursor & {
 };
 
 /**
- * Bytes of event properties read by a claim, besides the first event of each project and partition: parsed,
- * they may take twenty times as much memory.
+ * Bytes of event properties read by a claim, unless it has one event: parsed, they may take twenty times as
+ * much memory.
  */
 export const CLAIM_BYTES_MAX = 2 * 1024 * 1024;
 
@@ -87,7 +87,7 @@ const gapsOf = (closed: readonly string[]): { lo: string; hi: string }[] => {
 export const lockPartitions = async (
   { db }: Work,
   cursors: readonly PartitionCursor[],
-  { together, each, closed }: ClaimSizes,
+  { parts, together, each, closed }: ClaimSizes,
 ): Promise<PartitionScan[]> => {
   const asked = cursors.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
   // Row by row: the lock of a partition is requested only if the ones before were not enough.
@@ -98,12 +98,12 @@ export const lockPartitions = async (
       select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
     g as materialized (
       select * from json_to_recordset(${JSON.stringify(gapsOf(closed))}::json) as g(lo uuid, hi uuid)),
-    w(o, n, ok, upto) as (
-      select -1, 0::bigint, null::boolean, 0::bigint
+    w(o, n, ok, upto, locked) as (
+      select -1, 0::bigint, null::boolean, 0::bigint, 0
       union all
-      select x.o, c.n, l.ok, w.upto + case when l.ok then c.n else 0 end
+      select x.o, c.n, l.ok, w.upto + case when l.ok then c.n else 0 end, w.locked + coalesce(l.ok, false)::int
       from w join x on x.o = w.o + 1
-      cross join lateral (select case when w.upto < ${together}::bigint then (
+      cross join lateral (select case when w.upto < ${together}::bigint or w.locked < ${parts}::int then (
         select count(*) from (
           select 1 from g cross join lateral (
             select 1 from event_q q
@@ -140,63 +140,77 @@ export type QueueRow = {
   occurred_at: Date | string;
 };
 
-/** `is_cut`: whether events of the partition were left because they did not fit. */
-type ClaimRow = QueueRow & { is_cut: boolean };
+type ClaimRow = QueueRow & { tenant_id: string; last_project: string | null };
 
-/** Events read by a claim; `cut`: the partitions whose events did not all fit. */
-export type ClaimedEvents = { events: QueuedEvent[]; cut: ReadonlySet<number> };
+/** Events read by a claim in the order of their evaluation, their tenants, and where the next claim continues. */
+export type ClaimedEvents = {
+  events: QueuedEvent[];
+  tenants: ReadonlySet<string>;
+  /** The last project looked at, by partition where more have events. */
+  places: ReadonlyMap<number, string>;
+};
+
+/** At most `limit` events, of at most `projects` of each partition, without those of `closed` ones. */
+type ReadSizes = { limit: number; closed?: readonly string[]; projects?: number };
 
 /**
- * Reads the next events of locked partitions: for each of the next few projects after `afterProject` its
- * oldest, at most as many as were seen waiting in the partition, and within CLAIM_BYTES_MAX: projects with
- * fewer bytes come first, and each gets at least one event. So a project with a million waiting events delays
- * the others by one batch, not by a million events. Those of `closed` projects stay. The limit of 1 keeps the
- * planner to one index look-up per event: as a join it scanned all events.
+ * Reads the next events of locked partitions, within CLAIM_BYTES_MAX: one of each tenant, then a second one
+ * of each, and so on, however many projects and partitions a tenant has them in; so nobody waits for the
+ * backlog of another. A tenant's events are in the order in which they came. The limit of 1 keeps the planner
+ * to one index look-up per event: as a join it scanned all events.
  */
 export const claimEvents = async (
   { db }: Work,
   cursors: readonly PartitionScan[],
-  closed: readonly string[] = [],
+  { limit, closed = [], projects = CLAIM_PROJECTS }: ReadSizes,
 ): Promise<ClaimedEvents> => {
-  if (cursors.length === 0) return { events: [], cut: new Set() };
-  const asked = cursors.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
-  const result = await kept(
+  if (cursors.length === 0) return { events: [], tenants: new Set(), places: new Map() };
+  const asked = cursors.map(({ part, afterProject }) => ({ p: part, a: afterProject }));
+  const { rows } = await kept(
     db,
     sql<ClaimRow>`
-    with recursive w(part, project_id, n, m) as (
+    with recursive w(part, project_id, n) as (
       select x.p, (select q.project_id from event_q q where q.part = x.p and q.project_id > x.a
-        order by q.project_id limit 1), 1, x.m
-      from json_to_recordset(${JSON.stringify(asked)}::json) as x(p smallint, a uuid, m int)
+        order by q.project_id limit 1), 1
+      from json_to_recordset(${JSON.stringify(asked)}::json) as x(p smallint, a uuid)
       union all
       select w.part, (select q.project_id from event_q q where q.part = w.part
-        and q.project_id > w.project_id order by q.project_id limit 1), w.n + 1, w.m
-      from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS + closed.length}),
-    f as (
-      select part, project_id, m, row_number() over (partition by part order by n) as place from w
-      where project_id is not null and project_id <> all(${`{${closed.join(",")}}`}::uuid[])),
+        and q.project_id > w.project_id order by q.project_id limit 1), w.n + 1
+      from w where w.project_id is not null and w.n < ${projects}::int),
+    lanes as materialized (
+      select w.part, w.project_id, coalesce(p.tenant_id, w.project_id) as tenant_id, count(*) over () as lanes,
+        case when max(w.n) over (partition by w.part) = ${projects}::int
+          then first_value(w.project_id) over (partition by w.part order by w.n desc) end as last_project
+      from w left join projects p on p.id = w.project_id where w.project_id is not null),
     c as materialized (
-      select q.* from f cross join lateral (
+      select lanes.tenant_id, lanes.last_project, q.*,
+        row_number() over (partition by q.part, q.project_id order by q.seq) as nth
+      from lanes cross join lateral (
         select part, project_id, seq, event_id, attempts, together from event_q
-        where part = f.part and project_id = f.project_id order by seq limit f.m) q
-      where f.place <= ${CLAIM_PROJECTS}),
+        where part = lanes.part and project_id = lanes.project_id order by seq
+        limit least(${limit}::bigint, greatest(1, 4 * ${limit}::bigint / lanes.lanes))) q
+      where lanes.project_id <> all(${`{${closed.join(",")}}`}::uuid[])),
+    turns as (
+      select c.*, row_number() over (partition by tenant_id order by nth, random()) as turn from c),
+    picked as (select * from turns order by turn, random() limit ${limit}::bigint),
+    placed as materialized (
+      select picked.*, row_number() over (partition by tenant_id order by seq) as own from picked),
     e as materialized (
-      select c.*, e.external_user_id, e.event_type, e.properties, e.occurred_at,
-        ${storedBytes("e.properties")} as bytes
-      from c cross join lateral (
-        select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e),
-    own as (
-      select e.*, sum(bytes) over lane as own, row_number() over lane as nth from e
-      window lane as (partition by part, project_id order by seq)),
-    summed as (select own.*, sum(bytes) over (order by own, part, project_id) as upto from own),
-    marked as (
-      select *, max(upto) over (partition by part) > ${CLAIM_BYTES_MAX}::bigint as is_cut from summed)
+      select placed.*, e.external_user_id, e.event_type, e.properties, e.occurred_at,
+        sum(${storedBytes("e.properties")}) over (order by own, seq) as upto,
+        row_number() over (order by own, seq) as place
+      from placed cross join lateral (
+        select * from tracked_events e where e.project_id = placed.project_id and e.id = placed.event_id
+        limit 1) e)
     select part, seq, project_id, event_id, attempts, together, external_user_id, event_type, properties,
-      occurred_at, is_cut
-    from marked where upto <= ${CLAIM_BYTES_MAX}::bigint or nth = 1
-    order by project_id, seq`,
+      occurred_at, tenant_id, last_project
+    from e where upto <= ${CLAIM_BYTES_MAX}::bigint or place = 1 order by place`,
   );
-  const cut = new Set(result.rows.flatMap(({ part, is_cut }) => (is_cut ? [part] : [])));
-  return { events: result.rows.map(eventOf), cut };
+  return {
+    events: rows.map(eventOf),
+    tenants: new Set(rows.map(({ tenant_id }) => tenant_id)),
+    places: new Map(rows.flatMap(({ part, last_project: last }) => (last === null ? [] : [[part, last]]))),
+  };
 };
 
 export const eventOf = (row: QueueRow): QueuedEvent => ({
@@ -211,48 +225,6 @@ export const eventOf = (row: QueueRow): QueuedEvent => ({
   occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
   together: row.together,
 });
-
-/**
- * Returns where to claim again because a claim has not taken everything seen waiting; later events have
- * triggered a notification of their own. The next claim of a partition continues after the last project of
- * this one, or starts over. A claim that has spent its steps is followed by the project after its current
- * one, so that every project is served. `large`: partitions whose events did not fit into the claim. Where
- * nothing could be processed yet, there is nothing to claim until plans are prepared.
- */
-export const nextCursors = (
-  looked: readonly PartitionScan[],
-  {
-    found,
-    large,
-    events,
-    taken,
-  }: Record<"found" | "events" | "taken", readonly QueuedEvent[]> & {
-    large: ReadonlySet<number>;
-  },
-  claimLimit: number,
-): PartitionCursor[] => {
-  const byPart = Map.groupBy(found, ({ part }) => part);
-  const isReady = new Set(events.map(({ part }) => part));
-  const lastTaken = new Map(taken.map(({ part, projectId }) => [part, projectId]));
-  const done = new Set(taken);
-  const cut = new Set(events.filter((event) => !done.has(event)).map(({ part }) => part));
-  return looked.flatMap((place) => {
-    const { part, afterProject, state } = place;
-    if (state !== "MINE" && state !== "EMPTY") return [];
-    if (cut.has(part)) return [{ part, afterProject: lastTaken.get(part) ?? afterProject }];
-    const projects = new Set((byPart.get(part) ?? []).map(({ projectId }) => projectId));
-    if (projects.size >= CLAIM_PROJECTS) return [{ part, afterProject: [...projects].toSorted().at(-1)! }];
-    const isIdle = projects.size > 0 && !isReady.has(part);
-    return isIdle || isAllTaken(place, claimLimit, large) ? [] : [{ part, afterProject: FIRST_PROJECT }];
-  });
-};
-
-/** Returns whether nothing was left in a partition whose last projects were read. */
-const isAllTaken = (
-  { part, waiting, afterProject }: PartitionScan,
-  claimLimit: number,
-  large: ReadonlySet<number>,
-): boolean => waiting < claimLimit && afterProject === FIRST_PROJECT && !large.has(part);
 
 /** Postpones a failed event until it is due, so that it blocks no others. */
 const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {
