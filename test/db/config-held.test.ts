@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { changeConfig } from "../../src/domain/kernel/work.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
-import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Domain } from "../support/domain/domain.ts";
@@ -20,13 +20,15 @@ describe("a long change of a project's definitions", () => {
   });
   after(() => remove());
 
+  const plans = createPlanCache();
   const aProject = async (): Promise<string> => {
     const projectId = await domain.addProject();
     await publish(domain, projectId, { key: "give", actions: [{ type: "grant_xp", amount: 10 }] });
+    await domain.transact((work) => loadPlans(work, [projectId], plans));
     return projectId;
   };
   const onError = (error: unknown): never => assert.fail(String(error));
-  const options = () => ({ transact: domain.transact, plans: createPlanCache(), claimLimit: 100, onError });
+  const options = () => ({ transact: domain.transact, plans, claimLimit: 100, onError });
   const process = (): Promise<number> => processParts(options(), ALL_PARTS);
   /** One claim, which does not come again for what it had to leave. */
   const claim = (): Promise<Processed> => {

@@ -5,7 +5,7 @@ import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { lockPlayers } from "../../src/domain/progression/load.ts";
-import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
@@ -21,10 +21,12 @@ describe("a transaction that holds what events of one project need", () => {
 
   beforeEach(() => void (blamed = []));
 
+  const plans = createPlanCache();
   const aProject = async (document: object = {}): Promise<string> => {
     const projectId = await domain.addProject();
     const actions = [{ type: "grant_xp", amount: 10 }];
     await publish(domain, projectId, { key: "give", actions, ...document });
+    await domain.transact((work) => loadPlans(work, [projectId], plans));
     return projectId;
   };
   const trackEach = async (projectId: string, users: readonly string[]): Promise<void> => {
@@ -32,7 +34,7 @@ describe("a transaction that holds what events of one project need", () => {
   };
   let blamed: string[] = [];
   const onError = (error: unknown): void => void blamed.push(String(error));
-  const options = () => ({ transact: domain.transact, plans: createPlanCache(), claimLimit: 100, onError });
+  const options = () => ({ transact: domain.transact, plans, claimLimit: 100, onError });
   const process = (): Promise<number> => withTimeouts(BATCH, () => processParts(options(), ALL_PARTS));
   /** One claim, which does not come again for what it had to leave. */
   const claim = (): Promise<Processed> => {

@@ -7,7 +7,6 @@ import { sweepDue } from "../../src/jobs/due-work.ts";
 import type { PlayersOf } from "../../src/domain/progression/moved-ends.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { BATCH, STEP, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { getJob, jobKind, queueJob } from "../../src/domain/long-work/project-jobs.ts";
@@ -16,7 +15,7 @@ import { ADMINS } from "../../src/domain/kernel/caller.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import type { Domain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
-import { userIn } from "../support/domain/process-parts.ts";
+import { claimParts, userIn } from "../support/domain/process-parts.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */
@@ -69,7 +68,7 @@ describe("work that computes for longer than its transaction may stand still", (
       onLeft: () => assert.fail("left"),
     };
     const places = [{ part: PART, afterProject: FIRST_PROJECT }];
-    const { events } = await withTimeouts(BATCH, () => processPartitions(options, places));
+    const { events } = await withTimeouts(BATCH, () => claimParts(options, places));
     assert.equal(events, 4);
   });
 

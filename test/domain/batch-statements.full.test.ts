@@ -9,7 +9,7 @@ import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/event-input.ts";
 import { listen } from "../support/domain/listen.ts";
-import { ALL_PARTS, usersIn } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, preparePlans, usersIn } from "../support/domain/process-parts.ts";
 import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
@@ -130,6 +130,7 @@ describe("a batch of events", () => {
 
   /** Processes one claim and answers how many statements it took. */
   const run = async (expected: number, parts?: readonly number[]): Promise<number> => {
+    await preparePlans({ transact: domain.transact, plans });
     const start = statements.length;
     assert.equal(await claim(parts), expected);
     return statements.slice(start).filter((text) => text !== STILL_HERE).length;

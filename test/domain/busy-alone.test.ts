@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { BUSY_MAX, processPartitions } from "../../src/domain/progression/claim.ts";
+import { BUSY_MAX } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
@@ -9,7 +9,7 @@ import { createRule } from "../../src/domain/rules/rules.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { ALL_PARTS } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, claimParts } from "../support/domain/process-parts.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 /** The amount of XP that PostgreSQL refuses to write as it would cancel a statement that takes too long. */
@@ -58,7 +58,7 @@ describe("an event that cannot be saved because the database is busy", () => {
     const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
     const onLeft = (): void => undefined;
     const options = { transact, plans: createPlanCache(), claimLimit: 100, busyInRow, onError, onLeft };
-    return (await processPartitions(options, places)).events;
+    return (await claimParts(options, places)).events;
   };
   const statusOf = async (eventId: string): Promise<string> =>
     (await transact((work) => getEvent(work, projectId, eventId))).status;

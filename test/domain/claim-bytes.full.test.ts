@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { CLAIM_BYTES_MAX, FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { publish } from "../support/domain/rule-projects.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { userIn } from "../support/domain/process-parts.ts";
+import { claimParts, userIn } from "../support/domain/process-parts.ts";
 import { madeOnce } from "../support/made.ts";
 
 const TEXT = "y".repeat(15_000);
@@ -39,7 +38,7 @@ describe("a claim of events that tell much", () => {
     const part = partitionOf(projectId, "u");
     const taken: number[] = [];
     for (let places = [{ part, afterProject: FIRST_PROJECT }]; places.length > 0;) {
-      const done = await processPartitions(options, places);
+      const done = await claimParts(options, places);
       taken.push(done.events);
       places = [...done.again];
     }
@@ -71,7 +70,7 @@ describe("a claim of events that tell much", () => {
       let places: readonly PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
       places.length > 0;
     )
-      places = (await processPartitions(options, places)).again;
+      places = (await claimParts(options, places)).again;
     assert.equal(seen.flat().length, 2 * waiting, "all were taken up, without another wake");
     const bytes = JSON.stringify(NOTHINGS).length;
     for (const claim of seen) assert(claim.length * bytes <= CLAIM_BYTES_MAX + 2 * bytes, `${claim.length}`);

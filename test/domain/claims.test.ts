@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { listen } from "../support/domain/listen.ts";
-import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, claimParts, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { cases } from "../support/properties.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
@@ -43,7 +42,7 @@ describe("a claim of several partitions", () => {
     const left: PartitionCursor[] = [];
     const onLeft = (places: readonly PartitionCursor[]): void => void left.push(...places);
     const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
-    const done = await processPartitions({ ...options(), claimTogether, onLeft }, places);
+    const done = await claimParts({ ...options(), claimTogether, onLeft }, places);
     return { ...done, left: left.map(({ part }) => part) };
   };
   const waiting = async (): Promise<number> => {
@@ -77,7 +76,7 @@ describe("a claim of several partitions", () => {
     await queue([3, 1]);
     const places = [0, 1, 0].map((part) => ({ part, afterProject: FIRST_PROJECT }));
     const onLeft = () => assert.fail("left");
-    const done = await processPartitions({ ...options(), onLeft, claimTogether: 8 }, places);
+    const done = await claimParts({ ...options(), onLeft, claimTogether: 8 }, places);
     assert.equal(done.events, 4);
     assert.equal(await waiting(), 0);
   });

@@ -5,12 +5,11 @@ import type { App } from "../../src/app.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { clockAdvance } from "../../src/domain/registries/clock/test-clock.ts";
 import { followClocks } from "../../src/jobs/jobs.ts";
-import { ALL_PARTS, processParts, userIn } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, claimParts, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";
@@ -61,10 +60,7 @@ describe("a claim with events of projects whose clocks differ", () => {
         [0, 1, 2].map((part) => ({ user: userIn(id, part) })),
       );
     const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
-    const done = await processPartitions(
-      { ...options(), claimTogether: 100, onLeft: () => undefined },
-      places,
-    );
+    const done = await claimParts({ ...options(), claimTogether: 100, onLeft: () => undefined }, places);
     assert.equal(done.events, 9);
     const given = await ledger([live, near, far]);
     assert.deepEqual(given.get(live), [3, [0, 0]]);

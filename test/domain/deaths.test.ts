@@ -6,7 +6,7 @@ import { statementOf } from "../../src/domain/kernel/read.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { processApart, processPartitions } from "../../src/domain/progression/claim.ts";
 import { groupsOf, noteClaim, Turns } from "../../src/domain/progression/claim-notes.ts";
-import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import {
   eventOf,
   FIRST_PROJECT,
@@ -31,6 +31,7 @@ describe("events that a process had in hand when it died", () => {
   let aheadMs = 0;
   let transact: Transact;
   let failures: string[];
+  const plans = projectPlans;
 
   before(() => {
     transact = createTransact({
@@ -55,6 +56,7 @@ describe("events that a process had in hand when it died", () => {
       { type: "update_player", set },
     ];
     await publish(domain, id, { key: "count", actions });
+    await transact((work) => loadPlans(work, [id], plans));
     return id;
   };
   const user = (project = projectId, part = PART): string => usersIn(project, part, 1)[0]!;
@@ -88,7 +90,7 @@ describe("events that a process had in hand when it died", () => {
   };
   const options = (by = transact) => ({
     transact: by,
-    plans: createPlanCache(),
+    plans,
     claimLimit: 100,
     onLeft: () => assert.fail("left"),
     onError: (error: unknown) => void failures.push(String(error)),

@@ -3,13 +3,12 @@ import { sql } from "kysely";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { userIn } from "../support/domain/process-parts.ts";
+import { claimParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 3;
@@ -57,7 +56,7 @@ describe("an event whose evaluation takes too long", () => {
     onLeft: () => assert.fail("left"),
   });
   const claim = (stats: StatsRecorder) =>
-    processPartitions(options(stats), [{ part: PART, afterProject: FIRST_PROJECT }]);
+    claimParts(options(stats), [{ part: PART, afterProject: FIRST_PROJECT }]);
 
   it("is interrupted and FAILED after its tries, and it alone; it leaves nothing behind", async () => {
     const [endless, plain] = [await domain.addProject(), await domain.addProject()];

@@ -5,7 +5,6 @@ import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
 import { Metric, metricId } from "../../src/domain/evaluation/metrics/compile.ts";
 import { changePlayers } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
-import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
@@ -59,14 +58,15 @@ describe("what is kept of a player", () => {
         from player_states where project_id = ${projectId}`,
     );
   /** How many events each claim takes until none is left. */
-  const claims = async (shares = new ClaimShares()): Promise<number[]> => {
+  const claims = async (): Promise<number[]> => {
     const onError = (error: unknown): never => assert.fail(String(error));
-    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 500, onError, shares };
+    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 500, onError };
     const taken: number[] = [];
     for (let places = [{ part: PART, afterProject: FIRST_PROJECT }]; places.length > 0;) {
       const done = await processPartitions({ ...options, onLeft: () => assert.fail("left") }, places);
       if (done.events > 0) taken.push(done.events);
       places = [...done.again];
+      for (const part of (await done.preparing) ?? []) places.push({ part, afterProject: FIRST_PROJECT });
     }
     return taken;
   };
@@ -87,23 +87,6 @@ describe("what is kept of a player", () => {
       PLAYERS,
     );
     assert(Math.max(...taken) <= 3, taken.join(", "));
-  });
-
-  it("counts as steps of the claim: a project of large players is dear", async () => {
-    const projectId = await domain.addProject();
-    const users = usersIn(projectId, PART, 6);
-    await withCounter(projectId, users, { id: "unread", bytes: MIB });
-    await domain.track(
-      projectId,
-      users.map((user) => ({ user, type: "unheard" })),
-    );
-    const neighbour = await domain.addProject();
-    await domain.track(neighbour, [{ user: usersIn(neighbour, PART, 1)[0]!, type: "unheard" }]);
-    const shares = new ClaimShares();
-    await claims(shares);
-    const [share, other] = [shares.open(), shares.open()];
-    assert.deepEqual([share.closed, other.closed], [[], [projectId]]);
-    for (const one of [share, other]) one.close(new Map());
   });
 
   for (const [how, alike] of Object.entries({ "hard to compress": 1, "easy to compress": 16 })) {

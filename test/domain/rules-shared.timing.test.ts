@@ -2,10 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { sharedKeys } from "../../src/domain/progression/batch.ts";
-import { ClaimBudget } from "../../src/domain/progression/claim-budget.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
-import type { QueuedEvent } from "../../src/domain/progression/queue.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/evaluation/shared-counters.ts";
 import { paced, PacedBudget } from "../../src/domain/kernel/pace.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
@@ -75,19 +72,6 @@ describe("limits over all players", () => {
   });
 });
 
-const anEventOf = (projectId: string): QueuedEvent => ({
-  part: 0,
-  seq: 1,
-  projectId,
-  eventId: newId(),
-  attempts: 0,
-  externalUserId: "u",
-  eventType: "tried",
-  properties: {},
-  occurredAt: new Date(NOW),
-  together: null,
-});
-
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
 
@@ -114,29 +98,6 @@ describe("the counters that a batch locks", () => {
     assert.equal((await look()).length, rules.length * global.length);
     const blockMs = await leastBlockMs(look, BLOCK_MAX_MS);
     assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
-  });
-
-  it("are charged to the project that needs them, and cut off no earlier events of others", async () => {
-    const limits = { global: [{ max: 9, window: "DAY" }] };
-    const rules = Array.from({ length: 400 }, (_, i) => ({ key: `r${i}`, triggers: on("*"), limits }));
-    const [plan, plain] = [aProject({ rules }), { ...aProject({}), projectId: newId() }];
-    const [mine, theirs] = [plan, plain].map(({ projectId }) => anEventOf(projectId)) as [
-      QueuedEvent,
-      QueuedEvent,
-    ];
-    const steps = new ClaimBudget(5_000);
-    const plans = new Map([plain, plan].map((one) => [one.projectId, one]));
-    const work = { serverNow: new Date(NOW) };
-    await sharedKeys(work, { plans, events: [theirs, mine] }, steps);
-    const taken = steps.taken.get(plan.projectId)!;
-    assert.equal(taken.events, 0);
-    assert.ok(taken.steps >= 20 * rules.length, `${taken.steps} steps`);
-    assert.equal(steps.taken.get(plain.projectId), undefined);
-    steps.take(plain, { steps: 1, sinceMs: steps.cpuMs() });
-    assert.equal(steps.isSpent, false, "events of others are taken up before");
-    steps.take(plan, { steps: 1, sinceMs: steps.cpuMs() });
-    assert.equal(steps.isSpent, true);
-    assert.equal(steps.taken.get(plan.projectId)!.events, 1);
   });
 
   it("are those of the first events, as many as need a bounded number together, and of one at least", () => {

@@ -4,8 +4,8 @@
  */
 export const STORED_MAX_BYTES = 256 * 1024;
 
-/** Maximum steps of reading a document to be compiled: one of DEFINITION_MAX_BYTES takes a tenth. */
-export const DOCUMENT_STEPS_MAX = 250_000;
+/** Maximum bytes as JSON of a document that is compiled: a stored one may be compressed. */
+export const DOCUMENT_MAX_BYTES = 1024 * 1024;
 
 /** A definition left out of evaluation because it is too large or does not compile. */
 export type LeftOut = { kind: string; id: string; key: string; version: number; why: string };

@@ -12,7 +12,7 @@ import type { Currency } from "../evaluation/currencies/currency.ts";
 import type { Spender } from "../evaluation/event-accounts.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import {
-  DOCUMENT_STEPS_MAX,
+  DOCUMENT_MAX_BYTES,
   type LeftOut,
   STORED_MAX_BYTES,
   TOO_LARGE_TO_RUN,
@@ -34,8 +34,7 @@ import type { Level, LevelCurve } from "../evaluation/xp/levels.ts";
 import { DomainError } from "../kernel/errors.ts";
 import { BUSY } from "../kernel/outages.ts";
 import { bytesOf } from "../kernel/oversize.ts";
-import { paced, type PacedBudget, type Pieces, stepsOfValue, TEXT_PER_STEP } from "../kernel/pace.ts";
-import { atOnce } from "../kernel/slices.ts";
+import { atOnce, inSlices, type Steps } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { getCurve } from "./level-curves.ts";
@@ -50,17 +49,16 @@ function* compiled<D, C>(
   { definitions, leftOut }: Given,
   kind: string,
   compile: (stored: Omit<Stored, "definition"> & { definition: D }) => C,
-): Pieces<Map<string, C>> {
+): Steps<Map<string, C>> {
   const found = new Map<string, C>();
   for (const stored of definitions.get(kind) ?? []) {
     const { id, version, definition } = stored;
     const { key } = definition;
-    const steps = stepsOfValue(definition);
-    if (steps > DOCUMENT_STEPS_MAX) {
+    yield;
+    if (bytesOf(definition) > DOCUMENT_MAX_BYTES) {
       leftOut.push({ kind, id, key, version, why: TOO_LARGE_TO_RUN });
       continue;
     }
-    yield steps;
     try {
       found.set(key, compile({ ...stored, definition: definition as unknown as D }));
     } catch (error) {
@@ -75,7 +73,7 @@ export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): 
   atOnce(economyPieces(definitions, rules));
 
 /** As `compileEconomy`, in slices. */
-function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): Pieces<Economy> {
+function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): Steps<Economy> {
   const leftOut: LeftOut[] = [...rules.leftOut];
   const given = { definitions, leftOut };
   const badges = yield* compiled(given, "badge", compileBadge);
@@ -400,22 +398,20 @@ export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet):
 };
 
 /** Computes the bytes of documents as JSON, in slices. */
-function* sizePieces(documents: readonly object[]): Pieces<number> {
+function* sizePieces(documents: readonly object[]): Steps<number> {
   let sum = 0;
   for (const document of documents) {
-    const bytes = bytesOf(document);
-    sum += bytes;
-    yield 1 + bytes / TEXT_PER_STEP;
+    sum += bytesOf(document);
+    yield;
   }
   return sum;
 }
 
 const isCompiled = (rules: PlanParts["rules"]): rules is RuleSet => "candidates" in rules;
 
-export const compileParts = (parts: PlanParts, steps: PacedBudget): Promise<ProjectPlan> =>
-  paced(planPieces(parts), steps);
+export const compileParts = (parts: PlanParts): Promise<ProjectPlan> => inSlices(planPieces(parts));
 
-function* planPieces(parts: PlanParts): Pieces<ProjectPlan> {
+function* planPieces(parts: PlanParts): Steps<ProjectPlan> {
   const { row, boards, rules: given, definitions, curve, unread } = parts;
   const rules = isCompiled(given) ? given : yield* publishedPieces(given, row.tenant_id);
   const economy = yield* economyPieces(definitions, rules);

@@ -1,11 +1,14 @@
+import { sql } from "kysely";
 import { partitionOf, PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { outageOf } from "../../../src/domain/kernel/outages.ts";
 import {
   processApart,
+  type Processed,
   type ProcessOptions,
   processPartitions,
 } from "../../../src/domain/progression/claim.ts";
 import { groupsOf } from "../../../src/domain/progression/claim-notes.ts";
+import { loadPlans } from "../../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
 
 /** Every partition of the queue; those of the outbox are fewer. */
@@ -21,6 +24,26 @@ export const usersIn = (projectId: string, part: number, count: number, prefix =
 
 /** One of them. */
 export const userIn = (projectId: string, part: number): string => usersIn(projectId, part, 1)[0]!;
+
+/** Compiles the plans of all events that wait. */
+export const preparePlans = async ({
+  transact,
+  plans,
+}: Pick<ProcessOptions, "transact" | "plans">): Promise<void> => {
+  const { rows } = await transact(({ db }) =>
+    sql<{ id: string }>`select distinct project_id as id from event_q`.execute(db),
+  );
+  for (const { id } of rows) await transact((work) => loadPlans(work, [id], plans));
+};
+
+/** As `processPartitions`, when the plans of all that waits are compiled. */
+export const claimParts = async (
+  options: ProcessOptions,
+  places: readonly PartitionCursor[],
+): Promise<Processed> => {
+  await preparePlans(options);
+  return processPartitions(options, places);
+};
 
 /** Claims that may be undone one after another because others were at work on the same rows. */
 const BUSY_MAX = 20;

@@ -9,8 +9,7 @@ import type { PlayerState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { HoldingsBefore, Turn } from "../turn.ts";
 import { isReservedType } from "../../kernel/events/event-types.ts";
-import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
-import { atOnce } from "../../kernel/slices.ts";
+import { atOnce, type Steps } from "../../kernel/slices.ts";
 
 type ReadValue = (turn: Pick<Turn, "project" | "player">) => number;
 
@@ -238,11 +237,11 @@ const TYPES_REMEMBERED_MAX = 1_000;
 export const indexBoards = (boards: readonly Board[]): BoardIndex => atOnce(boardPieces(boards));
 
 /** As `indexBoards`, in slices. */
-export function* boardPieces(boards: readonly Board[]): Pieces<BoardIndex> {
+export function* boardPieces(boards: readonly Board[]): Steps<BoardIndex> {
   const active = boards.filter((board) => board.status === "ACTIVE");
   const listeners: ReturnType<typeof listenersOf> = [];
   for (const board of active) {
-    yield stepsOfValue(board.metric);
+    yield;
     listeners.push(...listenersOf(board));
   }
   const byType = new Map<string, readonly Listener[]>();

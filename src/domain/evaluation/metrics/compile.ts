@@ -25,8 +25,7 @@ import { compileFilter, Filter, filterSteps } from "./filter.ts";
 import type { EventContext } from "../rule-event.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
-import { atOnce } from "../../kernel/slices.ts";
+import { atOnce, type Steps } from "../../kernel/slices.ts";
 import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
 
 /** Calendar windows kept per counter: older events are not counted any more. */
@@ -429,17 +428,14 @@ export type MetricIndex = {
 /** Indexes the metrics that a project's rules, badges and segments read; equal ones share one counter. */
 export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
 
-/** Steps of indexing a metric that was compiled before. */
-const INDEX_STEPS = 20;
-
 /** As `indexMetrics`, in slices. */
 export function* metricPieces(
   metrics: readonly Metric[],
   spenderOf: (metric: Metric) => Spender | undefined = () => undefined,
-): Pieces<MetricIndex> {
+): Steps<MetricIndex> {
   const byId = new Map<string, CompiledMetric>();
   for (const metric of metrics) {
-    yield compiled.has(metric) ? INDEX_STEPS : INDEX_STEPS + stepsOfValue(metric);
+    yield;
     const id = metricId(metric);
     if (!byId.has(id)) byId.set(id, compileMetric(metric, spenderOf(metric)));
   }

@@ -1,10 +1,10 @@
-import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../left-out.ts";
+import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../left-out.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { bytesOf } from "../../kernel/oversize.ts";
-import { type Pieces, StepBudget, stepsOfValue } from "../../kernel/pace.ts";
+import { StepBudget } from "../../kernel/pace.ts";
 import type { Spender } from "../event-accounts.ts";
 import type { RuleEvent } from "../rule-event.ts";
-import { atOnce } from "../../kernel/slices.ts";
+import { atOnce, type Steps } from "../../kernel/slices.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
 import type { Act, Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/action-kinds.ts";
@@ -125,20 +125,18 @@ export const compileRule = (published: PublishedRule, order = 0): CompiledRule =
 const KEPT_RULES_MAX = 20_000;
 /** Maximum bytes of their documents as JSON. */
 const KEPT_RULES_MAX_BYTES = 32 * 1024 * 1024;
-/** `readSteps`: the steps of reading its definition. */
-type KeptRule = { rule: CompiledRule; readSteps: number };
-const keptRules = createSizedCache<KeptRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
+const keptRules = createSizedCache<CompiledRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
 
 const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
   `${id} ${version} ${key} ${isShadow === true}`;
 
 /**
  * As `compileRules`, in slices, for published rules: each is compiled once per process while it is cached,
- * however often other definitions of the project change. Reading it is charged each time. Stored rules may be
+ * however often other definitions of the project change. Stored rules may be
  * older than today's limits, and one that cannot run does not affect the others.
  * @param owner the tenant, which has a share of the cache
  */
-export function* publishedPieces(rules: readonly PublishedRule[], owner: string): Pieces<RuleSet> {
+export function* publishedPieces(rules: readonly PublishedRule[], owner: string): Steps<RuleSet> {
   const compiled: CompiledRule[] = [];
   const leftOut: LeftOut[] = [];
   for (const [order, published] of rules.toSorted(byOrder).entries()) {
@@ -146,15 +144,14 @@ export function* publishedPieces(rules: readonly PublishedRule[], owner: string)
     const leave = (why: string): void => void leftOut.push({ kind: "rule", id, key, version, why });
     const name = nameOf(published);
     const kept = keptRules.get(name);
-    const readSteps = kept?.readSteps ?? stepsOfValue(definition);
-    if (readSteps > DOCUMENT_STEPS_MAX) {
+    yield;
+    const bytes = kept ? 0 : bytesOf(definition);
+    if (bytes > DOCUMENT_MAX_BYTES) {
       leave(TOO_LARGE_TO_RUN);
       continue;
     }
-    yield readSteps + (kept ? KEPT_STEPS : COMPILE_STEPS);
     try {
-      const rule = kept?.rule ?? compileRule(published);
-      if (!kept) keptRules.keep(name, { rule, readSteps }, { owner, bytes: bytesOf(definition) });
+      const rule = kept ?? keptRules.keep(name, compileRule(published), { owner, bytes });
       compiled.push({ ...rule, order });
     } catch (error) {
       leave(whyNot(error));
@@ -162,10 +159,6 @@ export function* publishedPieces(rules: readonly PublishedRule[], owner: string)
   }
   return indexRules(compiled, leftOut);
 }
-
-/** Steps of using a cached rule, and of compiling one, besides reading its definition. */
-const KEPT_STEPS = 20;
-const COMPILE_STEPS = 200;
 
 const byOrder = (a: PublishedRule, b: PublishedRule): number =>
   b.definition.priority - a.definition.priority ||
@@ -176,10 +169,10 @@ const byOrder = (a: PublishedRule, b: PublishedRule): number =>
 export const compileRules = (rules: readonly PublishedRule[]): RuleSet => atOnce(rulePieces(rules));
 
 /** As `compileRules`, in slices. */
-export function* rulePieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
+export function* rulePieces(rules: readonly PublishedRule[]): Steps<RuleSet> {
   const compiled: CompiledRule[] = [];
   for (const [order, rule] of rules.toSorted(byOrder).entries()) {
-    yield COMPILE_STEPS + stepsOfValue(rule.definition);
+    yield;
     compiled.push(compileRule(rule, order));
   }
   return indexRules(compiled);

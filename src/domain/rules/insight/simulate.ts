@@ -34,7 +34,7 @@ import { IsoTime } from "../../kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { bytesOf, findOversize } from "../../kernel/oversize.ts";
 import { paced, PacedBudget } from "../../kernel/pace.ts";
-import { mapInSlices } from "../../kernel/slices.ts";
+import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { firstZone, windowNumber } from "../../kernel/zones.ts";
 import { loadStates } from "../../progression/load-states.ts";
@@ -325,10 +325,7 @@ export const simulate = async (
   projectId: string,
   simulation: Simulation,
 ): Promise<SimulatedEvent> => {
-  const rules = await paced(
-    rulePieces(await rulesOf(work, projectId, simulation)),
-    new PacedBudget(Infinity),
-  );
+  const rules = await inSlices(rulePieces(await rulesOf(work, projectId, simulation)));
   const plan = await loadPlan(work, projectId, rules);
   if (!plan) throw notFound("project");
   const event = eventOf(work, plan, simulation);
