@@ -14,7 +14,7 @@ import {
   storeResponse,
 } from "../domain/kernel/idempotency.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
-import { paced, PacedBudget, type Pieces, TEXT_PER_STEP } from "../domain/kernel/pace.ts";
+import { inSlices, type Steps } from "../domain/kernel/slices.ts";
 import { joining } from "../domain/kernel/transact.ts";
 import type { RowScope, Work } from "../domain/kernel/work.ts";
 import { projectsOf } from "../domain/tracking/event-input.ts";
@@ -25,35 +25,29 @@ import { errorBody } from "./validate.ts";
 const DEPTH_MAX = JSON_MAX_DEPTH + 8;
 /** Objects with more names are hashed in the order received: sorting them would take too long. */
 const NAMES_SORTED_MAX = 5_000;
-/** Steps for writing a value into a hash, in addition to its text. */
-const WRITE_STEPS = 4;
-
 const isNested = (value: unknown): value is object => typeof value === "object" && value !== null;
 
 /** Writes a value without parts, or one that is too deep. */
 const writePlain = (hash: Hash, value: unknown): void =>
   void hash.update(isNested(value) ? "…" : (JSON.stringify(value) ?? "null"));
 
-const stepsOfText = (value: unknown): number =>
-  typeof value === "string" ? value.length / TEXT_PER_STEP : 0;
-
-function* writeItem(hash: Hash, value: unknown, depth: number): Pieces<void> {
-  yield WRITE_STEPS + stepsOfText(value);
+function* writeItem(hash: Hash, value: unknown, depth: number): Steps<void> {
+  yield;
   if (isNested(value) && depth <= DEPTH_MAX) yield* writeNested(hash, value, depth);
   else writePlain(hash, value);
   hash.update(",");
 }
 
-function* writeNested(hash: Hash, value: object, depth: number): Pieces<void> {
+function* writeNested(hash: Hash, value: object, depth: number): Steps<void> {
   hash.update(Array.isArray(value) ? "[" : "{");
   if (Array.isArray(value)) for (const item of value) yield* writeItem(hash, item, depth + 1);
   else yield* writeFields(hash, value as Record<string, unknown>, depth);
   hash.update(Array.isArray(value) ? "]" : "}");
 }
 
-function* writeFields(hash: Hash, fields: Record<string, unknown>, depth: number): Pieces<void> {
+function* writeFields(hash: Hash, fields: Record<string, unknown>, depth: number): Steps<void> {
   const names = Object.keys(fields);
-  yield WRITE_STEPS * names.length;
+  yield;
   for (const name of names.length > NAMES_SORTED_MAX ? names : names.toSorted()) {
     hash.update(`${JSON.stringify(name)}:`);
     yield* writeItem(hash, fields[name], depth + 1);
@@ -66,7 +60,7 @@ function* writeFields(hash: Hash, fields: Record<string, unknown>, depth: number
  */
 export const fingerprintOf = async (json: Record<string, unknown>): Promise<string> => {
   const hash = createHash("sha256");
-  await paced(writeNested(hash, json, 0), new PacedBudget(Infinity));
+  await inSlices(writeNested(hash, json, 0));
   return hash.digest("hex");
 };
 

@@ -10,7 +10,6 @@ import { listen } from "../support/domain/listen.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";
 import { fnv1a, NIL_ID } from "../../src/domain/kernel/ids.ts";
-import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
 import { readPlayersPage } from "../../src/domain/progression/load.ts";
 import { loadStates } from "../../src/domain/progression/load-states.ts";
@@ -45,10 +44,9 @@ const referenceBacktest = async (work: Work, projectId: string, params: Params):
     if (fnv1a(`backtest${player.id}`) % 10_000 >= sampleRate * 10_000) continue;
     await loadStates(work, [player], [plan]);
     const one = run.player(player);
-    const steps = new StepBudget(Infinity);
     for (const row of await historyOf(work, projectId, player.id, params)) {
       const { event_type: type, properties } = row;
-      replay(run, one, { event: { id: row.id, type, at: new Date(row.at).getTime(), properties }, steps });
+      replay(run, one, { id: row.id, type, at: new Date(row.at).getTime(), properties });
     }
     one.end();
   }

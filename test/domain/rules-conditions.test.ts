@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { compileComparison } from "../../src/domain/evaluation/language/expressions.ts";
-import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import * as fc from "fast-check";
 import {
   compileGroup,
@@ -137,12 +136,9 @@ describe("rule conditions", () => {
     assert(compareText("\uFFFD", "\u{1F600}") < 0);
   });
 
-  it("match globs against any text in bounded steps, which are charged", () => {
-    const matches = (glob: string, text: string, steps = new StepBudget(Infinity)): boolean =>
-      compileGlob(glob)(text, steps);
-    const hostile = new StepBudget(Infinity);
-    assert.equal(matches("*a".repeat(100), `${"a".repeat(1_000)}b`, hostile), false);
-    assert(hostile.spent > 100 && hostile.spent < 15_000, `${hostile.spent} steps`);
+  it("match globs against any text", () => {
+    const matches = (glob: string, text: string): boolean => compileGlob(glob)(text);
+    assert.equal(matches("*a".repeat(100), `${"a".repeat(1_000)}b`), false);
     assert.equal(matches("*", "x".repeat(1_025)), false, "longer texts never match");
     assert(matches("level-?-*", "level-7-boss") && !matches("?", "") && matches("?", "\u{1F600}"));
   });

@@ -4,8 +4,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/evaluation/shared-counters.ts";
-import { paced, PacedBudget } from "../../src/domain/kernel/pace.ts";
-import { atOnce } from "../../src/domain/kernel/slices.ts";
+import { atOnce, inSlices } from "../../src/domain/kernel/slices.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { firstSharedKeys, sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
 import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
@@ -94,7 +93,7 @@ describe("the counters that a batch locks", () => {
     });
     const project = aProject({ rules });
     const events = Array.from({ length: 100 }, (_, i) => ({ type: `type-${i}`, at: NOW - i * 1_000 }));
-    const look = () => paced(sharedKeysOf({ ...project }, events), new PacedBudget(Infinity));
+    const look = () => inSlices(sharedKeysOf({ ...project }, events));
     assert.equal((await look()).length, rules.length * global.length);
     const blockMs = await leastBlockMs(look, BLOCK_MAX_MS);
     assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);

@@ -63,17 +63,17 @@ describe("changes of players that share a transaction", () => {
   it("go to the next transaction when one has taken long, which keeps its own", async () => {
     statements.length = 0;
     const order: string[] = [];
-    const change = (player: string, steps: number) =>
+    const change = (player: string, ms: number) =>
       share(player, (work) =>
-        changePlayer(work, { projectId, id: `ext:${player}` }, (turn) => {
-          turn.root.steps.spend(steps);
+        changePlayer(work, { projectId, id: `ext:${player}` }, () => {
+          for (const untilMs = performance.now() + ms; performance.now() < untilMs;);
           order.push(player);
           return () => work.now.getTime();
         }),
       );
-    await Promise.all([change("p1", 1), change("p2", 1_000_000), change("p3", 1), change("p4", 1)]);
+    await Promise.all([change("p1", 0), change("p2", 250), change("p3", 0), change("p4", 0)]);
     assert.deepEqual(order, ["p1", "p2", "p3", "p4"]);
-    assert.equal(statements.filter((text) => text.includes("set local role")).length, 2);
+    assert.ok(statements.filter((text) => text.includes("set local role")).length >= 2);
   });
 
   type Asked = {

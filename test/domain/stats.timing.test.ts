@@ -21,7 +21,6 @@ import {
   isTraced,
 } from "../../src/domain/evaluation/trace/keep-trace.ts";
 import type { App } from "../../src/app.ts";
-import { StepBudget } from "../../src/domain/kernel/pace.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats } from "../../src/jobs/jobs.ts";
 import { startRunners } from "../../src/jobs/job.ts";
@@ -219,11 +218,10 @@ describe("traces", () => {
     evaluateEvent(openTurn(parts));
     const whole = trace.result();
     assert.ok(JSON.stringify(whole).length > TRACE_MAX_CHARACTERS);
-    const steps = new StepBudget(Infinity);
-    const kept = truncateTrace(whole, steps);
+    const kept = truncateTrace(whole);
     assert.ok(JSON.stringify(kept).length <= TRACE_MAX_CHARACTERS);
     assert.equal(kept.truncated, true);
-    const [one] = truncateTrace({ ...whole, rules: whole.rules.slice(0, 1) }, steps).rules;
+    const [one] = truncateTrace({ ...whole, rules: whole.rules.slice(0, 1) }).rules;
     const { actual } = one!.conditions!.children![0]!;
     assert.ok(String(actual).isWellFormed() && String(actual).length <= 66, String(actual));
   });

@@ -3,13 +3,9 @@ import { BODY_MAX, sendMessage, TITLE_MAX } from "./inbox/send.ts";
 import { outboxRow } from "../kernel/outbox-row.ts";
 import { type Turn, write } from "./turn.ts";
 
-/** Steps of publishing an event, besides writing the row. */
-const PUBLISH_STEPS = 40;
-
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
 export const publish = (turn: Turn, type: string, data: unknown, { isSilent = false } = {}): void => {
   const { player, root } = turn;
-  root.steps.spend(PUBLISH_STEPS);
   const options = {
     playerId: player.id,
     ...(isSilent ? {} : { playerSeq: ++player.seq }),

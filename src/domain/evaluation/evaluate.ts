@@ -16,16 +16,8 @@ import { runSpawned, SPAWNED_TYPES } from "./running/spawned.ts";
 import { refreshSegments, watchSegments } from "./segments/membership.ts";
 import { advanceStreaks } from "./streaks/advance.ts";
 import { derive, publish } from "./emit.ts";
-import { type EventAccounts, openAccounts } from "./event-accounts.ts";
-import {
-  isGuarded,
-  payBy,
-  reportLoop,
-  reportStepsHit,
-  type Root,
-  type TraceSink,
-  type Turn,
-} from "./turn.ts";
+import { EventCost } from "./event-cost.ts";
+import { isGuarded, reportLoop, reportStepsHit, type Root, type TraceSink, type Turn } from "./turn.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { RuleEvent } from "./rule-event.ts";
@@ -63,13 +55,13 @@ export type TurnParts = {
   observe?: RuleObserver["considered"] | undefined;
   /** Previous firings of rules for this root; default: none. */
   firings?: Root["firings"] | undefined;
-  /** Steps spent for this root before; default: none. */
-  accounts?: EventAccounts | undefined;
+  /** Cost of this root before; default: none. */
+  cost?: EventCost | undefined;
 };
 
 /** Opens the pass of a root event: what it emits becomes outbox rows numbered by the player's stream. */
 export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): PlanTurn => {
-  const { event, accounts = openAccounts() } = parts;
+  const { event, cost = new EventCost() } = parts;
   watchSegments(parts.plan.segmentIndex, parts.player);
   watchQuests(parts.plan.quests, parts.player);
   const root: Root = {
@@ -84,8 +76,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     outboxBefore: parts.effects.outbox.length,
     before: holdingsOf(parts.plan.boardIndex, { ...parts, project: parts.plan }),
     loop: undefined,
-    accounts,
-    steps: accounts.upkeep,
+    cost,
     acting: undefined,
     observe,
     trace,
@@ -188,18 +179,15 @@ const evaluateDerived = (turn: PlanTurn): boolean => {
   return true;
 };
 
-/** Fixed steps of one turn. */
-const PASS_STEPS = 50;
-
 const evaluateOne = (turn: PlanTurn): undefined => {
   const { trace } = turn.root;
   const { rules, boardIndex, segmentIndex } = turn.project;
   trace?.open(turn);
-  turn.root.steps.spend(PASS_STEPS);
   countEvent(turn);
   advanceStreaks(turn);
   refreshSegments(segmentIndex, turn);
-  payBy(turn.root, turn.root.accounts.rules, () => (trace ? trace.runRules(turn) : runRules(rules, turn)));
+  if (trace) trace.runRules(turn);
+  else runRules(rules, turn);
   advanceQuests(turn);
   advanceAdventures(turn);
   followMetrics(turn);

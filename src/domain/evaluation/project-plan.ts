@@ -13,7 +13,7 @@ import { type CompiledSegment, inputsOf, type SegmentIndex } from "./segments/me
 import type { SharedKey } from "./shared-counters.ts";
 import type { Turn } from "./turn.ts";
 import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
-import type { Pieces } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 
 /** Fields that are not definitions of the economy. */
 type NoEconomy = "projectId" | "timezone" | "settings" | "curve" | "boards" | "boardsByKey" | "rules";
@@ -54,7 +54,7 @@ type UpcomingEvent = { type: string; at: number };
  * may run, stock and limited editions that they may touch, also through derived events. An upper bound: a
  * counter locked in vain costs a wait, a missing one fails the event. In slices.
  */
-export function* sharedKeysOf(plan: ProjectPlan, events: readonly UpcomingEvent[]): Pieces<SharedKey[]> {
+export function* sharedKeysOf(plan: ProjectPlan, events: readonly UpcomingEvent[]): Steps<SharedKey[]> {
   return (yield* firstSharedKeys(plan, events, Infinity)).keys;
 }
 
@@ -66,7 +66,7 @@ export function* firstSharedKeys(
   plan: ProjectPlan,
   events: readonly UpcomingEvent[],
   max: number,
-): Pieces<{ keys: SharedKey[]; covered: number }> {
+): Steps<{ keys: SharedKey[]; covered: number }> {
   const needsOf = plannedNeeds(plan);
   if (!needsOf) return { keys: [], covered: events.length };
   const found = new Map<string, SharedKey>();
@@ -76,11 +76,11 @@ export function* firstSharedKeys(
   for (const { type, at } of events) {
     if (found.size > max) break;
     const { keys, rules } = yield* needsOf(type);
-    yield keys.length;
+    yield;
     if (!known.has(keys)) keys.forEach(add);
     known.add(keys);
     for (const { globalLimits, budgets } of rules) {
-      yield WINDOW_STEPS * (globalLimits.length + budgets.length);
+      yield;
       for (const counter of [...globalLimits, ...budgets]) add(counter.keyOf(plan, at));
     }
     covered++;
@@ -88,15 +88,12 @@ export function* firstSharedKeys(
   return { keys: [...found.values()], covered };
 }
 
-/** Steps of finding the window of a counter at a time, and of naming it. */
-const WINDOW_STEPS = 20;
-
 /** Returns whether a project has anything shared by players, so that there may be counters to lock. */
 export const sharesCounters = (plan: ProjectPlan): boolean => plannedNeeds(plan) !== undefined;
 
 /** Counters of limited definitions, and the rules whose own counters may be used. */
 type Needs = { keys: readonly SharedKey[]; rules: readonly CompiledRule[] };
-type NeedsOf = (eventType: string) => Pieces<Needs>;
+type NeedsOf = (eventType: string) => Steps<Needs>;
 
 /** Maximum event types whose needs are cached; integrators may send any number of types. */
 const TYPES_REMEMBERED_MAX = 2_000;
@@ -141,7 +138,7 @@ const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
   rewards: [...rewards.keys()].map((rewardKey) => ({ rewardKey })),
 });
 
-function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
+function* workOut(plan: ProjectPlan, eventType: string): Steps<Needs> {
   // A sent action may be of an earlier version of a rule.
   if (SPAWNED_TYPES.has(eventType))
     return {
@@ -151,7 +148,7 @@ function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
   const reached = yield* reach(plan, eventType);
   const rules = [...reached.rules].filter(isShared);
   const asked = askedQuests(plan, reached);
-  yield LOOK_STEPS * asked.length;
+  yield;
   const places = placesOf(plan, [...reached.quests, ...asked]);
   return { keys: [...limitedKeysOf(plan, reached.bundles), ...places], rules };
 }
@@ -183,18 +180,14 @@ type Reached = {
   bundles: RewardBundle[];
 };
 
-/** Steps of visiting a definition, and what it grants or causes. */
-const LOOK_STEPS = 2;
-const GIVE_STEPS = 30;
-
 /** Passes on what adventures may give. */
 function* giveOfAdventures(
   adventures: readonly CompiledAdventure[],
   give: (bundle: RewardBundle) => void,
-): Pieces<void> {
+): Steps<void> {
   for (const adventure of adventures) {
     const bundles = bundlesOf(adventure);
-    yield GIVE_STEPS + LOOK_STEPS * bundles.length;
+    yield;
     bundles.forEach(give);
   }
 }
@@ -208,13 +201,13 @@ const COST: RewardBundle = { currencies: {} };
 function* giveOfQuests(
   { adventures }: { adventures: AdventureIndex },
   { reached, quests, give }: ByQuests,
-): Pieces<void> {
+): Steps<void> {
   for (const quest of quests) {
     reached.quests.add(quest);
     if (quest.definition.start.cost) give(COST);
     yield* giveOfAdventures(adventures.ofQuest(quest.key), give);
     for (const { definition } of [quest, ...quest.earlier.values()]) {
-      yield GIVE_STEPS;
+      yield;
       for (const { rewards } of [definition, ...definition.steps]) if (rewards) give(rewards);
     }
   }
@@ -223,8 +216,8 @@ function* giveOfQuests(
 type ByRule = { reached: Reached; rule: CompiledRule; give: (bundle: RewardBundle) => void };
 
 /** Adds what the actions of a rule may cause and grant. */
-function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Pieces<void> {
-  yield GIVE_STEPS * rule.definition.actions.length;
+function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Steps<void> {
+  yield;
   for (const action of rule.definition.actions) {
     const { types, bundles, quests = [], adventures = [] } = outcomesOf(action);
     addTypes(plan, reached, types);
@@ -236,7 +229,7 @@ function* reachByRule(plan: ProjectPlan, { reached, rule, give }: ByRule): Piece
   }
 }
 
-function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
+function* reach(plan: ProjectPlan, eventType: string): Steps<Reached> {
   // Any change by REST may include XP; its other grants are named by the caller.
   const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
   const reached: Reached = {
@@ -257,10 +250,10 @@ function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   for (const type of reached.types) {
     addTypes(plan, reached, ALWAYS);
     for (const { definition } of badgesFollowing(plan, type)) {
-      yield GIVE_STEPS;
+      yield;
       give({ badges: [{ badgeKey: definition.key }] });
     }
-    yield LOOK_STEPS * plan.streaks.size;
+    yield;
     for (const streak of plan.streaks.values()) {
       if (streak.listensTo(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
     }

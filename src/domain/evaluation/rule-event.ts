@@ -1,5 +1,4 @@
 import type { Json } from "../kernel/events/events.ts";
-import { StepBudget } from "../kernel/pace.ts";
 
 /**
  * An event as rules see it; `at` is its timestamp in ms, never later than now. A derived event carries the id
@@ -24,14 +23,10 @@ export type RuleStep = { ruleId: string; ruleKey: string };
 /** A loop cut off by the loop guard: the rules that led to it, the held one last. */
 export type LoopHit = { projectId: string; rootEventId: string; chain: readonly RuleStep[] };
 
-/** An event to be evaluated, and the budget that is charged for it. */
-export type EventContext = { event: RuleEvent; root: { steps: StepBudget } };
+/** An event to be evaluated. */
+export type EventContext = { event: RuleEvent };
 
-/** Builds a past event for evaluation; its cost is charged to `steps`. */
-export const pastEvent = (
-  event: Omit<RuleEvent, "depth">,
-  steps = new StepBudget(Infinity),
-): EventContext => ({
+/** Builds a past event for evaluation. */
+export const pastEvent = (event: Omit<RuleEvent, "depth">): EventContext => ({
   event: { ...event, depth: 0 },
-  root: { steps },
 });

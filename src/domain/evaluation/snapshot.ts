@@ -24,28 +24,6 @@ const savePlayer = (player: PlayerState): (() => void) => {
   };
 };
 
-/** Holdings of a player copied per step. */
-const COPIES_PER_STEP = 2;
-/** An object with more names is stored as a hash table: copying one of its names takes this many steps. */
-const SMALL_OBJECT = 1_000;
-const LARGE_COPY_STEPS = 5;
-
-const namesSteps = (value: object = {}): number => {
-  const names = Object.keys(value).length;
-  return names > SMALL_OBJECT ? names * LARGE_COPY_STEPS : names / COPIES_PER_STEP;
-};
-
-/** Returns the steps of copying a player and restoring the copy. */
-const copySteps = (player: PlayerState): number => {
-  const { doc, dirty } = player;
-  let copied = 0;
-  for (const name of HOLDING_NAMES) copied += player[name].size + dirty[name].size;
-  return EDITED_IN_PLACE.reduce(
-    (steps, field) => steps + namesSteps(doc[field]),
-    10 + copied / COPIES_PER_STEP,
-  );
-};
-
 const saveEffects = (effects: Effects): (() => void) => {
   const lists = Object.values(effects) as unknown[][];
   const lengths = lists.map(({ length }) => length);
@@ -58,7 +36,6 @@ const saveEffects = (effects: Effects): (() => void) => {
  * once
  */
 export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) => {
-  root.steps.spend(copySteps(player));
   const restore = [savePlayer(player), saveEffects(effects), shared.save()];
   const derived = root.derived.length;
   const { spawned, bundles, questNews } = root;

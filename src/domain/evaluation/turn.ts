@@ -1,7 +1,7 @@
 import type { AdventureRow, PlayerAdventureState } from "./adventures/row.ts";
 import { PROJECT_SCOPE } from "./caps/cap.ts";
 import type { Effects } from "./effects.ts";
-import type { EventAccount, EventAccounts, Spender } from "./event-accounts.ts";
+import { type EventCost, ROW_BYTES, type Spender } from "./event-cost.ts";
 import type { DocSize, PlayerDoc, PlayerState, QuestState } from "./player-state.ts";
 import type { CompiledDefinitions } from "./project-settings.ts";
 import type { PlayerQuestState } from "./quests/row.ts";
@@ -36,12 +36,9 @@ export type Root = {
   guarded: string[];
   /** Where the loop guard first held a rule. */
   loop: LoopHit | undefined;
-  /** Budgets of evaluation. */
-  accounts: EventAccounts;
+  cost: EventCost;
   /** Whether it has been reported that something could not be counted. */
   isUncountedReported?: boolean;
-  /** The account that is currently charged. */
-  steps: EventAccount;
   /** The rule whose actions currently run and cause its effects. */
   acting: RuleStep | undefined;
   /** Whether caps are ignored, by a simulation without limits. */
@@ -110,7 +107,6 @@ export const QUEST_REASONS = [
   "BEFORE_START",
   "STEP_NOT_ACTIVE",
   "PLAYER_INACTIVE",
-  "STEPS_EXHAUSTED",
 ] as const;
 
 /** Whether a quest has counted an event, and if not, why. */
@@ -161,8 +157,6 @@ export type Turn = {
 const MEASURED_FROM = PLAYER_STATE_MAX_BYTES / 2;
 /** Bytes above which a document counts as large: half of MEASURED_FROM, so that measuring stays rare. */
 const LARGE = PLAYER_STATE_MAX_BYTES / 4;
-/** Bytes of JSON that are serialised and measured in one step. */
-const BYTES_PER_STEP = 32;
 
 /** Returns the bytes of a value as JSON; 0 for undefined. Documents contain ASCII only. */
 export const jsonLength = (value: unknown): number =>
@@ -187,22 +181,18 @@ export const reserveRoom = (turn: Turn, { most, grown }: Growth): boolean => {
     player.docSize = { ...size, bytes: size.bytes + most };
     return true;
   }
-  turn.root.steps.spend(most / BYTES_PER_STEP);
   const growth = grown();
-  if (growth > 0 && size.bytes + growth > PLAYER_STATE_MAX_BYTES && !size.isPruned) {
-    turn.root.steps.spend(size.bytes / BYTES_PER_STEP);
+  if (growth > 0 && size.bytes + growth > PLAYER_STATE_MAX_BYTES && !size.isPruned)
     pruneDoc(turn.project, player);
-  }
   const { bytes } = player.docSize;
   const hasRoom = growth <= 0 || bytes + growth <= PLAYER_STATE_MAX_BYTES;
   if (hasRoom) player.docSize = { ...player.docSize, isExact: true, bytes: bytes + growth };
   return hasRoom;
 };
 
-const sizeBefore = ({ player, root }: Turn, most: number): DocSize => {
+const sizeBefore = ({ player }: Turn, most: number): DocSize => {
   const { bytes, isExact, isPruned } = player.docSize;
   if (isExact || bytes + most <= MEASURED_FROM) return player.docSize;
-  root.steps.spend(bytes / BYTES_PER_STEP);
   return (player.docSize = measure(player, isPruned));
 };
 
@@ -251,14 +241,6 @@ const pruneDoc = (readers: Readers, player: PlayerState): void => {
   player.dirty.doc = true;
 };
 
-/**
- * Steps of writing a row, besides its bytes: a short one of the outbox takes some 30 us to be built, sent and
- * inserted, at 0.12 us a step, as the slower ones of evaluation.
- */
-const ROW_STEPS = 250;
-/** Bytes of a row as JSON per step: 1,000 that do not compress take another 30 us. */
-const WRITTEN_PER_STEP = 4;
-
 /** Maximum length of text assumed to be ASCII: checking would take longer than it saves. */
 const SHORT_TEXT = 50;
 /** Bytes of a number, true, false or null. */
@@ -279,43 +261,33 @@ const sizeOf = (value: unknown): number => {
   return size;
 };
 
-/** Adds a row to the event's effects. It is charged even if it is rolled back later. */
+/** Adds a row to the event's effects. It counts even if it is rolled back later. */
 export const write = <K extends keyof Effects>(
   { effects, root }: Pick<Turn, "effects" | "root">,
   kind: K,
   row: Effects[K][number],
 ): void => {
-  root.steps.written.spend(ROW_STEPS + sizeOf(row) / WRITTEN_PER_STEP);
+  const bytes = ROW_BYTES + sizeOf(row);
+  if (root.acting) root.cost.written.spent += bytes;
+  else root.cost.others += bytes;
   (effects[kind] as Effects[K][number][]).push(row);
 };
 
-/** Runs `run` and charges its steps to `account`. */
-export const payBy = <T>(root: Root, account: EventAccount, run: () => T): T => {
-  const { steps } = root;
-  root.steps = account;
-  try {
-    return run();
-  } finally {
-    root.steps = steps;
-  }
-};
-
-/** Where evaluation ran out of steps: the most expensive single definition. */
+/** Where rules took too many steps or wrote too much: the one that took most. */
 export type StepsHit = { projectId: string; rootEventId: string; spender: Spender };
 
-/** Returns the most expensive definition of an exceeded account; undefined while none is. */
+/** Returns the rule that took most of an exceeded cost; undefined while none is. */
 export const stepsHitOf = ({ root, project }: Turn): StepsHit | undefined => {
-  const { rules, upkeep } = root.accounts;
-  const dearest = [rules.written, rules, upkeep].find(({ isSpent }) => isSpent)?.dearest;
-  return dearest && { projectId: project.projectId, rootEventId: root.id, spender: dearest.spender };
+  const spender = root.cost.exceededBy;
+  return spender && { projectId: project.projectId, rootEventId: root.id, spender };
 };
 
-/** Reports, once per root, that its step budget was exceeded. */
+/** Reports, once per root, that its rules took too much. */
 export const reportStepsHit = (turn: Turn): void => {
   const { root } = turn;
-  const hit = root.accounts.isTold ? undefined : stepsHitOf(turn);
+  const hit = root.cost.isTold ? undefined : stepsHitOf(turn);
   if (!hit) return;
-  root.accounts.isTold = true;
+  root.cost.isTold = true;
   const data = { ...hit.spender, rootEventId: hit.rootEventId, paused: false };
   const options = root.isTracked ? { eventId: root.id } : {};
   write(turn, "outbox", outboxRow(hit.projectId, "event.steps_exhausted", data, options));

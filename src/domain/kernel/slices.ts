@@ -45,18 +45,53 @@ export const mapInSlices = async <T, R>(
 /** Work that can be interrupted at each `yield`. */
 export type Steps<T> = Generator<void, T, void>;
 
-/**
- * Runs `steps` in slices of SLICE_MS and returns the result; the work between two yields is never divided.
- */
-export const inSlices = async <T>(steps: Steps<T>): Promise<T> => {
-  let startMs = performance.now();
-  for (let step = steps.next(); ; step = steps.next()) {
-    if (step.done === true) return step.value;
-    if (performance.now() - startMs < SLICE_MS) continue;
-    await nextSlice();
-    startMs = performance.now();
+/** Thrown where work has taken all the time that it may. */
+export class TimeIsOver extends Error {
+  constructor(ms: number) {
+    super(`took more than ${ms} ms`);
   }
-};
+}
+
+/** Work that shares the event loop, and may have a maximum of time. */
+export class Pace {
+  readonly #maxMs: number;
+  readonly #openedMs = performance.now();
+  #sliceMs = this.#openedMs;
+
+  /** @param maxMs from now on */
+  constructor(maxMs = Infinity) {
+    this.#maxMs = maxMs;
+  }
+
+  get isOver(): boolean {
+    return performance.now() - this.#openedMs > this.#maxMs;
+  }
+
+  /** To be called between pieces of work. @throws TimeIsOver */
+  check(): void {
+    if (this.isOver) throw new TimeIsOver(this.#maxMs);
+  }
+
+  /** Yields when a slice is over; to be called between pieces of work. */
+  async pause(): Promise<void> {
+    if (performance.now() - this.#sliceMs < SLICE_MS) return;
+    await nextSlice();
+    this.#sliceMs = performance.now();
+  }
+
+  /** Runs `steps` in slices; the work between two yields is never divided. @throws TimeIsOver */
+  async run<T>(steps: Steps<T>): Promise<T> {
+    for (let step = steps.next(); ; step = steps.next()) {
+      if (step.done === true) return step.value;
+      if (performance.now() - this.#sliceMs < SLICE_MS) continue;
+      this.check();
+      await this.pause();
+    }
+  }
+}
+
+/** Runs `steps` in slices and returns the result. */
+export const inSlices = <T>(steps: Steps<T>): Promise<T> => new Pace().run(steps);
 
 /** Runs work in steps or slices without interruption and returns the result. */
 export const atOnce = <T>(steps: Generator<unknown, T, void>): T => {

@@ -17,7 +17,7 @@ import { isInAudience } from "../evaluation/segments/audience.ts";
 import { conflict } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { NIL_ID } from "../kernel/ids.ts";
-import { PacedBudget } from "../kernel/pace.ts";
+import { Pace } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
@@ -56,10 +56,8 @@ export const makePeriods = async (
 
 /** Maximum number of events that a backfill counts; it blocks the project's processing while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;
-/** Maximum steps of a backfill: for each event more than a filter of 50 comparisons needs. */
-const BACKFILL_STEPS_MAX = 100 * BACKFILL_EVENTS_MAX;
-/** Steps for adding one event to its list. */
-const ENTRY_STEPS = 20;
+/** How long that may take, in ms: the project's definitions are locked meanwhile. */
+const BACKFILL_MS = 15_000;
 const BACKFILL_PAGE = 2_000;
 const WRITE_PAGE = 500;
 
@@ -86,8 +84,8 @@ export const deleteEntries = async (
 export const fillFromEvents = async (work: Work, projectId: string, board: Board): Promise<void> => {
   if (board.metric.source !== "EVENT") return;
   const scoreOf = compileScore(board.metric);
-  const steps = new PacedBudget(BACKFILL_STEPS_MAX);
-  const filling: Filling = { board, lists: new Map(), values: new Map(), scoreOf, steps };
+  const pace = new Pace(BACKFILL_MS);
+  const filling: Filling = { board, lists: new Map(), values: new Map(), scoreOf };
   let count = 0;
   for await (const events of processedEvents(work, projectId, board.metric)) {
     count += events.length;
@@ -99,8 +97,8 @@ export const fillFromEvents = async (work: Work, projectId: string, board: Board
     }
     for (const event of events) {
       addEvent(filling, event);
-      checkSteps(filling.steps);
-      await filling.steps.pause();
+      checkTime(pace);
+      await pace.pause();
     }
   }
   const filled = [...filling.lists.values()];
@@ -133,11 +131,10 @@ type Filling = {
   /** Number of lists by the key of their window. */
   values: Map<string, number>;
   scoreOf: ScoreOf;
-  steps: PacedBudget;
 };
 
-const checkSteps = (steps: PacedBudget): void => {
-  if (!steps.isSpent) return;
+const checkTime = (pace: Pace): void => {
+  if (!pace.isOver) return;
   throw conflict("BACKFILL_TOO_LARGE", "the filter takes too long for so many events; create without it");
 };
 
@@ -158,8 +155,7 @@ const listFor = ({ board, lists, values }: Filling, event: ProcessedEvent): Fill
 /** A window that is over when its board is created accepts events as if they came late. */
 const addEvent = (filling: Filling, event: ProcessedEvent): void => {
   const { board, scoreOf } = filling;
-  filling.steps.spend(ENTRY_STEPS);
-  const score = scoreOf(pastEvent(event, filling.steps));
+  const score = scoreOf(pastEvent(event));
   const filled = score === undefined ? undefined : listFor(filling, event);
   if (score === undefined || !filled) return;
   const old = filled.entries.get(event.playerId);

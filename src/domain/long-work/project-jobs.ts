@@ -5,7 +5,7 @@ import type { Role, Scope } from "../kernel/caller.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
-import { FairQueue, TEXT_PER_STEP } from "../kernel/pace.ts";
+import { busy, Semaphore } from "../kernel/slots.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
@@ -208,21 +208,14 @@ export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> =>
   return show(done.rows[0]);
 };
 
-/** Reads the result of a tenant's job. @throws DomainError as getJobResult */
-type ReadResult = (transact: Transact, tenantId: string, ref: JobRef) => Promise<string>;
+/** Reads the result of a job. @throws DomainError as getJobResult */
+type ReadResult = (transact: Transact, ref: JobRef) => Promise<string>;
 
-/**
- * Creates a reader of results, which may be megabytes: a process reads one at a time, next that of the tenant
- * with the least consumption, so that one tenant does not take all its connections or memory.
- */
+/** Creates a reader of results, which may be megabytes: a process reads one at a time. */
 export const createResultReader = (): ReadResult => {
-  const queue = new FairQueue();
-  return async (transact, tenantId, ref) => {
-    let text = "";
-    await queue.run(tenantId, async (steps) => {
-      text = await transact((work) => getJobResult(work, ref));
-      steps.spend(text.length / TEXT_PER_STEP);
-    });
-    return text;
-  };
+  const reading = new Semaphore({ slots: 1, waitingMax: READERS_MAX, refusal: busy });
+  return (transact, ref) => reading.run(() => transact((work) => getJobResult(work, ref)));
 };
+
+/** Requests that wait to read a result. */
+const READERS_MAX = 1_000;

@@ -13,7 +13,7 @@ import {
 } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { fnv1a, newId } from "../kernel/ids.ts";
-import { paced, PacedBudget, type Pieces } from "../kernel/pace.ts";
+import { inSlices, type Steps } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { LOCK_SPACES, shareConfig, type Work } from "../kernel/work.ts";
 import { touchOpenLists } from "../leaderboards/open-lists.ts";
@@ -197,7 +197,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   const columns = await readColumns(work, projectId, [target.id, source.id]);
   const snapshot = snapshotOf(source, columns.get(source.id)!);
   const profile = mergedProfile(merging, columns);
-  await paced(join(merging), new PacedBudget(Infinity));
+  await inSlices(join(merging));
   takeColumns(target, profile, work.now.getTime());
   const { summary } = merging;
   if (isDryRun) return { targetId: target.id, mergeId: null, summary };
@@ -230,7 +230,7 @@ const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise
 };
 
 /** Merges everything into the target, in pieces. */
-function* join(merging: Merging): Pieces<void> {
+function* join(merging: Merging): Steps<void> {
   const { target, source, summary } = merging;
   const level = target.player.level;
   yield* mergeDoc(merging);

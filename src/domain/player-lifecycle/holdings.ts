@@ -7,7 +7,7 @@ import type {
 import type { HoldingName, QuestState } from "../evaluation/player-state.ts";
 import type { QuestRow, StoredState } from "../evaluation/quests/row.ts";
 import { withdrawDropped } from "../evaluation/quests/store.ts";
-import type { Pieces } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import { mergeBadges, mergeCurrencies, type Merging } from "./merge-holdings.ts";
 import { mergeBoosts, mergeEntries, mergeSegments, mergeStreaks } from "./merge-progress.ts";
 import { inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
@@ -195,7 +195,7 @@ const moveCounts = (
 /** Handling of a kind of holdings when players are merged, shown, exported and erased. */
 export type HoldingLife = {
   /** How the source's holdings are merged; null: with another kind. */
-  merge: ((merging: Merging) => Pieces<void>) | null;
+  merge: ((merging: Merging) => Steps<void>) | null;
   /** The table that stores it. */
   table: PersonalTable;
   /** Whether the source's rows are deleted after the merge. */
@@ -204,13 +204,10 @@ export type HoldingLife = {
   isIncluded: boolean;
 };
 
-/** Steps for a segment, a boost or a place on a leaderboard. */
-const ROW_STEPS = 40;
-
-/** Merges holdings that take the same number of steps for each row. */
-const byRow = (name: HoldingName, merge: (merging: Merging) => void) =>
-  function* (merging: Merging): Pieces<void> {
-    yield ROW_STEPS * merging.source.player[name].size;
+/** Merges holdings at once. */
+const byRow = (merge: (merging: Merging) => void) =>
+  function* (merging: Merging): Steps<void> {
+    yield;
     merge(merging);
   };
 
@@ -229,13 +226,13 @@ export const HOLDING_LIFE = {
     isIncluded: true,
   },
   boosts: {
-    merge: byRow("boosts", mergeBoosts),
+    merge: byRow(mergeBoosts),
     table: ofPlayer("player_boosts", "id"),
     isLeftBehind: true,
     isIncluded: true,
   },
   entries: {
-    merge: byRow("entries", mergeEntries),
+    merge: byRow(mergeEntries),
     table: { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
     // Those of open lists are deleted, and others move along; see merge-rows.ts.
     isLeftBehind: false,
@@ -251,19 +248,19 @@ export const HOLDING_LIFE = {
   },
   lots: { merge: null, table: ofPlayer("currency_lots", "id"), isLeftBehind: true, isIncluded: false },
   segments: {
-    merge: byRow("segments", mergeSegments),
+    merge: byRow(mergeSegments),
     table: ofPlayer("player_segments", "segment_key"),
     isLeftBehind: true,
     isIncluded: true,
   },
   quests: {
-    merge: byRow("quests", mergeQuests),
+    merge: byRow(mergeQuests),
     table: ofPlayer("player_quests", "quest_key, cycle_key"),
     isLeftBehind: true,
     isIncluded: true,
   },
   adventures: {
-    merge: byRow("adventures", mergeAdventures),
+    merge: byRow(mergeAdventures),
     table: ofPlayer("player_adventures", "adventure_key"),
     isLeftBehind: true,
     isIncluded: true,

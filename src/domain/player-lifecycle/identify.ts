@@ -1,8 +1,9 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
+import { Pace } from "../kernel/slices.ts";
 import { announcePlayer, changeEvent, noEffects, openTurn } from "../evaluation/evaluate.ts";
-import { ChangeBudget } from "../evaluation/event-accounts.ts";
+import { ChangeCost } from "../evaluation/event-cost.ts";
 import { insertPlayers, lockPlayers } from "../progression/load.ts";
 import { loadPlans, projectPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
@@ -40,16 +41,17 @@ export const identifyPlayers = async (
   const effects = noEffects();
   const shared = noSharedCounters();
   const nowMs = work.now.getTime();
-  const budget = new ChangeBudget();
+  const [costs, pace] = [new ChangeCost(), new Pace()];
   for (const player of states) {
     player.attributes = attributes.get(player.id)!;
     player.dirty.profile = true;
-    const accounts = budget.open();
+    const cost = costs.open();
     const event = changeEvent(newId(), nowMs);
-    const turn = openTurn({ plan, player, event, nowMs, effects, shared, accounts });
+    const turn = openTurn({ plan, player, event, nowMs, effects, shared, cost });
     announcePlayer(turn, "IDENTIFY");
     refreshSegments(plan.segmentIndex, turn);
-    await budget.close(accounts);
+    costs.close(cost);
+    await pace.pause();
   }
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return fresh.length;

@@ -5,7 +5,7 @@ import { newId } from "../kernel/ids.ts";
 import { appendLedger } from "../evaluation/ledger/append.ts";
 import { currentLives, showLives } from "../evaluation/lives/lives.ts";
 import { publish } from "../evaluation/emit.ts";
-import type { Pieces } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import { type Turn, write } from "../evaluation/turn.ts";
 import type { BadgeState, BalanceState } from "../evaluation/player-state.ts";
 import type { PlanTurn } from "../evaluation/project-plan.ts";
@@ -50,19 +50,14 @@ export const mergeXp = ({ target, source, mergeId, strategy, cause, summary }: M
 
 const rewardedLevel = ({ player: { doc, level } }: Turn): number => Math.max(level, doc.v ?? 0);
 
-/** Steps for merging a balance or a badge: its ledger entry or award, and its event. */
-const HOLDING_STEPS = 100;
-
-const lotsOf = ({ player }: Turn, key: string): number => player.lots.get(key)?.length ?? 0;
-
 /**
  * Merges balances by strategy, with the lots that make them up; amounts beyond a currency's maximum are lost.
  * In pieces.
  */
-export function* mergeCurrencies(merging: Merging): Pieces<void> {
+export function* mergeCurrencies(merging: Merging): Steps<void> {
   const { target, source } = merging;
   for (const key of source.player.balances.keys()) {
-    yield HOLDING_STEPS + 10 * (lotsOf(target, key) + lotsOf(source, key));
+    yield;
     const currency = target.project.currencies.get(key);
     if (currency) touch(target, currency);
     expireLots(target, key);
@@ -153,10 +148,10 @@ const laterOf = (a: number | null, b: number | null): number | null =>
 /**
  * Merges the badges of both; of a common one the higher tier and the further progress are kept. In pieces.
  */
-export function* mergeBadges(merging: Merging): Pieces<void> {
+export function* mergeBadges(merging: Merging): Steps<void> {
   const { target, source, summary } = merging;
   for (const [key, theirs] of source.player.badges) {
-    yield HOLDING_STEPS;
+    yield;
     const mine = badgeStateOf(target, key);
     const definition = target.project.badges.get(key)?.definition;
     const merged = joined(mine, theirs, definition?.repeatable === true);

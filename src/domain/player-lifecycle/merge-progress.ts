@@ -15,7 +15,7 @@ import {
   type CounterState,
   mergeCounters,
 } from "../evaluation/metrics/compile.ts";
-import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import { mergeScopes } from "../evaluation/caps/cap.ts";
 import { isWithinRoom, type Turn, withoutUnread, write } from "../evaluation/turn.ts";
 import type { EntryState, PlayerDoc, PlayerState, StreakState } from "../evaluation/player-state.ts";
@@ -30,7 +30,7 @@ import { FREEZES_MAX } from "../evaluation/streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
 /** Merges counters by their aggregate, if those of both fit; limits count the firings of both. In pieces. */
-export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
+export function* mergeDoc({ target, source, summary }: Merging): Steps<void> {
   const [mine, theirs] = [target.player.doc, source.player.doc];
   const counters = theirs.c && (yield* countersOf(target.project, mine.c, theirs.c));
   const limits = theirs.l && (yield* limitsOf(mine.l, theirs.l));
@@ -61,11 +61,8 @@ const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "
   return { ...read, c: target.player.doc.c ?? {} };
 };
 
-/** Steps for finding a metric that was compiled before. */
-const METRIC_STEPS = 4;
-
 /** A counter that is no longer used stays as one of the two had it. */
-function* countersOf(plan: ProjectPlan, mine: Json | undefined, theirs: Json): Pieces<Json> {
+function* countersOf(plan: ProjectPlan, mine: Json | undefined, theirs: Json): Steps<Json> {
   const definitions = [
     ...plan.rules.metrics,
     ...[...plan.badges.values()].flatMap(({ metrics }) => metrics),
@@ -73,23 +70,23 @@ function* countersOf(plan: ProjectPlan, mine: Json | undefined, theirs: Json): P
   ];
   const known = new Map<string, CompiledMetric>();
   for (const definition of definitions) {
-    yield METRIC_STEPS;
+    yield;
     const metric = compileMetric(definition);
     known.set(metric.id, metric);
   }
   const merged = { ...theirs, ...mine };
   for (const [id, state] of Object.entries(theirs)) {
     const metric = known.get(id);
-    yield stepsOfValue(state) + stepsOfValue(mine?.[id]);
+    yield;
     if (metric) merged[id] = mergeCounters(metric, mine?.[id] as CounterState, state as CounterState);
   }
   return merged;
 }
 
-function* limitsOf(mine: Json | undefined, theirs: Json): Pieces<Json> {
+function* limitsOf(mine: Json | undefined, theirs: Json): Steps<Json> {
   const merged = { ...mine };
   for (const [ruleId, state] of Object.entries(theirs)) {
-    yield stepsOfValue(state) + stepsOfValue(mine?.[ruleId]);
+    yield;
     merged[ruleId] = mergeLimits(mine?.[ruleId], state);
   }
   return merged;
@@ -112,16 +109,13 @@ const dayOf = (mine: DayXp | undefined, theirs: DayXp): DayXp => {
   return theirs[0] === mine[0] ? [mine[0], mine[1] + theirs[1]] : mine;
 };
 
-/** Steps for settling a streak of both, and for recording it. */
-const STREAK_STEPS = 300;
-
 /**
  * Merges streaks: of each the active run, of two the longer one; the longest of both ever, the freezes of
  * both up to the maximum. A replaced run goes into the history. In pieces.
  */
-export function* mergeStreaks({ target, source, summary }: Merging): Pieces<void> {
+export function* mergeStreaks({ target, source, summary }: Merging): Steps<void> {
   for (const [key, theirs] of source.player.streaks) {
-    yield STREAK_STEPS;
+    yield;
     const compiled = target.project.streaks.get(key);
     const mine = target.player.streaks.get(key);
     const merged = mine ? joinStreaks(target, compiled, { mine, theirs }) : theirs;

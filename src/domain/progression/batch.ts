@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
-import { type EventAccounts, openAccounts, writtenOf } from "../evaluation/event-accounts.ts";
+import { EventCost } from "../evaluation/event-cost.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import {
@@ -18,8 +18,7 @@ import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
 import { guarded, TookTooLong } from "../kernel/guard.ts";
 import { newId } from "../kernel/ids.ts";
-import { paced, PacedBudget } from "../kernel/pace.ts";
-import { nextSlice, SLICE_MS } from "../kernel/slices.ts";
+import { nextSlice, Pace, SLICE_MS } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
 import { addPlayers, monthOf, projectTime, type Work } from "../kernel/work.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
@@ -208,8 +207,8 @@ export type BatchObserver = {
 
 /** How long the events of a claim are evaluated, in ms: its partitions and players are locked meanwhile. */
 const CLAIM_MS = 200;
-/** Cost of what a claim writes in one statement: 8 MB. */
-const CLAIM_WRITTEN_MAX = 2_000_000;
+/** Bytes that a claim writes in one statement, as `EventCost` counts them. */
+const CLAIM_WRITTEN_MAX = 16 * 1024 * 1024;
 
 /** What a claim has taken. Once it is spent, the remaining events stay in the queue. */
 export class ClaimBudget {
@@ -364,13 +363,13 @@ const applyAll = async (
 /** Applies an event to its player, who is announced before where the batch has created it. */
 const applyOwn = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
   const key = externalKey(event);
-  const accounts = openAccounts();
+  const cost = new EventCost();
   // A later event of the batch has created the player: at this one there is none yet.
   if (made.has(key) && !mayCreate(event, batch.plans.get(event.projectId)!))
-    return applyEvent(event, { ...batch, players: new Map() }, { firings: undefined, accounts });
-  const firings = made.delete(key) ? announce(event, batch, accounts) : undefined;
-  const verdict = applyEvent(event, batch, { firings, accounts });
-  batch.budget.written += writtenOf(accounts);
+    return applyEvent(event, { ...batch, players: new Map() }, { firings: undefined, cost });
+  const firings = made.delete(key) ? announce(event, batch, cost) : undefined;
+  const verdict = applyEvent(event, batch, { firings, cost });
+  batch.budget.written += cost.written.spent + cost.others;
   return verdict;
 };
 
@@ -387,7 +386,7 @@ const sharedKeys = async (
   work: Pick<Work, "serverNow">,
   { plans, events }: { plans: ReadonlyMap<string, ProjectPlan>; events: readonly QueuedEvent[] },
 ): Promise<{ keys: SharedKey[]; covered: number }> => {
-  const looked = new PacedBudget(Infinity);
+  const pace = new Pace();
   const all: SharedKey[] = [];
   let covered = events.length;
   for (const plan of [...plans.values()].filter(sharesCounters)) {
@@ -397,7 +396,7 @@ const sharedKeys = async (
       type: eventType,
       at: Math.min(occurredAt.getTime(), nowMs),
     }));
-    const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), looked);
+    const first = await pace.run(firstSharedKeys(plan, coming, SHARED_KEYS_MAX));
     for (const key of first.keys) all.push(key);
     if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
   }
@@ -419,8 +418,8 @@ type BatchState = {
 };
 
 type Firings = Turn["root"]["firings"];
-type Before = { firings: Firings | undefined; accounts: EventAccounts };
-type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined; accounts: EventAccounts };
+type Before = { firings: Firings | undefined; cost: EventCost };
+type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined; cost: EventCost };
 
 const turnOf = (queued: QueuedEvent, player: PlayerState, batch: BatchState, more: TurnMore): PlanTurn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
@@ -443,9 +442,9 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, batch: BatchState, mor
  * Announces a player that the batch created, as an effect of the player's first event.
  * @returns the firings of its rules: the event itself continues from these, as do its ledger keys
  */
-const announce = (queued: QueuedEvent, batch: BatchState, accounts: EventAccounts): Firings => {
+const announce = (queued: QueuedEvent, batch: BatchState, cost: EventCost): Firings => {
   const player = batch.players.get(externalKey(queued))!;
-  const turn = turnOf(queued, player, batch, { accounts });
+  const turn = turnOf(queued, player, batch, { cost });
   announcePlayer(turn, "EVENT");
   settleTurn(turn, player.xp);
   if (turn.root.loop) batch.loops.push(turn.root.loop);

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
-import { ChangeBudget, stepsOf } from "../evaluation/event-accounts.ts";
+import { ChangeCost } from "../evaluation/event-cost.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
@@ -13,7 +13,7 @@ import { counterIdOf, type SharedCounters, type SharedKey } from "../evaluation/
 import { saveTurn } from "../evaluation/snapshot.ts";
 import { conflict, type DomainError } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
-import { paced, PacedBudget } from "../kernel/pace.ts";
+import { inSlices, Pace } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import { Apart, type Outcome, together } from "../kernel/together.ts";
 import { atProjectTime, localKey, type Work } from "../kernel/work.ts";
@@ -198,8 +198,8 @@ type PlayerChange<T> = {
 
 type Changed<T> = { value: T; player: PlayerState };
 
-/** Steps of a shared transaction after which the others share the next one: about 100 ms. */
-const SHARED_STEPS_MAX = 500_000;
+/** Time of a shared transaction after which the others share the next one, in ms. */
+const SHARED_MS = 200;
 
 const NONE: ReadonlySet<string> = new Set();
 
@@ -254,7 +254,7 @@ const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Locate
     ...counters,
   ];
   const limited = located.flatMap(({ change }) => keysOf(change));
-  const ofRules = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const ofRules = await inSlices(sharedKeysOf(plan, [event]));
   const { counters: shared, held } = work.isShared
     ? await lockFreeCounters(work, [...ofRules, ...limited])
     : { counters: await lockSharedCounters(work, [...ofRules, ...limited]), held: NONE };
@@ -283,24 +283,21 @@ class Turns {
   readonly #parts: TurnsParts;
   readonly #effects: Effects = noEffects();
   readonly #changed = new Set<PlayerState>();
-  readonly #pace = new PacedBudget(Infinity);
+  readonly #pace = new Pace(SHARED_MS);
 
   constructor(parts: TurnsParts) {
     this.#parts = parts;
   }
 
   async run(change: PlayerChange<unknown>, player: PlayerState): Promise<Outcome<Changed<unknown>>> {
-    if (this.#pace.spent > SHARED_STEPS_MAX) return { error: new Apart("NEXT", "others have taken long") };
+    if (this.#pace.isOver && this.#changed.size > 0)
+      return { error: new Apart("NEXT", "others have taken long") };
     const { work, plan, shared, isHeld } = this.#parts;
     if (isHeld(change)) return { error: new Apart("ALONE", "others hold a counter that it may need") };
     const nowMs = work.now.getTime();
-    const budget = new ChangeBudget();
-    const accounts = budget.open();
     const event = changeEvent(newId(), nowMs);
-    const turn = openTurn({ plan, player, event, nowMs, effects: this.#effects, shared, accounts });
+    const turn = openTurn({ plan, player, event, nowMs, effects: this.#effects, shared });
     const outcome = this.#apply(turn, change);
-    await budget.close(accounts);
-    this.#pace.spend(Math.max(budget.spent, stepsOf(accounts)));
     await this.#pace.pause();
     return outcome;
   }
@@ -422,20 +419,21 @@ export const changePlayers = async <T>(
   const event = changeEvent(newId(), nowMs);
   const { gives = [], counters = [] } = locksOf?.(plan) ?? named;
   const limited = limitedKeysOf(plan, gives);
-  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const keys = await inSlices(sharedKeysOf(plan, [event]));
   const shared = await lockSharedCounters(work, [...keys, ...limited, ...counters]);
   const effects = noEffects();
   const changed: Changed<T>[] = [];
-  const budget = new ChangeBudget();
+  const [costs, pace] = [new ChangeCost(), new Pace()];
   for (const player of players) {
     const own = changeEvent(newId(), nowMs);
-    const accounts = budget.open();
-    const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, accounts });
+    const cost = costs.open();
+    const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, cost });
     const xpBefore = player.xp;
     const value = change(turn);
     settleTurn(turn, xpBefore);
     changed.push({ value, player });
-    await budget.close(accounts);
+    costs.close(cost);
+    await pace.pause();
   }
   await saveBatch(work, { players, effects, shared, verdicts: [], done: [] });
   return changed;

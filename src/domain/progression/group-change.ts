@@ -1,10 +1,10 @@
 import { newId } from "../kernel/ids.ts";
-import { paced, PacedBudget } from "../kernel/pace.ts";
+import { inSlices, Pace } from "../kernel/slices.ts";
 import { atProjectTime, type Work } from "../kernel/work.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
-import { ChangeBudget } from "../evaluation/event-accounts.ts";
+import { ChangeCost } from "../evaluation/event-cost.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { planOf } from "./locked-plan.ts";
@@ -56,23 +56,23 @@ export const openGroupChange = async (
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
   const limited = limitedKeysOf(plan, [ANY_CHANGE]);
-  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const keys = await inSlices(sharedKeysOf(plan, [event]));
   const shared = await lockSharedCounters(work, [...keys, ...limited]);
   const xpBefore = new Map<Turn, number>();
-  const budget = new ChangeBudget();
+  const [costs, pace] = [new ChangeCost(), new Pace()];
   return {
     plan,
     effects,
     open: (player) => {
       const own = changeEvent(newId(), nowMs);
-      const accounts = budget.open();
-      const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, accounts });
+      const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, cost: costs.open() });
       xpBefore.set(turn, player.xp);
       return turn;
     },
     settle: async (turn) => {
       settleTurn(turn, xpBefore.get(turn)!);
-      await budget.close(turn.root.accounts);
+      costs.close(turn.root.cost);
+      await pace.pause();
     },
     save: () => saveBatch(work, { players, effects, shared, verdicts: [], done: [] }),
   };

@@ -9,7 +9,7 @@ import { boardPieces } from "../evaluation/boards/holdings.ts";
 import { toRankScore } from "../evaluation/boards/lists.ts";
 import { compileCampaign } from "../evaluation/boosts/campaign-boost.ts";
 import type { Currency } from "../evaluation/currencies/currency.ts";
-import type { Spender } from "../evaluation/event-accounts.ts";
+import type { Spender } from "../evaluation/event-cost.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
 import {
   DOCUMENT_MAX_BYTES,

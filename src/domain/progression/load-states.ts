@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { conflict } from "../kernel/errors.ts";
 import { markLists } from "../evaluation/boards/lists.ts";
-import { paced, PacedBudget } from "../kernel/pace.ts";
+import { Pace } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
 import { shrinkDoc } from "../evaluation/turn.ts";
@@ -113,10 +113,10 @@ const nameLists = async (
   players: readonly PlayerState[],
   plans: ReadonlyMap<string, ProjectPlan>,
 ): Promise<void> => {
-  const steps = new PacedBudget(Infinity);
+  const pace = new Pace();
   for (const player of players) {
     const { boards = [] } = plans.get(player.projectId) ?? {};
-    await paced(markLists(boards, player, { moments: player.moments, nowMs: work.now.getTime() }), steps);
+    await pace.run(markLists(boards, player, { moments: player.moments, nowMs: work.now.getTime() }));
   }
 };
 

@@ -3,7 +3,6 @@ import type { RuleSet } from "../evaluation/running/compile.ts";
 import { createSizedCache } from "../kernel/caches.ts";
 import { notFound } from "../kernel/errors.ts";
 import { joinFlight } from "../kernel/flights.ts";
-import { throwOutage } from "../kernel/outages.ts";
 import { busy, Semaphore } from "../kernel/slots.ts";
 import { mayChangeConfig, shareConfig, type Transact, tryShareConfig, type Work } from "../kernel/work.ts";
 import {
@@ -107,11 +106,11 @@ const preparePlan = (transact: Transact, version: Version, cache: PlanCache): Pr
   });
 
 const prepareNow = async (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
+  const parts = await transact((work) => readParts(work, version.projectId));
+  if (!parts) return;
   try {
-    const parts = await transact((work) => readParts(work, version.projectId));
-    if (parts) cache.keep(await compileParts(parts));
+    cache.keep(await compileParts(parts));
   } catch (error) {
-    throwOutage(error);
     cache.noteBroken(version, error);
     throw error;
   }

@@ -14,7 +14,7 @@ import type { BadgeState, PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { idFloor } from "../kernel/ids.ts";
-import type { Pieces, StepBudget } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import { type HistoryVisitor, visitHistories } from "./read-submitted.ts";
 import type { CausedEvent, Reversal } from "./record.ts";
@@ -46,10 +46,10 @@ export function* reverseCounters(
   turn: Turn,
   events: readonly PastEvent[],
   { starts, receivedMs, recounted, reversal }: Counting,
-): Pieces<void> {
+): Steps<void> {
   for (const event of events) {
     for (const metric of turn.project.metrics.forEvent(event.type)) {
-      yield metric.steps;
+      yield;
       if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
       reverseCounter(turn, metric, { event, recounted, reversal });
     }
@@ -259,10 +259,10 @@ export const openRecount = (owner: Owner, { metrics, starts, eventIds }: Recount
     ]),
   );
   return {
-    visit: (event, steps) => {
+    visit: (event) => {
       for (const { id } of owner.project.metrics.forEvent(event.type)) {
         const counting = countings.get(id);
-        if (counting && event.id >= counting.fromId) count(owner, counting, { event, steps, eventIds });
+        if (counting && event.id >= counting.fromId) count(owner, counting, { event, eventIds });
       }
     },
     result: () => {
@@ -287,17 +287,16 @@ export const recount = async (
   return read.has(playerId) ? counting.result() : new Map();
 };
 
-type Counted = { event: HistoryEvent; steps: StepBudget; eventIds: ReadonlySet<string> };
+type Counted = { event: HistoryEvent; eventIds: ReadonlySet<string> };
 
-const count = (owner: Owner, counting: RecountJob, { event, steps, eventIds }: Counted): void => {
+const count = (owner: Owner, counting: RecountJob, { event, eventIds }: Counted): void => {
   const { metric, followers, due } = counting;
-  const counted = sampleOfEvent(metric, owner, event, steps);
+  const counted = sampleOfEvent(metric, owner, event);
   if (!counted) return;
   const { sample, moment } = counted;
   counting.withEvent = addToCounter(metric, counting.withEvent, sample, moment);
   if (eventIds.has(event.id)) return;
   counting.without = addToCounter(metric, counting.without, sample, moment);
-  steps.spend(metric.steps * (1 + followers.length));
   const progress = progressOf(metric, counting.without, moment);
   for (const { badge } of followers) {
     const { key } = badge.definition;

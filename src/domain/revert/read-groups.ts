@@ -6,7 +6,7 @@ import type { EntryState, PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { pastEvent } from "../evaluation/rule-event.ts";
 import { idFloor } from "../kernel/ids.ts";
-import { paced, type Pieces, type StepBudget } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import { adventuresWithout } from "./adventures/outcome.ts";
 import { NO_QUESTS, openQuests, type QuestGathering, readQuestCycles } from "./quests/outcome.ts";
@@ -100,7 +100,7 @@ const openOtherScores = (whose: ScoredPlayer): OtherScoring | undefined => {
   if (scorings.size === 0) return undefined;
   const reverted = new Set(whose.events.map(({ id }) => id));
   return {
-    visit: (other, steps) => addScores(whose, { scorings, other, reverted, steps }),
+    visit: (other) => addScores(whose, { scorings, other, reverted }),
     result: () => {
       const scores = new Map<string, OtherScores>();
       for (const [listId, scoring] of scorings) {
@@ -160,15 +160,10 @@ type Adding = {
   other: HistoryEvent;
   /** Ids of the reverted events. */
   reverted: ReadonlySet<string>;
-  steps: StepBudget;
 };
 
-const addScores = (
-  { plan, player, starts }: ScoredPlayer,
-  { scorings, other, reverted, steps }: Adding,
-): void => {
-  for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
-    steps.spend(cost);
+const addScores = ({ plan, player, starts }: ScoredPlayer, { scorings, other, reverted }: Adding): void => {
+  for (const { board, scoreOf } of plan.boardIndex.forEvent(other.type)) {
     const list = findList(board, player, other);
     const scoring = typeof list === "string" ? undefined : scorings.get(list.id);
     const score = scoring && scoreOf(pastEvent(other));
@@ -274,7 +269,7 @@ function* goalsOf(
   { plan }: RevertState,
   questing: QuestGathering | undefined,
   { player, parts, nowMs }: GoalsPlayer,
-): Pieces<GoalsOfRecord> {
+): Steps<GoalsOfRecord> {
   const quests = questing ? yield* questing.result() : NO_QUESTS;
   const adventures = yield* adventuresWithout({ plan, player, parts, quests, nowMs });
   const lost = [...quests.outcomes, ...adventures].flatMap((one) => [...one.lost]);
@@ -318,7 +313,7 @@ const compute = async (
   state: RevertState,
   { byPlayer, starts }: Computing,
 ): Promise<Computed[]> => {
-  const { plan, counterStarts, boardStarts, steps } = state;
+  const { plan, counterStarts, boardStarts, pace } = state;
   const nowMs = work.now.getTime();
   const cycles = await readQuestCycles(
     work,
@@ -327,8 +322,8 @@ const compute = async (
   );
   const opened = [];
   for (const [player, parts] of byPlayer) {
-    steps.charge(stepsOf(plan, parts));
-    await steps.pause();
+    pace.check();
+    await pace.pause();
     const events = parts.map(({ event: { id, receivedMs }, past }) => ({ id, receivedMs, past }));
     const following = openFollowing({ player, project: plan }, { events, starts: counterStarts });
     const own = parts.filter(({ isOwn }) => isOwn);
@@ -345,7 +340,7 @@ const compute = async (
     )
     .map(({ player: { id: playerId }, following, scoring, gathering, questing }) => ({
       playerId,
-      visit: (...event: Parameters<NonNullable<typeof scoring>["visit"]>): Pieces<void> | void => {
+      visit: (...event: Parameters<NonNullable<typeof scoring>["visit"]>): Steps<void> | void => {
         following.recounting?.visit(...event);
         scoring?.visit(...event);
         gathering?.visit(...event);
@@ -362,7 +357,7 @@ const compute = async (
       followed: following.result(isKnown ? following.recounting?.result() : undefined),
       scores: resultOf(scoring, isKnown) ?? new Map(),
       days: resultOf(gathering, isKnown) ?? new Map(),
-      goals: await paced(goalsOf(state, quests, { player, parts, nowMs }), steps),
+      goals: await pace.run(goalsOf(state, quests, { player, parts, nowMs })),
     });
   }
   return computed;
@@ -371,21 +366,6 @@ const compute = async (
 /** Nothing is known of a player with too many events. */
 const resultOf = <T>(found: { result(): T } | undefined, isKnown: boolean): T | undefined =>
   isKnown ? found?.result() : undefined;
-
-const stepsOf = (
-  { metrics, boardIndex, adventures }: RevertState["plan"],
-  parts: readonly Part[],
-): number => {
-  let steps = 0;
-  for (const { past } of parts)
-    for (const { type } of past) {
-      for (const metric of metrics.forEvent(type)) steps += metric.steps;
-      for (const board of boardIndex.forEvent(type)) steps += board.steps;
-      for (const adventure of adventures.forEvent(type))
-        for (const { cost } of adventure.sourcesFor(type)) steps += cost;
-    }
-  return steps;
-};
 
 type Given = {
   byPlayer: readonly (readonly [PlayerState, readonly Part[]])[];

@@ -12,7 +12,7 @@ import { periodAt, periodName } from "../evaluation/streaks/periods.ts";
 import { conflict, type DomainError } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { idFloor, NIL_ID } from "../kernel/ids.ts";
-import { PacedBudget, type Pieces, type StepBudget } from "../kernel/pace.ts";
+import { Pace, type Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import type {
   CausedEvent,
@@ -93,23 +93,24 @@ export const readEvents = async (
   return found.rows.map(eventOf);
 };
 
-/** Maximum number of one player's events read to revert some of them, and of steps for them. */
+/** Maximum number of one player's events read to revert some of them. */
 const EVENTS_READ_MAX = 50_000;
-const STEPS_READ_MAX = 20_000_000;
+/** How long that may take for all players, in ms. */
+const READ_MS = 10_000;
 
 /** Is shown the events of one player; may look at each in pieces. */
-export type HistoryVisitor = { visit(event: HistoryEvent, steps: StepBudget): Pieces<void> | void };
+export type HistoryVisitor = { visit(event: HistoryEvent): Steps<void> | void };
 
 type Reading = HistoryVisitor & { playerId: string };
 
 /** How much was read of one player. */
-type Progress = { read: number; steps: PacedBudget; isOver: boolean };
+type Progress = { read: number; isOver: boolean };
 
 /**
  * Shows the processed events of players in the order of their arrival, with those to be reverted. Statements
  * depend on the number of events, not of players.
- * @returns the players of whom that was all: others have too many, or their visits have taken too many steps
- * @throws DomainError CONFLICT EVENT_TOO_LARGE when several players have more than one may have
+ * @returns the players of whom that was all: others have too many
+ * @throws DomainError CONFLICT EVENT_TOO_LARGE when several players have more than one may have, or it takes too long
  */
 export const visitHistories = async (
   work: Work,
@@ -117,18 +118,16 @@ export const visitHistories = async (
   readings: readonly Reading[],
 ): Promise<Set<string>> => {
   const progress = new Map<string, Progress>(
-    readings.map(({ playerId }) => [
-      playerId,
-      { read: 0, steps: new PacedBudget(STEPS_READ_MAX), isOver: false },
-    ]),
+    readings.map(({ playerId }) => [playerId, { read: 0, isOver: false }]),
   );
+  const pace = new Pace(READ_MS);
   const visitors = new Map(readings.map((reading) => [reading.playerId, reading]));
   let rest: HistoryOf[] = readings.map(({ playerId }) => ({ playerId, afterId: NIL_ID }));
   while (rest.length > 0) {
     const page = await readHistories(work, projectId, rest, { limit: HISTORY_PAGE });
     for (const { place, event } of page) {
       const { playerId } = rest[place]!;
-      await show(visitors.get(playerId)!, event, progress.get(playerId)!);
+      await show(visitors.get(playerId)!, event, { pace, of: progress.get(playerId)! });
     }
     checkTogether([...progress.values()]);
     const last = page.at(-1);
@@ -139,23 +138,24 @@ export const visitHistories = async (
   return new Set([...progress].filter(([, { isOver }]) => !isOver).map(([playerId]) => playerId));
 };
 
-const show = async (visitor: HistoryVisitor, event: HistoryEvent, of: Progress): Promise<void> => {
+const show = async (
+  visitor: HistoryVisitor,
+  event: HistoryEvent,
+  { pace, of }: { pace: Pace; of: Progress },
+): Promise<void> => {
   of.read++;
-  of.isOver ||= of.read > EVENTS_READ_MAX || of.steps.isSpent;
+  of.isOver ||= of.read > EVENTS_READ_MAX;
   if (of.isOver) return;
-  for (const cost of visitor.visit(event, of.steps) ?? []) {
-    of.steps.spend(cost);
-    await of.steps.pause();
-  }
-  await of.steps.pause();
+  const steps = visitor.visit(event);
+  if (steps) await pace.run(steps);
+  pace.check();
+  await pace.pause();
 };
 
 const checkTogether = (all: readonly Progress[]): void => {
   if (all.length < 2) return;
   const read = all.reduce((sum, one) => sum + one.read, 0);
-  const steps = all.reduce((sum, one) => sum + one.steps.spent, 0);
-  if (read > EVENTS_READ_MAX || steps > STEPS_READ_MAX)
-    throw tooLarge("the players have too many other events");
+  if (read > EVENTS_READ_MAX) throw tooLarge("the players have too many other events");
 };
 
 /** When streaks were defined, in ms by id: earlier events did not count for them. */
@@ -204,9 +204,9 @@ export const openStreakDays = (whose: StreakPlayer): StreakGathering | undefined
   if (gatherings.length === 0) return undefined;
   const reverted = new Set(whose.parts.map(({ event }) => event.id));
   return {
-    visit: (other, steps) => {
+    visit: (other) => {
       if (reverted.has(other.id)) return;
-      for (const gathering of gatherings) gather(gathering, other, steps);
+      for (const gathering of gatherings) gather(gathering, other);
     },
     result: () =>
       new Map(
@@ -245,15 +245,13 @@ const gatheringOf = (
 const gather = (
   { streak, zone, floorId, days }: Gathering,
   { id, type, at, properties }: HistoryEvent,
-  steps: StepBudget,
 ): void => {
   const { parts } = streak.impactOf(type);
   // Ids are in order of arrival.
   if (parts.length === 0 || id < floorId) return;
-  steps.spend(streak.steps);
   const day = days.get(periodAt(streak.calendar, zone, at));
   if (!day) return;
-  const context = pastEvent({ id, type, at, properties }, steps);
+  const context = pastEvent({ id, type, at, properties });
   for (const part of parts) day.states[part] = streak.parts[part]!.add(day.states[part] ?? null, context);
 };
 
@@ -270,7 +268,7 @@ export type OthersOfLists = ReadonlyMap<string, OtherScores>;
 /**
  * Reads what players' other scores give on the lists on which rules have submitted scores for events, by
  * player. That is known where rules alone have submitted scores, and their firings are still kept.
- * @throws DomainError CONFLICT EVENT_TOO_LARGE when several players have more than one may have
+ * @throws DomainError CONFLICT EVENT_TOO_LARGE when several players have more than one may have, or it takes too long
  */
 export const readSubmitted = async (
   work: Work,

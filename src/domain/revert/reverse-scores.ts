@@ -20,7 +20,7 @@ import type { SharedScope } from "../evaluation/running/budgets.ts";
 import { compileControls, type RuleControls } from "../evaluation/running/limits.ts";
 import type { SharedKey } from "../evaluation/shared-counters.ts";
 import type { Turn } from "../evaluation/turn.ts";
-import type { Pieces } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import type { CausedFiring, CausedGrant, CausedLine, OtherScores, PlayerRecord, Reversal } from "./record.ts";
 
 /** The limits and budgets of rules as they were when they fired, by `firingKey`. */
@@ -32,26 +32,16 @@ export const firingKey = ({ ruleId, ruleVersion }: Pick<CausedFiring, "ruleId" |
 export const controlsOf = (ruleId: string, key: string, definition: RuleDocument): RuleControls =>
   compileControls({ id: ruleId, key, isShadow: false, definition });
 
-/** Steps for a limit or a budget of a rule: for its window, and for writing the rest. */
-const CONTROL_STEPS = 30;
-/** Number of ledger entries examined per step. */
-const LINES_PER_STEP = 8;
-
-const stepsOf = (controls: RuleControls | undefined): number => {
-  const { limits, globalLimits, budgets } = controls ?? { globalLimits: [], budgets: [] };
-  return 5 + CONTROL_STEPS * ((limits ? 2 : 0) + globalLimits.length + budgets.length);
-};
-
 /** Yields the shared counters that firings at a time have counted in, in pieces. */
 export function* sharedKeysOfFirings(
   rules: FiredRules,
   firings: readonly CausedFiring[],
   { project, atMs }: { project: SharedScope; atMs: number },
-): Pieces<SharedKey[]> {
+): Steps<SharedKey[]> {
   const keys: SharedKey[] = [];
   for (const key of new Set(firings.map(firingKey))) {
     const controls = rules.get(key);
-    yield stepsOf(controls);
+    yield;
     for (const counter of [...(controls?.globalLimits ?? []), ...(controls?.budgets ?? [])])
       keys.push(counter.keyOf(project, atMs));
   }
@@ -67,18 +57,18 @@ export function* reverseFirings(
     ledger,
     grants,
   }: { rules: FiredRules; ledger: readonly CausedLine[]; grants: readonly CausedGrant[] },
-): Pieces<void> {
+): Steps<void> {
   const counted = new Set<string>();
   for (const firing of firings) {
     const controls = rules.get(firingKey(firing));
-    yield stepsOf(controls);
+    yield;
     if (!controls) continue;
     controls.limits?.refund(turn);
     for (const limit of controls.globalLimits) limit.refund(turn);
     if (counted.has(firing.ruleId)) continue;
     counted.add(firing.ruleId);
     if (controls.budgets.length === 0) continue;
-    yield ((1 + controls.budgets.length) * (ledger.length + grants.length)) / LINES_PER_STEP;
+    yield;
     const own = ledger.filter(({ cause }) => cause.ruleId === firing.ruleId);
     for (const budget of controls.budgets) budget.refund(turn, givenBy(budget.asset, own, grants));
   }
@@ -99,13 +89,11 @@ const givenBy = (asset: string, ledger: readonly CausedLine[], grants: readonly 
     .reduce((sum, { amount }) => sum + amount, 0);
 };
 
-const CAP_STEPS = 20;
-
 /**
  * Gives room of caps back: of what actions of rules have given, or NET taken, at the time of the turn's
  * event. In pieces.
  */
-export function* reverseCaps(turn: Turn, ledger: readonly CausedLine[], rules: FiredRules): Pieces<void> {
+export function* reverseCaps(turn: Turn, ledger: readonly CausedLine[], rules: FiredRules): Steps<void> {
   for (const line of ledger) {
     const asset = assetOfLine(line);
     const { ruleId, ruleVersion } = line.cause;
@@ -113,19 +101,17 @@ export function* reverseCaps(turn: Turn, ledger: readonly CausedLine[], rules: F
     if (!isGrantOfAction(line.key)) continue;
     const sets = capsOf(turn, rules.get(firingKey({ ruleId, ruleVersion }))?.caps);
     if (sets.length === 0) continue;
-    yield CAP_STEPS * sets.reduce((sum, { caps }) => sum + caps.length, 0);
+    yield;
     takeBackChange(turn, sets, { asset, change: line.amount });
   }
 }
 
-const GRANT_STEPS = 20;
-
 /** Refunds the stock of rewards, and the player's limits for them; in pieces. */
-export function* reverseGrants(turn: Turn, grants: readonly CausedGrant[], reversal: Reversal): Pieces<void> {
+export function* reverseGrants(turn: Turn, grants: readonly CausedGrant[], reversal: Reversal): Steps<void> {
   const { player, shared, project } = turn;
   const sums: Record<string, number> = { ...player.doc.w };
   for (const { id, rewardKey, quantity, code, status } of grants) {
-    yield GRANT_STEPS;
+    yield;
     if (code !== null || status === "FULFILLED") {
       reversal.left.add(`reward ${rewardKey}: what was handed over`);
       continue;
@@ -171,13 +157,13 @@ export function* reverseScores(
   turn: PlanTurn,
   events: readonly PastEvent[],
   context: ScoreContext,
-): Pieces<void> {
+): Steps<void> {
   const { starts, receivedMs, reversal } = context;
   for (const { type, at, properties } of events) {
     const event = { id: turn.event.id, type, at, properties, depth: 0 };
-    for (const { board, scoreOf, steps } of turn.project.boardIndex.forEvent(type)) {
-      yield steps;
-      const score = scoreOf({ event, root: turn.root });
+    for (const { board, scoreOf } of turn.project.boardIndex.forEvent(type)) {
+      yield;
+      const score = scoreOf({ event });
       const list = openList(board, turn.player, event);
       const entry = entryAt(board, turn.player, event);
       if (score === undefined || !entry) continue;

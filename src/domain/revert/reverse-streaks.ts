@@ -17,7 +17,7 @@ import { deadlineAfter, periodAt, periodName } from "../evaluation/streaks/perio
 import type { Turn } from "../evaluation/turn.ts";
 import { levelOf } from "../evaluation/xp/levels.ts";
 import { XP_MAX } from "../evaluation/xp/xp.ts";
-import type { Pieces } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import { firstZone, localTime } from "../kernel/zones.ts";
 import {
   addTo,
@@ -28,11 +28,6 @@ import {
   type StreakDay,
   type StreakDays,
 } from "./record.ts";
-
-/** Steps for a reversing entry: its hash, and its event. */
-const LINE_STEPS = 100;
-/** Number of lots examined per step. */
-const LOTS_PER_STEP = 8;
 
 /** Latest first: amounts that an event gave and spent again are restored without a temporary shortfall. */
 const backwards = (lines: readonly CausedLine[]): CausedLine[] => lines.toSorted((a, b) => b.seq - a.seq);
@@ -57,11 +52,11 @@ const append = (
  * Reverts the XP of entries, each by an opposite entry; never below 0. The level follows where the project
  * lets levels fall. In pieces.
  */
-export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Pieces<void> {
+export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Steps<void> {
   const { player, project } = turn;
   const before = { xp: player.xp, level: player.level };
   for (const line of backwards(lines)) {
-    yield LINE_STEPS;
+    yield;
     const xp = Math.min(XP_MAX, Math.max(0, player.xp - line.amount));
     const change = xp - player.xp;
     const missing = Math.abs(line.amount) - Math.abs(change);
@@ -113,10 +108,9 @@ const emitLoss = (
 };
 
 /** Reverts currencies and lives of entries, each by an opposite entry; never held amounts. In pieces. */
-export function* reverseHoldings(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Pieces<void> {
+export function* reverseHoldings(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Steps<void> {
   for (const line of backwards(lines)) {
-    const lots = line.currencyKey === null ? undefined : turn.player.lots.get(line.currencyKey);
-    yield LINE_STEPS + (lots?.length ?? 0) / LOTS_PER_STEP;
+    yield;
     if (line.asset === "CURRENCY") reverseCurrency(turn, line, reversal);
     if (line.asset === "LIVES") reverseLives(turn, line, reversal);
   }

@@ -1,14 +1,13 @@
 import { otherAwards, revokeBadge, setOtherAwards } from "../evaluation/badges/award.ts";
 import { loseGains, scoreHoldings } from "../evaluation/boards/holdings.ts";
 import { leaveList } from "../evaluation/boards/lists.ts";
-import { stepsOf } from "../evaluation/event-accounts.ts";
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import type { BadgeState, EntryState, HoldingName } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
 import { DERIVED_MAX, type Turn } from "../evaluation/turn.ts";
-import type { Pieces } from "../kernel/pace.ts";
+import type { Steps } from "../kernel/slices.ts";
 import { reverseAdventures } from "./adventures/reverse-adventures.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./counters-without.ts";
 import { reverseQuests } from "./quests/reverse-quests.ts";
@@ -304,8 +303,6 @@ export type ReverseContext = {
   reversal: Reversal;
 };
 
-const STREAK_STEPS = 20;
-
 /** Whether something stays granted, because its reason remains. */
 type IsKept = (key: string) => boolean;
 
@@ -313,12 +310,12 @@ type IsKept = (key: string) => boolean;
  * Reverts what an event has caused for the turn's player, in memory. The turn has the event's own type and
  * time, so that windows are those in which it was counted. No rules are triggered. In pieces.
  */
-export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: ReverseContext): Pieces<void> {
+export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: ReverseContext): Steps<void> {
   const { player, root } = turn;
   const { reversal } = context;
   const xpBefore = player.xp;
-  const { ledger, awards: log, emitted } = record;
-  yield ledger.length + log.length + emitted.length + STREAK_STEPS * turn.project.streaks.size;
+  const { ledger, awards: log } = record;
+  yield;
   const past = pastEvents(turn, record);
   yield* reverseCounters(turn, past, {
     starts: context.counterStarts,
@@ -370,11 +367,10 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   refreshSegments(turn.project.segmentIndex, turn);
   // A reversal triggers nothing.
   root.derived.length = 0;
-  yield stepsOf(root.accounts);
 }
 
 /** Reverts what was given for tiers that are lost, each at the time at which it was gained. In pieces. */
-export function* reverseLost(turn: PlanTurn, lost: readonly LostRewards[], reversal: Reversal): Pieces<void> {
+export function* reverseLost(turn: PlanTurn, lost: readonly LostRewards[], reversal: Reversal): Steps<void> {
   for (const { atMs, ledger } of lost) {
     const then = { ...turn, event: { ...turn.event, at: atMs } };
     const isXp = ({ asset }: CausedLine): boolean => asset === "XP";
@@ -405,7 +401,7 @@ function* reverseGoals(
   turn: PlanTurn,
   record: PlayerRecord,
   { past, reversal }: { past: readonly PastEvent[]; reversal: Reversal },
-): Pieces<IsKept> {
+): Steps<IsKept> {
   yield* reverseQuests(turn, record, { past, reversal });
   yield* reverseAdventures(turn, record, reversal);
   return (key) => {

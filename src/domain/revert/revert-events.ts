@@ -9,7 +9,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { insertUncounted } from "../kernel/events/uncounted.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { isId, partitionOf } from "../kernel/ids.ts";
-import { paced, PacedBudget, StepsExceeded } from "../kernel/pace.ts";
+import { Pace, TimeIsOver } from "../kernel/slices.ts";
 import { holdEvents, projectTime, type Work } from "../kernel/work.ts";
 import { getJob, jobKind, type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
 import { loadPlans, projectPlans } from "../progression/plan.ts";
@@ -136,15 +136,15 @@ export const revertEvents = async (
   return { results, refused: new Map(refused) };
 };
 
-/** Maximum steps for reverting events with everything that they have sent: a few seconds. */
-const REVERT_STEPS_MAX = 20_000_000;
+/** How long reverting events with everything that they have sent may take, in ms. */
+const REVERT_MS = 10_000;
 
 /** @throws DomainError CONFLICT EVENT_TOO_LARGE when `run` exceeds the limits */
 const bounded = async <T>(run: () => Promise<T>): Promise<T> => {
   try {
     return await run();
   } catch (error) {
-    if (error instanceof StepsExceeded) throw tooLarge("it has too many effects on too many definitions");
+    if (error instanceof TimeIsOver) throw tooLarge("it has too many effects on too many definitions");
     throw error;
   }
 };
@@ -246,8 +246,8 @@ const reverseAll = async (work: Work, projectId: string, reversing: Reversing): 
   const names = roots.map(({ externalUserId }) => externalUserId);
   const ownerIds = await playerIdsOf(work, projectId, names);
   const players = await lockAll(work, plan, { caused, ownerIds, done });
-  const steps = new PacedBudget(REVERT_STEPS_MAX);
-  const state = await readRevertState(work, plan, { done, caused, players, ownerIds, steps });
+  const pace = new Pace(REVERT_MS);
+  const state = await readRevertState(work, plan, { done, caused, players, ownerIds, pace });
   noteMissing(caused, { done, reversals });
   const parts = partsOf(state);
   const groups = await readGroups(work, state, parts);
@@ -316,7 +316,7 @@ const reversePart = async (
     effects,
     shared,
   });
-  await paced(reversePlayer(turn, record, { ...state, reversal }), state.steps);
+  await state.pace.run(reversePlayer(turn, record, { ...state, reversal }));
 };
 
 const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: HowToRevert): void => {

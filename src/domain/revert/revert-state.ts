@@ -13,7 +13,7 @@ import type { Effects } from "../evaluation/effects.ts";
 import type { CompiledQuest } from "../evaluation/quests/compile.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
-import { paced, type PacedBudget, type Pieces } from "../kernel/pace.ts";
+import type { Pace, Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import {
   type Caused,
@@ -121,8 +121,8 @@ export type RevertState = Omit<ReverseContext, "reversal"> &
     effects: Effects;
     /** The events, in the order of their arrival. */
     done: readonly RevertedEvent[];
-    /** Step budget for reverting all of them. */
-    steps: PacedBudget;
+    /** Time for reverting all of them. */
+    pace: Pace;
   };
 
 /** The rules of lines, also of actions that were sent, with the versions that were in force, each once. */
@@ -140,7 +140,7 @@ const rulesOf = ({ ledger }: Caused): { ruleId: string; ruleVersion: number }[] 
   );
 };
 
-type RevertInput = Pick<RevertState, "players" | "ownerIds" | "done" | "steps"> & { caused: Caused };
+type RevertInput = Pick<RevertState, "players" | "ownerIds" | "done" | "pace"> & { caused: Caused };
 
 /** Reads everything else needed that does not depend on a player, and locks what players share. */
 export const readRevertState = async (
@@ -149,9 +149,9 @@ export const readRevertState = async (
   { caused, ...input }: RevertInput,
 ): Promise<RevertState> => {
   const { projectId } = plan;
-  const { players, done, steps } = input;
+  const { players, done, pace } = input;
   const { rules, leftBy } = await readRules(work, projectId, [...caused.firings, ...rulesOf(caused)]);
-  const keys = await paced(sharedKeysOf(plan, { done, players, caused, rules }), steps);
+  const keys = await pace.run(sharedKeysOf(plan, { done, players, caused, rules }));
   return {
     plan,
     ...input,
@@ -168,7 +168,7 @@ export const readRevertState = async (
 function* sharedKeysOf(
   plan: ProjectPlan,
   { done, players, caused, rules }: Pick<RevertInput, "done" | "players" | "caused"> & { rules: FiredRules },
-): Pieces<SharedKey[]> {
+): Steps<SharedKey[]> {
   const { projectId, badges, rewards } = plan;
   const firingsOf = Map.groupBy(caused.firings, ({ eventId }) => eventId);
   const keys: SharedKey[] = [];

@@ -5,14 +5,16 @@ import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { fitsBytes } from "../kernel/oversize.ts";
-import { FairQueue, type StepBudget } from "../kernel/pace.ts";
+import type { StepBudget } from "../kernel/pace.ts";
+import { nextSlice } from "../kernel/slices.ts";
+import { busy, Semaphore } from "../kernel/slots.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
 import { EVENT_TYPES_MAX, type PropertyShapes } from "./event-type-recorder.ts";
 import { auditEvent } from "./events.ts";
-import { COMPILE_STEPS_MAX, compileSchema, SCHEMA_MAX_BYTES, type Validate } from "./json-schema/schema.ts";
+import { compileSchema, SCHEMA_MAX_BYTES, type Validate } from "./json-schema/schema.ts";
 
 export const ENFORCEMENTS = ["OFF", "WARN", "REJECT"] as const;
 type Enforcement = (typeof ENFORCEMENTS)[number];
@@ -87,7 +89,7 @@ const MANY: Validate = () => [
 export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
   const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
   const kept = createSizedCache<Compiled>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
-  const queue = new FairQueue();
+  const compiling = new Semaphore({ slots: 1, waitingMax: Infinity, refusal: busy });
 
   const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
     const known = heads.get(id);
@@ -108,7 +110,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     });
 
   const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>) =>
-    queue.run(tenantId, async (steps) => {
+    compiling.run(async () => {
       // A request before this one may have loaded the same.
       const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
       for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
@@ -117,8 +119,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
           bytes: SCHEMA_BYTES + BYTES_PER_CHARACTER * stored.characters,
         };
         ready.set(stored.name, kept.keep(keyOf(id, stored.name), readyOf(stored), size));
-        steps.spend(COMPILE_STEPS_MAX);
-        await steps.pause();
+        await nextSlice();
       }
     });
 

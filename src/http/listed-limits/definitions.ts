@@ -36,12 +36,10 @@ import { BOOSTS_MAX } from "../../domain/evaluation/boosts/boosts.ts";
 import { CAPS_MAX } from "../../domain/evaluation/caps/cap.ts";
 import {
   CHANGE_STEPS_MAX,
-  CHANGE_WRITTEN_STEPS_MAX,
-  EXPLAIN_STEPS_MAX,
+  CHANGE_WRITTEN_MAX_BYTES,
   RULE_STEPS_MAX,
-  UPKEEP_STEPS_MAX,
-  WRITTEN_STEPS_MAX,
-} from "../../domain/evaluation/event-accounts.ts";
+  WRITTEN_MAX_BYTES,
+} from "../../domain/evaluation/event-cost.ts";
 import { ACTIONS_MAX, TRIGGERS_MAX } from "../../domain/evaluation/language/document.ts";
 import {
   EXPRESSION_MAX_DEPTH,
@@ -210,14 +208,7 @@ export const GENERAL_LIMITS: readonly Limit[] = [
   limit("room.open", PROJECT_ROOMS_MAX, "items", "open rooms of a project"),
   limit("room.sockets", PLAYER_SOCKETS_MAX, "items", "sockets of one player over all rooms"),
   limit("evaluation.steps.rules", RULE_STEPS_MAX, "steps", "the rules that one event sets off, together"),
-  limit(
-    "evaluation.steps.upkeep",
-    UPKEEP_STEPS_MAX,
-    "steps",
-    "what counts one event, such as boards, together",
-  ),
-  limit("evaluation.steps.explaining", EXPLAIN_STEPS_MAX, "steps", "showing what those rules saw"),
-  limit("evaluation.steps.written", WRITTEN_STEPS_MAX, "steps", "what those rules write"),
+  limit("evaluation.written", WRITTEN_MAX_BYTES, "bytes", "what those rules write, and 1,000 for each row"),
   limit(
     "evaluation.steps.change",
     CHANGE_STEPS_MAX,
@@ -225,9 +216,9 @@ export const GENERAL_LIMITS: readonly Limit[] = [
     "rules, for all players whom a request changes",
   ),
   limit(
-    "evaluation.steps.change.written",
-    CHANGE_WRITTEN_STEPS_MAX,
-    "steps",
+    "evaluation.written.change",
+    CHANGE_WRITTEN_MAX_BYTES,
+    "bytes",
     "what rules write, for all players whom a request changes",
   ),
   limit("evaluation.derived", DERIVED_MAX, "items", "events that one event sets off"),

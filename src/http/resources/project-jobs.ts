@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Caller, tenantOf } from "../../domain/kernel/caller.ts";
+import { type Caller } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/kinds.ts";
 import {
@@ -85,7 +85,7 @@ export const projectJobRoutes = [
     params: JobParams,
     response: z.record(z.string(), z.unknown()),
     outside: async (app, asked) => {
-      const text = await readResult(app.transact, tenantOf(asked.caller), refOf(asked));
+      const text = await readResult(app.transact, refOf(asked));
       return new ReadyJson(Buffer.from(text)) as never;
     },
   }),

@@ -1,3 +1,4 @@
+import type { EventCost } from "../../../src/domain/evaluation/event-cost.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { evaluateEvent } from "../../../src/domain/evaluation/evaluate.ts";
 import type { PlayerState } from "../../../src/domain/evaluation/player-state.ts";
@@ -30,6 +31,7 @@ export type EvaluateOptions = {
   properties?: Json;
   shared?: SharedCounters;
   trace?: TraceSink;
+  cost?: EventCost;
 };
 
 /** Evaluates one tracked event with everything it brings about. */
@@ -46,6 +48,7 @@ export const evaluate = (plan: ProjectPlan, options: EvaluateOptions = {}) => {
   const outcomes: { key: string; outcome: Outcome }[] = [];
   const turn = { ...pass.turn, shared };
   turn.root.trace = options.trace;
+  if (options.cost) turn.root.cost = options.cost;
   turn.root.observe = ({ key }: ObservedRule, outcome: Outcome) => void outcomes.push({ key, outcome });
   const problem = evaluateEvent(turn);
   const told = pass.effects.outbox.map(({ type: name, data }) => ({ type: name, data: data as Json }));

@@ -1,6 +1,5 @@
 import type { z } from "zod";
 import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
-import { PLAYER_STEPS, stepsOf } from "../../evaluation/event-accounts.ts";
 import { metricId } from "../../evaluation/metrics/compile.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
@@ -14,7 +13,7 @@ import { noSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import type { PlayerRef } from "../../kernel/events/events.ts";
 import { newId, NIL_ID } from "../../kernel/ids.ts";
-import { PacedBudget, type StepBudget } from "../../kernel/pace.ts";
+import { Pace } from "../../kernel/slices.ts";
 import { projectTime, type Work } from "../../kernel/work.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
 import { loadPage } from "../../progression/load-states.ts";
@@ -40,20 +39,12 @@ export type Evaluated = {
 export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
   (await loadPlans(work, [projectId], projectPlans)).get(projectId);
 
-/** Steps after which a page ends: less than a second, and as much again for those who enter or leave. */
-const PAGE_STEPS_MAX = 2_000_000;
-/** Inputs of segments, and values of boards, that are prepared per step when a turn is opened. */
-const INPUTS_PER_STEP = 4;
+/** Time after which a page ends, in ms: as much again may follow for those who enter or leave. */
+const PAGE_MS = 500;
 
-/** Opens a turn that is never saved, to evaluate a player. @param steps are charged for it */
-const scratchTurn = (
-  plan: ProjectPlan,
-  player: PlayerState,
-  { nowMs, steps }: { nowMs: number; steps: StepBudget },
-): Turn => {
-  const inputs = plan.segmentIndex.readers.length + plan.boardIndex.values.length;
-  steps.spend(PLAYER_STEPS + inputs / INPUTS_PER_STEP);
-  return openTurn({
+/** Opens a turn that is never saved, to evaluate a player. */
+const scratchTurn = (plan: ProjectPlan, player: PlayerState, nowMs: number): Turn =>
+  openTurn({
     plan,
     player,
     event: changeEvent(newId(), nowMs),
@@ -61,7 +52,6 @@ const scratchTurn = (
     effects: noEffects(),
     shared: noSharedCounters(),
   });
-};
 
 /** `isLast`: whether there are no further players. */
 type Page = { players: PlayerState[]; isLast: boolean };
@@ -85,15 +75,13 @@ export const refreshPage = async (
 ): Promise<Evaluated> => {
   const page = await readPage(work, plan, { after });
   const nowMs = projectTime(work, plan).getTime();
-  const steps = new PacedBudget(PAGE_STEPS_MAX);
+  const pace = new Pace(PAGE_MS);
   const scanned: PlayerState[] = [];
   for (const player of page.players) {
-    if (steps.isSpent) break;
-    const turn = scratchTurn(plan, player, { nowMs, steps });
-    refreshAllSegments(plan.segmentIndex, turn, which);
+    if (scanned.length > 0 && pace.isOver) break;
+    refreshAllSegments(plan.segmentIndex, scratchTurn(plan, player, nowMs), which);
     scanned.push(player);
-    steps.spend(stepsOf(turn.root.accounts));
-    await steps.pause();
+    await pace.pause();
   }
   const moving = scanned.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
   if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
@@ -129,8 +117,8 @@ const refreshPlayers = async (
  */
 export const PREVIEW_PLAYERS_MAX = 5_000;
 const SAMPLE_MAX = 20;
-/** Steps after which a preview stops: about 1 s of CPU. */
-const PREVIEW_STEPS_MAX = 10_000_000;
+/** Time after which a preview stops, in ms. */
+const PREVIEW_MS = 2_000;
 
 type SegmentPreview = {
   /** Players who match the definition, among those evaluated. */
@@ -161,14 +149,14 @@ export const previewSegment = async (
     isComplete: false,
     warnings: warningsOf(plan, segment),
   };
-  const steps = new PacedBudget(PREVIEW_STEPS_MAX);
+  const pace = new Pace(PREVIEW_MS);
   let before = LAST_PLAYER;
-  while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX && !steps.isSpent) {
+  while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX && !pace.isOver) {
     const page = await readPage(work, plan, { before });
     for (const player of page.players) {
-      if (steps.isSpent) break;
-      const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
-      if (await isMember(segment, turn, steps)) {
+      if (pace.isOver) break;
+      await pace.pause();
+      if (segment.test!(scratchTurn(plan, player, work.now.getTime()))) {
         preview.count++;
         const { id: playerId, externalUserId } = player;
         if (preview.sample.length < SAMPLE_MAX) preview.sample.push({ playerId, externalUserId });
@@ -176,18 +164,9 @@ export const previewSegment = async (
       preview.evaluated++;
       before = player.id;
     }
-    preview.isComplete = page.isLast && !steps.isSpent;
+    preview.isComplete = page.isLast && (page.players.length === 0 || before === page.players.at(-1)!.id);
   }
   return preview;
-};
-
-/** Evaluates one player, and yields to other work in between. */
-const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget): Promise<boolean> => {
-  const { root } = turn;
-  const isIn = segment.test!(turn);
-  steps.spend(segment.steps + root.steps.spent);
-  await steps.pause();
-  return isIn;
 };
 
 /** Returns warnings: a counter is only maintained once something uses it. */

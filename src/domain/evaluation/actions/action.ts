@@ -18,7 +18,6 @@ import { recordLoop, type Turn, write } from "../turn.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
-import { TEXT_PER_STEP } from "../../kernel/pace.ts";
 
 /** The rule and action that fire, with the rule's caps. */
 export type Firing = {
@@ -174,11 +173,8 @@ export const isGrantOfAction = (key: string): boolean => GRANT_KEY.test(key);
 export const PASSED_ON_MAX_BYTES = 16 * 1024;
 
 /** Returns whether an action may pass `value` on. */
-export const isPassable = (value: object, { root }: Turn): boolean => {
-  const text = JSON.stringify(value);
-  root.steps.spend(text.length / TEXT_PER_STEP);
-  return Buffer.byteLength(text) <= PASSED_ON_MAX_BYTES;
-};
+export const isPassable = (value: object): boolean =>
+  Buffer.byteLength(JSON.stringify(value)) <= PASSED_ON_MAX_BYTES;
 
 /** Maximum items of a list in a value. */
 const ITEMS_MAX = 50;
@@ -261,7 +257,7 @@ export const compileSending = (
       fromPlayerId: player.id,
       hop: root.hop + 1,
     };
-    if (!isPassable(properties, turn)) throw new RuleFailure(firing.actionId, TOO_LARGE);
+    if (!isPassable(properties)) throw new RuleFailure(firing.actionId, TOO_LARGE);
     write(turn, "spawned", {
       id: newId(),
       projectId: player.projectId,

@@ -55,7 +55,7 @@ export const emitEvent = actionKind<typeof schema, Resolved>({
     return (turn) => ({ eventType, properties: valuesOf(turn), channels });
   },
   perform: (turn, resolved, { cause, actionId }) => {
-    if (!isPassable(resolved.properties, turn)) throw new RuleFailure(actionId, TOO_LARGE);
+    if (!isPassable(resolved.properties)) throw new RuleFailure(actionId, TOO_LARGE);
     emitCustom(turn, { ...resolved, cause });
   },
 });

@@ -127,30 +127,6 @@ export const changeAdventure = (
   }
 };
 
-const ADVENTURE_STEPS = 40;
-const ITEMS_PER_STEP = 2;
-
-type Run = (adventure: CompiledAdventure) => void;
-
-/**
- * Runs something for an adventure, as it was when the event was received, and charges its steps.
- * @returns false when the steps do not suffice
- */
-const paid = (turn: PlanTurn, adventure: CompiledAdventure, run: Run): boolean => {
-  const { root, warn } = turn;
-  const { upkeep } = root.accounts;
-  if (upkeep.isSpent) {
-    warn(`out of steps: adventure ${adventure.key} and what follows do not count`);
-    return false;
-  }
-  const before = upkeep.spent;
-  const { items, definition } = adventure;
-  upkeep.spend(ADVENTURE_STEPS + (items.size + definition.tiers.length) / ITEMS_PER_STEP);
-  run(asReceived(adventure, turn));
-  upkeep.recordSpender(adventure.spender, before);
-  return true;
-};
-
 /** Returns whether the player takes part; who can, joins by progress where `join` is AUTO. */
 const joinsIn = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
   if (hasJoined(rowOf(turn, adventure))) return takesPart(turn, adventure);
@@ -162,8 +138,6 @@ const joinsIn = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
 
 const countEvent = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   expireAdventure(turn, adventure);
-  const sources = adventure.sourcesFor(turn.event.type);
-  turn.root.accounts.upkeep.spend(sources.reduce((sum, { cost }) => sum + cost, 0));
   const points = pointsOfEvent(adventure, turn);
   if (points <= 0 || !joinsIn(turn, adventure)) return;
   addPoints(turn, adventure, points);
@@ -185,7 +159,7 @@ const followQuests = (turn: PlanTurn): boolean => {
   let isFollowed = false;
   for (const one of news) {
     for (const adventure of turn.project.adventures.ofQuest(one.questKey)) {
-      if (!paid(turn, adventure, (then) => countNews(turn, then, one))) return false;
+      countNews(turn, asReceived(adventure, turn), one);
       isFollowed = true;
     }
   }
@@ -223,12 +197,10 @@ export const settleDue = (turn: PlanTurn): void => {
     if (!isDue(row.dueMs, event.at)) continue;
     const adventure = project.adventures.byKey.get(key);
     if (!adventure) continue;
-    const isSettled = paid(turn, adventure, (then) => {
-      settleAdventure(turn, then);
-      // A new version may need less than the player has.
-      if (row.version !== adventure.version && player.status === "ACTIVE") settleProgress(turn, then);
-    });
-    if (!isSettled) return;
+    const then = asReceived(adventure, turn);
+    settleAdventure(turn, then);
+    // A new version may need less than the player has.
+    if (row.version !== adventure.version && player.status === "ACTIVE") settleProgress(turn, then);
     if (player.adventures.get(key) === row) updateAdventure(turn, adventure, {});
   }
 };
@@ -238,7 +210,6 @@ export const advanceAdventures = (turn: PlanTurn): void => {
   const { adventures } = turn.project;
   if (adventures.byKey.size === 0) return;
   settleDue(turn);
-  for (const adventure of adventures.forEvent(turn.event.type))
-    if (!paid(turn, adventure, (then) => countEvent(turn, then))) return;
+  for (const adventure of adventures.forEvent(turn.event.type)) countEvent(turn, asReceived(adventure, turn));
   followInRounds(turn);
 };

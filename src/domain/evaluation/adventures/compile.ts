@@ -1,10 +1,8 @@
 import type { Test } from "../conditions/condition.ts";
-import type { Spender } from "../event-accounts.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import type { Pause, Phase, StoredDraft } from "../live.ts";
 import type { Sample } from "../metrics/aggregates.ts";
 import { compileSample } from "../metrics/compile.ts";
-import { filterSteps } from "../metrics/filter.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import { audienceTest } from "../segments/audience.ts";
 import type { EventContext } from "../rule-event.ts";
@@ -25,8 +23,6 @@ export type CompiledItem = {
 export type PointSource = {
   sampleOf: (context: EventContext) => Sample | undefined;
   pointsPerUnit: number;
-  /** Maximum steps of counting an event. */
-  cost: number;
 };
 
 /** An adventure compiled for evaluation: players always follow the version that is published. */
@@ -48,10 +44,7 @@ export type CompiledAdventure = {
   sourcesFor(eventType: string): readonly PointSource[];
   /** Whether it is offered to the player. */
   isForPlayer: Test;
-  spender: Spender;
 };
-
-const SOURCE_STEPS = 15;
 
 const compileItem = (items: readonly Item[], definition: Item): CompiledItem => ({
   definition,
@@ -69,7 +62,6 @@ export const compileAdventure = (stored: StoredDraft<Adventure>): CompiledAdvent
     source: {
       sampleOf: compileSample(metric),
       pointsPerUnit,
-      cost: SOURCE_STEPS + filterSteps(metric.filter),
     },
   }));
   return {
@@ -85,7 +77,6 @@ export const compileAdventure = (stored: StoredDraft<Adventure>): CompiledAdvent
     items: new Map(items.map((item) => [item.questKey, compileItem(items, item)])),
     sourcesFor: createTypeIndex(sources, (found) => found.map(({ source }) => source)),
     isForPlayer: audienceTest(definition.audience),
-    spender: { kind: "adventure", id, key },
   };
 };
 

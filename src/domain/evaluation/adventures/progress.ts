@@ -80,9 +80,6 @@ export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: C
 const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
   isRunning(adventure, turn.event.at) && (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn));
 
-/** Steps of asking one adventure. */
-const ASK_STEPS = 4;
-
 /**
  * Returns whether adventures let a quest be started: at least one of those it belongs to runs for the player,
  * and each that does has unlocked it. A quest of no adventure is always open.
@@ -90,7 +87,6 @@ const ASK_STEPS = 4;
 export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean => {
   const adventures = turn.project.adventures.ofQuest(questKey);
   if (adventures.length === 0) return true;
-  turn.root.steps.spend(ASK_STEPS * adventures.length);
   const running = adventures.filter((adventure) => runsFor(turn, asReceived(adventure, turn)));
   return (
     running.length > 0 &&

@@ -237,9 +237,6 @@ const isOfPoints = (before: AdventureRow | undefined, now: AdventureRow): boolea
   before.unlocked === now.unlocked &&
   before.tiers === now.tiers;
 
-/** Steps of showing where the player stands in the quest of an item. */
-const ITEM_STEPS = 10;
-
 const announce = (
   turn: PlanTurn,
   adventure: CompiledAdventure,
@@ -249,7 +246,6 @@ const announce = (
   if (change === undefined) return;
   const { id: playerId, externalUserId } = turn.player;
   const isBrief = isOfPoints(before, now);
-  if (!isBrief) turn.root.steps.spend(ITEM_STEPS * adventure.items.size);
   const shown = isBrief ? showOutline(turn, adventure) : showAdventure(turn, adventure);
   publish(turn, "adventure.updated", { playerId, externalUserId, adventure: shown, change });
 };

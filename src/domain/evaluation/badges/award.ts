@@ -1,5 +1,5 @@
 import { type Badge, type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
-import { counterSteps, metricId } from "../metrics/compile.ts";
+import { metricId } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
 import type { BadgeState, PlayerState } from "../player-state.ts";
 import type { CompiledDefinitions } from "../project-settings.ts";
@@ -342,20 +342,13 @@ const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: Compiled
   return revokedMs !== null || (!repeatable && tier >= tiers.length);
 };
 
-/** Steps of checking a badge that follows a counter. */
-const FOLLOW_STEPS = 10;
-
 /** Step 5 of evaluation: sets the progress of badges that follow a metric of this event's type. */
 export const followMetrics = (turn: Turn): void => {
-  const { project, player, event, root } = turn;
+  const { project, player, event } = turn;
   if (project.badgesByMetric.size === 0 || player.status !== "ACTIVE") return;
-  const { upkeep } = root.accounts;
   for (const metric of project.metrics.forEvent(event.type)) {
-    if (upkeep.isSpent) return turn.warn("out of steps: badges do not follow their counters");
-    upkeep.spend(1);
     const followers = project.badgesByMetric.get(metric.id) ?? NO_BADGES;
     if (followers.length === 0) continue;
-    upkeep.spend(counterSteps(metric.definition) + FOLLOW_STEPS * followers.length);
     const value = readMetric(turn, metric);
     if (value === undefined) continue;
     for (const badge of followers) follow(turn, badge, value);

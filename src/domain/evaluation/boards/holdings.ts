@@ -2,9 +2,8 @@ import { wholePoints } from "../adventures/row.ts";
 import type { Board } from "./board.ts";
 import { findList, record, toRankScore, toUs } from "./lists.ts";
 import type { Metric } from "./period.ts";
-import type { Spender } from "../event-accounts.ts";
 import { compilePath } from "../language/paths.ts";
-import { compileFilter, filterSteps } from "../metrics/filter.ts";
+import { compileFilter } from "../metrics/filter.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { HoldingsBefore, Turn } from "../turn.ts";
@@ -222,7 +221,7 @@ const isOnNow = (board: Board, player: PlayerState, { event, nowMs }: Turn): boo
 
 /** Returns the score of an event; undefined when the event does not count. */
 export type ScoreOf = (context: EventContext) => number | undefined;
-type Listener = { board: Board; scoreOf: ScoreOf; steps: number; spender: Spender };
+type Listener = { board: Board; scoreOf: ScoreOf };
 
 /** The active boards of a project by their source. */
 export type BoardIndex = HoldingBoards & { forEvent(eventType: string): readonly Listener[] };
@@ -256,9 +255,6 @@ export function* boardPieces(boards: readonly Board[]): Steps<BoardIndex> {
   };
 }
 
-/** Steps of recording a score in a list. */
-const RECORD_STEPS = 30;
-
 type Matcher = (eventType: string) => boolean;
 
 const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
@@ -268,8 +264,6 @@ const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
     {
       board,
       scoreOf: compileScore(board.metric),
-      steps: RECORD_STEPS + filterSteps(board.metric.event.filter),
-      spender: { kind: "leaderboard", id: board.id, key: board.key },
       matches: (type) => matchers.some((matches) => matches(type)),
     },
   ];
@@ -304,13 +298,8 @@ export const compileScore = ({
 /** Scores the turn's event on every board that listens to it. */
 export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): void => {
   const { type, at, depth } = turn.event;
-  const { upkeep } = turn.root.accounts;
-  for (const { board, scoreOf, steps, spender } of index.forEvent(type)) {
-    if (upkeep.isSpent) return turn.warn(`out of steps: board ${board.key} and what follows do not count`);
-    const before = upkeep.spent;
-    upkeep.spend(steps);
+  for (const { board, scoreOf } of index.forEvent(type)) {
     const score = scoreOf(turn);
-    upkeep.recordSpender(spender, before);
     // The lists of derived events are not known when the player is loaded.
     if (score === undefined || (depth > 0 && board.breakdownProperty !== undefined)) continue;
     const rankScore = toRankScore(board, score);

@@ -12,7 +12,7 @@ import type { EntryState, PlayerDoc, PlayerState } from "../player-state.ts";
 import { isInAudience } from "../segments/audience.ts";
 import type { Turn } from "../turn.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import type { Pieces } from "../../kernel/pace.ts";
+import type { Steps } from "../../kernel/slices.ts";
 
 /** Maximum number of lists for which a player's removal is remembered by itself. */
 const REMOVED_MAX = 100;
@@ -121,9 +121,6 @@ export const entryAt = (board: Board, player: PlayerState, moment: Moment): Entr
   return typeof list === "string" ? undefined : player.entries.get(list.id);
 };
 
-/** Steps of finding the list of a moment. */
-const FIND_STEPS = 20;
-
 /**
  * Marks the lists that evaluation at these moments may touch, so that they are loaded with the player. Those
  * of boards with one ranking are always loaded. In slices.
@@ -132,15 +129,15 @@ export function* markLists(
   boards: readonly Board[],
   player: PlayerState,
   { moments, nowMs }: { moments: readonly Moment[]; nowMs: number },
-): Pieces<void> {
+): Steps<void> {
   player.firstAttributes ??= player.attributes;
   // Current values are also shown when a late event has changed them.
   const all = [...moments, { at: nowMs }];
   const times = [...new Map(all.map((moment) => [moment.at, moment])).values()];
   for (const board of boards) {
     const those = board.breakdownProperty === undefined ? times : all;
-    yield isPlain(board) ? 1 : FIND_STEPS * those.length;
     if (isPlain(board)) continue;
+    yield;
     for (const moment of those) markList(player, findList(board, player, moment));
   }
 }

@@ -38,9 +38,6 @@ export const kindOf = (type: string): ConditionKind<z.ZodObject> | undefined => 
 export const compileCondition = (condition: Condition): Test =>
   BY_TYPE.get(condition.type)!.compile(condition);
 
-/** Returns the maximum steps of a test, besides the texts and lists that it searches. */
-export const conditionSteps = (condition: Condition): number => BY_TYPE.get(condition.type)!.steps(condition);
-
 /** Returns whether a condition of this type is tested after the others of its group. */
 export const isExpensive = (type: string): boolean => BY_TYPE.get(type)?.isExpensive === true;
 

@@ -61,8 +61,6 @@ export type ConditionKind<S extends z.ZodObject> = {
   schema: S;
   /** Whether the test costs much more than a comparison of loaded values: it is then tested last. */
   isExpensive: boolean;
-  /** Returns the maximum steps of a test, besides the texts and lists that it searches. */
-  steps(condition: z.output<S>): number;
   /**
    * Returns the definitions that it names by key; paths lead from the condition. Those named by
    * references are added.
@@ -125,9 +123,6 @@ const schema = z
   })
   .refine(isAscending, { path: ["before"], message: "must be later than `after`" });
 type TimeWindow = z.output<typeof schema>;
-
-/** Steps of reading the wall clock of a zone. */
-const LOCAL_TIME_STEPS = 20;
 
 /** `at`: the instant in ms; `zone`: that of the reading. */
 type Clock = { local: LocalTime; at: number; zone: string };
@@ -203,7 +198,6 @@ export const timeWindow = conditionKind({
   type: "time_window",
   summary: "The time of the event: moments, local days, dates, hours and times of day",
   schema,
-  steps: () => LOCAL_TIME_STEPS,
   isExpensive: false,
   mentions: () => [],
   metrics: () => [],

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { DISTINCT_MAX } from "../metrics/aggregates.ts";
-import { compileMetric, counterSteps, Metric, metricId } from "../metrics/compile.ts";
+import { compileMetric, Metric, metricId } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
 import { compileComparison, expectedOf } from "../language/expressions.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
@@ -23,7 +23,6 @@ export const eventAggregate = conditionKind({
       path: ["value"],
       message: `distinct counts to ${DISTINCT_MAX}`,
     }),
-  steps: ({ metric }) => 1 + counterSteps(metric),
   mentions: () => [],
   metrics: ({ metric }) => [metric],
   inputs: ({ metric }) => {

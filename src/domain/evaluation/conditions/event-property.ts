@@ -13,7 +13,6 @@ export const eventProperty = conditionKind({
     .strictObject({ type: z.literal("event_property"), path: Path, ...comparisonFields })
     .superRefine(checkOperand),
   isExpensive: false,
-  steps: () => 1,
   mentions: () => [],
   metrics: () => [],
   inputs: () => reads(),

@@ -12,9 +12,6 @@ import { conditionKind, readsTimed } from "./condition.ts";
  */
 const NOT_YET: readonly unknown[] = ["rank", "percentile", "league_tier", "PREVIOUS"];
 
-/** Steps of finding the list of the player's entry. */
-const FIND_STEPS = 20;
-
 const notYet =
   (fallback: string) =>
   ({ input }: { input?: unknown }): string => {
@@ -42,7 +39,6 @@ export const leaderboardRank = conditionKind({
       ...numericFields,
     })
     .superRefine(checkOperand),
-  steps: () => FIND_STEPS,
   isExpensive: false,
   mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
   metrics: () => [],

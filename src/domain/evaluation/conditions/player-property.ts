@@ -16,7 +16,6 @@ export const playerProperty = conditionKind({
     })
     .superRefine(checkOperand),
   isExpensive: false,
-  steps: () => 1,
   mentions: ({ field }) => fieldMentions("field", field),
   metrics: () => [],
   inputs: ({ field, op }) =>

@@ -72,16 +72,12 @@ const reachedState = (
   standing: { state: string; percent: number } | undefined,
 ): string | undefined => (standing && standing.percent >= minPercent ? standing.state : undefined);
 
-/** Steps of finding the cycle of a quest, and of testing its prerequisites. */
-const QUEST_STEPS = 60;
-
 /** Compares the player's state of a badge, a quest or an adventure, after the rules before this one. */
 export const progressState = conditionKind({
   type: "progress_state",
   summary: "Whether the player holds a badge, or where a quest, a step of it or an adventure stands",
   schema,
   isExpensive: false,
-  steps: ({ entity }) => (entity === "badge" ? 1 : QUEST_STEPS),
   mentions: ({ entity, key }) => mentionsAt("key", entity === "quest_step" ? "quest" : entity, key),
   metrics: () => [],
   // Cycles, and times of availability, pass by themselves.

@@ -13,7 +13,6 @@ export const segment = conditionKind({
     segmentKeys: z.array(Key).min(1).max(SEGMENT_KEYS_MAX),
     match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
   }),
-  steps: ({ segmentKeys }) => segmentKeys.length,
   isExpensive: false,
   mentions: ({ segmentKeys }) => mentionsAt("segmentKeys", "segment", segmentKeys),
   metrics: () => [],

@@ -5,9 +5,6 @@ import { checkOperand, numericFields } from "../language/operators.ts";
 import { Key, mentionsAt } from "../language/syntax.ts";
 import { conditionKind, reads } from "./condition.ts";
 
-/** Steps of settling a streak. */
-const SETTLE_STEPS = 50;
-
 /** Compares a streak of the player at the event's time, after the event has counted for it. */
 export const streak = conditionKind({
   type: "streak",
@@ -21,7 +18,6 @@ export const streak = conditionKind({
       ...numericFields,
     })
     .superRefine(checkOperand),
-  steps: () => SETTLE_STEPS,
   mentions: ({ streakKey }) => mentionsAt("streakKey", "streak", streakKey),
   metrics: () => [],
   // A streak that breaks is settled by the sweep of streaks, which changes the player's holdings.

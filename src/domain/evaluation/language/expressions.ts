@@ -19,13 +19,7 @@ import {
   pairOf,
 } from "./syntax.ts";
 import { currentLives } from "../lives/lives.ts";
-import {
-  compileMetric,
-  counterSteps,
-  type Metric,
-  MetricWindow,
-  WindowlessMetric,
-} from "../metrics/compile.ts";
+import { compileMetric, type Metric, MetricWindow, WindowlessMetric } from "../metrics/compile.ts";
 import { readMetric } from "../metrics/count.ts";
 import type { Turn } from "../turn.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
@@ -85,10 +79,6 @@ export const compileReference = (reference: Reference): Lookup => {
   return fallback === undefined ? read : (turn) => read(turn) ?? fallback;
 };
 
-/** Steps of resolving an operand, and characters of it prepared per step, such as a glob's. */
-const REFERENCE_STEPS = 2;
-const PREPARED_PER_STEP = 8;
-
 /** Returns whether an actual value matches in a turn. A missing value is undefined. */
 type Matcher = (actual: unknown, turn: Turn) => boolean;
 
@@ -96,13 +86,7 @@ type Matcher = (actual: unknown, turn: Turn) => boolean;
 export const compileComparison = ({ op, value }: Comparison): Matcher => {
   if (!isReferenceObject(value)) return compileCheck(op, value);
   const resolve = compileReference(value);
-  return (actual, turn) => {
-    const operand = resolve(turn);
-    turn.root.steps.spend(
-      typeof operand === "string" ? REFERENCE_STEPS + operand.length / PREPARED_PER_STEP : REFERENCE_STEPS,
-    );
-    return compileCheck(op, operand)(actual, turn);
-  };
+  return (actual, turn) => compileCheck(op, resolve(turn))(actual, turn);
 };
 
 /** Returns the expected value for a trace. */
@@ -333,9 +317,7 @@ const lookUp = (reference: Reference): Calculation => {
 const readingOf = ({ metric, default: fallback }: MetricReading | ResolvedReading): Calculation => {
   if (typeof metric === "string") throw new Error(`the metric ${metric} was not resolved`);
   const compiled = compileMetric(metric);
-  const steps = 1 + counterSteps(metric);
   return (turn) => {
-    turn.root.steps.spend(steps);
     const value = readMetric(turn, compiled) ?? fallback;
     if (value !== undefined) return value;
     turn.warn(`there is no ${metric.aggregate} of ${metric.property ?? "events"}: 0 is used`);

@@ -4,7 +4,6 @@ import {
   type Condition,
   CONDITION_TYPES,
   ConditionSchema,
-  conditionSteps,
   isExpensive,
   kindOf,
 } from "../conditions/condition-kinds.ts";
@@ -23,24 +22,20 @@ import {
 import type { Metric } from "../metrics/compile.ts";
 import type { Turn } from "../turn.ts";
 import { isJsonObject } from "../../kernel/json.ts";
-import type { StepBudget } from "../../kernel/pace.ts";
 
 /** Maximum characters of a text in an explanation. */
 export const SHOWN_TEXT_MAX = 64;
 /** Maximum characters of a list or object as JSON: enough for the values of a condition on the time. */
 export const SHOWN_JSON_MAX = 128;
 
-/** Names of an object listed per step; the listing cannot be interrupted. */
-const NAMES_PER_STEP = 4;
-
 /**
  * Truncates a value for explanations: short values are returned unchanged, others as a text of their
- * beginning and "…". Reads no more than that; the cost is charged to `steps`.
+ * beginning and "…". Reads no more than that.
  */
-export const showValue = (value: unknown, steps: StepBudget): unknown => {
+export const showValue = (value: unknown): unknown => {
   if (typeof value === "string") return isShort(value, SHOWN_TEXT_MAX) ? value : cut(value, SHOWN_TEXT_MAX);
   if (typeof value !== "object" || value === null) return value;
-  const json = jsonBegin(value, SHOWN_JSON_MAX, steps);
+  const json = jsonBegin(value, SHOWN_JSON_MAX);
   return isShort(json, SHOWN_JSON_MAX) ? value : cut(json, SHOWN_JSON_MAX);
 };
 
@@ -50,37 +45,32 @@ const isShort = (text: string, max: number): boolean => text.length <= max;
 const cut = (text: string, max: number): string => `${text.slice(0, max).toWellFormed()}…`;
 
 /** Returns the JSON of a value, truncated to about `max` characters. */
-const jsonBegin = (value: unknown, max: number, steps: StepBudget): string => {
-  steps.spend(1);
+const jsonBegin = (value: unknown, max: number): string => {
   if (typeof value === "string") return JSON.stringify(value.slice(0, max));
-  if (Array.isArray(value)) return `[${partsBegin(value, max, steps)}]`;
-  if (typeof value === "object" && value !== null) return `{${partsBegin(value, max, steps)}}`;
+  if (Array.isArray(value)) return `[${partsBegin(value, max)}]`;
+  if (typeof value === "object" && value !== null) return `{${partsBegin(value, max)}}`;
   return JSON.stringify(value) ?? "null";
 };
 
 /** Returns the text between the brackets of a list or an object. */
-const partsBegin = (value: object, max: number, steps: StepBudget): string => {
+const partsBegin = (value: object, max: number): string => {
   let text = "";
-  for (const [name, part] of partsOf(value, steps)) {
+  for (const [name, part] of partsOf(value)) {
     if (text !== "") text += ",";
     if (name !== undefined) text += `${JSON.stringify(name.slice(0, max))}:`;
-    if (text.length <= max) text += jsonBegin(part, max - text.length, steps);
+    if (text.length <= max) text += jsonBegin(part, max - text.length);
     if (text.length > max) break;
   }
   return text;
 };
 
 /** Yields the parts of a list or an object one by one, with their names in an object. */
-const partsOf = function* (
-  value: object,
-  steps: StepBudget,
-): Generator<[name: string | undefined, part: unknown]> {
+const partsOf = function* (value: object): Generator<[name: string | undefined, part: unknown]> {
   if (Array.isArray(value)) {
     for (const part of value) yield [undefined, part];
     return;
   }
   const names = Object.keys(value);
-  steps.spend(names.length / NAMES_PER_STEP);
   for (const name of names) {
     const part = (value as Record<string, unknown>)[name];
     if (part !== undefined) yield [name, part];
@@ -132,11 +122,11 @@ const compileNode = (node: ConditionNode): Compiled => {
 /** Compiles a tree to one closure that stops at the first decisive member. */
 export const compileGroup = (node: ConditionNode): Test => compileNode(node).test;
 
-/** Returns the maximum steps of testing the whole tree, besides texts and lists that it searches. */
-export const groupSteps = (node: ConditionNode): number => {
-  let steps = 0;
-  visitLeaves(node, (leaf) => (steps += conditionSteps(leaf)));
-  return steps;
+/** Returns the number of conditions of a tree. */
+export const countConditions = (node: ConditionNode): number => {
+  let count = 0;
+  visitLeaves(node, () => count++);
+  return count;
 };
 
 /**
@@ -159,10 +149,7 @@ const DECIDE: Record<GroupKey, (children: readonly TraceNode[]) => boolean> = {
   none: (children) => !children.some(({ pass }) => pass),
 };
 
-/**
- * Evaluates every leaf, whatever the others say, and records the values of each. The cost is charged to the
- * turn's steps.
- */
+/** Evaluates every leaf, whatever the others say, and records the values of each. */
 export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions"): TraceNode => {
   const group = groupOf(node);
   if (group) {
@@ -171,14 +158,11 @@ export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions
     return { path, type: key, pass: DECIDE[key](children), children };
   }
   const condition = node as Condition;
-  const { steps } = turn.root;
   const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);
-  // The test is compiled again, and with it a list of values.
-  if ("value" in condition && Array.isArray(condition.value)) steps.spend(condition.value.length);
   const op = "op" in condition ? { op: condition.op } : {};
   const seen = {
-    ...(expected === undefined ? {} : { expected: showValue(expected, steps) }),
-    ...(actual === undefined ? {} : { actual: showValue(actual, steps) }),
+    ...(expected === undefined ? {} : { expected: showValue(expected) }),
+    ...(actual === undefined ? {} : { actual: showValue(actual) }),
   };
   return { path, type: condition.type, ...op, ...seen, pass: compileCondition(condition)(turn) };
 };

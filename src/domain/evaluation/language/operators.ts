@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { isReferenceObject, pairOf, Reference, Scalar, scalarList } from "./syntax.ts";
 import type { EventContext } from "../rule-event.ts";
-import { type StepBudget, TEXT_PER_STEP } from "../../kernel/pace.ts";
 
 /** Comparison of text and time by rules. */
 
@@ -62,30 +61,19 @@ const bordersOf = (part: string): Int32Array => {
   return borders;
 };
 
-/** Character comparisons of a glob per step. */
-const COMPARISONS_PER_STEP = 16;
-
-/** Matches a whole string; the cost is charged to `steps`. */
-type Glob = (text: string, steps: StepBudget) => boolean;
-
 /** Compiles a matcher of whole strings: `*` is any run of characters, `?` one character. */
-export const compileGlob = (glob: string): Glob => {
+export const compileGlob = (glob: string): ((text: string) => boolean) => {
   const pattern = [...glob.replaceAll(/\*+/g, "*")];
-  return (text, steps) => {
-    if (text.length > GLOB_TEXT_MAX) return false;
-    return globMatches(pattern, [...text], steps);
-  };
+  return (text) => text.length <= GLOB_TEXT_MAX && globMatches(pattern, [...text]);
 };
 
 /** Greedy, backtracking only to the latest star: at most pattern times text comparisons. */
-const globMatches = (pattern: readonly string[], text: readonly string[], steps: StepBudget): boolean => {
-  let compared = 4 * text.length;
+const globMatches = (pattern: readonly string[], text: readonly string[]): boolean => {
   let p = 0;
   let t = 0;
   let star = -1;
   let resume = 0;
   while (t < text.length) {
-    compared++;
     if (pattern[p] === "*") {
       star = p++;
       resume = t;
@@ -99,7 +87,6 @@ const globMatches = (pattern: readonly string[], text: readonly string[], steps:
       break;
     }
   }
-  steps.spend(compared / COMPARISONS_PER_STEP);
   if (t < text.length) return false;
   return p === pattern.length || (p === pattern.length - 1 && pattern[p] === "*");
 };
@@ -162,17 +149,6 @@ const isScalar = (value: unknown): boolean =>
 const isOrdered = (value: unknown): boolean => isText(value) || isNumber(value);
 const isList = (value: unknown): value is Scalar[] => Array.isArray(value);
 
-/** Characters compared one by one, and items of a list, per step. */
-const COMPARED_PER_STEP = 16;
-const ITEMS_PER_STEP = 4;
-/** Steps of parsing a time. */
-const TIME_STEPS = 3;
-
-/** Charges for a text or a list whose length is not known in advance. */
-const payForText = ({ root }: EventContext, perStep: number, length: number): void => {
-  if (length > perStep) root.steps.spend(length / perStep);
-};
-
 /**
  * Compares number with number and string with string; NaN, which compares false with everything, otherwise.
  */
@@ -188,11 +164,7 @@ const ordered = (
 ): Operator =>
   operator(isOrdered, "must be a number or a string", (operand: number | string) => {
     if (isNumber(operand)) return numbers(operand);
-    return (actual, context) => {
-      if (!isText(actual)) return false;
-      payForText(context, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
-      return decide(compareText(actual, operand));
-    };
+    return (actual) => isText(actual) && decide(compareText(actual, operand));
   });
 
 const scalar = (make: (operand: Scalar) => Check): Operator =>
@@ -206,11 +178,7 @@ const list = (make: (operand: ReadonlySet<unknown>) => Check): Operator => ({
 const text = (make: (operand: string) => (actual: string) => boolean): Operator =>
   operator(isText, "must be a string", (operand: string) => {
     const decide = make(operand);
-    return (actual, context) => {
-      if (!isText(actual)) return false;
-      payForText(context, TEXT_PER_STEP, operand.length);
-      return decide(actual);
-    };
+    return (actual) => isText(actual) && decide(actual);
   });
 
 const time = (decide: (actualMs: number, operandMs: number) => boolean): Operator =>
@@ -219,8 +187,7 @@ const time = (decide: (actualMs: number, operandMs: number) => boolean): Operato
     "must be an ISO 8601 date or date-time with a zone",
     (operand: string) => {
       const operandMs = parseTime(operand)!;
-      return (actual, context) => {
-        context.root.steps.spend(TIME_STEPS);
+      return (actual) => {
         const actualMs = parseTime(actual);
         return actualMs !== undefined && decide(actualMs, operandMs);
       };
@@ -233,8 +200,7 @@ const age = (decide: (ageMs: number, durationMs: number) => boolean): Operator =
     "must be an ISO 8601 duration in weeks, days, hours, minutes or seconds, such as P7D",
     (operand: string) => {
       const durationMs = parseDuration(operand)!;
-      return (actual, { event, root }) => {
-        root.steps.spend(TIME_STEPS);
+      return (actual, { event }) => {
         const actualMs = parseTime(actual);
         return actualMs !== undefined && decide(event.at - actualMs, durationMs);
       };
@@ -258,15 +224,12 @@ const unary = (check: Check): Operator => ({
 
 const eq = scalar((operand) => (actual) => actual === operand);
 const isIn = list((operand) => (actual) => operand.has(actual));
-const contains = scalar((operand) => (actual, context) => {
-  if (Array.isArray(actual)) {
-    payForText(context, ITEMS_PER_STEP, actual.length);
-    return actual.includes(operand);
-  }
-  if (!isText(actual) || !isText(operand)) return false;
-  payForText(context, COMPARED_PER_STEP, actual.length + operand.length);
-  return holdsText(actual, operand);
-});
+const contains = scalar(
+  (operand) => (actual) =>
+    Array.isArray(actual)
+      ? actual.includes(operand)
+      : isText(actual) && isText(operand) && holdsText(actual, operand),
+);
 
 const isRange = (operand: unknown): boolean =>
   isList(operand) && operand.length === 2 && compare(operand[1], operand[0]) >= 0;
@@ -305,14 +268,11 @@ const OPERATORS = {
   not_in: not(isIn),
   contains,
   not_contains: not(contains),
-  contains_any: list((operand) => (actual, context) => {
+  contains_any: list(
+    (operand) => (actual) => Array.isArray(actual) && actual.some((item) => operand.has(item)),
+  ),
+  contains_all: list((operand) => (actual) => {
     if (!Array.isArray(actual)) return false;
-    payForText(context, ITEMS_PER_STEP, 4 * actual.length);
-    return actual.some((item) => operand.has(item));
-  }),
-  contains_all: list((operand) => (actual, context) => {
-    if (!Array.isArray(actual)) return false;
-    payForText(context, ITEMS_PER_STEP, 4 * actual.length);
     const found = new Set(actual.filter((item) => operand.has(item)));
     return found.size === operand.size;
   }),
@@ -323,7 +283,7 @@ const OPERATORS = {
     `must be a string of at most ${GLOB_PATTERN_MAX} characters`,
     (operand: string) => {
       const matches = compileGlob(operand);
-      return (actual, context) => isText(actual) && matches(actual, context.root.steps);
+      return (actual) => isText(actual) && matches(actual);
     },
   ),
   exists: unary((actual) => actual !== undefined),

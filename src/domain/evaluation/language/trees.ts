@@ -1,7 +1,7 @@
 import { isJsonObject } from "../../kernel/json.ts";
 import { z } from "zod";
 import { PROBLEMS_MAX } from "../../kernel/limits.ts";
-import { StepBudget, StepsExceeded } from "../../kernel/pace.ts";
+import { bytesOf } from "../../kernel/oversize.ts";
 
 /** Trees of conditions: `all`, `any` and `none` over leaves, with problems reported at their own paths. */
 
@@ -18,11 +18,8 @@ export const TREE_MAX_DEPTH = 5;
 export const TREE_MAX_LEAVES = 50;
 /** Maximum members of one group. */
 export const GROUP_MAX = 50;
-/**
- * Maximum steps of reading all leaves of a tree: names, values and pieces of 32 characters. 50 conditions
- * with the longest lists take 26,000; larger trees are not parsed.
- */
-export const TREE_STEPS_MAX = 40_000;
+/** Maximum bytes as JSON of all leaves of a tree; what is larger is not parsed. */
+const LEAVES_MAX_BYTES = 1024 * 1024;
 
 const keyOf = (node: object): GroupKey | undefined => {
   if (Object.hasOwn(node, "all")) return "all";
@@ -73,16 +70,6 @@ const groupProblems = (
   return problems;
 };
 
-const isWithin = (budget: StepBudget, value: unknown): boolean => {
-  try {
-    budget.chargeValue(value);
-    return true;
-  } catch (error) {
-    if (error instanceof StepsExceeded) return false;
-    throw error;
-  }
-};
-
 /**
  * Returns the problems of a tree, each with its path. A union of schemas could only report "invalid" at the
  * root, so a schema describes the shape and this function explains it. The cost is bounded for any input:
@@ -94,11 +81,12 @@ export const treeProblems = (
 ): Problem[] => {
   const problems: Problem[] = [];
   let leaves = 0;
-  const budget = new StepBudget(TREE_STEPS_MAX);
+  let bytes = 0;
   const look = (leaf: object, path: PropertyKey[]): void => {
-    if (++leaves > TREE_MAX_LEAVES || budget.spent > budget.max) return;
-    if (isWithin(budget, leaf)) problems.push(...leafProblems(leaf, path));
-    else problems.push({ path: [], message: `conditions of more than ${TREE_STEPS_MAX} names and values` });
+    if (++leaves > TREE_MAX_LEAVES || bytes > LEAVES_MAX_BYTES) return;
+    bytes += bytesOf(leaf);
+    if (bytes <= LEAVES_MAX_BYTES) problems.push(...leafProblems(leaf, path));
+    else problems.push({ path: [], message: `conditions of more than ${LEAVES_MAX_BYTES} bytes` });
   };
   const walk = (node: unknown, path: PropertyKey[], depth: number): void => {
     if (!isJsonObject(node)) return void problems.push({ path, message: "must be an object" });

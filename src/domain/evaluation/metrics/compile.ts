@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import type { Spender } from "../event-accounts.ts";
+import type { Spender } from "../event-cost.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import { EventPattern, Path } from "../language/syntax.ts";
@@ -21,7 +21,7 @@ import {
   type Sample,
   subtractSample,
 } from "./aggregates.ts";
-import { compileFilter, Filter, filterSteps } from "./filter.ts";
+import { compileFilter, Filter } from "./filter.ts";
 import type { EventContext } from "../rule-event.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
@@ -356,8 +356,6 @@ export type CompiledMetric = Counter & {
   zone: "PLAYER" | "PROJECT";
   /** Returns the contribution of an event of one of the metric's types; undefined when it does not count. */
   sampleOf(context: EventContext): Sample | undefined;
-  /** Maximum steps of counting an event, besides the texts that the filter searches. */
-  steps: number;
   /** The first definition that reads it; undefined where it is used by itself. */
   spender: Spender | undefined;
 };
@@ -391,17 +389,9 @@ export const compileSample = (metric: WindowlessMetric): ((context: EventContext
   return (context) => (passes(context) ? sample(context.event.properties) : undefined);
 };
 
-/** Steps of reading or writing a counter, by its window, and the surcharge for distinct. */
-const WINDOW_STEPS = { LIFETIME: 2, SINCE: 2, CALENDAR: 20, ROLLING: 40 };
-const DISTINCT_STEPS = 100;
-
-/** Returns the maximum steps of reading or updating a counter. */
-export const counterSteps = ({ aggregate, window }: Pick<Metric, "aggregate" | "window">): number =>
-  WINDOW_STEPS[window.type] + (aggregate === "distinct" ? DISTINCT_STEPS : 0);
-
 const compiled = new WeakMap<Metric, CompiledMetric>();
 
-/** Compiles a metric, once for each. @param spender the definition that pays for it */
+/** Compiles a metric, once for each. @param spender the first definition that reads it */
 export const compileMetric = (metric: Metric, spender?: Spender): CompiledMetric => {
   const known = compiled.get(metric) ?? prepare(metric);
   compiled.set(metric, known);
@@ -410,7 +400,6 @@ export const compileMetric = (metric: Metric, spender?: Spender): CompiledMetric
 
 const prepare = (metric: Metric): CompiledMetric => ({
   id: metricId(metric),
-  steps: 4 + filterSteps(metric.filter) + counterSteps(metric),
   spender: undefined,
   definition: metric,
   aggregate: metric.aggregate,

@@ -1,7 +1,6 @@
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
 import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
 import { firstZone } from "../../kernel/zones.ts";
-import { StepBudget } from "../../kernel/pace.ts";
 import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
 import {
   addToCounter,
@@ -33,14 +32,7 @@ const stateOf = ({ player }: PlayerContext, { id }: CompiledMetric): CounterStat
 
 /** Step 1 of evaluation: counts the event in every metric of its type, in the window of its own time. */
 export const countEvent = (turn: Turn): void => {
-  const { upkeep } = turn.root.accounts;
-  for (const metric of turn.project.metrics.forEvent(turn.event.type)) {
-    if (upkeep.isSpent) return turn.warn(`out of steps: ${nameOf(metric)} and what follows do not count`);
-    const before = upkeep.spent;
-    upkeep.spend(metric.steps);
-    count(turn, metric);
-    if (metric.spender) upkeep.recordSpender(metric.spender, before);
-  }
+  for (const metric of turn.project.metrics.forEvent(turn.event.type)) count(turn, metric);
 };
 
 /** Maximum bytes of JSON that a sample adds to a document: those of a new counter. */
@@ -101,27 +93,25 @@ export const sampleOfEvent = (
   metric: CompiledMetric,
   owner: PlayerContext,
   { type, at, properties }: PastEvent,
-  steps = new StepBudget(Infinity),
 ): { sample: Sample; moment: Moment } | undefined => {
-  steps.spend(metric.steps);
-  const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 }, root: { steps } });
+  const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 } });
   return sample === undefined ? undefined : { sample, moment: momentOf(metric, owner, at) };
 };
 
 /**
- * Recounts a metric from a player's events, in order of arrival; `state` is the initial state, and `steps` is
- * charged with the cost. Events of other types are ignored, so all of a player's events may be passed.
+ * Recounts a metric from a player's events, in order of arrival; `state` is the initial state.
+ * Events of other types are ignored, so all of a player's events may be passed.
  */
 export const foldEvents = (
   metric: CompiledMetric,
   owner: PlayerContext,
   events: Iterable<PastEvent>,
-  { state, steps }: { state?: CounterState | undefined; steps?: StepBudget } = {},
+  { state }: { state?: CounterState | undefined } = {},
 ): CounterState | undefined => {
   const { forEvent } = indexMetrics([metric.definition]);
   let folded = state;
   for (const event of events) {
-    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, owner, event, steps) : undefined;
+    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, owner, event) : undefined;
     if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
   }
   return folded;

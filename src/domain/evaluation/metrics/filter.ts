@@ -10,7 +10,6 @@ import {
   schemaProblems,
   type Tree,
   treeProblems,
-  visitLeaves,
 } from "../language/trees.ts";
 
 /**
@@ -54,11 +53,4 @@ export const compileFilter = (filter: Filter): ((context: EventContext) => boole
   const read = compilePath(path);
   const matches = compileCheck(op, value);
   return (context) => matches(read(context.event.properties), context);
-};
-
-/** Returns the maximum steps of filtering an event, besides the texts and lists that it searches. */
-export const filterSteps = (filter: Filter | undefined): number => {
-  let steps = 0;
-  if (filter) visitLeaves<Leaf>(filter, () => steps++);
-  return steps;
 };

@@ -214,23 +214,6 @@ const verdictOf = (turn: PlanTurn, quest: CompiledQuest, before: Before): QuestV
   return { questKey: quest.key, counted: why === COUNTED, reason: why.reason, ...detail };
 };
 
-const QUEST_STEPS = 40;
-
-/** Runs something for a quest and charges its steps. @returns false when the steps do not suffice */
-const paid = ({ root, warn }: PlanTurn, quest: CompiledQuest, run: () => void): boolean => {
-  const { upkeep } = root.accounts;
-  if (upkeep.isSpent) {
-    warn(`out of steps: quest ${quest.key} and what follows do not count`);
-    root.trace?.quest({ questKey: quest.key, counted: false, reason: "STEPS_EXHAUSTED" });
-    return false;
-  }
-  const before = upkeep.spent;
-  upkeep.spend(QUEST_STEPS);
-  run();
-  upkeep.recordSpender(quest.spender, before);
-  return true;
-};
-
 const beginsByState = (turn: PlanTurn, quest: CompiledQuest): boolean => {
   if (startsAtOnce(quest.definition)) return true;
   return firstSteps(quest).some(({ test }) => test?.(turn) === true);
@@ -245,7 +228,6 @@ const startByItself = (turn: PlanTurn, quest: CompiledQuest, begins: Begins): vo
   const next = freeCycle(quest, turn, player.quests.get(quest.key), event.at);
   // What the player has abandoned is not started again by itself.
   if (!next || next.again?.state === "ABANDONED") return;
-  root.accounts.upkeep.spend(quest.mayStartCost);
   if (begins(turn, quest) && quest.mayStart(turn) && hasPlaceNow(turn, quest))
     startQuest(turn, quest, next, "AUTO");
 };
@@ -297,8 +279,7 @@ export const advanceByCounts = (turn: PlanTurn, quest: CompiledQuest): boolean =
 export const advanceQuests = (turn: PlanTurn): void => {
   const { quests } = turn.project;
   if (quests.byKey.size === 0) return;
-  for (const quest of quests.forEvent(turn.event.type))
-    if (!paid(turn, quest, () => advanceOne(turn, quest))) return;
+  for (const quest of quests.forEvent(turn.event.type)) advanceOne(turn, quest);
   refreshQuests(turn);
 };
 
@@ -313,12 +294,9 @@ export const watchQuests = ({ stateful, readers }: QuestIndex, player: PlayerSta
   SEEN.set(player, { values: readers.map((read) => read(player)), isNew: true });
 };
 
-const READERS_PER_STEP = 4;
-
-const updateInputs = ({ player, project, root }: PlanTurn, { values }: Seen): Set<number> => {
+const updateInputs = ({ player, project }: PlanTurn, { values }: Seen): Set<number> => {
   const changed = new Set<number>();
   const { readers } = project.quests;
-  root.accounts.upkeep.spend(readers.length / READERS_PER_STEP);
   readers.forEach((read, place) => {
     const value = read(player);
     if (Object.is(value, values[place])) return;
@@ -353,6 +331,6 @@ export const refreshQuests = (turn: PlanTurn): void => {
     const affected = stateful.filter(isAffected);
     seen.isNew = false;
     if (affected.length === 0) return;
-    for (const { quest } of affected) if (!paid(turn, quest, () => checkState(turn, quest))) return;
+    for (const { quest } of affected) checkState(turn, quest);
   }
 };

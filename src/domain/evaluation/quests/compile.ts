@@ -1,12 +1,11 @@
 import type { AdventureIndex } from "../adventures/compile.ts";
 import type { Test } from "../conditions/condition.ts";
-import type { Spender } from "../event-accounts.ts";
-import { compileGroup, conditionMetrics, type Group, groupSteps } from "../language/groups.ts";
+import type { Spender } from "../event-cost.ts";
+import { compileGroup, conditionMetrics, type Group } from "../language/groups.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import type { Pause, Phase, StoredDraft } from "../live.ts";
 import type { Sample } from "../metrics/aggregates.ts";
 import { type CompiledMetric, compileMetric, compileSample, type Metric } from "../metrics/compile.ts";
-import { filterSteps } from "../metrics/filter.ts";
 import type { InputReader } from "../player-state.ts";
 import type { Quest } from "./quest.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
@@ -28,8 +27,6 @@ export type CompiledStep = {
   lifetime?: CompiledMetric;
   /** STATE: whether the player meets the condition. */
   test?: Test;
-  /** Maximum steps of evaluation. */
-  cost: number;
 };
 
 /** One version of a quest compiled for evaluation. */
@@ -52,7 +49,6 @@ export type CompiledQuest = {
   stepsFor(eventType: string): readonly number[];
   /** Whether it may start for the player: audience and prerequisites. */
   mayStart: Test;
-  mayStartCost: number;
   /** Whether a state alone can start or advance it, so that changes of `inputs` matter. */
   isStateful: boolean;
   /** Names of what its conditions read; see segments/membership.ts. */
@@ -69,8 +65,6 @@ export type CompiledQuest = {
 type StoredQuest = StoredDraft<Quest> & {
   earlier?: readonly { version: number; definition: object }[] | null | undefined;
 };
-
-const STEP_STEPS = 15;
 
 const lifetimeOf = ({ metric, countFrom }: EventStep): Metric | undefined => {
   if (countFrom !== "LIFETIME" || metric.aggregate === "streak") return undefined;
@@ -93,16 +87,15 @@ const TARGETS = {
 const compileStep = (definition: QuestStep, spender: Spender): CompiledStep => {
   if (definition.kind === "STATE") {
     const { condition } = definition;
-    return { definition, target: 1, test: compileGroup(condition), cost: STEP_STEPS + groupSteps(condition) };
+    return { definition, target: 1, test: compileGroup(condition) };
   }
   if (definition.kind !== "EVENT")
-    return { definition, target: TARGETS[definition.kind](definition as never), cost: STEP_STEPS };
-  const cost = STEP_STEPS + filterSteps(definition.metric.filter);
+    return { definition, target: TARGETS[definition.kind](definition as never) };
   const lifetime = lifetimeOf(definition);
   const counts = lifetime
     ? { lifetime: compileMetric(lifetime, spender) }
     : { sampleOf: sampleOf(definition) };
-  return { definition, target: definition.target, ...counts, cost };
+  return { definition, target: definition.target, ...counts };
 };
 
 const mayStartOf = (definition: Quest): Test => {
@@ -172,7 +165,6 @@ export const compileQuest = (stored: StoredQuest): CompiledQuest => {
     steps,
     stepsFor: createTypeIndex(listeners, (found) => found.map(({ place }) => place)),
     mayStart: mayStartOf(definition),
-    mayStartCost: definition.prerequisites ? groupSteps(definition.prerequisites) : 1,
     isStateful:
       definition.steps.some(({ kind }) => kind === "STATE") ||
       startsAtOnce(definition) ||

@@ -203,10 +203,8 @@ const finishActive = (
   active: readonly boolean[],
 ): QuestRow => {
   let row = before;
-  const { upkeep } = turn.root.accounts;
   for (const [place, step] of quest.steps.entries()) {
     if (active[place] !== true) continue;
-    upkeep.spend(step.cost);
     if (isStepDone(turn, row, step)) row = finishStep(turn, quest, row, step);
   }
   return row;

@@ -35,7 +35,7 @@ export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
 
 /** Grants of rules must stay within their write budget, except for the bundle that an action names. */
 const isFull = (turn: Turn, depth: number): boolean =>
-  isFlooded(turn) || (depth > 0 && turn.root.steps.written.isSpent);
+  isFlooded(turn) || (depth > 0 && turn.root.acting !== undefined && turn.root.cost.written.isSpent);
 
 /** The origin of a part; `key` is the bundle's, to which the part appends its name. */
 type Source = Omit<BundleGrant, "bundle">;

@@ -1,15 +1,14 @@
 import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../left-out.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { bytesOf } from "../../kernel/oversize.ts";
-import { StepBudget } from "../../kernel/pace.ts";
-import type { Spender } from "../event-accounts.ts";
+import type { Spender } from "../event-cost.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import { atOnce, type Steps } from "../../kernel/slices.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
 import type { Act, Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/action-kinds.ts";
 import type { Test } from "../conditions/condition.ts";
-import { compileGroup, conditionMetrics, type ConditionNode, groupSteps } from "../language/groups.ts";
+import { compileGroup, conditionMetrics, type ConditionNode, countConditions } from "../language/groups.ts";
 import { compileControls, type RuleControls } from "./limits.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
 import { expressionMetrics, resolveReadings } from "../language/expressions.ts";
@@ -27,9 +26,6 @@ export type PublishedRule = {
   isShadow?: boolean;
 };
 
-/** Steps of checking a rule, with its schedule, rollout and limits. */
-const RULE_STEPS = 3;
-
 /** A rule compiled for evaluation. `order` is its position in the project: priority, then age, then id. */
 export type CompiledRule = RuleControls & {
   id: string;
@@ -40,14 +36,12 @@ export type CompiledRule = RuleControls & {
   activeFromMs: number;
   activeUntilMs: number;
   test: Test;
-  /** Maximum steps of its conditions and limits, besides texts and lists. */
+  /** Steps of testing it: one, and one for each condition. */
   steps: number;
   /** The metrics of its conditions and expressions. */
   metrics: readonly Metric[];
   spender: Spender;
   actions: readonly Act[];
-  /** Steps of performing its actions, besides what they publish and pass on. */
-  actionSteps: number;
   /** Whether an action after the first may fail, so that earlier ones may have to be rolled back. */
   needsUndo: boolean;
   stopOnMatch: boolean;
@@ -66,8 +60,6 @@ export type RuleSet = {
    * for `system.schedule` the one rule that it is for.
    */
   candidates(event: RuleEvent): readonly CompiledRule[];
-  /** Returns the steps of finding the candidates of an event of this type. */
-  findingSteps(eventType: string): number;
   /** Returns all rules that listen to a type, in order. */
   listeners(eventType: string): readonly CompiledRule[];
   /** Returns the rule that a `system.schedule` event is for; undefined when it no longer runs. */
@@ -78,16 +70,6 @@ export type RuleSet = {
   metrics: readonly Metric[];
   /** Rules that should run but could not be compiled. */
   leftOut: readonly LeftOut[];
-};
-
-/** Fixed steps of a firing, and of an action. */
-const FIRE_STEPS = 30;
-const ACTION_STEPS = 10;
-
-const actionSteps = ({ actions }: RuleDocument): number => {
-  const parts = new StepBudget(Infinity);
-  parts.chargeValue(actions);
-  return FIRE_STEPS + ACTION_STEPS * actions.length + parts.spent;
 };
 
 export const compileRule = (published: PublishedRule, order = 0): CompiledRule => {
@@ -106,12 +88,11 @@ export const compileRule = (published: PublishedRule, order = 0): CompiledRule =
     activeFromMs: schedule?.activeFrom === undefined ? -Infinity : Date.parse(schedule.activeFrom),
     activeUntilMs: schedule?.activeUntil === undefined ? Infinity : Date.parse(schedule.activeUntil),
     test: compileGroup(definition.conditions),
-    steps: RULE_STEPS + groupSteps(definition.conditions),
+    steps: 1 + countConditions(definition.conditions),
     metrics: [...conditionMetrics(definition.conditions), ...expressionMetrics(definition)],
     spender: { kind: "rule", id, key },
     ...controls,
     actions: actions.map((action) => compileAction(action, firing(action.id))),
-    actionSteps: actionSteps(definition),
     needsUndo: actions.slice(1).some(canFail),
     stopOnMatch,
     exclusiveGroup,
@@ -188,10 +169,6 @@ const indexRules = (compiled: readonly CompiledRule[], leftOut: readonly LeftOut
       if (event.ruleId === undefined) return candidatesOf(indexOf(event.type), event);
       const rule = schedule(event.ruleId);
       return rule ? [rule] : NO_RULES;
-    },
-    findingSteps: (eventType) => {
-      const { always, lookups } = indexOf(eventType);
-      return 1 + always.length + 4 * lookups.length;
     },
     listeners: (eventType) => indexOf(eventType).all,
     schedule,

@@ -1,5 +1,6 @@
 import { keepAmounts } from "../caps/caps.ts";
 import type { Effects, ExecutionRow, RecordedScore } from "../effects.ts";
+import { ACTION_STEPS } from "../event-cost.ts";
 import { type CompiledBudget, markOf, type Refusal } from "./budgets.ts";
 import type { CompiledRule, RuleSet } from "./compile.ts";
 import { RuleFailure } from "./failures.ts";
@@ -82,15 +83,9 @@ export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
   }
 };
 
-/**
- * Returns the rules to be considered and charges for finding them; none once the event has spent its steps.
- */
-export const findCandidates = (ruleSet: RuleSet, { event, root }: Turn): readonly CompiledRule[] => {
-  const { rules } = root.accounts;
-  if (rules.isSpent) return NO_RULES;
-  rules.spend(ruleSet.findingSteps(event.type));
-  return ruleSet.candidates(event);
-};
+/** Returns the rules to be considered; none once the event has spent its steps. */
+export const findCandidates = (ruleSet: RuleSet, { event, root }: Turn): readonly CompiledRule[] =>
+  root.cost.isSpent ? NO_RULES : ruleSet.candidates(event);
 
 const NO_RULES: readonly CompiledRule[] = [];
 
@@ -122,12 +117,11 @@ export type ConsiderOptions = { ignoreLimits?: boolean };
  * completed, all of them.
  */
 export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
-  const { rules } = turn.root.accounts;
-  const before = rules.spent;
-  const writtenBefore = rules.written.spent;
-  const outcome = rules.isSpent ? OUT_OF_STEPS : decide(rule, turn, options?.ignoreLimits === true);
-  rules.recordSpender(rule.spender, before);
-  rules.written.recordSpender(rule.spender, writtenBefore);
+  const { steps, written, isSpent } = turn.root.cost;
+  const [stepsBefore, writtenBefore] = [steps.spent, written.spent];
+  const outcome = isSpent ? OUT_OF_STEPS : decide(rule, turn, options?.ignoreLimits === true);
+  steps.record(rule.spender, stepsBefore);
+  written.record(rule.spender, writtenBefore);
   turn.root.observe?.(rule, outcome);
   return outcome;
 };
@@ -148,11 +142,8 @@ const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome 
 
 /** Returns why the rule's conditions prevent it from firing; undefined when they hold. */
 const testConditions = (rule: CompiledRule, turn: Turn): Outcome | undefined => {
-  const { steps } = turn.root;
-  steps.spend(rule.steps);
-  const holds = rule.test(turn);
-  if (steps.isSpent) return OUT_OF_STEPS;
-  return holds ? undefined : NOT_MET;
+  if (turn.root.cost.take(rule.steps)) return OUT_OF_STEPS;
+  return rule.test(turn) ? undefined : NOT_MET;
 };
 
 /** By the event's time; undefined inside the schedule. */
@@ -272,9 +263,9 @@ const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]):
 };
 
 /** @returns why an action failed; then some may have been performed */
-const performActions = ({ actions, actionSteps, step }: CompiledRule, turn: Turn): RolledBack | undefined => {
+const performActions = ({ actions, step }: CompiledRule, turn: Turn): RolledBack | undefined => {
   const { root } = turn;
-  root.steps.spend(actionSteps);
+  root.cost.take(ACTION_STEPS * actions.length);
   root.acting = step;
   try {
     for (const action of actions) action(turn);

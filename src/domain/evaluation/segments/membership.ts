@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { kindOf } from "../conditions/condition-kinds.ts";
 import type { ConditionInputs, Test } from "../conditions/condition.ts";
-import type { Spender } from "../event-accounts.ts";
-import { compileGroup, conditionMetrics, conditionProblems, Group, groupSteps } from "../language/groups.ts";
+import { compileGroup, conditionMetrics, conditionProblems, Group } from "../language/groups.ts";
 import { compilePath } from "../language/paths.ts";
 import { Key, PLAYER, referencesIn } from "../language/syntax.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
@@ -135,8 +134,6 @@ export type CompiledSegment = {
   inputs: SegmentInputs;
   /** Returns whether the turn's player meets the definition; undefined for a STATIC segment. */
   test: Test | undefined;
-  /** Maximum steps of a test, besides texts and lists. */
-  steps: number;
 };
 
 const NO_INPUTS: SegmentInputs = { names: [], segmentKeys: [], isTimed: false };
@@ -149,7 +146,6 @@ export const compileSegment = ({ id, definition }: { id: string; definition: Seg
     metrics: conditions ? conditionMetrics(conditions) : [],
     inputs: conditions ? inputsOf(conditions) : NO_INPUTS,
     test: conditions && compileGroup(conditions),
-    steps: conditions ? 1 + groupSteps(conditions) : 0,
   };
 };
 
@@ -189,9 +185,6 @@ export const orderSegments = <S extends { key: string; segmentKeys: readonly str
 type DynamicSegment = {
   key: string;
   test: Test;
-  /** Maximum steps of an evaluation, besides texts and lists. */
-  steps: number;
-  spender: Spender;
   isTimed: boolean;
   /** Indexes of its inputs in `readers`. */
   inputs: readonly number[];
@@ -207,8 +200,8 @@ export type SegmentIndex = {
 
 /** To be built once per config version. */
 export const indexSegments = (segments: readonly CompiledSegment[]): SegmentIndex => {
-  const dynamic = segments.flatMap(({ id, definition: { key }, test, steps, inputs }) =>
-    test ? [{ id, key, test, steps, ...inputs }] : [],
+  const dynamic = segments.flatMap(({ definition: { key }, test, inputs }) =>
+    test ? [{ key, test, ...inputs }] : [],
   );
   const order = orderSegments(dynamic);
   // A cycle cannot be saved; if there is one nevertheless, its segments are evaluated in the order of keys.
@@ -219,8 +212,6 @@ export const indexSegments = (segments: readonly CompiledSegment[]): SegmentInde
     dynamic: ordered.map((segment) => ({
       key: segment.key,
       test: segment.test,
-      steps: segment.steps,
-      spender: { kind: "segment", id: segment.id, key: segment.key },
       isTimed: segment.isTimed,
       inputs: segment.names.map((name) => placeOf.get(name)!),
       ownInput: placeOf.get(`segment:${segment.key}`),
@@ -234,8 +225,6 @@ type Seen = {
   values: unknown[];
   /** The player's segments have never been evaluated: all of them must be. */
   isNew: boolean;
-  /** The steps did not suffice: the next turn starts over, as when the player is loaded. */
-  isGivenUp: boolean;
 };
 
 /**
@@ -246,21 +235,18 @@ const SEEN = new WeakMap<PlayerState, Seen>();
 
 /** Records the inputs of a player's segments before a turn changes any of them. */
 export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: PlayerState): void => {
-  if (dynamic.length === 0 || SEEN.get(player)?.isGivenUp === false) return;
+  if (dynamic.length === 0 || SEEN.has(player)) return;
   const values = readers.map((read) => read(player));
   // A player who has just been created has no line in the player stream yet.
-  SEEN.set(player, { values, isNew: player.seq === 0, isGivenUp: false });
+  SEEN.set(player, { values, isNew: player.seq === 0 });
 };
-
-const READERS_PER_STEP = 4;
 
 /** Updates the recorded inputs. @returns the indexes of those that have changed */
 const updateInputs = (
-  { readers, dynamic }: SegmentIndex,
-  { player, root }: Turn,
+  { readers }: SegmentIndex,
+  { player }: Turn,
   { values }: Seen,
 ): Set<number> | undefined => {
-  root.accounts.upkeep.spend((readers.length + dynamic.length) / READERS_PER_STEP);
   let changed: Set<number> | undefined;
   for (let place = 0; place < readers.length; place++) {
     const value = readers[place]!(player);
@@ -279,8 +265,6 @@ const updateInputs = (
 export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
   if (index.dynamic.length === 0) return;
   const seen = SEEN.get(turn.player)!;
-  if (seen.isGivenUp) return;
-  if (turn.root.accounts.upkeep.isSpent) return giveUp(turn, seen);
   const changed = updateInputs(index, turn, seen);
   if (changed || seen.isNew) refreshSome(index, turn, { seen, changed: changed ?? new Set(), isTime: false });
 };
@@ -294,25 +278,15 @@ export const refreshAllSegments = (index: SegmentIndex, turn: Turn, which: "ALL"
   refreshSome(index, turn, { seen, changed, isTime: true });
 };
 
-const giveUp = ({ warn }: Turn, seen: Seen): void => {
-  seen.isGivenUp = true;
-  warn("out of steps: segments stay as they are");
-};
-
 type Refresh = { seen: Seen; changed: Set<number>; isTime: boolean };
 
 const refreshSome = ({ dynamic }: SegmentIndex, turn: Turn, { seen, changed, isTime }: Refresh): void => {
   const asOf = asOfLatest(turn);
-  const { upkeep } = turn.root.accounts;
   for (const segment of dynamic) {
     const { key, inputs, isTimed, ownInput } = segment;
     const isAffected = seen.isNew || (isTime && isTimed) || inputs.some((place) => changed.has(place));
     if (!isAffected) continue;
-    if (upkeep.isSpent) return giveUp(turn, seen);
-    const before = upkeep.spent;
-    upkeep.spend(segment.steps);
     const isMember = segment.test(asOf);
-    upkeep.recordSpender(segment.spender, before);
     if (!move(turn, key, isMember) || ownInput === undefined) continue;
     changed.add(ownInput);
     seen.values[ownInput] = isMember;

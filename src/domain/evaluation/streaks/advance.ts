@@ -274,17 +274,9 @@ export const settledAt = (streak: CompiledStreak, owner: PlayerContext, atMs: nu
 
 /** Step 2 of evaluation: settles and extends the streaks that the event's type counts for. */
 export const advanceStreaks = (turn: Turn): void => {
-  const { project, event, root } = turn;
+  const { project, event } = turn;
   if (project.streaks.size === 0) return;
-  const { upkeep } = root.accounts;
-  for (const streak of project.streaksByEventType(event.type)) {
-    if (upkeep.isSpent)
-      return turn.warn(`out of steps: streak ${streak.definition.key} and what follows do not count`);
-    const before = upkeep.spent;
-    upkeep.spend(streak.steps);
-    advance(turn, streak);
-    upkeep.recordSpender(streak.spender, before);
-  }
+  for (const streak of project.streaksByEventType(event.type)) advance(turn, streak);
 };
 
 const advance = (turn: Turn, streak: CompiledStreak): void => {

@@ -1,8 +1,7 @@
-import type { Spender } from "../event-accounts.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import { addSample, type AggregateState, aggregateValue } from "../metrics/aggregates.ts";
 import { compileSample } from "../metrics/compile.ts";
-import { compileFilter, filterSteps } from "../metrics/filter.ts";
+import { compileFilter } from "../metrics/filter.ts";
 import type { StreakState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { Calendar } from "./periods.ts";
@@ -37,9 +36,6 @@ export type CompiledStreak = {
   /** Returns the indexes of the parts that an event of a type counts for, and whether it may end the run. */
   impactOf(eventType: string): EventImpact;
   breaks(context: EventContext): boolean;
-  /** Maximum steps of an event, besides the texts that filters search. */
-  steps: number;
-  spender: Spender;
 };
 
 const HOUR_MS = 3_600_000;
@@ -61,18 +57,6 @@ const compilePart = ({ metric, threshold }: StreakDefinition["qualify"]["parts"]
     },
     valueOf: (state) => aggregateValue(aggregate, state ?? undefined) ?? 0,
   };
-};
-
-/** Steps of settling a streak, and of adding to a part; distinct takes more. */
-const SETTLE_STEPS = 50;
-const PART_STEPS = 10;
-const DISTINCT_STEPS = 100;
-
-const stepsOf = ({ qualify: { parts }, breakOn }: StreakDefinition): number => {
-  let steps = SETTLE_STEPS + filterSteps(breakOn?.filter);
-  for (const { metric } of parts)
-    steps += filterSteps(metric.filter) + (metric.aggregate === "distinct" ? DISTINCT_STEPS : PART_STEPS);
-  return steps;
 };
 
 export const compileStreak = ({
@@ -105,8 +89,6 @@ export const compileStreak = ({
     ],
     listensTo: (eventType) => context(eventType) !== NOTHING,
     impactOf: context,
-    steps: stepsOf(definition),
-    spender: { kind: "streak", id, key: definition.key },
     breaks: breakOn?.filter ? compileFilter(breakOn.filter) : () => breakOn !== undefined,
   };
 };
@@ -215,8 +197,6 @@ const addTo = (
 ): States | undefined => {
   let added: (AggregateState | null)[] | undefined;
   for (const part of impactOf(context.event.type).parts) {
-    // A part may cost as much as a metric: what exceeds the budget does not count.
-    if (context.root.steps.isSpent) break;
     const old = states[part] ?? null;
     const next = parts[part]!.add(old, context);
     if (next === null) continue;

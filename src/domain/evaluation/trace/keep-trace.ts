@@ -2,7 +2,6 @@ import { fnv1a } from "../../kernel/ids.ts";
 import { stepsHitOf, type Turn, write } from "../turn.ts";
 import type { TraceRow } from "../effects.ts";
 import type { PlanTurn, ProjectPlan } from "../project-plan.ts";
-import { type StepBudget, TEXT_PER_STEP } from "../../kernel/pace.ts";
 import { DEFAULT_SETTINGS } from "../project-settings.ts";
 import { createTrace, type EventTrace, spentBy, type Tracer } from "./trace.ts";
 
@@ -26,7 +25,7 @@ export const traceOf = (plan: ProjectPlan, eventId: string): Tracer | undefined 
 
 /**
  * Stores the trace of a tracked event: of sampled ones, and always where the loop guard stepped in or the
- * steps did not suffice, then without conditions unless the event was sampled.
+ * rules took too much, then without conditions unless the event was sampled.
  */
 export const keepTrace = (turn: PlanTurn, trace: Tracer | undefined): void => {
   const { root } = turn;
@@ -38,7 +37,7 @@ export const keepTrace = (turn: PlanTurn, trace: Tracer | undefined): void => {
 const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
   projectId: project.projectId,
   eventId: root.id,
-  trace: truncateTrace(trace, root.accounts.explaining),
+  trace: truncateTrace(trace),
   expiresMs: nowMs + project.settings.tracesDays * DAY_MS,
 });
 
@@ -109,19 +108,15 @@ export const failedTrace = (
   return { projectId, eventId, trace, expiresMs: now.getTime() + DEFAULT_SETTINGS.tracesDays * DAY_MS };
 };
 
-/** Truncates a trace to the maximum size. Serialising it is charged to `steps`. */
-export const truncateTrace = (trace: EventTrace, steps: StepBudget): EventTrace => {
-  if (isShort(trace, steps)) return trace;
+/** Truncates a trace to the maximum size. */
+export const truncateTrace = (trace: EventTrace): EventTrace => {
+  if (isShort(trace)) return trace;
   const bare = { ...bareTrace(trace), truncated: true };
-  if (isShort(bare, steps)) return bare;
+  if (isShort(bare)) return bare;
   return { ...bare, rules: [], derived: [], effects: [], leaderboards: [], warnings: [] };
 };
 
-const isShort = (trace: EventTrace, steps: StepBudget): boolean => {
-  const { length } = JSON.stringify(trace);
-  steps.spend(length / TEXT_PER_STEP);
-  return length <= TRACE_MAX_CHARACTERS;
-};
+const isShort = (trace: EventTrace): boolean => JSON.stringify(trace).length <= TRACE_MAX_CHARACTERS;
 
 /** Returns a trace without conditions, effects, and the rules that did nothing. */
 const bareTrace = (trace: EventTrace): EventTrace => ({

@@ -1,11 +1,11 @@
 import { entryAt, fromRankScore } from "../boards/lists.ts";
-import type { Spender } from "../event-accounts.ts";
+import type { Spender } from "../event-cost.ts";
 import { explainGroup, type TraceNode } from "../language/groups.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
 import type { Outcome, RuleReason } from "../running/outcome.ts";
 import { type ConsiderOptions, considerRule, createStops, findCandidates } from "../running/run.ts";
-import { payBy, type QuestVerdict, stepsHitOf, type TraceSink, type Turn } from "../turn.ts";
+import { type QuestVerdict, stepsHitOf, type TraceSink, type Turn } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 
 /** Maximum rules of one event that are explained; later ones run without explanation. */
@@ -83,21 +83,14 @@ export const traceRules = (
 /** Lengths of the lists of outbox rows, executions and spawned events. */
 type Before = readonly [outbox: number, executions: number, spawned: number];
 
-/** Steps of compiling and explaining a condition. */
-const LEAF_STEPS = 50;
-
 const stopped = (stoppedBy: string): Outcome => ({ fired: false, reason: "STOPPED", stoppedBy });
 
 /** Returns the rule's explained conditions; undefined when enough rules have been shown. */
-const explain = (rule: CompiledRule, turn: Turn, shown: number): ExplainedNode | undefined => {
-  const account = turn.root.accounts.explaining;
-  if (shown >= TRACED_RULES_MAX || account.isSpent) return undefined;
-  account.spend(LEAF_STEPS * rule.steps);
-  return payBy(turn.root, account, () => explainGroup(rule.definition.conditions, turn));
-};
+const explain = (rule: CompiledRule, turn: Turn, shown: number): ExplainedNode | undefined =>
+  shown < TRACED_RULES_MAX ? explainGroup(rule.definition.conditions, turn) : undefined;
 
 const notAsked = (rule: CompiledRule, { root }: Turn, conditions: ExplainedNode): RuleTrace => {
-  const reason = root.accounts.rules.isSpent ? "STEPS_EXHAUSTED" : "CONDITIONS_NOT_MET";
+  const reason = root.cost.isSpent ? "STEPS_EXHAUSTED" : "CONDITIONS_NOT_MET";
   markSkipped(conditions);
   const seen = { conditions, effects: [], warnings: [], micros: 0 };
   return { ...about(rule, { fired: false, reason }), ...seen };
@@ -195,9 +188,9 @@ export type EventTrace = {
   guarded?: string[];
   /** Keys of the rules that triggered one another, where the loop guard held the last of them. */
   loop?: string[];
-  /** Steps spent by evaluation of the event's budgets; for the root only. */
-  steps?: { rules: number; upkeep: number; written?: number };
-  /** The most expensive single definition, where the steps did not suffice. */
+  /** Steps that rules took, and bytes that they wrote; for the root only. */
+  steps?: { rules: number; written: number };
+  /** The rule that took most, where that was too much. */
   dearest?: Spender;
   /** Why the event could not be evaluated. */
   error?: string;
@@ -299,16 +292,9 @@ const finish = ({ trace, turn, scores }: Own): EventTrace => {
 
 /** Returns the steps of an event for its trace. */
 export const spentBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest"> => {
-  const { rules, upkeep } = turn.root.accounts;
+  const { steps, written } = turn.root.cost;
   const hit = stepsHitOf(turn);
-  return {
-    steps: {
-      rules: Math.round(rules.spent),
-      upkeep: Math.round(upkeep.spent),
-      written: Math.round(rules.written.spent),
-    },
-    ...(hit ? { dearest: hit.spender } : {}),
-  };
+  return { steps: { rules: steps.spent, written: written.spent }, ...(hit ? { dearest: hit.spender } : {}) };
 };
 
 /** Returns the effects of a pass that were not caused by rules. */

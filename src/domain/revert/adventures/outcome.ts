@@ -16,7 +16,7 @@ import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { pastEvent } from "../../evaluation/rule-event.ts";
-import type { Pieces } from "../../kernel/pace.ts";
+import type { Steps } from "../../kernel/slices.ts";
 import type { QuestsWithout } from "../quests/outcome.ts";
 import { remainderOf } from "../read-record.ts";
 import type { AdventureOutcome, CausedEvent, QuestCompletion, RevertedEvent } from "../record.ts";
@@ -73,20 +73,16 @@ type Input = {
   nowMs: number;
 };
 
-/** Steps of an item or a tier, and of a quest that has changed. */
-const ITEM_STEPS = 5;
-
 /**
  * Returns what becomes of the adventures that a player has joined. Points of the events, and of completions
  * that are lost, are subtracted; what was reached by them and is not any more, is lost. In pieces.
  */
-export function* adventuresWithout(input: Input): Pieces<AdventureOutcome[]> {
+export function* adventuresWithout(input: Input): Steps<AdventureOutcome[]> {
   const outcomes: AdventureOutcome[] = [];
   for (const adventure of input.plan.adventures.byKey.values()) {
     const row = input.player.adventures.get(adventure.key);
     if (!hasJoined(row)) continue;
-    const { items, definition } = adventure;
-    yield ITEM_STEPS * (items.size + definition.tiers.length + input.quests.outcomes.length);
+    yield;
     const outcome = outcomeOf({ ...input, adventure, row });
     if (outcome) outcomes.push(outcome);
   }

@@ -2,25 +2,18 @@ import { publish } from "../../evaluation/emit.ts";
 import { showAdventure } from "../../evaluation/adventures/show.ts";
 import { storeAdventure } from "../../evaluation/adventures/progress.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
-import type { Pieces } from "../../kernel/pace.ts";
+import type { Steps } from "../../kernel/slices.ts";
 import type { PlayerRecord, Reversal } from "../record.ts";
-
-/** Steps of showing an item or a tier. */
-const ITEM_STEPS = 20;
 
 /**
  * Takes back what the event has brought in adventures, and names what stays. To be called after quests. In
  * pieces.
  */
-export function* reverseAdventures(
-  turn: PlanTurn,
-  { goals }: PlayerRecord,
-  reversal: Reversal,
-): Pieces<void> {
+export function* reverseAdventures(turn: PlanTurn, { goals }: PlayerRecord, reversal: Reversal): Steps<void> {
   const { id: playerId, externalUserId } = turn.player;
   const now = { ...turn, event: { ...turn.event, at: turn.nowMs } };
   for (const { adventure, row, left } of goals.adventures) {
-    yield ITEM_STEPS * (adventure.items.size + adventure.definition.tiers.length);
+    yield;
     for (const what of left) reversal.left.add(what);
     storeAdventure(now, adventure, row);
     reversal.adventures.add(adventure.key);

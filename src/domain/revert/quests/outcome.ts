@@ -6,7 +6,7 @@ import { deadlineOf } from "../../evaluation/quests/context.ts";
 import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import type { Pieces, StepBudget } from "../../kernel/pace.ts";
+import type { Steps } from "../../kernel/slices.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { QUEST_ROW_JSON, readQuestRow, type StoredQuestRow } from "../../progression/parts/quests.ts";
@@ -328,9 +328,9 @@ export const NO_QUESTS: QuestsWithout = { outcomes: [], known: new Set(), keys: 
 
 /** Finds out what a player's quests are without events, from the player's others. */
 export type QuestGathering = {
-  visit(event: HistoryEvent, steps: StepBudget): Pieces<void>;
+  visit(event: HistoryEvent): Steps<void>;
   /** To be called after the last event. */
-  result(): Pieces<QuestsWithout>;
+  result(): Steps<QuestsWithout>;
 };
 
 type Gathering = {
@@ -373,17 +373,17 @@ export const openQuests = (gathering: Gathering, cycles: CyclesOf): QuestGatheri
   });
   if (replays.length === 0) return undefined;
   return {
-    *visit(event, steps) {
+    *visit(event) {
       for (const { all, rest } of replays) {
-        all.visit(event, steps);
-        rest.visit(event, steps);
-        yield 0;
+        all.visit(event);
+        rest.visit(event);
+        yield;
       }
     },
     *result() {
       const outcomes: QuestOutcome[] = [];
       for (const one of replays) {
-        yield one.cost;
+        yield;
         const outcome = one.result(one.by);
         if (outcome) outcomes.push(outcome);
       }
@@ -391,10 +391,6 @@ export const openQuests = (gathering: Gathering, cycles: CyclesOf): QuestGatheri
     },
   };
 };
-
-/** Steps of comparing a cycle with what events give, and of each of its steps. */
-const CYCLE_STEPS = 20;
-const STEP_STEPS = 2;
 
 const openBoth = (
   { plan, player, parts, starts, nowMs }: Gathering,
@@ -415,7 +411,6 @@ const openBoth = (
   return {
     all,
     rest,
-    cost: rows.length * (CYCLE_STEPS + STEP_STEPS * version.steps.length),
     result: (by: ReadonlySet<string>): QuestOutcome | undefined => {
       const [played, left] = [all.result(), rest.result()];
       if (!isExplained(known, owner, played)) return undefined;

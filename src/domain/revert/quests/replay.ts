@@ -26,7 +26,6 @@ import type { QuestRow } from "../../evaluation/quests/row.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import { idFloor, NIL_ID, timeOfId } from "../../kernel/ids.ts";
-import type { StepBudget } from "../../kernel/pace.ts";
 import type { HistoryEvent } from "../../rules/insight/history.ts";
 import type { CounterStarts, Owner } from "../counters-without.ts";
 
@@ -63,15 +62,12 @@ export type Replaying = {
 
 /** Plays a player's events again for one quest. */
 export type Replay = {
-  visit(event: HistoryEvent, steps: StepBudget): void;
+  visit(event: HistoryEvent): void;
   /** Whether a cycle has begun so far. */
   hasBegun(cycleKey: string): boolean;
   /** To be called after the last event. */
   result(): Played;
 };
-
-/** Steps for an event that is played, besides those of the quest's steps. */
-const EVENT_STEPS = 40;
 
 /** A player who has nothing but a name and a time zone; what is given is noted, not granted. */
 const scratchTurn = ({ owner, nowMs }: Replaying, given: Map<string, Given>): PlanTurn => {
@@ -148,7 +144,6 @@ class QuestReplay implements Replay {
   readonly #byCycle: ReadonlyMap<string, QuestRow>;
   readonly #moments: Moment[];
   readonly #of: Replaying;
-  readonly #cost: number;
 
   constructor(replaying: Replaying) {
     this.#of = replaying;
@@ -156,18 +151,16 @@ class QuestReplay implements Replay {
     this.#quest = withKnownStates(replaying);
     this.#byCycle = new Map(replaying.rows.map((row) => [row.cycleKey, row]));
     this.#moments = momentsOf(replaying);
-    this.#cost = EVENT_STEPS + replaying.version.steps.reduce((sum, { cost }) => sum + cost, 0);
   }
 
-  visit(event: HistoryEvent, steps: StepBudget): void {
+  visit(event: HistoryEvent): void {
     const isCounted = this.#quest.stepsFor(event.type).length > 0;
     if (!isCounted && !this.#quest.isStateful) return;
-    steps.spend(this.#cost);
     this.#passMoments(timeOfId(event.id));
     if (this.#of.without.has(event.id)) return;
     const { id, type, at, properties } = event;
     const turn = this.#at({ id, type, at, properties, depth: 0 });
-    this.#countForLife(event, steps);
+    this.#countForLife(event);
     this.#play(turn, () => this.#startByItself(turn));
     this.#turn.effects.outbox.length = 0;
   }
@@ -259,13 +252,13 @@ class QuestReplay implements Replay {
     return !isShut && after.hasBegun(row.cycleKey);
   }
 
-  #countForLife(event: HistoryEvent, steps: StepBudget): void {
+  #countForLife(event: HistoryEvent): void {
     const { owner, starts } = this.#of;
     const counters = (this.#turn.player.doc.c ??= {});
     for (const place of this.#quest.stepsFor(event.type)) {
       const { lifetime } = this.#quest.steps[place]!;
       if (!lifetime || event.id < idFloor(Math.max(0, starts.get(lifetime.id) ?? 0))) continue;
-      const counted = sampleOfEvent(lifetime, owner, event, steps);
+      const counted = sampleOfEvent(lifetime, owner, event);
       if (!counted) continue;
       const { sample, moment } = counted;
       counters[lifetime.id] = addToCounter(lifetime, counters[lifetime.id] as CounterState, sample, moment);

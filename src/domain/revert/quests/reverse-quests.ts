@@ -15,31 +15,25 @@ import {
   storeLatest,
   withdrawDropped,
 } from "../../evaluation/quests/store.ts";
-import type { Pieces } from "../../kernel/pace.ts";
+import type { Steps } from "../../kernel/slices.ts";
 import type { PlayerRecord, QuestOutcome, Reversal } from "../record.ts";
 import { rewardOfGoal } from "../read-record.ts";
-
-/** Steps of telling of a quest, and of each of its steps. */
-const QUEST_STEPS = 100;
-const STEP_STEPS = 15;
-
-const costOf = ({ steps }: CompiledQuest): number => QUEST_STEPS + STEP_STEPS * steps.length;
 
 /** Takes back the progress of quests that the event has brought, and names what stays. In pieces. */
 export function* reverseQuests(
   turn: PlanTurn,
   record: PlayerRecord,
   { past, reversal }: { past: readonly PastEvent[]; reversal: Reversal },
-): Pieces<void> {
+): Steps<void> {
   const { outcomes, known } = record.goals;
   for (const outcome of outcomes) {
-    yield costOf(outcome.quest) * outcome.rows.length;
+    yield;
     apply(turn, outcome, reversal);
   }
   for (const event of past)
     for (const quest of turn.project.quests.forEvent(event.type)) {
       if (known.has(quest.key)) continue;
-      yield costOf(quest);
+      yield;
       const isPaused = isInPause(quest.pauses, record.event.id);
       subtract(turn, quest, { event, isPaused, reversal });
     }

@@ -8,8 +8,7 @@ import { DESIGNERS } from "../../kernel/caller.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { fnv1a, NIL_ID } from "../../kernel/ids.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
-import { PacedBudget, StepBudget } from "../../kernel/pace.ts";
-import { nextSlice } from "../../kernel/slices.ts";
+import { nextSlice, Pace } from "../../kernel/slices.ts";
 import { countRows, type Work } from "../../kernel/work.ts";
 import { jobKind } from "../../long-work/project-jobs.ts";
 import { loadPage } from "../../progression/load-states.ts";
@@ -106,11 +105,10 @@ const PLAYERS_AT_ONCE = 200;
 const PAGES_AT_ONCE = 10;
 /** Number of events after which a step begins no further player. */
 const EVENTS_AT_ONCE = 4_000;
-/**
- * Steps after which a step of the job begins no further player, and a single player is cut off: about 2 s of
- * CPU.
- */
-const STEPS_AT_ONCE = 20_000_000;
+/** Time after which a step of the job begins no further player, in ms. */
+const STEP_MS = 2_000;
+/** Steps of the rule after which a player is cut off. */
+const PLAYER_STEPS_MAX = 5_000_000;
 /** Maximum number of events per player; of more, the first ones of the span are used. */
 const PLAYER_EVENTS_MAX = 20_000;
 const DAY_MS = 86_400_000;
@@ -209,7 +207,7 @@ export const backtest = jobKind({
     const pass: Pass = {
       run,
       params,
-      steps: new PacedBudget(STEPS_AT_ONCE),
+      pace: new Pace(STEP_MS),
       eventsMax: run.state.events + EVENTS_AT_ONCE,
     };
     let at = { after, looked };
@@ -244,10 +242,10 @@ const planOf = (
   return loadPlan(work, projectId, compileRules([rule]));
 };
 
-/** One step of the job; it begins no further player once its steps are spent or `eventsMax` is reached. */
-type Pass = { run: Replay; params: Params; steps: PacedBudget; eventsMax: number };
+/** One step of the job; it begins no further player once its time is over or `eventsMax` is reached. */
+type Pass = { run: Replay; params: Params; pace: Pace; eventsMax: number };
 
-const isOver = ({ run, steps, eventsMax }: Pass): boolean => run.state.events >= eventsMax || steps.isSpent;
+const isOver = ({ run, pace, eventsMax }: Pass): boolean => run.state.events >= eventsMax || pace.isOver;
 
 /** @returns the number of leading players that were looked at, at least one; the next step begins behind */
 const replayPlayers = async (work: Work, pass: Pass, page: readonly PlayerState[]): Promise<number> => {
@@ -273,23 +271,21 @@ const replayPlayers = async (work: Work, pass: Pass, page: readonly PlayerState[
 };
 
 const replayPlayer = async (
-  { run, steps }: Pass,
+  { run, pace }: Pass,
   player: PlayerState,
   history: AsyncGenerator<HistoryEvent[]>,
 ): Promise<void> => {
   const one = run.player(player);
-  const own = new StepBudget(STEPS_AT_ONCE);
+  let steps = 0;
   for await (const page of history) {
     for (const event of page) {
       if (one.events() === PLAYER_EVENTS_MAX) return one.end();
-      if (own.isSpent) {
+      if (steps > PLAYER_STEPS_MAX) {
         run.state.playersCut++;
         return one.end();
       }
-      const before = own.spent;
-      replay(run, one, { event, steps: own });
-      steps.spend(own.spent - before);
-      await steps.pause();
+      steps += replay(run, one, event);
+      await pace.pause();
     }
   }
   one.end();

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { z } from "zod";
 import type { Effects } from "../../evaluation/effects.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
-import { EVENT_STEPS, openAccounts, stepsOf } from "../../evaluation/event-accounts.ts";
+import { EventCost } from "../../evaluation/event-cost.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { assetName, type Histogram } from "../../evaluation/running/stats.ts";
@@ -11,7 +11,6 @@ import { truncateTrace } from "../../evaluation/trace/keep-trace.ts";
 import { createTrace, type EventTrace, failingLeaf } from "../../evaluation/trace/trace.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import type { StepBudget } from "../../kernel/pace.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** A processed tracked event of a player; `at` is the time used by evaluation, no later than its arrival. */
@@ -247,32 +246,27 @@ const followsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boo
     (trigger) => "eventTypes" in trigger && trigger.eventTypes.some((type) => type.startsWith("player.")),
   );
 
-/** Evaluates one past event of a player, and adds up the rule's effects. `steps` is charged for it. */
-export const replay = (
-  run: Replay,
-  one: ReplayedPlayer,
-  { event, steps }: { event: HistoryEvent; steps: StepBudget },
-): void => {
+/** Evaluates one past event of a player, and adds up the rule's effects. @returns the steps that it took */
+export const replay = (run: Replay, one: ReplayedPlayer, event: HistoryEvent): number => {
   const { plan, state, shared } = run;
   const effects = noEffects();
   const trace = isWatched(plan, event.type) ? createTrace(plan.rules, { eventId: event.id }) : undefined;
   const root = { id: event.id, type: event.type, at: event.at, properties: event.properties, depth: 0 };
   const parts = { plan, player: one.state, event: root, nowMs: event.at, effects, shared };
   state.events++;
-  const accounts = openAccounts();
+  const cost = new EventCost();
   try {
-    evaluateEvent(openTurn({ ...parts, trace, isTracked: true, accounts }));
+    evaluateEvent(openTurn({ ...parts, trace, isTracked: true, cost }));
   } catch {
     // It failed when it was live, too, or would have; the others are sufficient.
     state.failed++;
-    return;
-  } finally {
-    steps.spend(EVENT_STEPS + stepsOf(accounts));
+    return cost.steps.spent;
   }
-  if (trace) one.note(addUp(state, { trace: trace.result(), effects, at: event.at, steps }));
+  if (trace) one.note(addUp(state, { trace: trace.result(), effects, at: event.at }));
+  return cost.steps.spent;
 };
 
-type Evaluated = { trace: EventTrace; effects: Effects; at: number; steps: StepBudget };
+type Evaluated = { trace: EventTrace; effects: Effects; at: number };
 
 const dayOf = (state: ReplayState, at: number) => {
   const name = new Date(at).toISOString().slice(0, DAY_LENGTH);
@@ -284,7 +278,7 @@ const bump = (histogram: Histogram, name: string, n = 1): void => {
 };
 
 /** @returns whether the rule fired */
-const addUp = (state: ReplayState, { trace, effects, at, steps }: Evaluated): boolean => {
+const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean => {
   const rules = rulesIn(trace);
   if (rules.length === 0) return false;
   const day = dayOf(state, at);
@@ -305,7 +299,7 @@ const addUp = (state: ReplayState, { trace, effects, at, steps }: Evaluated): bo
   }
   state.sent += effects.spawned.length;
   const hasFired = rules.some(({ fired }) => fired);
-  keepSample(hasFired ? state.fires : state.misses, trace, steps);
+  keepSample(hasFired ? state.fires : state.misses, trace);
   return hasFired;
 };
 
@@ -314,9 +308,9 @@ const rulesIn = ({ rules, derived }: EventTrace): EventTrace["rules"] => [
   ...derived.flatMap(rulesIn),
 ];
 
-const keepSample = (samples: unknown[], trace: EventTrace, steps: StepBudget): void => {
+const keepSample = (samples: unknown[], trace: EventTrace): void => {
   if (samples.length >= SAMPLES_OF_EACH) return;
-  const short = truncateTrace(trace, steps);
+  const short = truncateTrace(trace);
   if (JSON.stringify(short).length <= SAMPLE_MAX_CHARACTERS) samples.push(short);
 };
 

@@ -22,7 +22,7 @@ import { invalid } from "../../kernel/errors.ts";
 import { DERIVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import { PacedBudget } from "../../kernel/pace.ts";
+import { Pace } from "../../kernel/slices.ts";
 import { countRows, type Work } from "../../kernel/work.ts";
 import { jobKind, queueJob, type Step } from "../../long-work/project-jobs.ts";
 import { changePlayers } from "../../progression/change.ts";
@@ -45,8 +45,8 @@ const PLAYERS_AT_ONCE = 50;
  * Number of events after which a step begins no further player; a longer history continues in the next one.
  */
 const EVENTS_AT_ONCE = 10_000;
-/** As EVENTS_AT_ONCE, in steps: about 2 s, during which players are locked. */
-const STEPS_AT_ONCE = 20_000_000;
+/** Time of a step, in ms: players are locked meanwhile. */
+const STEP_MS = 2_000;
 /** Number of events counted between two pauses. */
 const EVENTS_PER_REST = 50;
 /** Maximum restarts of a player whose history has changed while it was counted in several steps. */
@@ -159,7 +159,7 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: R
   const loaded = new Set(players);
   const none = { players: 0, changed: 0, events: 0, unsettled: 0, full: 0 };
   const done = { last: undefined as string | undefined, ...none };
-  const steps = new PacedBudget(STEPS_AT_ONCE);
+  const pace = new Pace(STEP_MS);
   let left: Part | undefined;
   for (const id of ids) {
     const player = locked.get(id);
@@ -167,7 +167,7 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: R
     if (player?.id === id) {
       if (!loaded.has(player)) break;
       const begun = part?.playerId === id ? part : undefined;
-      const counted = await recountPlayer(work, plan, { player, counters, steps, part: begun });
+      const counted = await recountPlayer(work, plan, { player, counters, pace, part: begun });
       done.events += counted.events;
       done.unsettled += Number(counted.isUnsettled === true);
       done.full += Number(counted.isFull === true);
@@ -176,7 +176,7 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: R
     }
     done.last = id;
     done.players++;
-    if (done.events >= EVENTS_AT_ONCE || steps.isSpent) break;
+    if (done.events >= EVENTS_AT_ONCE || pace.isOver) break;
   }
   const changed = players.filter(({ dirty }) => dirty.doc);
   done.changed = changed.length;
@@ -187,7 +187,7 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: R
 type Recounted = {
   player: PlayerState;
   counters: readonly CompiledMetric[];
-  steps: PacedBudget;
+  pace: Pace;
   part: Part | undefined;
 };
 
@@ -199,7 +199,7 @@ type Counted = { events: number; left?: Part; isUnsettled?: boolean; isFull?: bo
  * events so far are unchanged; otherwise it starts over.
  */
 const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted): Promise<Counted> => {
-  const { player, counters, steps, part } = recounted;
+  const { player, counters, pace, part } = recounted;
   const { projectId } = plan;
   const playerId = player.id;
   const begun: Part = part ?? { playerId, after: NIL_ID, states: {}, ...NO_EVENTS, restarts: 0 };
@@ -210,13 +210,13 @@ const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted
   const read = (): number => digest.count - begun.count;
   for await (const page of playerHistory(work, { projectId, playerId }, { afterId: after })) {
     for (let from = 0; from < page.length; from += EVENTS_PER_REST) {
-      if (read() > 0 && (read() >= EVENTS_AT_ONCE || steps.isSpent))
+      if (read() > 0 && (read() >= EVENTS_AT_ONCE || pace.isOver))
         return {
           events: read(),
           left: { playerId, after, states: Object.fromEntries(states), ...digest, restarts },
         };
       const some = page.slice(from, from + EVENTS_PER_REST);
-      await count(some, { whose: { player, project: plan }, counters, states, steps });
+      await count(some, { whose: { player, project: plan }, counters, states, pace });
       digest = withEvents(digest, some);
       after = some.at(-1)!.id;
     }
@@ -243,18 +243,17 @@ type Counting = {
   whose: { player: PlayerState; project: ProjectPlan };
   counters: readonly CompiledMetric[];
   states: Map<string, CounterState>;
-  steps: PacedBudget;
+  pace: Pace;
 };
 
 const count = async (
   events: readonly HistoryEvent[],
-  { whose, counters, states, steps }: Counting,
+  { whose, counters, states, pace }: Counting,
 ): Promise<void> => {
   for (const counter of counters) {
-    steps.spend(events.length);
-    const state = foldEvents(counter, whose, events, { state: states.get(counter.id), steps });
+    const state = foldEvents(counter, whose, events, { state: states.get(counter.id) });
     if (state !== undefined) states.set(counter.id, state);
-    await steps.pause();
+    await pace.pause();
   }
 };
 

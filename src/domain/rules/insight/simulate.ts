@@ -33,7 +33,6 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { bytesOf, findOversize } from "../../kernel/oversize.ts";
-import { paced, PacedBudget } from "../../kernel/pace.ts";
 import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { firstZone, windowNumber } from "../../kernel/zones.ts";
@@ -332,7 +331,7 @@ export const simulate = async (
   const found = await findPlayer(work, plan, simulation, event);
   const player = found ?? imagine(work, plan, simulation, event.at);
   const nowMs = work.now.getTime();
-  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const keys = await inSlices(sharedKeysOf(plan, [event]));
   const shared = await readSharedCounters(work, keys);
   const trace = createTrace(plan.rules, {
     eventId: null,
@@ -341,7 +340,7 @@ export const simulate = async (
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
   const before = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
   evaluateEvent(turn);
-  const shown = truncateTrace(trace.result(), turn.root.accounts.explaining);
+  const shown = truncateTrace(trace.result());
   const after = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
   return { ...shown, playerExists: found !== undefined, resultingState: changeOf(before, after) };
 };
