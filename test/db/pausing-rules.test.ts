@@ -4,6 +4,7 @@ import type { App } from "../../src/app.ts";
 import { changeConfig, type Transact } from "../../src/domain/kernel/work.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
+import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { eventually } from "../support/eventually.ts";
 import { openDomain } from "../support/domain/domain.ts";
@@ -48,6 +49,7 @@ describe("a rule that a worker has to pause while others change its project's de
       );
       await changeConfig(work, mine);
     });
+    await domain.transact((work) => loadPlans(work, [mine, other], projectPlans));
     await domain.track(mine, [{ user: "u" }]);
     await domain.track(other, [{ user: "u" }]);
     const [evaluated, waiting, released] = Array.from({ length: 3 }, () => Promise.withResolvers<void>()) as [

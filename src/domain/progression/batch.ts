@@ -206,7 +206,7 @@ export type BatchObserver = {
 };
 
 /** How long the events of a claim are evaluated, in ms: its partitions and players are locked meanwhile. */
-const CLAIM_MS = 200;
+const CLAIM_MS = 100;
 /** Bytes that a claim writes in one statement, as `EventCost` counts them. */
 const CLAIM_WRITTEN_MAX = 16 * 1024 * 1024;
 
@@ -350,14 +350,18 @@ const applyAll = async (
     try {
       guarded(eventMaxMs, applySlice);
     } catch (error) {
-      if (!(error instanceof TookTooLong)) throw error;
-      const event = events[count]!;
-      if (error.isGuilty) countTime(event);
-      const tooLong = new Error(`evaluation ${error.message}`);
-      return { events: [], verdicts, late: { event, error: tooLong, isGuilty: error.isGuilty } };
+      return { events: [], verdicts, late: lateOf(events[count]!, error, countTime) };
     }
   }
   return { events: events.slice(0, count), verdicts };
+};
+
+/** @throws errors but TookTooLong */
+const lateOf = (event: QueuedEvent, error: unknown, countTime: (event: QueuedEvent) => void): Late => {
+  if (!(error instanceof TookTooLong)) throw error;
+  const { isGuilty } = error;
+  if (isGuilty) countTime(event);
+  return { event, error: new Error(`evaluation ${error.message}`), isGuilty };
 };
 
 /** Applies an event to its player, who is announced before where the batch has created it. */

@@ -149,42 +149,49 @@ const processSought = async (options: ProcessOptions, sought: Sought): Promise<P
   }
 };
 
+type Busy = { event: QueuedEvent; error: unknown };
+
 /** Claims each event alone: one that fails counts a try. */
 const processEach = async (options: ProcessOptions, found: readonly QueuedEvent[]): Promise<Processed> => {
-  const all: Processed[] = [];
-  const busy: { event: QueuedEvent; error: unknown }[] = [];
-  const stuck = new Set<string>();
-  for (const event of found) {
-    if (stuck.has(lineOf(event))) continue;
-    try {
-      all.push(await processClaim(options, soughtOf([event]), runTogether));
-    } catch (error) {
-      throwUnlessTried(error, options);
-      if (outageOf(error) === undefined) {
-        all.push(await blame(options, event, error));
-        continue;
-      }
-      busy.push({ event, error });
-      stuck.add(lineOf(event));
-      if (busy.length > BUSY_ALONE_MAX) break;
-    }
-  }
-  const saved = all.reduce((sum, { events }) => sum + events, 0);
+  const { all, busy } = await claimEach(options, found);
+  const isSaved = all.some(({ events }) => events > 0);
   if (busy[0]?.event.together != null) await options.transact((work) => joinOthers(work, found));
   // If none could be saved, the database is to blame.
-  else if (busy.length > BUSY_ALONE_MAX || (busy.length > 0 && saved === 0)) throw busy[0]!.error;
+  else if (busy[0] && (busy.length > BUSY_ALONE_MAX || !isSaved)) throw busy[0].error;
   else for (const { event, error } of busy) all.push(await blame(options, event, error));
-  const preparing = all.flatMap((done) => done.preparing ?? []);
+  const parts = partsOf(found);
+  const prepared = await Promise.all(all.flatMap((done) => done.preparing ?? []));
   return {
     events: all.reduce((sum, { events }) => sum + events, 0),
-    parts: partsOf(found),
-    again: partsOf(found).map((part) => ({ part, afterProject: FIRST_PROJECT })),
+    parts,
+    again: parts.map((part) => ({ part, afterProject: FIRST_PROJECT })),
     busy: all.flatMap((done) => done.busy),
     closed: [],
     reopened: Promise.resolve(),
     apart: [],
-    ...(preparing.length > 0 ? { preparing: Promise.all(preparing).then((parts) => parts.flat()) } : {}),
+    ...(prepared.length > 0 ? { preparing: Promise.resolve(prepared.flat()) } : {}),
   };
+};
+
+/** @returns the claims, and the events that could not be saved since the database was busy */
+const claimEach = async (
+  options: ProcessOptions,
+  found: readonly QueuedEvent[],
+): Promise<{ all: Processed[]; busy: Busy[] }> => {
+  const all: Processed[] = [];
+  const busy: Busy[] = [];
+  for (const event of found) {
+    if (busy.some((one) => lineOf(one.event) === lineOf(event))) continue;
+    try {
+      all.push(await processClaim(options, soughtOf([event]), runTogether));
+    } catch (error) {
+      throwUnlessTried(error, options);
+      if (outageOf(error) === undefined) all.push(await blame(options, event, error));
+      else busy.push({ event, error });
+      if (busy.length > BUSY_ALONE_MAX) break;
+    }
+  }
+  return { all, busy };
 };
 
 /** Counts a failed attempt of an event that still waits. */
@@ -222,7 +229,7 @@ const processClaim = async (given: ProcessOptions, sought: Sought, run: Run): Pr
   const id = newId();
   const onEvaluating = async (isEvaluating: boolean): Promise<void> =>
     beside?.(noteEvaluating(id, isEvaluating));
-  const options = { ...given, order, ...(sought.group?.[0]?.together && beside ? { onEvaluating } : {}) };
+  const options = { ...given, order, ...(isApart(sought.group) && beside ? { onEvaluating } : {}) };
   try {
     const seen = await transact((work) => seek(work, { id, sought }, options));
     const { found } = seen;
@@ -248,34 +255,34 @@ const seek = async (
   options: SeekOptions,
 ): Promise<Found> => {
   const { group } = sought;
-  const { claimLimit, claimTogether = claimLimit, order, beside } = options;
+  const { order, beside } = options;
   const closed = order.resting;
-  const { isShared } = order;
-  const limit = group?.length ?? (isShared ? Math.min(claimLimit, claimTogether) : claimLimit);
-  const looked = await lookAt(
-    work,
-    {
-      cursors: sought.cursors,
-      parts: isShared ? SHARED_PARTS : 1,
-      together: claimTogether,
-      each: limit + 1,
-      closed,
-    },
-    options,
-  );
+  const sizes = sizesOf(sought, options);
+  const looked = await lookAt(work, { cursors: sought.cursors, closed, ...sizes }, options);
   const left = looked.filter(({ state }) => state === "LEFT");
   if (left.length > 0) options.onLeft(left);
   const mine = looked.filter(({ state }) => state === "MINE");
-  const claimed = await claimEvents(work, mine, { limit, closed, ...(group ? { projects: 1 } : {}) });
+  const claimed = await claimEvents(work, mine, { closed, ...sizes });
   order.seen(claimed.tenants);
-  const sifted = sift(claimed.events);
-  const found = group ? firstOf(claimed.events, group) : sifted.free;
-  const isEvaluating = group?.[0]?.together != null && beside === undefined;
+  const { free, held, apart } = sift(claimed.events);
+  const { places } = claimed;
+  const seen = group
+    ? { looked, places, found: firstOf(claimed.events, group), held: [], apart: [] }
+    : { looked, places, found: free, held, apart };
   // A server keeps what it has committed when the worker dies; what its own end loses is claimed again.
   if (beside) await unanswered(work.db, sql`set local synchronous_commit = off`);
-  if (found.length > 0) await noteClaim(work, { id, events: found, isEvaluating });
-  const { places } = claimed;
-  return group ? { looked, found, held: [], apart: [], places } : { ...sifted, looked, found, places };
+  const isEvaluating = isApart(group) && beside === undefined;
+  if (seen.found.length > 0) await noteClaim(work, { id, events: seen.found, isEvaluating });
+  return seen;
+};
+
+/** Whether these events were in hand when a process died. */
+const isApart = (group: Sought["group"]): boolean => group?.[0]?.together != null;
+
+const sizesOf = ({ group }: Sought, { claimLimit, claimTogether = claimLimit, order }: SeekOptions) => {
+  if (group) return { parts: 1, together: 1, each: 1, limit: group.length, projects: 1 };
+  const limit = order.isShared ? Math.min(claimLimit, claimTogether) : claimLimit;
+  return { parts: order.isShared ? SHARED_PARTS : 1, together: claimTogether, each: limit + 1, limit };
 };
 
 /** Locks partitions, and settles what dead processes had in hand in them. */

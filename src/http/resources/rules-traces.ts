@@ -90,9 +90,9 @@ export const eventTraceFields = {
   guarded: z.array(z.string()).optional().meta({ description: "Event types that the loop guard cut off" }),
   loop: z.array(z.string()).optional().meta({ description: "Keys of the rules that set one another off" }),
   steps: z
-    .object({ rules: z.int(), upkeep: z.int(), written: z.int().optional() })
+    .object({ rules: z.int(), written: z.int().optional() })
     .optional()
-    .meta({ description: "Cost of the evaluation: see `evaluation.steps` at GET /limits" }),
+    .meta({ description: "Steps of the rules, and bytes that they wrote: see `evaluation` at GET /limits" }),
   dearest: z
     .object({
       kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
@@ -100,7 +100,7 @@ export const eventTraceFields = {
       key: z.string(),
     })
     .optional()
-    .meta({ description: "The most expensive part, if the steps did not suffice" }),
+    .meta({ description: "The rule that took most, where that was too much" }),
   error: z.string().optional().meta({ description: "Why the event could not be evaluated" }),
 };
 
