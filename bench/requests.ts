@@ -1,158 +1,151 @@
-// What one request costs: CPU of 1,000 of them by process, of the reads and writes that games make most,
-// beside the least that such a request can cost. See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// What requests cost that games make most, in builds that take turns and beside the least that they can cost:
+// `npm run bench:requests -- --against ../other-checkout --only "score,board"`.
 import { parseArgs } from "node:util";
-import { describeMachine, startCosts } from "./support/box.ts";
-import { ask, startChild, supportFile } from "./support/children.ts";
-import type { LoadJob, LoadResult } from "./support/load.ts";
-import { isDrained, isRelayed } from "./support/queued.ts";
-import { KINDS, openRequestStage, type RequestStage } from "./support/request-stage.ts";
-import { rounded, spread, spreadText, table } from "./support/stats.ts";
+import { GAMES, gameEvent, PLAYERS } from "./support/games.ts";
+import { load, type Sending } from "./support/load.ts";
+import {
+  buildsOf,
+  type Child,
+  createSite,
+  FLOOR,
+  openStage,
+  post,
+  type Site,
+  type Stage,
+  start,
+  startCosts,
+  startWorker,
+  until,
+  waiting,
+} from "./support/stage.ts";
+import { type Entrant, inDirectory, inTurns, type Sample } from "./support/turns.ts";
 
 const { values: options } = parseArgs({
   options: {
-    quick: { type: "boolean", default: false },
-    rounds: { type: "string" },
-    connections: { type: "string", default: "16,64" },
-    only: { type: "string" },
-    json: { type: "string" },
+    against: { type: "string" },
+    connections: { type: "string", default: "16" },
+    only: { type: "string", default: "" },
+    rounds: { type: "string", default: "5" },
+    ms: { type: "string", default: "3000" },
   },
 });
-const ROUNDS = Number(options.rounds ?? (options.quick ? 1 : 3));
-const WARM_MS = options.quick ? 250 : 500;
-const MEASURE_MS = options.quick ? 1_200 : 3_000;
-const CONNECTIONS = options.connections.split(",").map(Number);
-const FLOORS = ["select", "select, Express", "update, Express", "ZREVRANGE, Express"] as const;
-const FLOOR_CONNECTIONS = 16;
-const ONLY = options.only?.split(",");
-/** How long the worker may take for what was sent. */
-const DRAIN_MAX_MS = 30_000;
-
-/** CPU in ms of 1,000 requests. */
-type Sample = {
-  rate: number;
-  p50Ms: number;
-  p99Ms: number;
-  web: number;
-  worker: number;
-  postgres: number;
-  redis: number;
-  /** Of all processes together. */
-  sum: number;
-  /** Of one core: other load. */
-  foreign: number;
-};
-
-type Target = { requests: string[]; port: number; isFloor: boolean; isChanging: boolean };
-
-const floorRequest = (path: string): string[] => [
-  [`GET ${path} HTTP/1.1`, "Host: 127.0.0.1", "", ""].join("\r\n"),
+const [CONNECTIONS, ROUNDS, MS] = [options.connections, options.rounds, options.ms].map(Number) as [
+  number,
+  number,
+  number,
 ];
+const DAY_MS = 86_400_000;
+const FIRST_EVENTS = 10_000;
+const BATCH = 100;
 
-const targetOf = (stage: RequestStage, name: string): Target => {
-  const kind = KINDS[name];
-  if (kind) {
-    const { make, isChanging = false } = kind;
-    return { requests: make(stage.site), port: stage.port, isFloor: false, isChanging };
-  }
-  const ports = stage.floors.first as { express: number; bare: number };
-  const path = { "update, Express": "/update", "ZREVRANGE, Express": "/range" }[name] ?? "/select";
-  const port = name === "select" ? ports.bare : ports.express;
-  return { requests: floorRequest(path), port, isFloor: true, isChanging: false };
+type Make = (n: number) => Sending;
+
+const get = (path: string): Sending => ({ method: "GET", path });
+const send = (path: string, body: object): Sending => ({ method: "POST", path: `/api/v1${path}`, body });
+/** Players in an order that no two neighbours of a page follow. */
+const player = (n: number): string => `ext:player-${(n * 7_919) % PLAYERS}`;
+const dateOf = (daysBack: number): string =>
+  new Date(Date.now() - daysBack * DAY_MS).toISOString().slice(0, 10);
+/** Each as of a moment of its own, so that no answer is kept. */
+const overview = (n: number): string =>
+  `overview?from=${dateOf(30)}&to=${dateOf(0)}&compare=previous_period&asOf=${new Date(Date.now() - n).toISOString()}`;
+const eventsFrom = (n: number) => Array.from({ length: BATCH }, (_, i) => gameEvent(n * BATCH + i));
+const score = (n: number) => ({ playerId: player(n), score: (n * 104_729) % 1_000_003 });
+
+/** Kinds of requests, each with what is the same of the floor's server. */
+const KINDS: Readonly<Record<string, { make: Make; floor: Make; connections?: number }>> = {
+  "one event": {
+    make: (n) => send("/events", gameEvent(n)),
+    floor: (n) => ({ method: "POST", path: "/insert", body: gameEvent(n) }),
+  },
+  "100 events": {
+    make: (n) => send("/events/batch", { events: eventsFrom(n) }),
+    floor: (n) => ({ method: "POST", path: "/insert", body: { events: eventsFrom(n) } }),
+  },
+  ...Object.fromEntries(
+    Object.entries({
+      score: (n: number) => send("/leaderboards/scores/scores", score(n)),
+      "grant of XP": (n: number) => send(`/players/${player(n)}/xp`, { amount: 5 }),
+      spending: (n: number) => send(`/players/${player(n)}/balances/coins/spend`, { amount: 1 }),
+    }).map(([name, make]) => [name, { make, floor: () => ({ method: "POST", path: "/update" }) as const }]),
+  ),
+  ...Object.fromEntries(
+    Object.entries({
+      "a player": (n: number) => get(`/api/v1/players/${player(n)}?include=badges,streaks`),
+      "board, first 50": () => get("/api/v1/leaderboards/scores/entries?limit=50"),
+      "board, around a player": (n: number) => get(`/api/v1/leaderboards/scores/entries?around=${player(n)}`),
+    }).map(([name, make]) => [name, { make, floor: () => get("/select") }]),
+  ),
+  "analytics, overview": {
+    make: (n) => get(`/api/v1/analytics/${overview(n)}`),
+    floor: () => get("/select"),
+    connections: 1,
+  },
 };
 
-/** Waits until the worker has done what the requests have left to it: it is part of their cost. */
-const settled = async ({ box: { pool } }: RequestStage): Promise<void> => {
-  const endMs = performance.now() + DRAIN_MAX_MS;
-  while (!(await isDrained(pool)) || !(await isRelayed(pool))) {
-    if (performance.now() > endMs) throw new Error("the worker did not come to an end");
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+type Target = { name: string; stage: Stage; url: string; key: string; pids: readonly number[] };
+
+/** CPU of 1,000 requests, with what they leave to a worker. */
+const measure = async (
+  { stage, url, key, pids }: Target,
+  make: Make,
+  connections: number,
+): Promise<Sample> => {
+  const stop = await startCosts(pids, stage.sql);
+  const { sent, rate, p50Ms, p99Ms } = await load({ url, key, make, connections, ms: MS });
+  await until(async () => Object.values(await waiting(stage)).every((left) => left === 0));
+  const { of, postgres } = await stop();
+  const [server = 0, worker = 0] = of.map((seconds) => (1e6 * seconds) / sent);
+  const database = (1e6 * postgres) / sent;
+  return {
+    "CPU ms of 1,000": server + worker + database,
+    "of it the server": server,
+    "of it PostgreSQL": database,
+    "requests/s": rate,
+    "p50 ms": p50Ms,
+    "p99 ms": p99Ms,
+  };
 };
 
-const measure = async (stage: RequestStage, name: string, connections: number): Promise<Sample> => {
-  const { box, web, worker, floors, redisPid } = stage;
-  const { requests, port, isFloor, isChanging } = targetOf(stage, name);
-  const sender = await startChild(supportFile("load.ts"));
-  const times = { warmMs: WARM_MS, measureMs: MEASURE_MS };
-  const job: LoadJob = { port, path: "", headers: {}, batch: 0, requests, connections, ...times };
-  const stopChanging = isChanging ? stage.keepChanging() : () => undefined;
-  const server = isFloor ? floors : web;
-  const stop = await startCosts(box.pool, [server.pid, worker.pid, redisPid, sender.pid]);
-  const { eventsPerSecond: rate, sent, failures, p50Ms, p99Ms } = await ask<LoadResult>(sender, job);
-  stopChanging();
-  await settled(stage);
-  const { wall, byPid, postgres: postgresSeconds, foreign } = await stop();
-  await sender.stop();
-  if (failures.length > 0) throw new Error(`${name}: answered ${failures.join(" ")}`);
-  const of = (seconds: number): number => (1e6 * seconds) / sent;
-  const [ofWeb, ofWorker] = [of(byPid.get(server.pid)!), isFloor ? 0 : of(byPid.get(worker.pid)!)];
-  const [postgres, redis] = [of(postgresSeconds), of(byPid.get(redisPid)!)];
-  const sum = ofWeb + ofWorker + postgres + redis;
-  return { rate, p50Ms, p99Ms, web: ofWeb, worker: ofWorker, postgres, redis, sum, foreign: foreign / wall };
-};
-
-type Contest = { name: string; connections: number };
-type Found = Map<string, Sample[]>;
-const keyOf = ({ name, connections }: Contest): string => `${name} | ${connections}`;
-
-const contests = (): Contest[] =>
-  [
-    ...FLOORS.map((name) => ({ name, connections: FLOOR_CONNECTIONS })),
-    ...Object.keys(KINDS).flatMap((name) => CONNECTIONS.map((connections) => ({ name, connections }))),
-  ].filter(({ name }) => !ONLY || name === "select" || ONLY.some((part) => name.includes(part)));
-
-const runRounds = async (stage: RequestStage): Promise<Found> => {
-  const found: Found = new Map();
-  const all = contests();
-  for (let round = 1; round <= ROUNDS; round++) {
-    // Forth and back in turn, so that none always comes first.
-    for (const contest of round % 2 === 1 ? all : all.toReversed()) {
-      const sample = await measure(stage, contest.name, contest.connections);
-      found.set(keyOf(contest), [...(found.get(keyOf(contest)) ?? []), sample]);
-    }
-    console.error(`round ${round} of ${ROUNDS}`);
-  }
-  return found;
-};
-
-const summarise = (found: Found): void => {
-  const floor = found.get(keyOf({ name: "select", connections: FLOOR_CONNECTIONS }))!;
-  const lines = [...found].map(([key, samples]) => {
-    const of = (read: (sample: Sample) => number) => spreadText(spread(samples.map(read)));
-    const median = (read: (sample: Sample) => number) => rounded(spread(samples.map(read)).median);
-    const multiple = spread(samples.map(({ sum }, i) => sum / floor[i]!.sum));
-    const parts = [median((s) => s.web), median((s) => s.worker), median((s) => s.postgres)];
-    return [
-      ...key.split(" | "),
-      median((s) => s.rate),
-      of((s) => s.sum),
-      ...parts,
-      median((s) => s.redis),
-      spreadText(multiple),
-      median((s) => s.p50Ms),
-      median((s) => s.p99Ms),
-      median((s) => s.foreign),
-    ];
+/** A game that is played, a board that has all players, and money to spend. */
+const prepare = async (site: Site): Promise<void> => {
+  await GAMES.economy(site);
+  await post(site, "/leaderboards", {
+    key: "scores",
+    name: "Scores",
+    operator: "LATEST",
+    metric: { source: "CUSTOM" },
   });
-  const costs = ["CPU ms of 1,000", "web", "worker", "PG", "Redis", "of a bare select"];
-  const head = ["", "connections", "requests/s", ...costs, "p50 ms", "p99 ms", "other load"];
-  console.log(table(head, lines));
+  const first = { ...site, connections: CONNECTIONS };
+  await load({ ...first, make: KINDS["100 events"]!.make, count: FIRST_EVENTS / BATCH });
+  await load({ ...first, make: KINDS["score"]!.make, count: PLAYERS });
+  const grant: Make = (n) => send(`/players/${player(n)}/balances/coins/grant`, { amount: 1_000_000 });
+  await load({ ...first, make: grant, count: PLAYERS });
 };
 
-const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-const stage = await openRequestStage(dir);
-try {
-  for (const { name, connections } of contests()) if (connections === 16) await measure(stage, name, 16);
-  const found = await runRounds(stage);
-  summarise(found);
-  const machine = await describeMachine(stage.box.pool);
-  console.log(JSON.stringify(machine));
-  if (options.json !== undefined)
-    await writeFile(options.json, JSON.stringify({ machine, found: [...found] }));
-} finally {
-  await stage.close();
-  await rm(dir, { recursive: true, force: true });
-}
+await inDirectory(async (dir) => {
+  const [targets, ends]: [Target[], (() => Promise<void>)[]] = [[], []];
+  for (const build of buildsOf(options.against)) {
+    const stage = await openStage(build, "cluster", dir);
+    const worker = await startWorker(stage);
+    const site = await createSite(stage.url);
+    await prepare(site);
+    await stage.sql("vacuum analyze");
+    targets.push({ name: build.name, stage, ...site, pids: [stage.web.pid, worker.pid] });
+    ends.push(worker.stop, stage.close);
+  }
+  const { stage } = targets[0]!;
+  const floor: Child & { first: unknown } = await start([FLOOR, "http"], { env: stage.env });
+  const floorUrl = `http://127.0.0.1:${String(floor.first)}`;
+  const target = { name: "floor", stage, url: floorUrl, key: "", pids: [floor.pid] };
+  for (const [name, { make, floor: least, connections = CONNECTIONS }] of Object.entries(KINDS)) {
+    if (!options.only.split(",").some((part) => name.includes(part))) continue;
+    const ours = targets.map((one): Entrant => ({
+      name: one.name,
+      measure: () => measure(one, make, connections),
+    }));
+    const entrants = [...ours, { name: "the floor", measure: () => measure(target, least, connections) }];
+    await inTurns(`${name}, ${connections} connections`, entrants, { rounds: ROUNDS });
+  }
+  for (const end of [floor.stop, ...ends]) await end();
+});

@@ -1,174 +1,202 @@
-// What rooms cost where little happens: joins, a channel in which 200 sockets hear 20 messages a second, and
-// silence; beside a bare Colyseus room. See README.md.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+// What live rooms cost with real clients of the SDK, in builds that take turns and beside a room of socket.io
+// that says the same to as many: `npm run bench:rooms -- --against ../other-checkout`.
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { describeMachine, openBox } from "./support/box.ts";
-import { type Paced, runPace } from "./support/chat-crowds.ts";
-import { redisPid, spend, type Spent } from "./support/fanout-costs.ts";
-import { joinAll } from "./support/fanout-crowds.ts";
-import { type Contestant, openStage, type Server, type Stage, startCrowd } from "./support/fanout-stage.ts";
-import { rounded, spread, spreadText, table } from "./support/stats.ts";
+import { WebSocket } from "ws";
+import { type AnyRoom, atRate, joinAll, leaveAll, makePlayers } from "../loadtest/clients.ts";
+import { Tally } from "../loadtest/tally.ts";
+import {
+  buildsOf,
+  type Child,
+  createSite,
+  FLOOR,
+  openStage,
+  post,
+  type Site,
+  type Sql,
+  type Stage,
+  start,
+  startCosts,
+  startWorker,
+  until,
+} from "./support/stage.ts";
+import { type Entrant, inDirectory, inTurns, percentile, type Sample } from "./support/turns.ts";
 
 const { values: options } = parseArgs({
   options: {
-    quick: { type: "boolean", default: false },
-    rounds: { type: "string" },
-    only: { type: "string", default: "joins,pace,rest" },
-    json: { type: "string" },
-    profile: { type: "string" },
+    against: { type: "string" },
+    clients: { type: "string", default: "100" },
+    rate: { type: "string", default: "30" },
+    rounds: { type: "string", default: "5" },
+    seconds: { type: "string", default: "5" },
   },
 });
-const only = new Set(options.only.split(","));
-const ROUNDS = Number(options.rounds ?? (options.quick ? 1 : 5));
-const CLIENTS = 200;
-/** Crowds that join and leave before the one that counts, so that code is compiled. */
-const WARM_CROWDS = 2;
-const RATE = 20;
-const PACE_S = options.quick ? 10 : 20;
-const REST_S = options.quick ? 10 : 30;
-/** Until what a join has left behind is done. */
-const SETTLE_MS = 3_000;
-const CONTESTANTS = ["laurel", "colyseus redis"] as const satisfies Contestant[];
-type Name = (typeof CONTESTANTS)[number];
+const [CLIENTS, RATE, SECONDS, ROUNDS] = [options.clients, options.rate, options.seconds, options.rounds].map(
+  Number,
+) as [number, number, number, number];
+/** After the last message, for what is still on its way. */
+const LAST_MAX_MS = 10_000;
+const SETTLE_MS = 500;
+const PATCHED_PER_SECOND = 10;
 
-/** CPU in seconds of web, worker, PostgreSQL and Redis. */
-const sumOf = ({ server, worker, postgres, redis }: Spent): number => server + worker + postgres + redis;
-
-type Setup = { stage: Stage; redis: number | undefined };
-type Joins = { name: Name; spent: Spent };
-type Rest = { where: string; spent: Spent };
-
-const startServer = ({ startLaurel, startFloor }: Stage, name: Name): Promise<Server> =>
-  name === "laurel" ? startLaurel(1) : startFloor(name);
-
-/** So many clients join one room, after others have. */
-const measureJoins = async ({ stage, redis }: Setup, name: Name): Promise<Joins> => {
-  const server = await startServer(stage, name);
-  const crowd = await startCrowd(1);
-  try {
-    for (let n = 0; n < WARM_CROWDS; n++) {
-      await joinAll(crowd, server, CLIENTS);
-      await crowd.tell(() => ({ kind: "leave" }));
-      // Joins of one player are limited.
-      await delay(SETTLE_MS);
-    }
-    const { spent } = await spend(stage, { server, crowd, redis }, () => joinAll(crowd, server, CLIENTS));
-    await crowd.tell(() => ({ kind: "leave" }));
-    return { name, spent };
-  } finally {
-    await crowd.stop();
-    await server.stop();
-  }
+/** Where messages are said and heard by everybody. */
+type Place = {
+  /** Says the n-th message; `sentMs` comes back with it, where the place has room for that. */
+  say(n: number, sentMs: number): Promise<unknown>;
+  /** Calls back for each message at each client, with when it was said. */
+  onHeard(heard: (sentMs: number) => void): void;
+  leave(): Promise<unknown>;
 };
 
-const PLACES = {
-  nobody: undefined,
-  "a channel": { room: "chat" },
-  "player rooms": { room: "player", options: {} },
-} as const;
+type Costing = { pids: readonly number[]; sql?: Sql };
 
-/** Nothing happens, with all sockets in one channel, each in a player's room, or without any. */
-const measureRest = async ({ stage, redis }: Setup, where: keyof typeof PLACES): Promise<Rest> => {
-  const server = await stage.startLaurel(1);
-  const crowd = await startCrowd(1);
-  try {
-    const place = PLACES[where];
-    const there = { ...server, target: { ...server.target, ...place } };
-    if (place) await joinAll(crowd, there, CLIENTS);
-    await delay(SETTLE_MS);
-    const { spent } = await spend(stage, { server, crowd, redis }, () => delay(REST_S * 1_000));
-    if (place) await crowd.tell(() => ({ kind: "leave" }));
-    return { where, spent };
-  } finally {
-    await crowd.stop();
-    await server.stop();
-  }
-};
-
-const medianOf = <T>(list: readonly T[], value: (one: T) => number): string =>
-  spreadText(spread(list.map(value)));
-
-const showJoins = (joins: readonly Joins[]): void => {
-  const floor = joins.filter(({ name }) => name !== "laurel").map(({ spent }) => sumOf(spent));
-  const rows = CONTESTANTS.map((name) => {
-    const own = joins.filter((one) => one.name === name).map(({ spent }) => spent);
-    const ratios = own.map((spent, n) => ({ ratio: sumOf(spent) / floor[n]! }));
-    return [
-      name,
-      medianOf(own, sumOf),
-      medianOf(own, ({ server }) => server),
-      medianOf(own, ({ postgres }) => postgres),
-      medianOf(own, ({ redis }) => redis),
-      medianOf(ratios, ({ ratio }) => ratio),
-    ];
+/** CPU of 1,000 deliveries, by the processes that a place has; times are of single deliveries. */
+const measure = async (place: Place, { pids, sql }: Costing, rate: number): Promise<Sample> => {
+  const times: number[] = [];
+  place.onHeard((sentMs) => times.push(performance.now() - sentMs));
+  const stop = await startCosts(pids, sql);
+  let said = 0;
+  await atRate({ rate, seconds: SECONDS }, async (n) => {
+    await place.say(n, performance.now());
+    said++;
   });
-  const head = [`${CLIENTS} joins, CPU s`, "all", "web", "PG", "Redis", "of bare Colyseus"];
-  console.log(`\n${table(head, rows)}\n`);
+  await until(() => times.length >= said * CLIENTS, { maxMs: LAST_MAX_MS });
+  const { of, postgres } = await stop();
+  const per = (seconds: number): number => (1e6 * seconds) / times.length;
+  const [server = 0, worker = 0] = of.map(per);
+  times.sort((a, b) => a - b);
+  return {
+    "CPU ms of 1,000 deliveries": server + worker + per(postgres),
+    "of it the server": server,
+    "of it PostgreSQL": per(postgres),
+    "p50 ms": percentile(times, 0.5),
+    "p99 ms": percentile(times, 0.99),
+  };
 };
 
-const showPaces = (paces: readonly Paced[]): void => {
-  const row = [
-    `${CLIENTS} sockets, ${RATE} messages/s`,
-    medianOf(paces, ({ perThousand: { web, worker, postgres } }) => web + worker + postgres),
-    medianOf(paces, ({ perThousand }) => perThousand.web),
-    medianOf(paces, ({ perThousand }) => perThousand.worker),
-    medianOf(paces, ({ perThousand }) => perThousand.postgres),
-    medianOf(paces, ({ p50Ms }) => p50Ms),
-    medianOf(paces, ({ p99Ms }) => p99Ms),
-    rounded(spread(paces.map(({ foreign }) => foreign)).median),
+/** Has everybody in a room. @throws Error when one could not join */
+const enter = async (site: Site, name: string, settings: object): Promise<AnyRoom[]> => {
+  const tally = new Tally();
+  const players = await makePlayers(site, CLIENTS, { tally, prefix: "member" });
+  const rooms = await joinAll(players, { tally, name, options: settings });
+  await delay(SETTLE_MS);
+  return rooms.map((room) => {
+    if (!room) throw new Error(`a client could not join: ${tally.progress}`);
+    return room;
+  });
+};
+
+/** A channel in which all hear what each says in turn. */
+const openChat = async (site: Site): Promise<Place> => {
+  const settings = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
+  const channel = { kind: "PROJECT", key: `bench-${Date.now()}`, name: "Bench", settings };
+  const { id: channelId } = await post(site, "/chat/channels", channel);
+  const rooms = await enter(site, "chat", { channelId });
+  return {
+    say: (n, sentMs) =>
+      rooms[n % CLIENTS]!.request("chat.send", {
+        content: `who trades a blue sword ${sentMs} ${n}`,
+        clientMsgId: `m-${n}`,
+      }),
+    onHeard: (heard) => {
+      for (const room of rooms)
+        room.onMessage("chat.message", ({ data }: { data: { content: string } }) =>
+          heard(Number(data.content.split(" ")[5])),
+        );
+    },
+    leave: () => leaveAll(rooms),
+  };
+};
+
+/** A board whose first place changes with each score: a patch for all who watch. */
+const openBoard = async (site: Site): Promise<Place> => {
+  const key = `bench-${Date.now()}`;
+  const metric = { source: "CUSTOM" };
+  await post(site, "/leaderboards", { key, name: "Bench", metric, operator: "LATEST", sort: "DESC" });
+  const rooms = await enter(site, "leaderboard", { leaderboardKey: key, top: 10, around: 0 });
+  let sent = { score: 0, ms: 0 };
+  return {
+    say: async (n, ms) => {
+      sent = { score: n + 1, ms };
+      await post(site, `/leaderboards/${key}/scores`, { playerId: "ext:member-0", score: n + 1 });
+    },
+    onHeard: (heard) => {
+      for (const room of rooms) {
+        let seen = 0;
+        room.onStateChange((state: { top?: Iterable<{ score: number }> }) => {
+          const [first] = state.top ?? [];
+          // Several scores may come as one patch, which then counts for each of them.
+          for (; first && seen < first.score; seen++) heard(sent.ms);
+        });
+      }
+    },
+    leave: () => leaveAll(rooms),
+  };
+};
+
+/** Clients of socket.io's protocol in a room of the floor. */
+const openRelay = async (port: number, isSaidByRest: boolean): Promise<Place> => {
+  let hear: (sentMs: number) => void = () => undefined;
+  const sockets = Array.from({ length: CLIENTS }, () => {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/socket.io/?EIO=4&transport=websocket`);
+    socket.on("message", (data: Buffer) => {
+      const text = data.toString();
+      if (text.startsWith("0")) socket.send("40");
+      else if (text === "2") socket.send("3");
+      else if (text.startsWith("42"))
+        hear((JSON.parse(text.slice(2)) as [string, { sentMs: number }])[1].sentMs);
+    });
+    return socket;
+  });
+  await until(() => sockets.every(({ readyState }) => readyState === WebSocket.OPEN));
+  await delay(SETTLE_MS);
+  const said = (n: number, sentMs: number) => ({ sentMs, content: `who trades a blue sword ${n}` });
+  const url = `http://127.0.0.1:${port}/say`;
+  const headers = { "Content-Type": "application/json" };
+  return {
+    say: async (n, sentMs) =>
+      isSaidByRest
+        ? fetch(url, { method: "POST", headers, body: JSON.stringify(said(n, sentMs)) })
+        : sockets[n % CLIENTS]!.send(`42${JSON.stringify(["say", said(n, sentMs)])}`),
+    onHeard: (heard) => (hear = heard),
+    leave: async () => sockets.forEach((socket) => socket.close()),
+  };
+};
+
+const visit = async (open: Promise<Place>, costing: Costing, rate: number): Promise<Sample> => {
+  const place = await open;
+  const sample = await measure(place, costing, rate);
+  await place.leave();
+  return sample;
+};
+
+await inDirectory(async (dir) => {
+  const servers: { stage: Stage; worker: Child; site: Site }[] = [];
+  for (const build of buildsOf(options.against)) {
+    const stage = await openStage(build, "cluster", dir);
+    servers.push({ stage, worker: await startWorker(stage), site: await createSite(stage.url) });
+  }
+  const floor = await start([FLOOR, "socket"], { env: {} });
+  const places = [
+    { name: "chat", open: openChat, rate: RATE, isByRest: false },
+    { name: "board", open: openBoard, rate: PATCHED_PER_SECOND, isByRest: true },
   ];
-  const head = ["", "CPU ms of 1,000 deliveries", "web", "worker", "PG", "p50 ms", "p99 ms", "other load"];
-  console.log(`\n${table(head, [row])}\n`);
-};
-
-const showRests = (rests: readonly Rest[]): void => {
-  const cores = (list: readonly Rest[], of: (spent: Spent) => number): string =>
-    medianOf(list, ({ spent }) => (100 * of(spent)) / spent.wall);
-  const rows = Object.keys(PLACES).map((where) => {
-    const own = rests.filter((one) => one.where === where);
-    const [web, worker] = [cores(own, ({ server }) => server), cores(own, (spent) => spent.worker)];
-    return [where, web, worker, cores(own, ({ postgres }) => postgres), cores(own, ({ redis }) => redis)];
-  });
-  console.log(`\n${table([`${CLIENTS} silent in`, "web, % of a core", "worker", "PG", "Redis"], rows)}\n`);
-};
-
-type Found = { joins: Joins[]; paces: Paced[]; rests: Rest[] };
-
-const runRound = async (setup: Setup, round: number, { joins, paces, rests }: Found): Promise<void> => {
-  // Forth and back in turn, so that none always comes first.
-  const names = round % 2 === 1 ? CONTESTANTS : CONTESTANTS.toReversed();
-  for (const name of only.has("joins") ? names : []) joins.push(await measureJoins(setup, name));
-  if (only.has("pace"))
-    paces.push(await runPace(setup.stage, { rate: RATE, seconds: PACE_S, members: CLIENTS }));
-  const places = Object.keys(PLACES) as (keyof typeof PLACES)[];
-  for (const where of only.has("rest") ? places : []) rests.push(await measureRest(setup, where));
-  console.error(`round ${round} of ${ROUNDS}`);
-};
-
-const run = async (setup: Setup): Promise<Found> => {
-  const found: Found = { joins: [], paces: [], rests: [] };
-  for (let round = 1; round <= ROUNDS; round++) await runRound(setup, round, found);
-  if (only.has("joins")) showJoins(found.joins);
-  if (only.has("pace")) showPaces(found.paces);
-  if (only.has("rest")) showRests(found.rests);
-  return found;
-};
-
-const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
-const box = await openBox(join(dir, "data"));
-try {
-  const stage = await openStage(box, dir, { count: CLIENTS, profile: options.profile });
-  try {
-    const found = await run({ stage, redis: await redisPid(box.env["REDIS_URL"]!) });
-    const text = JSON.stringify({ bench: "rooms", machine: await describeMachine(box.pool), ...found });
-    if (options.json !== undefined) await writeFile(options.json, text);
-  } finally {
+  for (const { name, open, rate, isByRest } of places) {
+    const ours = servers.map(({ stage, worker, site }): Entrant => {
+      const costing = { pids: [stage.web.pid, worker.pid], sql: stage.sql };
+      return { name: stage.build.name, measure: () => visit(open(site), costing, rate) };
+    });
+    const relay: Entrant = {
+      name: "socket.io",
+      measure: () => visit(openRelay(Number(floor.first), isByRest), { pids: [floor.pid] }, rate),
+    };
+    const title = `${name}: ${CLIENTS} clients, ${rate} a second`;
+    await inTurns(title, [...ours, relay], { rounds: ROUNDS });
+  }
+  await floor.stop();
+  for (const { stage, worker } of servers) {
+    await worker.stop();
     await stage.close();
   }
-} finally {
-  await box.close();
-  await rm(dir, { recursive: true, force: true });
-}
+});
+process.exit();

@@ -1,109 +1,67 @@
-// Embedded mode at rest: memory against a bare PGlite process on a copy of the same data, and time to ready.
-// See README.md.
-import { cp, readFile, rm } from "node:fs/promises";
+// What a start of embedded mode costs on an empty data directory, and again on the one that is there then, in
+// builds that take turns: `npm run bench:start -- --against ../other-checkout`.
+import { randomUUID } from "node:crypto";
+import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { freePort } from "../test/support/processes/process.ts";
-import { describeMachine } from "./support/box.ts";
-import { type Child, MAIN, spawnChild, startChild, supportFile } from "./support/children.ts";
-import { createSite, post, type Site, untilReady } from "./support/setup.ts";
-import { inDirectory, tell } from "./support/run.ts";
-import { rounded, spread, spreadText, table } from "./support/stats.ts";
+import { type Build, buildsOf, cpuSecondsOf, startLaurel } from "./support/stage.ts";
+import { inDirectory, inTurns, type Sample } from "./support/turns.ts";
 
 const { values: options } = parseArgs({
   options: {
-    quick: { type: "boolean", default: false },
-    rounds: { type: "string" },
-    json: { type: "string" },
+    against: { type: "string" },
+    rounds: { type: "string", default: "5" },
+    rest: { type: "string", default: "5000" },
   },
 });
-const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 5));
-/** A process is left alone for this long before its memory counts. */
-const REST_MS = options.quick ? 2_000 : 5_000;
-const BATCHES = 20;
-const BATCH = 100;
+const [KIB, MIB] = [1_024, 1_048_576];
+const BLOCK_BYTES = 512;
 
-const MIB = 1024;
-/** Resident memory of a process in MiB. */
-const residentMib = async (pid: number): Promise<number> =>
-  Number(/^VmRSS:\s+(\d+) kB/m.exec(await readFile(`/proc/${pid}/status`, "utf8"))![1]) / MIB;
+/** A line of the state of a process, in MiB. */
+const mibOf = async (pid: number, name: "VmHWM" | "VmRSS"): Promise<number> =>
+  Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(await readFile(`/proc/${pid}/status`, "utf8"))![1]) /
+  KIB;
 
-const rest = () => new Promise((resolve) => setTimeout(resolve, REST_MS));
+const diskMib = async (folder: string): Promise<number> => {
+  const files = await readdir(folder, { recursive: true });
+  const sizes = await Promise.all(files.map((file) => lstat(join(folder, file))));
+  return sizes.reduce((sum, { blocks }) => sum + blocks * BLOCK_BYTES, 0) / MIB;
+};
 
-type Server = { child: Child; url: string; readyMs: number };
-
-const startServer = async (dir: string): Promise<Server> => {
-  const port = await freePort();
-  const env = { MODE: "embedded", DATA_DIR: join(dir, "data"), PORT: String(port), DEMO: "off" };
+/** Starts a server, leaves it alone for a while, and stops it. CPU and time are until it is ready. */
+const startOnce = async (build: Build, dir: string, dataDir: string): Promise<Sample> => {
+  const env = { MODE: "embedded", DATA_DIR: dataDir, PORT: String(await freePort()) };
   const startMs = performance.now();
-  const child = spawnChild(MAIN, { args: ["serve"], env, outputFile: join(dir, "server.log") });
-  const url = `http://127.0.0.1:${port}`;
-  await untilReady(url);
-  return { child, url, readyMs: performance.now() - startMs };
+  const server = await startLaurel(build, "serve", { env, logFile: join(dir, "servers.log") });
+  const readyMs = performance.now() - startMs;
+  const cpu = cpuSecondsOf(server.pid);
+  await delay(Number(options.rest));
+  const sample = {
+    "ready, ms": readyMs,
+    "CPU until ready, s": cpu,
+    "memory at most, MiB": await mibOf(server.pid, "VmHWM"),
+    "memory at rest, MiB": await mibOf(server.pid, "VmRSS"),
+    "disk, MiB": await diskMib(dataDir),
+  };
+  await server.stop();
+  return sample;
 };
 
-/** A data directory that has been used: a project, a board, a rule and some events, and a clean stop. */
-const warmUp = async (dir: string): Promise<void> => {
-  const { child, url } = await startServer(dir);
-  const site: Site = await createSite(url);
-  const metric = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
-  await post(site, "/leaderboards", { key: "goals", name: "Goals", metric, sort: "DESC", ties: "SHARED" });
-  for (let batch = 0; batch < BATCHES; batch++) {
-    const events = Array.from({ length: BATCH }, (_, n) => ({
-      externalUserId: `player-${(batch * BATCH + n) % 500}`,
-      eventType: "goal",
-      properties: { minute: n },
+await inDirectory(async (dir) => {
+  const builds = buildsOf(options.against);
+  const dataDirs = new Map<Build, string>();
+  const first = (build: Build) => {
+    dataDirs.set(build, join(dir, randomUUID()));
+    return startOnce(build, dir, dataDirs.get(build)!);
+  };
+  const again = (build: Build) => startOnce(build, dir, dataDirs.get(build)!);
+  for (const [title, measure] of Object.entries({ "first start": first, "start again": again })) {
+    const entrants = builds.map((build) => ({
+      name: build.name,
+      measure: () => measure(build),
     }));
-    await post(site, "/events/batch", { events });
+    await inTurns(title, entrants, { rounds: Number(options.rounds) });
   }
-  await child.stop();
-};
-
-type Sample = { server: number; bare: number; readyMs: number };
-
-const measure = async (dir: string): Promise<Sample> => {
-  const { child, readyMs } = await startServer(dir);
-  await rest();
-  const server = await residentMib(child.pid);
-  await child.stop();
-  const copy = join(dir, "copy");
-  await cp(join(dir, "data", "pglite"), copy, { recursive: true });
-  const bareProcess = await startChild(supportFile("bare-pglite.ts"), { args: [copy] });
-  await rest();
-  const bare = await residentMib(bareProcess.pid);
-  await bareProcess.stop();
-  await rm(copy, { recursive: true });
-  return { server, bare, readyMs };
-};
-
-const main = (): Promise<void> =>
-  inDirectory(async (dir) => {
-    await warmUp(dir);
-    const samples: Sample[] = [];
-    for (let round = 1; round <= ROUNDS; round++) {
-      const sample = await measure(dir);
-      samples.push(sample);
-      const { server, bare, readyMs } = sample;
-      console.error(
-        `round ${round}: ${rounded(server)} MiB, bare ${rounded(bare)} MiB, ready in ${rounded(readyMs)} ms`,
-      );
-    }
-    const of = (read: (sample: Sample) => number) => spread(samples.map(read));
-    const figures = [
-      { name: "server at rest, MiB", value: of(({ server }) => server) },
-      { name: "bare PGlite on a copy, MiB", value: of(({ bare }) => bare) },
-      { name: "difference, MiB", value: of(({ server, bare }) => server - bare), goal: 150 },
-      { name: "ready on a used data directory, ms", value: of(({ readyMs }) => readyMs), goal: 3_000 },
-    ];
-    const verdict = (goal: number | undefined, median: number) =>
-      goal === undefined ? "" : `${median <= goal ? "met" : "MISSED"}: ${goal} at most`;
-    const lines = figures.map(({ name, value, goal }) => [
-      name,
-      spreadText(value),
-      verdict(goal, value.median),
-    ]);
-    console.log(`\n${table(["", "median (min..max)", "goal"], lines)}`);
-    await tell({ bench: "start", machine: await describeMachine(), samples, figures }, options.json);
-  });
-
-await main();
+});

@@ -1,92 +1,82 @@
 // Load with real clients of the Colyseus SDK and REST. See README.md.
 import { writeFile } from "node:fs/promises";
-import { Command } from "commander";
-import { createSite, type Site } from "../bench/support/setup.ts";
-import type { Scenario } from "./scenario.ts";
-import { chat } from "./scenarios/chat.ts";
-import { herd } from "./scenarios/herd.ts";
-import { leaderboard } from "./scenarios/leaderboard.ts";
-import { lobby } from "./scenarios/lobby.ts";
-import { startOwnCluster, startOwnServer } from "./support/own-server.ts";
-import { startProgress, summaryText } from "./support/report.ts";
-import { type Summary, Tally } from "./support/tally.ts";
+import { Argument, Command, InvalidArgumentError } from "commander";
+import { buildsOf, createSite, openStage, type Site, startWorker } from "../bench/support/stage.ts";
+import { inDirectory } from "../bench/support/turns.ts";
+import { type Scenario, SCENARIOS } from "./scenarios.ts";
+import { type Summary, summaryText, Tally } from "./tally.ts";
 
-const SCENARIOS: readonly Scenario[] = [lobby, chat, leaderboard, herd];
 const CLIENTS_MAX = 18_000;
+const PROGRESS_EVERY_MS = 1_000;
 
-type Options = {
-  url?: string;
-  key?: string;
-  clients?: string;
-  seconds?: string;
-  rate?: string;
-  json?: string;
-  cluster?: boolean;
-};
+type Numbers = { clients?: number; seconds?: number; rate?: number };
+type Place = { url?: string; key?: string; cluster?: true };
+type Options = Numbers & Place & { json?: string };
 
-const numberOf = (name: string, text: string | undefined, otherwise: number): number => {
-  if (text === undefined) return otherwise;
+const number = (text: string): number => {
   const value = Number(text);
-  if (!Number.isFinite(value) || value < 0) throw new Error(`--${name} takes a number`);
+  if (!Number.isFinite(value) || value < 0) throw new InvalidArgumentError("It takes a number.");
   return value;
 };
 
-const runScenario = async (scenario: Scenario, site: Site, options: Options): Promise<Summary> => {
-  const { defaults } = scenario;
-  const clients = Math.min(CLIENTS_MAX, Math.max(1, numberOf("clients", options.clients, defaults.clients)));
-  const seconds = numberOf("seconds", options.seconds, defaults.seconds);
-  const rate = numberOf("rate", options.rate, defaults.rate);
+const runScenario = async ({ name, defaults, run }: Scenario, site: Site, numbers: Numbers) => {
+  const { clients: wanted, seconds, rate } = { ...defaults, ...numbers };
+  const clients = Math.min(CLIENTS_MAX, Math.max(1, wanted));
   const tally = new Tally();
-  const progress = startProgress(tally, process.stderr);
-  try {
-    await scenario.run({ site, tally, clients, seconds, rate, say: progress.say, count: progress.count });
-  } finally {
-    progress.stop();
-  }
-  return tally.summary({ scenario: scenario.name, clients, seconds });
+  const startMs = performance.now();
+  let phase = "";
+  const show = (): void =>
+    console.error(`${Math.round((performance.now() - startMs) / 1_000)} s  ${phase}  ${tally.progress}`);
+  const timer = setInterval(show, PROGRESS_EVERY_MS);
+  await run({ site, tally, clients, seconds, rate, say: (now) => (phase = now) });
+  clearInterval(timer);
+  return tally.summary({ scenario: name, clients, seconds });
 };
 
-const openSite = async ({ url, key, cluster }: Options): Promise<{ site: Site; stop(): Promise<void> }> => {
-  if (url !== undefined) {
-    const site = key === undefined ? await createSite(url) : { url, key, projectId: "" };
-    return { site, stop: async () => undefined };
-  }
-  const server = await (cluster === true ? startOwnCluster() : startOwnServer());
-  return { site: await createSite(server.url), stop: server.stop };
+/** Runs on the server of the options, or on one that ends with the run. */
+const onSite = async ({ url, key, cluster }: Place, run: (site: Site) => Promise<void>) => {
+  if (url !== undefined) return run(key === undefined ? await createSite(url) : { url, key, projectId: "" });
+  await inDirectory(async (dir) => {
+    const stage = await openStage(buildsOf(undefined)[0]!, cluster ? "cluster" : "embedded", dir);
+    const worker = cluster ? await startWorker(stage) : undefined;
+    try {
+      await run(await createSite(stage.url));
+    } finally {
+      await worker?.stop();
+      await stage.close();
+    }
+  });
 };
 
-const run = async (name: string, options: Options): Promise<void> => {
+const main = async (name: string, { json, ...options }: Options): Promise<void> => {
   const chosen = SCENARIOS.filter((scenario) => name === "all" || scenario.name === name);
-  if (chosen.length === 0) {
-    throw new Error(
-      `there is no scenario ${name}; there are all, ${SCENARIOS.map((s) => s.name).join(", ")}`,
-    );
-  }
-  const { site, stop } = await openSite(options);
   const summaries: Summary[] = [];
-  try {
+  await onSite(options, async (site) => {
     for (const scenario of chosen) {
       const summary = await runScenario(scenario, site, options);
       summaries.push(summary);
       process.stdout.write(summaryText(summary));
     }
-  } finally {
-    await stop();
-  }
-  if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(summaries, null, 2)}\n`);
+  });
+  if (json !== undefined) await writeFile(json, `${JSON.stringify(summaries, null, 2)}\n`);
   if (!summaries.every(({ isOk }) => isOk)) process.exitCode = 1;
 };
 
 await new Command("loadtest")
   .description("Load with real clients. Without --url against an embedded server of its own.")
-  .argument("<scenario>", `all, ${SCENARIOS.map(({ name, about }) => `${name} (${about})`).join("; ")}`)
+  .addArgument(
+    new Argument("<scenario>", SCENARIOS.map(({ name, about }) => `${name}: ${about}`).join("; ")).choices([
+      "all",
+      ...SCENARIOS.map(({ name }) => name),
+    ]),
+  )
   .option("--cluster", "a server of its own in cluster mode (DATABASE_URL, REDIS_URL) instead of embedded")
   .option("--url <url>", "address of a server")
   .option("--key <key>", "API key with every scope; default: a tenant is registered")
-  .option("--clients <n>", "players")
-  .option("--seconds <s>", "how long")
-  .option("--rate <n>", "messages or scores a second, over all players")
+  .option("--clients <n>", "players", number)
+  .option("--seconds <s>", "how long", number)
+  .option("--rate <n>", "messages or scores a second, over all players", number)
   .option("--json <file>", "where the summaries go")
-  .action(run)
+  .action(main)
   .parseAsync();
 process.exit();

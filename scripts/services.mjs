@@ -12,17 +12,16 @@ const ask = (url, defaultPort, hello) =>
       socket.destroy();
       resolve(answer);
     };
-    socket.setTimeout(ANSWER_TIMEOUT_MS, () => end(""));
+    socket.setTimeout(ANSWER_TIMEOUT_MS);
     socket.once("connect", () => socket.write(hello));
     socket.once("data", (data) => end(data.toString("latin1")));
-    socket.once("error", () => end(""));
-    socket.once("close", () => end(""));
+    for (const event of ["timeout", "error", "close"]) socket.once(event, () => end(""));
   });
 
 /** "May we speak TLS?" Every PostgreSQL answers with one letter, before any password. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]);
 
-const services = [
+const SERVICES = [
   {
     name: "PostgreSQL",
     variable: "DATABASE_URL",
@@ -39,11 +38,11 @@ const services = [
 
 /** The addresses as environment variables, and a sentence for each service that does not answer. */
 export const findServices = async () => {
-  const answers = await Promise.all(services.map(({ url, answers: check }) => check(url)));
-  return {
-    variables: Object.fromEntries(services.map(({ variable, url }) => [variable, url])),
-    missing: services
-      .filter((_, index) => !answers[index])
-      .map(({ name, variable, url }) => `${name} does not answer at ${new URL(url).host} (${variable})`),
-  };
+  const found = { variables: {}, missing: [] };
+  for (const { name, variable, url, answers } of SERVICES) {
+    found.variables[variable] = url;
+    if (!(await answers(url)))
+      found.missing.push(`${name} does not answer at ${new URL(url).host} (${variable})`);
+  }
+  return found;
 };

@@ -9,7 +9,7 @@ import { basename, join, relative, resolve } from "node:path";
 import { findServices } from "./services.mjs";
 
 /** A lane of the gate takes five minutes on two cores, and one of the other suites half an hour. */
-const LANE_TIMEOUT_MS = { gate: 20 * 60_000, others: 60 * 60_000 };
+const [GATE_TIMEOUT_MS, TIMEOUT_MS] = [20 * 60_000, 60 * 60_000];
 const root = join(import.meta.dirname, "..");
 /** Properties try a tenth of their cases in the gate, and all of them in the full suite. */
 const hasCases = (file) => readFileSync(join(root, file), "utf8").includes("support/properties.ts");
@@ -37,18 +37,18 @@ const laneOf = (file) => {
 };
 
 const args = process.argv.slice(2);
-const isPath = (arg) => !arg.startsWith("-") && (existsSync(arg) || /\*|\.ts$/.test(arg));
+const isPath = (arg) => !arg.startsWith("-") && (existsSync(arg) || /^test\/|\*|\.ts$/.test(arg));
 const paths = args.filter(isPath).map((arg) => relative(root, resolve(arg)));
 const suiteName = args.find((arg) => arg in SUITES && !isPath(arg)) ?? (paths.length > 0 ? "files" : "gate");
 const options = args.filter((arg) => !isPath(arg) && arg !== suiteName);
 const all = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
-const under = (path) =>
-  path.endsWith(".ts") ? globSync(path, { cwd: root }) : all.filter((file) => file.startsWith(`${path}/`));
+const named = paths.map((path) => (path.endsWith(".ts") ? path : `${path}/**/*.test.ts`));
 const suite = SUITES[suiteName] ?? { has: () => false, atOnce: 1 };
-const files = [...new Set([...all.filter(suite.has), ...paths.flatMap(under)])];
+const wanted = [...new Set([...all.filter(suite.has), ...globSync(named, { cwd: root }).toSorted()])];
 
 const { variables, missing } = await findServices();
-const left = missing.length > 0 ? files.filter(needsServices) : [];
+const left = missing.length > 0 ? wanted.filter(needsServices) : [];
+const files = wanted.filter((file) => !left.includes(file));
 const env = { ...process.env, ...variables };
 // Modules that were compiled before; coverage would be coarse of code from there.
 if (!env.NODE_V8_COVERAGE) env.NODE_COMPILE_CACHE = join(root, "node_modules/.cache/laurel-compile");
@@ -64,17 +64,18 @@ const runFiles = async (lane, laneFiles) => {
   const folder = mkdtempSync(join(tmpdir(), "laurel-tests-"));
   const report = join(folder, "report.ndjson");
   const mocha = ["node_modules/mocha/bin/mocha.js", "--reporter", "scripts/reporter.mjs", ...options];
+  if (env.CI) mocha.push("--forbid-only");
   // Counted with the heap, what databases have outside of it does not make V8 collect a large heap for nothing.
-  const flags = ["--external-memory-accounted-in-global-limit", ...mocha];
-  const child = spawn(process.execPath, [...flags, ...(env.CI ? ["--forbid-only"] : []), ...laneFiles], {
+  const flags = ["--external-memory-accounted-in-global-limit", ...mocha, ...laneFiles];
+  const child = spawn(process.execPath, flags, {
     cwd: root,
     stdio: "inherit",
-    timeout: LANE_TIMEOUT_MS[suiteName] ?? LANE_TIMEOUT_MS.others,
+    timeout: suiteName === "gate" ? GATE_TIMEOUT_MS : TIMEOUT_MS,
     killSignal: "SIGKILL",
     env: { ...env, TEST_REPORT: report, TEST_LANE: files.length === 1 ? "" : lane },
   });
   const [status, signal] = await once(child, "close");
-  const lines = existsSync(report) ? readFileSync(report, "utf8").split("\n").filter(Boolean) : [];
+  const lines = existsSync(report) ? readFileSync(report, "utf8").trim().split("\n") : [];
   const ended = lines.map((line) => JSON.parse(line));
   rmSync(folder, { recursive: true });
   const results = ended.filter(({ file }) => file);
@@ -102,8 +103,7 @@ const runLane = async ([lane, laneFiles]) => {
   return good;
 };
 
-const toRun = files.filter((file) => !left.includes(file));
-const lanes = [...Map.groupBy(toRun, laneOf)];
+const lanes = [...Map.groupBy(files, laneOf)];
 const done = [];
 const takeLanes = async () => {
   for (let lane = lanes.shift(); lane; lane = lanes.shift()) done.push(...(await runLane(lane)));
@@ -114,10 +114,10 @@ const sum = (key) => done.reduce((total, result) => total + result[key], 0);
 if (left.length > 0) console.log(`\nNot run: ${left.length} files, because ${missing.join(" and ")}.`);
 const flaky = done.filter(({ isFlaky }) => isFlaky);
 for (const { file } of flaky) console.log(`FLAKY ${file}`);
-for (const { file, failed } of done) if (failed > 0) console.log(`RED ${file}`);
-const notRun = env.REQUIRE_SERVICES || suiteName !== "gate" ? left.length : 0;
-const failed =
-  sum("failed") + notRun + (suiteName === "gate" ? 0 : flaky.length) + (done.length === 0 ? 1 : 0);
+for (const { file } of done.filter(({ failed: red }) => red > 0)) console.log(`RED ${file}`);
+const isGate = suiteName === "gate";
+const notRun = isGate && !env.REQUIRE_SERVICES ? 0 : left.length;
+const failed = sum("failed") + notRun + (isGate ? 0 : flaky.length) + (done.length === 0 ? 1 : 0);
 const skipped = sum("skipped") > 0 ? `, ${sum("skipped")} skipped` : "";
 console.log(`${sum("passed")} passed, ${failed} failed${skipped}`);
 process.exit(failed > 0 ? 1 : 0);

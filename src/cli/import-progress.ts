@@ -1,7 +1,6 @@
-import { SingleBar } from "cli-progress";
-import type { ImportWatch, Progress } from "./import-lanes.ts";
-import type { ImportOutcome } from "./import-run.ts";
+import type { ImportOutcome, ImportWatch, Progress } from "./import-run.ts";
 import type { Processing, ProcessingEnd, WaitOptions } from "./import-wait.ts";
+import { count, createProgressLine, every, percent, type Terminal } from "./progress.ts";
 
 export type ImportSummary = {
   type: "summary";
@@ -25,134 +24,68 @@ export type ImportSummary = {
   error: string | null;
 };
 
-/** Output streams: `out` for the result, `err` for progress. */
-export type Terminal = { out: NodeJS.WritableStream; err: NodeJS.WritableStream & { isTTY?: boolean } };
-
 export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> &
   Pick<WaitOptions, "onProcessing"> & { finish(summary: ImportSummary): void };
 
 export type ReporterStyle = { json: boolean; quiet: boolean; name: string };
 
-/** How every bar looks. */
-export const BAR = {
-  barsize: 20,
-  barCompleteChar: "#",
-  barIncompleteChar: "-",
-  hideCursor: true,
-  // Ctrl-C is handled by us: requests in progress complete.
-  gracefulExit: false,
-};
-
-/** Interval of progress lines where there is no bar. */
-export const LINE_EVERY_MS = 2_000;
-
-/** Creates a reporter: a bar on a terminal, periodic lines elsewhere, JSON lines on request. */
-export const createReporter = (style: ReporterStyle, terminal: Terminal): Reporter => {
-  if (style.json) return jsonReporter(style, terminal);
-  const finish = (summary: ImportSummary) => void terminal.out.write(`${summaryText(summary)}\n`);
-  if (style.quiet) return { onProgress: () => {}, onProcessing: () => {}, onNote: () => {}, finish };
-  return terminal.err.isTTY === true
-    ? barReporter(style, terminal, finish)
-    : lineReporter(style, terminal, finish);
-};
-
-type Finish = Reporter["finish"];
-
-const jsonReporter = ({ quiet }: ReporterStyle, { out }: Terminal): Reporter => {
-  const write = (value: unknown) => void out.write(`${JSON.stringify(value)}\n`);
+/** Creates a reporter: lines of progress on `err` and a summary on `out`, or all as JSON lines on `out`. */
+export const createReporter = ({ json, quiet, name }: ReporterStyle, { out, err }: Terminal): Reporter => {
+  const line = createProgressLine(err);
+  const isDue = every();
   const speed = createSpeed();
-  const isDue = every(LINE_EVERY_MS);
+  const write = (value: object) => void out.write(`${JSON.stringify(value)}\n`);
+  const show = (value: () => object, text: () => string): void => {
+    if (quiet) return;
+    if (!json) line.show(text);
+    else if (isDue()) write(value());
+  };
   return {
     onProgress: (progress) => {
       const now = speed(progress);
-      if (quiet || !isDue()) return;
       const { counts, lines, bytes, totalBytes = null } = progress;
-      write({ type: "progress", lines, ...counts, bytes, totalBytes, ...now });
+      show(
+        () => ({ type: "progress", lines, ...counts, bytes, totalBytes, ...now }),
+        () => `${name}  ${progressText(progress, now)}`,
+      );
     },
-    onProcessing: (processing) => {
-      if (!quiet && isDue()) write({ type: "processing", ...processing });
-    },
+    onProcessing: (processing) =>
+      show(
+        () => ({ type: "processing", ...processing }),
+        () => `${name}  processing: ${processingText(processing)}`,
+      ),
     onNote: (message) => {
-      if (!quiet) write({ type: "note", message });
+      if (quiet) return;
+      if (json) return write({ type: "note", message });
+      line.clear();
+      err.write(`${message}\n`);
     },
-    finish: write,
+    finish: (summary) => {
+      line.clear();
+      if (json) write(summary);
+      else out.write(`${summaryText(summary)}\n`);
+    },
   };
 };
 
-const lineReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish): Reporter => {
-  const speed = createSpeed();
-  const isDue = every(LINE_EVERY_MS);
-  return {
-    onProgress: (progress) => {
-      const { eventsPerSecond, etaSeconds } = speed(progress);
-      if (!isDue()) return;
-      const { counts, bytes, totalBytes } = progress;
-      const share = totalBytes === undefined ? "" : `  ${percent(bytes, totalBytes)} %`;
-      const eta = etaSeconds === null ? "" : `  eta ${duration(etaSeconds)}`;
-      err.write(`${name}${share}  ${count(eventsPerSecond)} ev/s${eta}  ${countsText(counts)}\n`);
-    },
-    onProcessing: (processing) => {
-      if (isDue()) err.write(`${name}  processing: ${processingText(processing)}\n`);
-    },
-    onNote: (text) => void err.write(`${text}\n`),
-    finish,
-  };
+const progressText = (
+  { counts, bytes, totalBytes }: Progress,
+  { eventsPerSecond, etaSeconds }: Speed,
+): string => {
+  const { accepted, skipped, rejected } = counts;
+  const parts = [
+    ...(totalBytes === undefined ? [] : [percent(bytes, totalBytes)]),
+    `${count(eventsPerSecond)} ev/s`,
+    ...(etaSeconds === null ? [] : [`eta ${duration(etaSeconds)}`]),
+    `accepted ${count(accepted)}  skipped ${count(skipped)}  rejected ${count(rejected)}`,
+  ];
+  return parts.join("  ");
 };
 
 const processingText = ({ waiting, commits, eventsPerSecond }: Processing): string =>
   waiting === 0
     ? `${count(commits)} commits wait to be published`
     : `${count(waiting)} events wait  ${count(eventsPerSecond)} ev/s`;
-
-const barReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish): Reporter => {
-  const speed = createSpeed();
-  let bar: SingleBar | undefined;
-  let second: SingleBar | undefined;
-  return {
-    onProgress: (progress) => {
-      const { eventsPerSecond, etaSeconds } = speed(progress);
-      const { counts, lines, bytes, totalBytes } = progress;
-      const payload = {
-        rate: count(eventsPerSecond),
-        left: etaSeconds === null ? "-" : duration(etaSeconds),
-        counts: countsText(counts),
-        lines: count(lines),
-      };
-      if (!bar) {
-        bar = newBar(name, err, totalBytes !== undefined);
-        bar.start(totalBytes ?? 0, 0, payload);
-      }
-      bar.update(bytes, payload);
-    },
-    onProcessing: (processing) => {
-      const payload = { state: processingText(processing) };
-      if (!second) {
-        bar?.stop();
-        second = processingBar(err);
-        second.start(processing.most, 0, payload);
-      }
-      second.setTotal(processing.most);
-      second.update(processing.most - processing.waiting, payload);
-    },
-    onNote: (text) => void err.write(`${(second ?? bar) ? "\r\u001b[K" : ""}${text}\n`),
-    finish: (summary) => {
-      (second ?? bar)?.stop();
-      finish(summary);
-    },
-  };
-};
-
-const processingBar = (stream: NodeJS.WritableStream): SingleBar =>
-  new SingleBar({ ...BAR, stream, format: "processing [{bar}] {percentage} %  {state}" });
-
-const newBar = (name: string, stream: NodeJS.WritableStream, hasTotal: boolean): SingleBar =>
-  new SingleBar({
-    ...BAR,
-    stream,
-    format: hasTotal
-      ? `${name} [{bar}] {percentage} %  {rate} ev/s  eta {left}  {counts}`
-      : `${name}  {lines} lines  {rate} ev/s  {counts}`,
-  });
 
 type Speed = { eventsPerSecond: number; etaSeconds: number | null };
 
@@ -168,38 +101,16 @@ const createSpeed = (): ((progress: Progress) => Speed) => {
     first ??= { ms, bytes };
     const eventsPerSecond = Math.round(linesNow / Math.max(0.001, (ms - startMs) / 1_000));
     const bytesPerMs = (bytes - first.bytes) / (ms - first.ms);
-    const leftMs =
-      totalBytes === undefined || !(bytesPerMs > 0) ? undefined : (totalBytes - bytes) / bytesPerMs;
-    return { eventsPerSecond, etaSeconds: leftMs === undefined ? null : Math.ceil(leftMs / 1_000) };
+    const isKnown = totalBytes !== undefined && bytesPerMs > 0;
+    return {
+      eventsPerSecond,
+      etaSeconds: isKnown ? Math.ceil((totalBytes - bytes) / bytesPerMs / 1_000) : null,
+    };
   };
 };
 
-/** Returns a function that is true once in each period, first at its end. */
-export const every = (periodMs: number): (() => boolean) => {
-  let lastMs = performance.now();
-  return () => {
-    const ms = performance.now();
-    if (ms - lastMs < periodMs) return false;
-    lastMs = ms;
-    return true;
-  };
-};
-
-export const count = (value: number): string => value.toLocaleString("en-US");
-
-export const percent = (part: number, whole: number): number =>
-  whole === 0 ? 100 : Math.floor((part / whole) * 100);
-
-const countsText = ({ accepted, skipped, rejected }: Progress["counts"]): string =>
-  `accepted ${count(accepted)}  skipped ${count(skipped)}  rejected ${count(rejected)}`;
-
-const duration = (seconds: number): string => {
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.floor(seconds / 60);
-  return minutes < 60
-    ? `${minutes} min ${seconds % 60} s`
-    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-};
+const duration = (seconds: number): string =>
+  seconds < 100 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 
 const PROCESSING_TEXTS: Readonly<Record<ProcessingEnd, (summary: ImportSummary) => string>> = {
   DONE: ({ processingSeconds }) =>
@@ -211,15 +122,14 @@ const PROCESSING_TEXTS: Readonly<Record<ProcessingEnd, (summary: ImportSummary) 
 };
 
 /** Returns the final lines for people. */
-export const summaryText = (summary: ImportSummary): string => {
+const summaryText = (summary: ImportSummary): string => {
   const { status, accepted, skipped, rejected, repeated, lines, seconds, eventsPerSecond } = summary;
   const counts = `${count(accepted)} accepted, ${count(skipped)} skipped, ${count(rejected)} rejected`;
   const speed = `${count(lines)} lines, ${seconds.toFixed(1)} s, ${count(eventsPerSecond)} events/s`;
   const text = [`${status}: ${counts} (${speed})`];
   if (summary.processing !== null) text.push(PROCESSING_TEXTS[summary.processing](summary));
-  if (repeated > 0) {
+  if (repeated > 0)
     text.push(`${count(repeated)} of the skipped were in batches sent again because an answer was lost`);
-  }
   if (summary.rejectedFile !== null) text.push(`rejected lines: ${summary.rejectedFile}`);
   if (summary.error !== null) text.push(status === "failed" ? `error: ${summary.error}` : summary.error);
   return text.join("\n");

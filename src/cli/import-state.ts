@@ -1,43 +1,48 @@
 import { createHash } from "node:crypto";
 import {
-  closeSync,
+  appendFileSync,
   existsSync,
-  ftruncateSync,
-  fstatSync,
-  openSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
+  truncateSync,
   writeFileSync,
-  writeSync,
 } from "node:fs";
 import { z } from "zod";
-import { ImportFailure } from "./import-client.ts";
+import { ApiFailure } from "./call-api.ts";
 
 /** Maximum number of characters kept of a rejected line. */
-export const REJECTED_TEXT_MAX = 4_000;
+const REJECTED_TEXT_MAX = 4_000;
 
-/** Progress of an import. A line is done when its number is not above the one kept for its lane. */
+/** How far an import has come: every line up to `line` is answered. */
 const State = z.object({
-  version: z.literal(1),
-  file: z.string(),
-  url: z.string(),
+  version: z.literal(2),
   startedAt: z.string(),
-  updatedAt: z.string(),
-  /** The last acknowledged line of each lane. */
-  lanes: z.array(z.int().min(0)).min(1),
-  /** A line and the digest of the file up to it: proof that the file is unchanged. */
-  check: z.object({ line: z.int().min(0), digest: z.string() }),
+  line: z.int().min(0),
+  /** Of the file up to the line: proof that it is unchanged. */
+  digest: z.string(),
   counts: z.object({
     accepted: z.int(),
     skipped: z.int(),
     rejected: z.int(),
-    /** Lines in batches that were sent twice because an answer was lost. */
+    /** Skipped events in batches that were sent twice because an answer was lost. */
     repeated: z.int(),
   }),
   rejected: z.object({ file: z.string(), bytes: z.int() }),
 });
 export type ImportState = z.infer<typeof State>;
+export type Counts = ImportState["counts"];
+
+/** The state of an import that begins. */
+export const newState = (rejected: string): ImportState => ({
+  version: 2,
+  startedAt: new Date().toISOString(),
+  line: 0,
+  digest: "",
+  counts: { accepted: 0, skipped: 0, rejected: 0, repeated: 0 },
+  rejected: { file: rejected, bytes: 0 },
+});
 
 /**
  * Path of a file's state for one destination. The key is only part of a hash, so that two projects have two
@@ -48,15 +53,13 @@ export const statePath = (file: string, url: string, key: string): string => {
   return `${file}.${id}.laurel-import.json`;
 };
 
-/** Undefined when there is none. @throws ImportFailure when it cannot be read */
+/** Undefined when there is none. @throws ApiFailure when it cannot be read */
 export const loadState = (path: string): ImportState | undefined => {
   if (!existsSync(path)) return undefined;
   try {
     return State.parse(JSON.parse(readFileSync(path, "utf8")));
   } catch {
-    throw new ImportFailure(
-      `${path} is not the state of an import: delete it, or start over with --no-resume`,
-    );
+    throw new ApiFailure(`${path} is not the state of an import: delete it, or start over with --no-resume`);
   }
 };
 
@@ -66,7 +69,7 @@ export const saveState = (path: string, state: ImportState): void => {
     writeFileSync(`${path}.new`, JSON.stringify(state));
     renameSync(`${path}.new`, path);
   } catch (error) {
-    throw new ImportFailure(
+    throw new ApiFailure(
       `cannot write ${path}: ${(error as Error).message} (--state FILE puts it elsewhere)`,
     );
   }
@@ -77,34 +80,27 @@ export const removeState = (path: string): void => rmSync(path, { force: true })
 export type RejectedLine = { line: number; reason: string; text: string };
 
 /**
- * Opens the file of rejected lines, which is created with the first one.
+ * Returns what adds lines to the file of rejected ones, which is created with the first, and returns its
+ * size.
  * @param keepBytes how much of an earlier part of the same import to keep; anything that an interrupted run
  * wrote after its last saved state is truncated, since those lines will be repeated
  */
-export const openRejected = (path: string, keepBytes: number) => {
-  let fd: number | undefined;
+export const openRejected = (path: string, keepBytes: number): ((lines: RejectedLine[]) => number) => {
+  let isOpen = false;
   let bytes = keepBytes;
-  const open = (): number => {
-    const isContinued = keepBytes > 0 && existsSync(path);
-    const opened = openSync(path, isContinued ? "r+" : "w");
-    if (!isContinued) bytes = 0;
-    else if (fstatSync(opened).size > keepBytes) ftruncateSync(opened, keepBytes);
-    else bytes = fstatSync(opened).size;
-    return opened;
-  };
-  return {
-    path,
-    add: (rejected: RejectedLine): void => {
-      const text = rejected.text.slice(0, REJECTED_TEXT_MAX);
-      const isCut = text.length < rejected.text.length;
-      const record = JSON.stringify({ ...rejected, text, ...(isCut ? { truncated: true } : {}) });
-      fd ??= open();
-      bytes += writeSync(fd, `${record}\n`, bytes);
-    },
-    bytes: (): number => bytes,
-    close: (): void => {
-      if (fd !== undefined) closeSync(fd);
-    },
+  return (lines) => {
+    if (lines.length === 0) return bytes;
+    if (!isOpen && keepBytes > 0 && existsSync(path))
+      truncateSync(path, Math.min(keepBytes, statSync(path).size));
+    else if (!isOpen) writeFileSync(path, "");
+    isOpen = true;
+    appendFileSync(path, lines.map(recordOf).join(""));
+    return (bytes = statSync(path).size);
   };
 };
-export type RejectedFile = ReturnType<typeof openRejected>;
+
+const recordOf = ({ line, reason, text: whole }: RejectedLine): string => {
+  const text = whole.slice(0, REJECTED_TEXT_MAX);
+  const isCut = text.length < whole.length;
+  return `${JSON.stringify({ line, reason, text, ...(isCut ? { truncated: true } : {}) })}\n`;
+};

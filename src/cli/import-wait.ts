@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
+import { keyHeader } from "./api-flags.ts";
+import { answerOf, type Api, tryOnce } from "./call-api.ts";
 
-const Backlog = z.object({
-  events: z.object({ waiting: z.number(), oldestSeconds: z.number().nullable() }),
-  commits: z.object({ waiting: z.number(), oldestSeconds: z.number().nullable() }),
-});
+const Waiting = z.object({ waiting: z.number(), oldestSeconds: z.number().nullable() });
+const Backlog = z.object({ events: Waiting, commits: Waiting });
 type Backlog = z.output<typeof Backlog>;
 
 /** What the project has waiting; `most`: the most that waited during this import's end. */
@@ -41,34 +41,35 @@ const AGE_SLACK_SECONDS = 2;
  * that others send meanwhile are not waited for, nor those that wait for another try.
  */
 export const waitProcessed = async (options: WaitOptions): Promise<ProcessingEnd> => {
+  const { url, key, stop, onProcessing } = options;
+  const api = { url, headers: keyHeader(key), stop, timeoutMs: LOOK_TIMEOUT_MS };
   const startMs = performance.now();
   const isStalled = stallCheck(options.stalledAfterMs ?? STALLED_AFTER_MS);
-  let failures = 0;
-  let first: Backlog | undefined;
-  while (!options.stop.aborted) {
-    const found = await look(options);
-    if (found === "REFUSED" || failures === FAILURES_MAX) return "UNKNOWN";
+  let [most, failures] = [0, 0];
+  while (!stop.aborted) {
+    const found = await look(api).catch(() => undefined);
+    if (found === undefined || failures === FAILURES_MAX) return stop.aborted ? "WAITING" : "UNKNOWN";
     failures = found === "FAILED" ? failures + 1 : 0;
     if (found !== "FAILED") {
-      first ??= found;
       const seconds = (performance.now() - startMs) / 1_000;
       if (isOver(found, seconds)) return "DONE";
-      options.onProcessing(progressOf(first, found, seconds));
+      const { events, commits } = found;
+      most = Math.max(most, events.waiting);
+      const eventsPerSecond = Math.round((most - events.waiting) / Math.max(0.001, seconds));
+      onProcessing({ waiting: events.waiting, commits: commits.waiting, most, eventsPerSecond });
       if (isStalled(found)) return "STALLED";
     }
-    await delay(LOOK_EVERY_MS, undefined, { signal: options.stop }).catch(() => undefined);
+    await delay(LOOK_EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
   }
   return "WAITING";
 };
 
 /** Returns a check of whether as much has waited for so long. */
 const stallCheck = (afterMs: number): ((backlog: Backlog) => boolean) => {
-  let last = "";
-  let movedMs = performance.now();
+  let [last, movedMs] = ["", 0];
   return ({ events, commits }) => {
     const now = `${events.waiting} ${commits.waiting}`;
-    if (now !== last) movedMs = performance.now();
-    last = now;
+    if (now !== last) [last, movedMs] = [now, performance.now()];
     return performance.now() - movedMs >= afterMs;
   };
 };
@@ -79,27 +80,8 @@ const isOver = ({ events, commits }: Backlog, seconds: number): boolean =>
       waiting === 0 || (oldestSeconds !== null && oldestSeconds + AGE_SLACK_SECONDS < seconds),
   );
 
-const progressOf = (first: Backlog, { events, commits }: Backlog, seconds: number): Processing => {
-  const most = Math.max(first.events.waiting, events.waiting);
-  const done = most - events.waiting;
-  const eventsPerSecond = Math.round(done / Math.max(0.001, seconds));
-  return { waiting: events.waiting, commits: commits.waiting, most, eventsPerSecond };
-};
-
-/** REFUSED: a later look would be answered in the same way. */
-const look = async ({ url, key, stop }: WaitOptions): Promise<Backlog | "FAILED" | "REFUSED"> => {
-  try {
-    const response = await fetch(`${url}/api/v1/events/backlog`, {
-      headers: { accept: "application/json", "x-api-key": key },
-      redirect: "manual",
-      signal: AbortSignal.any([stop, AbortSignal.timeout(LOOK_TIMEOUT_MS)]),
-    });
-    const text = await response.text();
-    if (response.status === 429 || response.status >= 500) return "FAILED";
-    if (response.status !== 200) return "REFUSED";
-    const answer = Backlog.safeParse(JSON.parse(text));
-    return answer.success ? answer.data : "REFUSED";
-  } catch {
-    return "FAILED";
-  }
+/** FAILED: a later look may help. @throws ApiFailure where it would be answered in the same way */
+const look = async (api: Api): Promise<Backlog | "FAILED"> => {
+  const outcome = await tryOnce(api, "/events/backlog", undefined);
+  return "passing" in outcome ? "FAILED" : answerOf(api, outcome, Backlog);
 };

@@ -3,11 +3,12 @@ import { basename, resolve } from "node:path";
 import type { Command } from "commander";
 import { BATCH_MAX_EVENTS } from "../domain/tracking/event-input.ts";
 import { readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";
-import { createReporter, type ImportSummary, type Terminal } from "./import-progress.ts";
-import type { ImportOptions } from "./import-lanes.ts";
-import { type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
+import { createReporter, type ImportSummary } from "./import-progress.ts";
+
+import { type ImportOptions, type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
 import { waitProcessed } from "./import-wait.ts";
 import { statePath } from "./import-state.ts";
+import type { Terminal } from "./progress.ts";
 
 /** Maximum number of requests in flight. */
 export const CONCURRENCY_MAX = 16;

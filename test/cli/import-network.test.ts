@@ -44,7 +44,7 @@ describe("laurel import over a bad network", () => {
         assert.deepEqual(counts, { accepted: 300, skipped: 0, rejected: 0, repeated: 0 });
         assert.equal(requests.length, 5);
         assert.ok(requests[2]!.atMs - requests[1]!.atMs >= 990);
-        assert.match(notes[0]!, /^429: .*trying again in 1\.0 s/);
+        assert.match(notes[0]!, /429.*trying again in 1\.0 s/);
       },
     );
   });
@@ -84,7 +84,7 @@ describe("laurel import over a bad network", () => {
         const options = { file, url, key, batch: 100 };
         const first = await importFile(options);
         assert.equal(first.status, "failed");
-        assert.match(first.error!.message, /gave up after 5 attempts: 500/);
+        assert.match(first.error!.message, /gave up after 5 attempts: .*500/);
         isDown = false;
         const second = await importFile(options);
         assert.equal(second.resumedFromLine, 100);
@@ -104,7 +104,7 @@ describe("laurel import over a bad network", () => {
         { status: 301, headers: { location: "https://elsewhere.example" } },
         /redirects to https:\/\/elsewhere/,
       ],
-      [{ status: 200, body: "<html>" }, /does not answer like Laurel/],
+      [{ status: 200, body: "<html>" }, /not as Laurel does.*--url/],
       [{ status: 200, body: '{"results":[]}' }, /answered 0 results for 10 events/],
     ];
     for (const [fault, message] of cases) {
@@ -124,7 +124,7 @@ describe("laurel import over a bad network", () => {
     const file = directory.file("events.ndjson", eventLine({ n: 1 }));
     const { code, out } = await runCommand(file, { url: target.url, key: "svc_live_wrong" });
     assert.equal(code, 1);
-    assert.match(out, /401: .+check --key/);
+    assert.match(out, /401 .+check --key/);
   });
 
   it("halves a batch that is too large for something on the way", async () => {

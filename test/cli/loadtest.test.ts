@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Summary, Tally } from "../../loadtest/support/tally.ts";
+import { type Summary, Tally } from "../../loadtest/tally.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 
 const root = new URL("../../", import.meta.url).pathname;

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { fillHistory } from "../../bench/support/played-history.ts";
-import { poolOf } from "../../bench/support/box.ts";
+import { fillHistory } from "../support/analytics/played-history.ts";
 import { findDueRollups } from "../../src/domain/analytics/rollups/due.ts";
 import { rollUp } from "../../src/domain/analytics/rollups/roll-up.ts";
 import { verifyRollups } from "../../src/domain/analytics/rollups/verify.ts";
@@ -23,8 +22,7 @@ describe("kill -9 of workers that roll up events", () => {
     const domain = openDomain(own.database);
     const projectId = await domain.addProject();
     const endMs = Date.now() - 3_600_000;
-    const pool = await poolOf(own.database);
-    const events = await fillHistory(pool, projectId, { history: HISTORY, endMs });
+    const events = await fillHistory(own.db(), projectId, { history: HISTORY, endMs });
     // A kill before the last step leaves fewer events than those for which workers begin another one.
     const isNotDue = async (): Promise<boolean> =>
       (await domain.transact((work) => findDueRollups(work, 1))).length === 0;

@@ -4,8 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { fillHistory } from "../../bench/support/played-history.ts";
-import { poolOf } from "../../bench/support/box.ts";
+import { fillHistory } from "../support/analytics/played-history.ts";
 import { findDueExports, registerProjects } from "../../src/domain/analytics/warehouse/progress.ts";
 import { stampIdsBy } from "../../src/domain/kernel/ids.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
@@ -50,8 +49,7 @@ describe("kill -9 of workers that write files for a warehouse", function () {
     const random = seeded();
     const root = join(own.path, "warehouse");
     const filled = await domain.addProject();
-    const pool = await poolOf(own.database);
-    const events = await fillHistory(pool, filled, { history: HISTORY, endMs: Date.now() - 3_600_000 });
+    const events = await fillHistory(own.db(), filled, { history: HISTORY, endMs: Date.now() - 3_600_000 });
     // Events are left until they are two minutes old.
     stampIdsBy(() => Date.now() - 3_600_000);
     const played = await aHistoryProject(domain, { boards: [] });

@@ -6,8 +6,7 @@ import { gzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { type ImportFlags, importCommand } from "../../../src/cli/import.ts";
 import type { Verdict } from "../../../src/cli/import-client.ts";
-import type { ImportOptions } from "../../../src/cli/import-lanes.ts";
-import { runImport } from "../../../src/cli/import-run.ts";
+import { type ImportOptions, runImport } from "../../../src/cli/import-run.ts";
 import { aTenant, startApp } from "../app/app.ts";
 
 /** The server of this process as an import sees it; each key is of a tenant of its own. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
-import { pipeline, Readable } from "node:stream";
+import { addAbortSignal, pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 
 /**
@@ -11,6 +11,7 @@ export const LINE_MAX_BYTES = 1024 * 1024;
 
 /** Size of one read; small, since compressed events are, and progress is measured in bytes. */
 const READ_BYTES = 16 * 1024;
+const NOTHING = Buffer.alloc(0);
 
 /** One line of the file, numbered from 1, without its line break. A line that is too long is truncated. */
 export type Line = { number: number; bytes: Buffer; isTooLong: boolean };
@@ -19,68 +20,54 @@ export type Line = { number: number; bytes: Buffer; isTooLong: boolean };
 export type Item = {
   line: number;
   text: string;
-  /** Its size in a request's body. */
+  /** Of the whole line, which its text keeps in memory. */
   bytes: number;
   userId?: string;
   /** Whether the event has an idempotency key of its own. */
   hasKey: boolean;
-  /** The generated key of an event without one. */
-  key?: string;
   reason?: string;
 };
-
-type OnBytes = (read: number) => void;
 
 /**
  * Opens a file, or standard input for "-". gzip is recognised by its first bytes, whatever the name.
  * @param onBytes receives the number of bytes read, before decompression
  */
-export const openLines = (file: string, signal: AbortSignal, onBytes: OnBytes): AsyncGenerator<Line[]> => {
-  const source: Readable =
-    file === "-" ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
-  return splitLines(unzipped(source, signal, onBytes));
+export const openLines = (
+  file: string,
+  signal: AbortSignal,
+  onBytes: (read: number) => void,
+): AsyncGenerator<Line[]> => {
+  const source = file === "-" ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
+  return splitLines(unzipped(counted(addAbortSignal(signal, source), onBytes)));
 };
 
-async function* unzipped(source: Readable, signal: AbortSignal, onBytes: OnBytes): AsyncGenerator<Buffer> {
-  const stop = () => source.destroy(new Error("stopped"));
-  signal.addEventListener("abort", stop);
-  try {
-    const chunks = counted(source, onBytes);
-    const head = await readHead(chunks);
-    const all = Readable.from(joined(head, chunks), { objectMode: false });
-    const isGzip = head[0] === 0x1f && head[1] === 0x8b;
-    // Errors of every stage surface in the last one, which is read here.
-    const last: Readable = isGzip ? pipeline(all, createGunzip(), () => {}) : all;
-    for await (const chunk of last) yield chunk as Buffer;
-  } finally {
-    signal.removeEventListener("abort", stop);
-    source.destroy();
-  }
-}
-
-async function* counted(source: Readable, onBytes: OnBytes): AsyncGenerator<Buffer> {
+async function* counted(source: Readable, onBytes: (read: number) => void): AsyncGenerator<Buffer> {
   let read = 0;
   for await (const chunk of source) {
-    read += (chunk as Buffer).length;
-    onBytes(read);
+    onBytes((read += (chunk as Buffer).length));
     yield chunk as Buffer;
   }
 }
 
-/** Reads at least the first two bytes, if there are as many. */
-const readHead = async (chunks: AsyncGenerator<Buffer>): Promise<Buffer> => {
-  let head: Buffer = Buffer.alloc(0);
-  while (head.length < 2) {
-    const next = await chunks.next();
-    if (next.done) break;
+async function* unzipped(chunks: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  let head: Buffer = NOTHING;
+  for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
     head = Buffer.concat([head, next.value]);
+    if (head.length >= 2) break;
   }
-  return head;
-};
-
-async function* joined(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
-  if (head.length > 0) yield head;
-  yield* rest;
+  async function* all(): AsyncGenerator<Buffer> {
+    if (head.length > 0) yield head;
+    yield* chunks;
+  }
+  const isGzip = head[0] === 0x1f && head[1] === 0x8b;
+  // Errors of both stages surface in the last one, which is read here.
+  yield* isGzip
+    ? (pipeline(
+        Readable.from(all(), { objectMode: false }),
+        createGunzip(),
+        () => {},
+      ) as AsyncIterable<Buffer>)
+    : all();
 }
 
 /**
@@ -88,24 +75,16 @@ async function* joined(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
  * LINE_MAX_BYTES.
  */
 export async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
-  let number = 0;
-  let carry: Buffer[] = [];
-  let carried = 0;
-  let isTooLong = false;
-  const keep = (piece: Buffer) => {
-    const room = LINE_MAX_BYTES - carried;
-    if (piece.length > room) isTooLong = true;
-    if (room <= 0 || piece.length === 0) return;
-    carry.push(piece.subarray(0, room));
-    carried += Math.min(piece.length, room);
+  let [number, rest, isTooLong]: [number, Buffer, boolean] = [0, NOTHING, false];
+  const keep = (piece: Buffer): void => {
+    if (isTooLong || piece.length === 0) return;
+    const whole = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
+    isTooLong = whole.length > LINE_MAX_BYTES;
+    rest = whole.subarray(0, LINE_MAX_BYTES);
   };
   const take = (): Line => {
-    number += 1;
-    const bytes = carry.length === 1 ? carry[0]! : Buffer.concat(carry);
-    const line = { number, bytes: trimEnds(bytes, number), isTooLong };
-    carry = [];
-    carried = 0;
-    isTooLong = false;
+    const line = { number: ++number, bytes: trimEnds(rest, number), isTooLong };
+    [rest, isTooLong] = [NOTHING, false];
     return line;
   };
   for await (const chunk of chunks) {
@@ -116,10 +95,10 @@ export async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator
       lines.push(take());
       start = end + 1;
     }
-    if (start < chunk.length) keep(Buffer.from(chunk.subarray(start)));
+    keep(Buffer.from(chunk.subarray(start)));
     if (lines.length > 0) yield lines;
   }
-  if (carried > 0) yield [take()];
+  if (rest.length > 0) yield [take()];
 }
 
 /** Removes a carriage return at the end, and a byte order mark at the start of the file. */
@@ -135,7 +114,7 @@ const trimEnds = (bytes: Buffer, number: number): Buffer => {
 export const readItem = ({ number, bytes, isTooLong }: Line): Item | undefined => {
   const text = bytes.toString("utf8").trim();
   if (text === "") return undefined;
-  const item = { line: number, text, bytes: bytes.length + 1, hasKey: true };
+  const item = { line: number, text, bytes: bytes.length, hasKey: true };
   if (isTooLong) return { ...item, reason: `line longer than ${LINE_MAX_BYTES} bytes` };
   if (!isUtf8(bytes)) return { ...item, reason: "not valid UTF-8" };
   let value: unknown;
@@ -153,9 +132,8 @@ export const readItem = ({ number, bytes, isTooLong }: Line): Item | undefined =
     : { ...item, hasKey };
 };
 
-/** Returns the event as it is sent: a generated key comes first, every other byte is unchanged. */
-export const eventText = ({ text, key }: Item): string => {
-  if (key === undefined) return text;
+/** Returns an event with a generated key, which comes first; every other byte is unchanged. */
+export const withKey = (text: string, key: string): string => {
   const rest = text.slice(1).trimStart();
   return `{"idempotencyKey":${JSON.stringify(key)}${rest.startsWith("}") ? "" : ","}${rest}`;
 };
@@ -172,4 +150,3 @@ export const createDigest = () => {
     current: (): string => hash.copy().digest("hex").slice(0, 32),
   };
 };
-export type Digest = ReturnType<typeof createDigest>;

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import {
-  eventText,
   type Item,
   type Line,
   LINE_MAX_BYTES,
   openLines,
   readItem,
   splitLines,
-} from "../../src/cli/import-lines.ts";
+  withKey,
+} from "../../src/cli/import-file.ts";
 import { temporaryDirectory } from "../support/import/import-target.ts";
 
 const collect = async (chunks: Buffer[]): Promise<Line[]> => {
@@ -82,9 +82,9 @@ describe("reading a file of events", () => {
 
   it("adds a key without touching any other byte", () => {
     const text = '{ "n": 12345678901234567890, "d": 1e400 }';
-    const sent = eventText({ ...item(text)!, key: "import:x" });
+    const sent = withKey(text, "import:x");
     assert.equal(sent, '{"idempotencyKey":"import:x","n": 12345678901234567890, "d": 1e400 }');
-    assert.equal(eventText({ ...item("{ }")!, key: "k" }), '{"idempotencyKey":"k"}');
+    assert.equal(withKey("{ }", "k"), '{"idempotencyKey":"k"}');
   });
 
   it("knows gzip by its content, whatever the name", async () => {

@@ -1,17 +1,14 @@
-import { percentile } from "../../bench/support/stats.ts";
+import { percentile, table } from "../bench/support/turns.ts";
 
-/** Samples kept of one operation; beyond it each new one takes the place of a random one. */
-const SAMPLES_MAX = 200_000;
-
-type Kept = { samplesMs: number[]; count: number };
-export type Line = { name: string; count: number; p50: number; p95: number; p99: number; max: number };
+type Line = { name: string; count: number; p50: number; p95: number; p99: number; max: number };
 /** What should have arrived and what did; a run in which they differ has failed. */
-export type Delivery = { name: string; expected: number; received: number };
+type Delivery = { name: string; expected: number; received: number };
 
 export type Summary = {
   scenario: string;
   clients: number;
   seconds: number;
+  /** Times in ms. */
   operations: Line[];
   deliveries: Delivery[];
   errors: { message: string; count: number }[];
@@ -24,19 +21,14 @@ const textOf = (error: unknown): string =>
 
 /** Counts what a load test does. Times are in ms. */
 export class Tally {
-  readonly #kept = new Map<string, Kept>();
+  readonly #samplesMs = new Map<string, number[]>();
   readonly #errors = new Map<string, number>();
   readonly #deliveries = new Map<string, Delivery>();
 
   time(name: string, ms: number): void {
-    const kept = this.#kept.get(name) ?? { samplesMs: [], count: 0 };
-    kept.count++;
-    if (kept.samplesMs.length < SAMPLES_MAX) kept.samplesMs.push(ms);
-    else {
-      const at = Math.floor(Math.random() * kept.count);
-      if (at < SAMPLES_MAX) kept.samplesMs[at] = ms;
-    }
-    this.#kept.set(name, kept);
+    const samplesMs = this.#samplesMs.get(name);
+    if (samplesMs) samplesMs.push(ms);
+    else this.#samplesMs.set(name, [ms]);
   }
 
   /** Runs and times; what it throws counts as an error, and the answer is then undefined. */
@@ -64,19 +56,18 @@ export class Tally {
     this.#deliveries.set(name, known);
   }
 
-  get operations(): number {
-    return [...this.#kept.values()].reduce((sum, { count }) => sum + count, 0);
-  }
-
-  get errors(): number {
-    return [...this.#errors.values()].reduce((sum, count) => sum + count, 0);
+  /** How far the run has come, for a line of progress. */
+  get progress(): string {
+    const operations = [...this.#samplesMs.values()].reduce((sum, { length }) => sum + length, 0);
+    const errors = [...this.#errors.values()].reduce((sum, count) => sum + count, 0);
+    return `${operations} operations, ${errors} errors`;
   }
 
   summary(about: Pick<Summary, "scenario" | "clients" | "seconds">): Summary {
-    const operations = [...this.#kept].map(([name, { samplesMs, count }]): Line => {
+    const operations = [...this.#samplesMs].map(([name, samplesMs]): Line => {
       const sorted = samplesMs.toSorted((a, b) => a - b);
       const at = (p: number) => Math.round(percentile(sorted, p) * 100) / 100;
-      return { name, count, p50: at(0.5), p95: at(0.95), p99: at(0.99), max: at(1) };
+      return { name, count: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99), max: at(1) };
     });
     const deliveries = [...this.#deliveries.values()];
     const errors = [...this.#errors].map(([message, count]) => ({ message, count }));
@@ -84,3 +75,18 @@ export class Tally {
     return { ...about, operations, deliveries, errors, isOk: errors.length === 0 && isComplete };
   }
 }
+
+/** A summary for people. */
+export const summaryText = (summary: Summary): string => {
+  const { scenario, clients, seconds, operations, deliveries, errors, isOk } = summary;
+  const lines = operations.map(({ name, count, p50, p95, p99, max }) =>
+    [name, count, p50, p95, p99, max].map(String),
+  );
+  const parts = [
+    `${scenario}: ${clients} clients, ${seconds} s: ${isOk ? "ok" : "FAILED"}`,
+    table(["operation (ms)", "count", "p50", "p95", "p99", "max"], lines),
+    ...deliveries.map(({ name, expected, received }) => `${name}: ${received} of ${expected}`),
+    ...errors.map(({ message, count }) => `${count} x ${message}`),
+  ];
+  return `${parts.join("\n")}\n`;
+};
