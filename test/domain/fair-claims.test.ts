@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
+import { threadCpuMs } from "../../src/domain/kernel/cpu-clock.ts";
 import { SHARED_KEYS_MAX } from "../../src/domain/progression/batch.ts";
 import {
   type Processed,
@@ -62,7 +63,7 @@ describe("claims of events of many tenants", () => {
   const taking = (ms: number): StatsRecorder => {
     const recorder = createStatsRecorder();
     const considered = (): void => {
-      for (const untilMs = performance.now() + ms; performance.now() < untilMs;);
+      for (const untilMs = threadCpuMs() + ms; threadCpuMs() < untilMs;);
     };
     return {
       ...recorder,

@@ -16,6 +16,7 @@ import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
+import { threadCpuMs } from "../kernel/cpu-clock.ts";
 import { guarded, TookTooLong } from "../kernel/guard.ts";
 import { newId } from "../kernel/ids.ts";
 import { nextSlice, Pace, SLICE_MS } from "../kernel/slices.ts";
@@ -205,18 +206,18 @@ export type BatchObserver = {
   onLeftOut?: (plan: ProjectPlan) => void;
 };
 
-/** How long the events of a claim are evaluated, in ms: its partitions and players are locked meanwhile. */
-const CLAIM_MS = 100;
+/** CPU time of evaluating the events of a claim, in ms: its partitions and players are locked meanwhile. */
+const CLAIM_MS = 150;
 /** Bytes that a claim writes in one statement, as `EventCost` counts them. */
 const CLAIM_WRITTEN_MAX = 16 * 1024 * 1024;
 
 /** What a claim has taken. Once it is spent, the remaining events stay in the queue. */
 export class ClaimBudget {
-  ms = 0;
+  cpuMs = 0;
   written = 0;
 
   get isSpent(): boolean {
-    return this.ms > CLAIM_MS || this.written > CLAIM_WRITTEN_MAX;
+    return this.cpuMs > CLAIM_MS || this.written > CLAIM_WRITTEN_MAX;
   }
 }
 
@@ -322,22 +323,13 @@ const applyAll = async (
   const verdicts: EventVerdict[] = [];
   const { budget } = batch;
   let [count, askedMs, atMs] = [0, performance.now(), 0];
-  /** Counts the time since the last event, which was spent on this one. */
-  const countTime = ({ projectId }: QueuedEvent): void => {
-    const ms = performance.now() - atMs;
-    atMs += ms;
-    budget.ms += ms;
-    if (ms >= slowMs) onSlow?.(projectId, ms);
-  };
   const applySlice = (): void => {
     const untilMs = atMs + SLICE_MS;
     do {
-      const event = events[count]!;
-      const verdict = applyOwn(event, batch, made);
-      countTime(event);
+      const verdict = applyOwn(events[count]!, batch, made);
       if (verdict) verdicts.push(verdict);
       count++;
-    } while (count < events.length && !budget.isSpent && atMs < untilMs);
+    } while (count < events.length && performance.now() < untilMs);
   };
   while (count === 0 || (count < events.length && !budget.isSpent)) {
     // Not after the last: the results must be saved before the transaction has been idle for long.
@@ -347,21 +339,26 @@ const applyAll = async (
       await unanswered(work.db, sql`select`);
       askedMs = atMs;
     }
+    const fromMs = threadCpuMs();
     try {
       guarded(eventMaxMs, applySlice);
     } catch (error) {
-      return { events: [], verdicts, late: lateOf(events[count]!, error, countTime) };
+      const late = lateOf(events[count]!, error);
+      if (late.isGuilty) onSlow?.(late.event.projectId, threadCpuMs() - fromMs);
+      return { events: [], verdicts, late };
     }
+    const cpuMs = threadCpuMs() - fromMs;
+    budget.cpuMs += cpuMs;
+    // A slice ends with an event that takes as long.
+    if (cpuMs >= slowMs) onSlow?.(events[count - 1]!.projectId, cpuMs);
   }
   return { events: events.slice(0, count), verdicts };
 };
 
 /** @throws errors but TookTooLong */
-const lateOf = (event: QueuedEvent, error: unknown, countTime: (event: QueuedEvent) => void): Late => {
+const lateOf = (event: QueuedEvent, error: unknown): Late => {
   if (!(error instanceof TookTooLong)) throw error;
-  const { isGuilty } = error;
-  if (isGuilty) countTime(event);
-  return { event, error: new Error(`evaluation ${error.message}`), isGuilty };
+  return { event, error: new Error(`evaluation ${error.message}`), isGuilty: error.isGuilty };
 };
 
 /** Applies an event to its player, who is announced before where the batch has created it. */
