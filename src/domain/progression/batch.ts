@@ -314,45 +314,52 @@ type Applying = { batch: BatchState; made: Set<string>; observer: BatchObserver 
  * Evaluates events in slices until the claim has spent its budget, yielding to the event loop in between.
  * @param made players created by the batch, by `externalKey`: announced with their first event
  */
-const applyAll = async (
-  work: Work,
+const applyAll = async (work: Work, events: readonly QueuedEvent[], applying: Applying): Promise<Applied> => {
+  const { budget } = applying.batch;
+  const verdicts: EventVerdict[] = [];
+  let [count, askedMs] = [0, performance.now()];
+  while (count === 0 || (count < events.length && !budget.isSpent)) {
+    // Not after the last: the results must be saved before the transaction has been idle for long.
+    if (count > 0) await nextSlice();
+    if (performance.now() - askedMs > STAND_STILL_MS) {
+      await unanswered(work.db, sql`select`);
+      askedMs = performance.now();
+    }
+    const applied = applySlice(events.slice(count), applying, verdicts);
+    if (typeof applied === "object") return { events: [], verdicts, late: applied };
+    count += applied;
+  }
+  return { events: events.slice(0, count), verdicts };
+};
+
+/** Evaluates the first of some events. @returns how many, or the one that was interrupted */
+const applySlice = (
   events: readonly QueuedEvent[],
   { batch, made, observer }: Applying,
-): Promise<Applied> => {
+  verdicts: EventVerdict[],
+): number | Late => {
   const { onSlow, slowMs = Infinity, eventMaxMs = EVENT_MAX_MS } = observer;
-  const verdicts: EventVerdict[] = [];
-  const { budget } = batch;
-  let [count, askedMs, atMs] = [0, performance.now(), 0];
-  const applySlice = (): void => {
-    const untilMs = atMs + SLICE_MS;
+  const [fromMs, untilMs] = [threadCpuMs(), performance.now() + SLICE_MS];
+  let count = 0;
+  const apply = (): void => {
     do {
       const verdict = applyOwn(events[count]!, batch, made);
       if (verdict) verdicts.push(verdict);
       count++;
     } while (count < events.length && performance.now() < untilMs);
   };
-  while (count === 0 || (count < events.length && !budget.isSpent)) {
-    // Not after the last: the results must be saved before the transaction has been idle for long.
-    if (count > 0) await nextSlice();
-    atMs = performance.now();
-    if (atMs - askedMs > STAND_STILL_MS) {
-      await unanswered(work.db, sql`select`);
-      askedMs = atMs;
-    }
-    const fromMs = threadCpuMs();
-    try {
-      guarded(eventMaxMs, applySlice);
-    } catch (error) {
-      const late = lateOf(events[count]!, error);
-      if (late.isGuilty) onSlow?.(late.event.projectId, threadCpuMs() - fromMs);
-      return { events: [], verdicts, late };
-    }
-    const cpuMs = threadCpuMs() - fromMs;
-    budget.cpuMs += cpuMs;
-    // A slice ends with an event that takes as long.
-    if (cpuMs >= slowMs) onSlow?.(events[count - 1]!.projectId, cpuMs);
+  try {
+    guarded(eventMaxMs, apply);
+  } catch (error) {
+    const late = lateOf(events[count]!, error);
+    if (late.isGuilty) onSlow?.(late.event.projectId, threadCpuMs() - fromMs);
+    return late;
   }
-  return { events: events.slice(0, count), verdicts };
+  const cpuMs = threadCpuMs() - fromMs;
+  batch.budget.cpuMs += cpuMs;
+  // A slice ends with an event that takes as long.
+  if (cpuMs >= slowMs) onSlow?.(events[count - 1]!.projectId, cpuMs);
+  return count;
 };
 
 /** @throws errors but TookTooLong */
