@@ -83,7 +83,10 @@ class Runner {
   readonly #outside = AsyncLocalStorage.snapshot();
   readonly #active = new Set<string>();
   readonly #again = new Set<string>();
+  /** Keys that were woken, and those that a run has given back: each have every second run first. */
+  readonly #woken = new Set<string>();
   readonly #waiting = new Set<string>();
+  #isWokenFirst = true;
   #runs = 0;
   #pause: NodeJS.Timeout | undefined;
   #isPumping = false;
@@ -99,7 +102,7 @@ class Runner {
   push(key: string): void {
     if (this.#isClosed) return;
     if (this.#active.has(key)) this.#again.add(key);
-    else this.#waiting.add(key);
+    else this.#woken.add(key);
     this.#pumpSoon();
   }
 
@@ -119,10 +122,17 @@ class Runner {
   }
 
   #pump(): void {
-    while (this.#pause === undefined && this.#runs < this.#concurrency && this.#waiting.size > 0) {
-      const keys = [...this.#waiting].slice(0, this.#atOnce);
+    while (
+      this.#pause === undefined &&
+      this.#runs < this.#concurrency &&
+      this.#woken.size + this.#waiting.size > 0
+    ) {
+      const both = [this.#woken, this.#waiting];
+      const inOrder = new Set((this.#isWokenFirst ? both : both.toReversed()).flatMap((keys) => [...keys]));
+      this.#isWokenFirst = !this.#isWokenFirst;
+      const keys = [...inOrder].slice(0, this.#atOnce);
       for (const key of keys) {
-        this.#waiting.delete(key);
+        for (const waiting of both) waiting.delete(key);
         this.#active.add(key);
       }
       this.#runs++;
@@ -137,7 +147,9 @@ class Runner {
         if (!held.delete(key)) continue;
         this.#active.delete(key);
         const isWoken = this.#again.delete(key);
-        if ((isWanted || isWoken) && !this.#isClosed) this.#waiting.add(key);
+        if (this.#isClosed) continue;
+        if (isWoken) this.#woken.add(key);
+        else if (isWanted) this.#waiting.add(key);
       }
       this.#pumpSoon();
     };
@@ -165,7 +177,7 @@ class Runner {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#waiting.clear();
+    for (const keys of [this.#woken, this.#waiting]) keys.clear();
     clearTimeout(this.#pause);
     if (this.#runs > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
