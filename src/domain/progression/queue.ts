@@ -142,6 +142,10 @@ export type QueueRow = {
 
 type ClaimRow = QueueRow & { tenant_id: string; last_project: string | null };
 
+/** How many events a claim has of a tenant beside those of others, or how many times as many as of the next. */
+const OWN_MAX = 10;
+const OWN_FACTOR = 2;
+
 /** Events read by a claim in the order of their evaluation, their tenants, and where the next claim continues. */
 export type ClaimedEvents = {
   events: QueuedEvent[];
@@ -155,8 +159,8 @@ type ReadSizes = { limit: number; closed?: readonly string[]; projects?: number 
 
 /**
  * Reads the next events of locked partitions, within CLAIM_BYTES_MAX: one of each tenant, then a second one
- * of each, and so on, however many projects and partitions a tenant has them in; so nobody waits for the
- * backlog of another. A tenant's events are in the order in which they came. The limit of 1 keeps the planner
+ * of each, and so on, however many projects and partitions a tenant has them in. Beside those of others it
+ * has few of a long backlog, and is soon over. A tenant's events are in the order in which they came. The limit of 1 keeps the planner
  * to one index look-up per event: as a join it scanned all events.
  */
 export const claimEvents = async (
@@ -192,7 +196,12 @@ export const claimEvents = async (
       where lanes.project_id <> all(${`{${closed.join(",")}}`}::uuid[])),
     turns as (
       select c.*, row_number() over (partition by tenant_id order by nth, random()) as turn from c),
-    picked as (select * from turns order by turn, random() limit ${limit}::bigint),
+    most as (
+      select max(turn) as turn from turns group by tenant_id order by max(turn) desc offset 1 limit 1),
+    picked as (
+      select * from turns
+      where turn <= coalesce((select greatest(${OWN_MAX}, ${OWN_FACTOR} * turn) from most), turn)
+      order by turn, random() limit ${limit}::bigint),
     placed as materialized (
       select picked.*, row_number() over (partition by tenant_id order by seq) as own from picked),
     e as materialized (
