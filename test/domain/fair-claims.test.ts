@@ -116,7 +116,7 @@ describe("claims of events of many tenants", () => {
       for (const part of parts) await track(large, 8, part);
     };
     const order = new ClaimOrder();
-    const options = { order, claimLimit: 20, claimTogether: 4 };
+    const options = { order, claimLimit: 20, claimTogether: 2 };
     await fill();
     assert.deepEqual((await claim(options, parts)).events, 8, "alone it has all of a partition");
     await track(small, 1);

@@ -39,8 +39,8 @@ export type ProcessOptions = BatchObserver &
     /** Maximum events of one claim. */
     claimLimit: number;
     /**
-     * Partitions are claimed until this many events wait in them, and a claim has no more of them while several
-     * tenants have events; default `claimLimit`.
+     * Partitions are claimed until this many events wait in them, and a claim has at most twice as many while
+     * several tenants have events; default `claimLimit`.
      */
     claimTogether?: number;
     /** What the claims of the process know of one another; default: this is the only claim. */
@@ -281,7 +281,7 @@ const isApart = (group: Sought["group"]): boolean => group?.[0]?.together != nul
 
 const sizesOf = ({ group }: Sought, { claimLimit, claimTogether = claimLimit, order }: SeekOptions) => {
   if (group) return { parts: 1, together: 1, each: 1, limit: group.length, projects: 1 };
-  const limit = order.isShared ? Math.min(claimLimit, claimTogether) : claimLimit;
+  const limit = order.isShared ? Math.min(claimLimit, 2 * claimTogether) : claimLimit;
   return { parts: order.isShared ? SHARED_PARTS : 1, together: claimTogether, each: limit + 1, limit };
 };
 
