@@ -143,7 +143,7 @@ export type QueueRow = {
 type ClaimRow = QueueRow & { tenant_id: string; last_project: string | null };
 
 /** How many events a claim has of a tenant beside those of others, or how many times as many as of the next. */
-const OWN_MAX = 25;
+const OWN_MAX = 50;
 const OWN_FACTOR = 2;
 
 /** Events read by a claim in the order of their evaluation, their tenants, and where the next claim continues. */
