@@ -8,7 +8,7 @@ import { Project } from "../domain/accounts/projects/project.ts";
 import { createProject } from "../domain/accounts/projects/projects.ts";
 import { openTenant, Tenant } from "../domain/accounts/tenants/tenant.ts";
 import type { Transact, Work } from "../domain/kernel/work.ts";
-import { capital, spokenWord } from "./demo-names.ts";
+import { capital, spokenWord } from "./demo-history.ts";
 
 /** Nobody can register this address: the API accepts none without a domain. */
 export const DEMO_EMAIL = "demo@localhost";

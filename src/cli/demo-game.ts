@@ -1,11 +1,20 @@
-import { DEMO_GOAL_BADGES, SEASON } from "./demo-goals.ts";
-
-/** The demo project's definitions, as a designer would send them to the API; demo-goals.ts has the quests. */
+/** The demo project's game, as a designer would import it: `POST /config/import`. */
 
 /** The board whose ranks the self test and the printed commands look at. */
 export const XP_BOARD = "xp";
 /** The rule and event type of the self test. */
 export const SELF_TEST = "self_test";
+export const SEASON = "season";
+const STORY = "story";
+/** The badge of those who have finished the story, and that of the last tier. */
+const HERO = "hero";
+const CHAMPION = "champion";
+
+const DAY_MS = 86_400_000;
+/** The part of the history that belongs to the season. */
+const SEASON_DAYS_BEFORE = 30;
+/** How long a season goes on from the start that makes or renews it. */
+const SEASON_DAYS_AFTER = 60;
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const property = (path: string, op: string, value: number | string) => ({
@@ -22,39 +31,30 @@ export const DEMO_CURVE = {
   params: { base: 100, growth: 40, maxLevel: 60 },
 } as const;
 
-/** Of a history of thousands of events, every fiftieth is enough for inspection. */
-export const DEMO_SETTINGS = { traceSampling: { test: 0.02 } } as const;
+const coins = (amount: number) => ({ currencies: { coins: amount } });
+const WON = { path: "stars", op: "gte", value: 1 };
+const win = { eventTypes: ["level_finished"], filter: WON, aggregate: "count" };
+const gems = { eventTypes: ["gems_found"], aggregate: "sum", property: "count" };
+const stars = { eventTypes: ["level_finished"], aggregate: "sum", property: "stars" };
+const boss = { eventTypes: ["boss_defeated"], aggregate: "count" };
 
-/** Definitions by kind. */
-export const DEMO_DEFINITIONS: readonly { kind: string; definition: object }[] = [
-  { kind: "currency", definition: { key: "coins", name: "Coins", maxBalance: 100_000 } },
+const BADGES = [
   {
-    kind: "badge",
-    definition: {
-      key: "boss-hunter",
-      name: "Boss hunter",
-      rarity: "RARE",
-      progressMetric: { eventTypes: ["boss_defeated"], aggregate: "count" },
-      tiers: [
-        { tier: 1, name: "Bronze", threshold: 1 },
-        { tier: 2, name: "Silver", threshold: 3 },
-        { tier: 3, name: "Gold", threshold: 10 },
-      ],
-    },
+    key: "boss-hunter",
+    name: "Boss hunter",
+    rarity: "RARE",
+    progressMetric: boss,
+    tiers: [
+      { tier: 1, name: "Bronze", threshold: 1 },
+      { tier: 2, name: "Silver", threshold: 3 },
+      { tier: 3, name: "Gold", threshold: 10 },
+    ],
   },
-  ...DEMO_GOAL_BADGES.map((definition) => ({ kind: "badge", definition })),
-  {
-    kind: "streak",
-    definition: {
-      key: "daily",
-      name: "Days in a row",
-      period: "DAY",
-      qualify: { parts: [{ metric: { eventTypes: ["session_started"], aggregate: "count" }, threshold: 1 }] },
-    },
-  },
+  { key: HERO, name: "Hero of the tower", rarity: "EPIC", points: 50, category: "season" },
+  { key: CHAMPION, name: "Champion of the season", rarity: "LEGENDARY", points: 100, category: "season" },
 ];
 
-export const DEMO_BOARDS: readonly object[] = [
+const LEADERBOARDS = [
   { key: XP_BOARD, name: "Experience", metric: { source: "XP" } },
   {
     key: "gems",
@@ -85,7 +85,7 @@ export const BONUS_RULE = {
   limits: { perPlayer: [{ max: 1, window: "DAY" }] },
 } as const;
 
-export const DEMO_RULES: readonly object[] = [
+const RULES = [
   BONUS_RULE,
   {
     key: "level-finished",
@@ -145,3 +145,125 @@ export const DEMO_RULES: readonly object[] = [
     actions: [{ type: "grant_xp", amount: 1 }],
   },
 ];
+
+const QUESTS = [
+  {
+    key: "daily-wins",
+    name: "Win three levels today",
+    category: "daily",
+    sortOrder: 1,
+    steps: [{ key: "wins", name: "Finish levels with a star", kind: "EVENT", metric: win, target: 3 }],
+    repeat: { mode: "DAILY", timezone: "PLAYER" },
+    rewards: { xp: 30, ...coins(10) },
+  },
+  {
+    key: "weekly-hunt",
+    name: "This week's treasure hunt",
+    category: "weekly",
+    sortOrder: 2,
+    stepMode: "PARALLEL",
+    steps: [
+      { key: "wins", name: "Finish levels with a star", kind: "EVENT", metric: win, target: 4 },
+      { key: "gems", name: "Find gems", kind: "EVENT", metric: gems, target: 6 },
+    ],
+    repeat: { mode: "WEEKLY", timezone: "PLAYER" },
+    rewards: { xp: 80, ...coins(40) },
+  },
+  {
+    key: STORY,
+    name: "The tower",
+    category: "story",
+    sortOrder: 3,
+    stepMode: "SEQUENTIAL",
+    steps: [
+      { key: "door", name: "Open the door: win a level", kind: "EVENT", metric: win, target: 1 },
+      { key: "stairs", name: "Climb: collect five stars", kind: "EVENT", metric: stars, target: 5 },
+      { key: "key", name: "Pay the guard: find five gems", kind: "EVENT", metric: gems, target: 5 },
+      { key: "boss", name: "Defeat a boss", kind: "EVENT", metric: boss, target: 1, rewards: coins(20) },
+      {
+        key: "crown",
+        name: "Reach level 4",
+        kind: "STATE",
+        condition: { all: [{ type: "player_property", field: "level", op: "gte", value: 4 }] },
+      },
+    ],
+    rewards: { badges: [{ badgeKey: HERO }], ...coins(100) },
+  },
+];
+
+/** Points, and coins for free and for premium. */
+const TIERS = [
+  [10, 5, 20],
+  [20, 5, 25],
+  [40, 10, 30],
+  [60, 10, 40],
+  [80, 15, 50],
+  [100, 20, 60],
+  [130, 25, 80],
+  [160, 30, 100],
+  [200, 40, 120],
+  [250, 50, 150],
+] as const;
+
+const tierOf = ([points, free, premium]: (typeof TIERS)[number], i: number) => {
+  const isLast = i === TIERS.length - 1;
+  return {
+    tier: i + 1,
+    points,
+    free: coins(free),
+    premium: { ...coins(premium), ...(isLast ? { badges: [{ badgeKey: CHAMPION }] } : {}) },
+  };
+};
+
+/** When a season ends that is made or renewed at a time: at the end of a day. */
+export const seasonEnd = (atMs: number): string =>
+  new Date((Math.floor(atMs / DAY_MS) + SEASON_DAYS_AFTER) * DAY_MS).toISOString();
+
+/** Returns the season around the end of the history: it runs, and part of the history belongs to it. */
+const seasonAround = (historyEndMs: number) => ({
+  key: SEASON,
+  name: "Season of the tower",
+  season: "first",
+  startsAt: new Date((Math.floor(historyEndMs / DAY_MS) - SEASON_DAYS_BEFORE) * DAY_MS).toISOString(),
+  endsAt: seasonEnd(historyEndMs),
+  items: [
+    { questKey: "daily-wins", order: 1, chapter: "Every day", points: 10 },
+    {
+      questKey: "weekly-hunt",
+      order: 2,
+      chapter: "Every week",
+      points: 40,
+      unlock: { mode: "POINTS", points: 10 },
+    },
+    { questKey: STORY, order: 3, chapter: "The story", points: 100 },
+  ],
+  tiers: TIERS.map(tierOf),
+  premiumPrice: { currencyKey: "coins", amount: 40 },
+  claim: "MANUAL",
+  rewards: { xp: 200 },
+});
+
+/**
+ * Returns the configuration of the game.
+ * @param historyEndMs the season runs around it, and part of the history belongs to it
+ */
+export const demoGame = (historyEndMs: number) => ({
+  format: "laurel/1",
+  // Of a history of thousands of events, every fiftieth is enough for inspection.
+  settings: { traceSampling: { test: 0.02 } },
+  levelCurve: DEMO_CURVE,
+  currencies: [{ key: "coins", name: "Coins", maxBalance: 100_000 }],
+  badges: BADGES,
+  streaks: [
+    {
+      key: "daily",
+      name: "Days in a row",
+      period: "DAY",
+      qualify: { parts: [{ metric: { eventTypes: ["session_started"], aggregate: "count" }, threshold: 1 }] },
+    },
+  ],
+  quests: QUESTS,
+  adventures: [seasonAround(historyEndMs)],
+  leaderboards: LEADERBOARDS.map((leaderboard) => ({ leaderboard })),
+  rules: RULES.map((rule) => ({ status: "ACTIVE", rule })),
+});

@@ -13,7 +13,7 @@ import type { Track } from "../domain/evaluation/adventures/row.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { getPlayer } from "../domain/progression/players/players.ts";
-import { SEASON, seasonEnd } from "./demo-goals.ts";
+import { SEASON, seasonEnd } from "./demo-game.ts";
 import type { DemoPlayer } from "./demo-history.ts";
 
 /** So many of the most active players have claimed their free tiers, and bought premium. */

@@ -1,22 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { App } from "../app.ts";
-import { createDefinition, type DefinitionKind } from "../domain/economy/definitions/definitions.ts";
-import { createDraft, publishDraft } from "../domain/economy/definitions/drafts.ts";
-import { DEFINITION_KINDS } from "../domain/registries/definition-kinds.ts";
-import type { Defined } from "../domain/evaluation/live.ts";
-import { DomainError } from "../domain/kernel/errors.ts";
-import type { Work } from "../domain/kernel/work.ts";
-import { NewLeaderboard } from "../domain/evaluation/boards/definition.ts";
-import { createLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { identifyPlayers } from "../domain/player-lifecycle/identify.ts";
-import { getCurve, putCurve } from "../domain/progression/level-curves.ts";
-import { Project } from "../domain/accounts/projects/project.ts";
-import { mergeSettings } from "../domain/accounts/projects/projects.ts";
 import { RuleDocument } from "../domain/evaluation/language/document.ts";
 import { compileRollout } from "../domain/evaluation/running/limits.ts";
-import { publishRule } from "../domain/rules/lifecycle/publishing.ts";
-import { createRule } from "../domain/rules/rules.ts";
+import { readConfigDocument } from "../domain/registries/configuration/diff.ts";
+import { importConfig } from "../domain/registries/configuration/import.ts";
 import { readBacklog } from "../domain/tracking/backlog.ts";
 import { BATCH_MAX_EVENTS, readEvent } from "../domain/tracking/event-input.ts";
 import { trackBatch } from "../domain/tracking/group-commit.ts";
@@ -29,15 +18,7 @@ import {
   openProject,
 } from "./demo-account.ts";
 import { readDemoFile, writeDemoFile } from "./demo-file.ts";
-import {
-  BONUS_RULE,
-  DEMO_BOARDS,
-  DEMO_CURVE,
-  DEMO_DEFINITIONS,
-  DEMO_RULES,
-  DEMO_SETTINGS,
-} from "./demo-game.ts";
-import { DEMO_QUESTS, demoSeason } from "./demo-goals.ts";
+import { BONUS_RULE, demoGame } from "./demo-game.ts";
 import { type DemoEvent, demoHistory, type DemoPlayer, demoPlayers } from "./demo-history.ts";
 import { claimTiers, type DemoSeason, readSeason, renewSeason } from "./demo-season.ts";
 
@@ -97,7 +78,8 @@ const makeDemo = async (app: App, known: DemoAccount | undefined, onProgress: On
   const sandbox = await getSandbox(app, projectId);
   // The project has the same rules as its sandbox, so that a live key finds a game as well.
   const endMs = sandbox.createdAt.getTime();
-  for (const id of [projectId, sandbox.id]) await defineGame(app, id, endMs);
+  for (const id of [projectId, sandbox.id])
+    await defineGame(app, { tenantId: account.tenantId, projectId: id }, endMs);
   await sendPlayers(app, sandbox.id, demoPlayers());
   const { players, events } = demoHistory(endMs, await holdoutOf(app, sandbox.id));
   await sendEvents(app, { tenantId: account.tenantId, projectId: sandbox.id }, events, onProgress);
@@ -116,60 +98,16 @@ const openKey = async (app: App, tenantId: string, projectId: string): Promise<s
   return key;
 };
 
-/** Runs `make` unless an earlier start has taken its key. */
-const unlessTaken = async (make: () => Promise<unknown>): Promise<void> => {
-  try {
-    await make();
-  } catch (error) {
-    if (!(error instanceof DomainError) || error.reason !== "KEY_TAKEN") throw error;
-  }
-};
-
-/** @param historyEndMs the season runs around it */
-const defineGame = async ({ transact }: App, projectId: string, historyEndMs: number): Promise<void> => {
-  await transact(async (work) => {
-    if ((await getCurve(work, projectId)).version > 0) return;
-    await putCurve(work, projectId, { curve: DEMO_CURVE, recalculate: "NONE", actor: ACTOR });
-  });
-  await transact(async (work) => {
-    const project = await work.em.findOneOrFail(Project, { id: projectId });
-    project.settings = mergeSettings(project.settings, DEMO_SETTINGS);
-  });
-  const goals = [
-    ...DEMO_QUESTS.map((definition) => ({ kind: "quest", definition })),
-    { kind: "adventure", definition: demoSeason(historyEndMs) },
-  ];
-  for (const { kind: name, definition: document } of [...DEMO_DEFINITIONS, ...goals]) {
-    const kind = DEFINITION_KINDS.find((one) => one.kind === name)!;
-    const definition = kind.schema.parse(document);
-    const made = { definition, createdBy: ACTOR };
-    const create = (work: Work): Promise<unknown> =>
-      kind.hasDrafts
-        ? publishNew(work, projectId, kind, made)
-        : createDefinition(work, projectId, kind, made);
-    await unlessTaken(() => transact(create));
-  }
-  for (const board of DEMO_BOARDS) {
-    const definition = NewLeaderboard.parse(board);
-    await unlessTaken(() => transact((work) => createLeaderboard(work, projectId, definition)));
-  }
-  for (const rule of DEMO_RULES) {
-    const document = RuleDocument.parse(rule);
-    const create = () =>
-      transact(async (work) => {
-        const { id } = await createRule(work, projectId, document, ACTOR);
-        await work.em.flush();
-        await publishRule(work, projectId, id, { publishedBy: ACTOR });
-      });
-    await unlessTaken(create);
-  }
-};
-
-type Made = { definition: Defined; createdBy: string };
-
-const publishNew = async (work: Work, projectId: string, kind: DefinitionKind, made: Made): Promise<void> => {
-  await createDraft(work, kind, { projectId, ...made });
-  await publishDraft(work, kind, { projectId, ref: made.definition.key });
+/** Imports the game, unless an earlier start has. */
+const defineGame = async (
+  app: App,
+  { tenantId, projectId }: { tenantId: string; projectId: string },
+  historyEndMs: number,
+): Promise<void> => {
+  const document = await readConfigDocument(demoGame(historyEndMs));
+  const signal = new AbortController().signal;
+  const asked = { document, questions: new Map(), prune: false, tenantId, actor: ACTOR, signal };
+  await app.transact((work) => importConfig(work, projectId, asked));
 };
 
 const chunksOf = <T>(items: readonly T[], size: number): T[][] =>

@@ -1,5 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, type Room } from "@colyseus/sdk";
+import { z } from "zod";
+import { keyHeader } from "./api-flags.ts";
+import { type Api, callApi } from "./call-api.ts";
 import { SELF_TEST, XP_BOARD } from "./demo-game.ts";
 
 const PLAYER = "self-test";
@@ -8,7 +11,13 @@ const POLL_MS = 2;
 
 type XpMessage = { data: { xp: number; cause: { eventId?: string } } };
 type BoardState = { me?: Map<string, { rank: number; score: number }> };
-type Target = { url: string; key: string };
+const Token = z.object({ token: z.string() });
+const Result = z.object({
+  eventId: z.string(),
+  status: z.string(),
+  message: z.string().nullish(),
+  effects: z.array(z.object({ type: z.string() })).optional(),
+});
 
 /**
  * Sends one real event over HTTP and follows it: rule, XP, the player's socket, rank, the board's socket.
@@ -16,9 +25,11 @@ type Target = { url: string; key: string };
  * @returns the time until both sockets had shown the event, in ms
  * @throws Error naming the step that failed
  */
-export const selfTest = async (target: Target): Promise<number> => {
-  const { token } = await post<{ token: string }>(target, "/auth/ws-token", { externalUserId: PLAYER });
-  const client = new Client(target.url);
+export const selfTest = async ({ url, key }: { url: string; key: string }): Promise<number> => {
+  const stop = new AbortController().signal;
+  const api = { url, headers: keyHeader(key), stop, timeoutMs: STEP_MAX_MS };
+  const { token } = await callApi(api, "/auth/ws-token", Token, { externalUserId: PLAYER });
+  const client = new Client(url);
   client.auth.token = token;
   const rooms: Room[] = [];
   try {
@@ -30,7 +41,7 @@ export const selfTest = async (target: Target): Promise<number> => {
     const board = await join(rooms, "leaderboard", () =>
       client.joinOrCreate<BoardState>("leaderboard", { leaderboardKey: XP_BOARD }),
     );
-    return await followEvent(target, received, board);
+    return await followEvent(api, received, board);
   } finally {
     for (const room of rooms) await room.leave();
   }
@@ -46,16 +57,14 @@ const join = async <T>(rooms: Room[], name: string, open: () => Promise<Room<T>>
   }
 };
 
-type Result = { eventId: string; status: string; message: string; effects?: { type: string }[] };
-
 const followEvent = async (
-  target: Target,
+  api: Api,
   received: readonly XpMessage[],
   board: Room<BoardState>,
 ): Promise<number> => {
   const startMs = performance.now();
   const event = { externalUserId: PLAYER, eventType: SELF_TEST, properties: {} };
-  const { eventId, status, message, effects } = await post<Result>(target, "/events?wait=true", event);
+  const { eventId, status, message, effects } = await callApi(api, "/events?wait=true", Result, event);
   if (status !== "PROCESSED") throw new Error(`the event is ${status}: ${message}`);
   if (!effects?.some(({ type }) => type === "player.xp_granted"))
     throw new Error(`the event was processed, but no rule granted XP; is the rule for ${SELF_TEST} active?`);
@@ -76,16 +85,4 @@ const until = async <T>(problem: string, look: () => T | undefined): Promise<T> 
     if (performance.now() > deadlineMs) throw new Error(`${problem} within ${STEP_MAX_MS / 1_000} s`);
     await delay(POLL_MS);
   }
-};
-
-const post = async <T>({ url, key }: Target, path: string, body: object): Promise<T> => {
-  const response = await fetch(`${url}/api/v1${path}`, {
-    method: "POST",
-    headers: { "X-API-Key": key, "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-    signal: AbortSignal.timeout(STEP_MAX_MS),
-  });
-  const answer = await response.text();
-  if (!response.ok) throw new Error(`POST ${path} answered ${response.status}: ${answer.slice(0, 300)}`);
-  return JSON.parse(answer) as T;
 };

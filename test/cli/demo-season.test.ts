@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { DEMO_DEFINITIONS } from "../../src/cli/demo-game.ts";
-import { DEMO_QUESTS, demoSeason } from "../../src/cli/demo-goals.ts";
+import { demoGame } from "../../src/cli/demo-game.ts";
 import { readSeason, renewSeason } from "../../src/cli/demo-season.ts";
-import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 
 const DAY_MS = 86_400_000;
@@ -16,18 +14,8 @@ describe("the season of the demo", () => {
   /** A project with the season of a demo that was made so many days ago. */
   const aSeason = async (daysAgo: number): Promise<{ key: string; projectId: string }> => {
     const { key, projectId } = await aTenant(api);
-    for (const { kind, definition } of DEMO_DEFINITIONS) {
-      const { plural } = DEFINITION_KINDS.find((one) => one.kind === kind)!;
-      assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
-    }
-    const season = demoSeason(Date.now() - daysAgo * DAY_MS);
-    for (const [plural, definition] of [
-      ...DEMO_QUESTS.map((quest) => ["quests", quest] as const),
-      ["adventures", season] as const,
-    ]) {
-      assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
-      assert.equal((await api.post(`/${plural}/${definition.key}/publish`, {}, { key })).status, 200);
-    }
+    const document = demoGame(Date.now() - daysAgo * DAY_MS);
+    assert.equal((await api.post("/config/import", { document }, { key })).status, 200);
     return { key, projectId };
   };
   const found = async (key: string) => (await api.get("/adventures/season", { key })).body;

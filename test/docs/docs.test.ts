@@ -4,10 +4,8 @@ import { dirname, join } from "node:path";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { sql } from "kysely";
-import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../../src/cli/demo-game.ts";
-import { DEMO_QUESTS, demoSeason } from "../../src/cli/demo-goals.ts";
+import { demoGame } from "../../src/cli/demo-game.ts";
 import { SETTINGS } from "../../src/config.ts";
-import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { getCatalogue } from "../../src/domain/rules/insight/execution-list.ts";
 import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
 import { createMetrics } from "../../src/metrics.ts";
@@ -304,24 +302,8 @@ describe("the commands of the documents", function () {
 
   it("of the README send an event that a watcher sees", async () => {
     const { key } = await aTenant(api);
-    for (const { kind, definition } of DEMO_DEFINITIONS) {
-      const { plural } = DEFINITION_KINDS.find((one) => one.kind === kind)!;
-      assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
-    }
-    const goals = [
-      ...DEMO_QUESTS.map((quest) => ["quests", quest] as const),
-      ["adventures", demoSeason(Date.now())] as const,
-    ];
-    for (const [plural, definition] of goals) {
-      assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
-      assert.equal((await api.post(`/${plural}/${definition.key}/publish`, {}, { key })).status, 200);
-    }
-    for (const board of DEMO_BOARDS)
-      assert.equal((await api.post("/leaderboards", board, { key })).status, 201);
-    for (const rule of DEMO_RULES as { key: string }[]) {
-      assert.equal((await api.post("/rules", rule, { key })).status, 201);
-      assert.equal((await api.post(`/rules/${rule.key}/publish`, {}, { key })).status, 200);
-    }
+    const { status } = await api.post("/config/import", { document: demoGame(Date.now()) }, { key });
+    assert.equal(status, 200);
     const env = { ...environment, URL: api.url, KEY: key };
     await runSteps(README, env);
     await watchPlayer(api, "ada", { key, env });
