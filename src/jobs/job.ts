@@ -83,10 +83,10 @@ class Runner {
   readonly #outside = AsyncLocalStorage.snapshot();
   readonly #active = new Set<string>();
   readonly #again = new Set<string>();
-  /** Keys that were woken, and those that a run has given back: each have every second run first. */
+  /** Keys that were woken since they last ran; where keys run together, these have a run of their own. */
   readonly #woken = new Set<string>();
+  /** Keys that a run has given back. */
   readonly #waiting = new Set<string>();
-  #isWokenFirst = true;
   #runs = 0;
   #pause: NodeJS.Timeout | undefined;
   #isPumping = false;
@@ -122,23 +122,24 @@ class Runner {
   }
 
   #pump(): void {
-    while (
-      this.#pause === undefined &&
-      this.#runs < this.#concurrency &&
-      this.#woken.size + this.#waiting.size > 0
-    ) {
-      const both = [this.#woken, this.#waiting];
-      const inOrder = new Set((this.#isWokenFirst ? both : both.toReversed()).flatMap((keys) => [...keys]));
-      this.#isWokenFirst = !this.#isWokenFirst;
-      const keys = [...inOrder].slice(0, this.#atOnce);
+    for (let from = this.#next(); from && from.size > 0; from = this.#next()) {
+      const keys = [...from].slice(0, this.#atOnce);
       for (const key of keys) {
-        for (const waiting of both) waiting.delete(key);
+        this.#woken.delete(key);
+        this.#waiting.delete(key);
         this.#active.add(key);
       }
       this.#runs++;
       void this.#take(new Set(keys));
     }
     this.#notifyIdle();
+  }
+
+  /** The keys of which the next run takes some; undefined where there is none now. */
+  #next(): Set<string> | undefined {
+    if (this.#pause !== undefined) return undefined;
+    if (this.#runs < this.#concurrency) return this.#waiting.size > 0 ? this.#waiting : this.#woken;
+    return this.#runs === this.#concurrency && this.#atOnce === Infinity ? this.#woken : undefined;
   }
 
   async #take(held: Set<string>): Promise<void> {
