@@ -57,11 +57,6 @@ export type ProcessOptions = BatchObserver &
 export const BUSY_MAX = 10;
 /** Events of a claim that may each be blamed for a busy database; more have another cause. */
 const BUSY_ALONE_MAX = 3;
-/**
- * Partitions that a claim takes while several tenants have events, in ones of an eighth of all: the next
- * claims of a process come to the events of each tenant soon, however many others wait in its partition.
- */
-const SHARED_PARTS = 4;
 /** CPU time in ms from which an event keeps its project's other events in the queue for a while. */
 const SLOW_EVENT_MS = 200;
 /** How long, as a multiple of that time: the process then has most of its time for the others. */
@@ -280,9 +275,9 @@ const seek = async (
 const isApart = (group: Sought["group"]): boolean => group?.[0]?.together != null;
 
 const sizesOf = ({ group }: Sought, { claimLimit, claimTogether = claimLimit, order }: SeekOptions) => {
-  if (group) return { parts: 1, together: 1, each: 1, limit: group.length, projects: 1 };
+  if (group) return { together: 1, each: 1, limit: group.length, projects: 1 };
   const limit = order.isShared ? Math.min(claimLimit, 2 * claimTogether) : claimLimit;
-  return { parts: order.isShared ? SHARED_PARTS : 1, together: claimTogether, each: limit + 1, limit };
+  return { together: claimTogether, each: limit + 1, limit };
 };
 
 /** Locks partitions, and settles what dead processes had in hand in them. */
