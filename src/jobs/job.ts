@@ -124,13 +124,13 @@ class Runner {
   #pump(): void {
     for (let from = this.#next(); from && from.size > 0; from = this.#next()) {
       const keys = [...from].slice(0, this.#atOnce);
+      const woken = new Set(keys.filter((key) => this.#woken.delete(key)));
       for (const key of keys) {
-        this.#woken.delete(key);
         this.#waiting.delete(key);
         this.#active.add(key);
       }
       this.#runs++;
-      void this.#take(new Set(keys));
+      void this.#take(new Set(keys), woken);
     }
     this.#notifyIdle();
   }
@@ -142,26 +142,26 @@ class Runner {
     return this.#runs === this.#concurrency && this.#atOnce === Infinity ? this.#woken : undefined;
   }
 
-  async #take(held: Set<string>): Promise<void> {
-    const giveBack = (keys: Iterable<string>, isWanted: boolean): void => {
+  /** @param woken those of the keys that were woken, which they still are if the run leaves them */
+  async #take(held: Set<string>, woken: ReadonlySet<string>): Promise<void> {
+    const giveBack = (keys: Iterable<string>, to: (key: string) => Set<string> | undefined): void => {
       for (const key of keys) {
         if (!held.delete(key)) continue;
         this.#active.delete(key);
         const isWoken = this.#again.delete(key);
-        if (this.#isClosed) continue;
-        if (isWoken) this.#woken.add(key);
-        else if (isWanted) this.#waiting.add(key);
+        if (!this.#isClosed) (isWoken ? this.#woken : to(key))?.add(key);
       }
       this.#pumpSoon();
     };
+    const nowhere = (): undefined => undefined;
     const { again, pauseMs } = await this.#run([...held], {
-      leave: (keys) => giveBack(keys, true),
-      done: (keys) => giveBack(keys, false),
+      leave: (keys) => giveBack(keys, (key) => (woken.has(key) ? this.#woken : this.#waiting)),
+      done: (keys) => giveBack(keys, nowhere),
     });
     this.#runs--;
     if (pauseMs > 0) this.#pauseFor(pauseMs);
-    giveBack(again, true);
-    giveBack([...held], false);
+    giveBack(again, () => this.#waiting);
+    giveBack([...held], nowhere);
   }
 
   #pauseFor(ms: number): void {
