@@ -49,11 +49,16 @@ export type HeldKeys = {
 };
 
 /**
- * A job whose keys are cheaper together. A run receives all waiting keys, and returns those that must run
- * again.
+ * A job whose keys are cheaper together. A run receives all waiting keys, or all that were woken, and returns
+ * those that must run again.
  */
 export type JobTogether = JobParts & {
-  runTogether(app: App, keys: readonly string[], held: HeldKeys): Promise<readonly string[]>;
+  runTogether(
+    app: App,
+    keys: readonly string[],
+    held: HeldKeys,
+    isWoken: boolean,
+  ): Promise<readonly string[]>;
 };
 
 export type AnyJob = Job | JobTogether;
@@ -68,7 +73,7 @@ export const EVERY_KEY = "*";
 
 /** `again`: the keys to run again, after `pauseMs`. */
 type RunResult = { again: readonly string[]; pauseMs: number };
-type Run = (keys: readonly string[], held: HeldKeys) => Promise<RunResult>;
+type Run = (keys: readonly string[], held: HeldKeys, isWoken: boolean) => Promise<RunResult>;
 
 /**
  * Runs one job's keys: a key is in one run at a time, and wakes during its run become one more run, so no
@@ -154,10 +159,14 @@ class Runner {
       this.#pumpSoon();
     };
     const nowhere = (): undefined => undefined;
-    const { again, pauseMs } = await this.#run([...held], {
-      leave: (keys) => giveBack(keys, (key) => (woken.has(key) ? this.#woken : this.#waiting)),
-      done: (keys) => giveBack(keys, nowhere),
-    });
+    const { again, pauseMs } = await this.#run(
+      [...held],
+      {
+        leave: (keys) => giveBack(keys, (key) => (woken.has(key) ? this.#woken : this.#waiting)),
+        done: (keys) => giveBack(keys, nowhere),
+      },
+      woken.size === held.size,
+    );
     this.#runs--;
     if (pauseMs > 0) this.#pauseFor(pauseMs);
     giveBack(again, () => this.#waiting);
@@ -254,9 +263,9 @@ const runJob = (
 const runKeys = async (
   app: App,
   job: AnyJob,
-  ...[keys, held]: Parameters<Run>
+  ...[keys, held, isWoken]: Parameters<Run>
 ): Promise<readonly string[]> => {
-  if ("runTogether" in job) return job.runTogether(app, keys, held);
+  if ("runTogether" in job) return job.runTogether(app, keys, held, isWoken);
   for (const key of keys) await job.run(app, key);
   return [];
 };

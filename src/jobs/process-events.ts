@@ -115,7 +115,7 @@ export const createProcessEvents = (): JobTogether => {
   const kept = createKept();
   return {
     concurrency: PROCESS_CONCURRENCY,
-    runTogether: (app, keys, held) => claimTogether({ app, kept }, keys, held),
+    runTogether: (app, keys, held, isWoken) => claimTogether({ app, kept }, keys, { ...held, isWoken }),
   };
 };
 
@@ -125,14 +125,14 @@ type Claiming = { app: App; kept: ProcessState };
 const claimTogether = async (
   of: Claiming,
   keys: readonly string[],
-  held: HeldKeys,
+  held: HeldKeys & { isWoken: boolean },
 ): Promise<readonly string[]> => {
   const { cursors: places, turns } = of.kept;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
   const onLeft = (left: readonly { part: number }[]): void =>
     held.leave(left.map(({ part }) => String(part)));
   const done = await turns.beside(() =>
-    claimOnce(of, keys, (options) => processPartitions({ ...options, onLeft }, taken)),
+    claimOnce(of, keys, (options) => processPartitions({ ...options, isWoken: held.isWoken, onLeft }, taken)),
   );
   for (const part of done.parts) places.delete(String(part));
   for (const { part, afterProject } of done.again) places.set(String(part), afterProject);

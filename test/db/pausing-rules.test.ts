@@ -24,7 +24,7 @@ describe("a rule that a worker has to pause while others change its project's de
   const runJob = (app: App, projectId: string, user: string): Promise<readonly string[]> => {
     const keys = [String(partitionOf(projectId, user))];
     const claim = () =>
-      processEvents.runTogether(app, keys, { leave: () => undefined, done: () => undefined });
+      processEvents.runTogether(app, keys, { leave: () => undefined, done: () => undefined }, false);
     return withTimeouts({ ...BATCH, lockMs: LOCK_MS }, claim);
   };
   const statusOf = async (ruleId: string): Promise<string> =>

@@ -43,6 +43,8 @@ export type ProcessOptions = BatchObserver &
      * several tenants have events; default `claimLimit`.
      */
     claimTogether?: number;
+    /** Whether new events wait in all of the partitions, so that those of several are taken at once. */
+    isWoken?: boolean;
     /** What the claims of the process know of one another; default: this is the only claim. */
     order?: ClaimOrder;
     /** Commits a statement on another connection; absent where there is none. */
@@ -57,6 +59,8 @@ export type ProcessOptions = BatchObserver &
 export const BUSY_MAX = 10;
 /** Events of a claim that may each be blamed for a busy database; more have another cause. */
 const BUSY_ALONE_MAX = 3;
+/** Partitions that a claim of new events takes, whatever else waits in them. */
+const WOKEN_PARTS = 8;
 /** CPU time in ms from which an event keeps its project's other events in the queue for a while. */
 const SLOW_EVENT_MS = 200;
 /** How long, as a multiple of that time: the process then has most of its time for the others. */
@@ -274,10 +278,13 @@ const seek = async (
 /** Whether these events were in hand when a process died. */
 const isApart = (group: Sought["group"]): boolean => group?.[0]?.together != null;
 
-const sizesOf = ({ group }: Sought, { claimLimit, claimTogether = claimLimit, order }: SeekOptions) => {
-  if (group) return { together: 1, each: 1, limit: group.length, projects: 1 };
+const sizesOf = (
+  { group }: Sought,
+  { claimLimit, claimTogether = claimLimit, order, isWoken }: SeekOptions,
+) => {
+  if (group) return { parts: 1, together: 1, each: 1, limit: group.length, projects: 1 };
   const limit = order.isShared ? Math.min(claimLimit, 2 * claimTogether) : claimLimit;
-  return { together: claimTogether, each: limit + 1, limit };
+  return { parts: isWoken ? WOKEN_PARTS : 1, together: claimTogether, each: limit + 1, limit };
 };
 
 /** Locks partitions, and settles what dead processes had in hand in them. */

@@ -50,10 +50,10 @@ export const onePerPartition = (cursors: readonly PartitionCursor[]): PartitionC
 };
 
 /**
- * `together`: partitions are locked until this many events wait in them; `each`: maximum counted in one;
- * `closed`: ids of projects whose events are ignored.
+ * `parts`, `together`: partitions are locked until so many are, with so many events; `each`: maximum counted
+ * in one; `closed`: ids of projects whose events are ignored.
  */
-type ClaimSizes = { together: number; each: number; closed: readonly string[] };
+type ClaimSizes = { parts: number; together: number; each: number; closed: readonly string[] };
 
 /**
  * Result of trying to lock a partition: MINE is locked until commit, with `waiting` events seen before. With
@@ -87,7 +87,7 @@ const gapsOf = (closed: readonly string[]): { lo: string; hi: string }[] => {
 export const lockPartitions = async (
   { db }: Work,
   cursors: readonly PartitionCursor[],
-  { together, each, closed }: ClaimSizes,
+  { parts, together, each, closed }: ClaimSizes,
 ): Promise<PartitionScan[]> => {
   const asked = cursors.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
   // Row by row: the lock of a partition is requested only if the ones before were not enough.
@@ -98,12 +98,12 @@ export const lockPartitions = async (
       select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
     g as materialized (
       select * from json_to_recordset(${JSON.stringify(gapsOf(closed))}::json) as g(lo uuid, hi uuid)),
-    w(o, n, ok, upto) as (
-      select -1, 0::bigint, null::boolean, 0::bigint
+    w(o, n, ok, upto, locked) as (
+      select -1, 0::bigint, null::boolean, 0::bigint, 0
       union all
-      select x.o, c.n, l.ok, w.upto + case when l.ok then c.n else 0 end
+      select x.o, c.n, l.ok, w.upto + case when l.ok then c.n else 0 end, w.locked + coalesce(l.ok, false)::int
       from w join x on x.o = w.o + 1
-      cross join lateral (select case when w.upto < ${together}::bigint then (
+      cross join lateral (select case when w.upto < ${together}::bigint or w.locked < ${parts}::int then (
         select count(*) from (
           select 1 from g cross join lateral (
             select 1 from event_q q
