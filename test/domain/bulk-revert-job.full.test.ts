@@ -7,11 +7,9 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { bulkRevert, startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
 import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
-import { revertEvents } from "../../src/domain/revert/revert-events.ts";
 import { runJob } from "../support/domain/backfill.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { listen } from "../support/domain/listen.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
@@ -19,18 +17,13 @@ import { madeOnce } from "../support/made.ts";
 
 /** The players that an event may reach besides its own. */
 const FRIENDS = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`friend${n}`, `friend-${n}`]));
-const STILL_HERE = "/* unanswered */ select";
 
 describe("the job of a bulk revert", () => {
-  let statements: string[];
   let aheadMs = 0;
 
   const database = madeOnce(openMemoryDatabase, (made) => made.close());
   const domain = madeOnce(() => openDomain(database, () => new Date(Date.now() + aheadMs)));
   const crashing = madeOnce(() => makeCrashing(database));
-  before(async () => {
-    statements = await listen(database);
-  });
 
   const paramsOf = (filter: Json): Json => ({
     filter,
@@ -118,31 +111,6 @@ describe("the job of a bulk revert", () => {
     assert.equal(stays.length, 2);
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });
-
-  it("takes as many statements for many events of many players as for one of each", async () => {
-    const projectId = await aHistoryProject(domain);
-    const counts: number[] = [];
-    for (const [players, each] of [
-      [1, 2],
-      [2, 2],
-      [10, 1],
-      [10, 10],
-    ] as const) {
-      const eventIds = await play(projectId, names(players, `of-${players}-${each}`), each);
-      statements.length = 0;
-      const how = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
-      const { results } = await domain.transact((work) =>
-        revertEvents(work, projectId, { eventIds, ...how }),
-      );
-      assert.ok(results.every(({ isReverted }) => isReverted));
-      counts.push(statements.filter((text) => !text.startsWith(STILL_HERE)).length);
-    }
-    // The first loads the definitions too.
-    const [first, ...others] = counts as [number, ...number[]];
-    assert.ok(first < 40, `${first} statements`);
-    assert.equal(new Set(others).size, 1, counts.join());
-  });
-
   it("reverts fewer events together where all are too much for a transaction", async () => {
     const projectId = await domain.addProject();
     for (const key of ["shared", "shared-again"])

@@ -105,21 +105,6 @@ describe("pruning", () => {
       assert.equal(await left(["sessions", "id"], session, 30 * DAY_MS), "kept", String(isRevoked));
     }
   });
-
-  it("finds what it deletes by an index, in every table", async () => {
-    for (const { table, isOver } of PRUNES) {
-      const plan = await api.app.transact(async ({ db, now }) => {
-        await sql`set local enable_seqscan = off`.execute(db);
-        const { rows } = await sql<{ "QUERY PLAN": string }>`
-          explain select ctid from ${sql.ref(table)} where ${isOver(now)} limit 1`.execute(db);
-        return rows.map((row) => row["QUERY PLAN"]).join("\n");
-      });
-      assert.match(plan, /Index Cond/, table);
-      // A column in the middle of a key would be found by reading all of the index.
-      assert.doesNotMatch(plan, /using (rule_stats|shared_counters|project_jobs)_pkey/, table);
-    }
-  });
-
   it("forgets the texts of failed mails and refusals of addresses once their time is over", async () => {
     const mail = (id: string, msAgo: number) => sql`
       with log as (

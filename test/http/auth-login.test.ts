@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { decodeJwt } from "jose";
-import { login as loginWith } from "../../src/domain/accounts/auth/account.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
-import type { Transact } from "../../src/domain/kernel/work.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress } from "../support/http/client.ts";
@@ -105,39 +102,6 @@ describe("POST /auth/login", () => {
         assert.equal(bodies.size, 1, why);
       }
     });
-
-    it("every refusal costs one password check, and as many transactions and statements as any other", async () => {
-      let first: object | undefined;
-      for (const [why, email, password] of await nobodies()) {
-        const cost = { checks: 0, transactions: 0, statements: 0 };
-        const { passwords } = api.app;
-        const verify = (hash: string, text: string) => (cost.checks++, passwords.verify(hash, text));
-        const transact: Transact = (run) =>
-          api.app.transact((work) => {
-            cost.transactions++;
-            const db = work.db.withPlugin({
-              transformQuery: ({ node }) => (cost.statements++, node),
-              transformResult: async ({ result }) => result,
-            });
-            return run({ ...work, db });
-          });
-        const parts = { ...api.app, accounts: transact, transact, passwords: { ...passwords, verify } };
-        await assert.rejects(loginWith(parts, { email, password, ip: anAddress(), deviceToken: "" }));
-        assert.equal(cost.checks, 1, why);
-        assert.deepEqual(cost, (first ??= cost), why);
-      }
-    });
-
-    it("an address is looked up by an index, however many users there are", async () => {
-      const plan = await api.app.transact(async ({ db }) => {
-        await sql`set local enable_seqscan = off`.execute(db);
-        const { rows } = await sql<object>`
-          explain select 1 from users u where u.email = ${anEmail()}`.execute(db);
-        return JSON.stringify(rows);
-      });
-      assert.match(plan, /Index (Only )?Scan using users_email_key.*Index Cond/);
-    });
-
     it("every address is slowed down alike", async () => {
       for (const email of [(await aTenant(api)).email, anEmail()]) {
         const address = anAddress();

@@ -148,6 +148,20 @@ describe("the doors of a lobby", () => {
     await host.room.leave();
   });
 
+  it("are shut to one who is no member any more, whatever the room shows", async () => {
+    const host = await aLobby(api, tenant);
+    const { lobbyId, room } = host;
+    const player = await aPlayer(api, tenant.key);
+    const listener = await join(api, player.token, "lobby", { lobbyId });
+    // Nobody tells the room.
+    await listener.room.leave(false);
+    await eventually(() => room.state.members.get(player.playerId)?.status === "DISCONNECTED");
+    await api.app.transact(({ db }) =>
+      sql`update lobby_members set status = 'LEFT' where player_id = ${player.playerId}`.execute(db),
+    );
+    await assert.rejects(join(api, player.token, "lobby", { lobbyId }), /not in the lobby/);
+  });
+
   it("keep what throws in one room from all others, and from the room itself", async () => {
     const [host, other] = [await aLobby(api, tenant), await aLobby(api, tenant)];
     const { projectId } = tenant;

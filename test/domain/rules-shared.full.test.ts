@@ -7,9 +7,7 @@ import { ClaimBudget } from "../../src/domain/progression/claim-budget.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import type { QueuedEvent } from "../../src/domain/progression/queue.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/evaluation/shared-counters.ts";
-import { paced, PacedBudget } from "../../src/domain/kernel/pace.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
-import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { firstSharedKeys, sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
 import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
@@ -88,9 +86,6 @@ const anEventOf = (projectId: string): QueuedEvent => ({
   together: null,
 });
 
-/** CPU that a process may spend on one caller before others are served. */
-const BLOCK_MAX_MS = 100 * CPU_SLACK;
-
 describe("the counters that a batch locks", () => {
   const keysOf = (plan: ReturnType<typeof aProject>, ...types: string[]): string[] =>
     atOnce(
@@ -101,21 +96,6 @@ describe("the counters that a batch locks", () => {
     ).map(({ scope }) => scope);
   const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
   const limited = { limits: { global: [{ max: 9, window: "DAY" }] } };
-
-  it("are looked for in turns with other work, whatever the number of rules and events", async () => {
-    const global = ["LIFETIME", "DAY", "WEEK", "MONTH"].map((window) => ({ max: 9, window }));
-    const actions = Array.from({ length: 20 }, () => ({ type: "grant_xp", amount: 1 }));
-    const rules = Array.from({ length: 400 }, (_, i) => {
-      return { key: `r${i}`, triggers: on("*"), limits: { global }, actions };
-    });
-    const project = aProject({ rules });
-    const events = Array.from({ length: 100 }, (_, i) => ({ type: `type-${i}`, at: NOW - i * 1_000 }));
-    const look = () => paced(sharedKeysOf({ ...project }, events), new PacedBudget(Infinity));
-    assert.equal((await look()).length, rules.length * global.length);
-    const blockMs = await leastBlockMs(look, BLOCK_MAX_MS);
-    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
-  });
-
   it("are charged to the project that needs them, and cut off no earlier events of others", async () => {
     const limits = { global: [{ max: 9, window: "DAY" }] };
     const rules = Array.from({ length: 400 }, (_, i) => ({ key: `r${i}`, triggers: on("*"), limits }));

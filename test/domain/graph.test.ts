@@ -10,7 +10,6 @@ import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.t
 import { createCauses, directCauses } from "../../src/domain/economy/loops/causes.ts";
 import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/components.ts";
 import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/economy/loops/graph.ts";
-import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { aDefinition } from "../support/rules/plan.ts";
 import { aDocument } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
@@ -117,9 +116,6 @@ describe("the graph of rules that listen to many things", () => {
       const own = asks(...keys.map((key) => `badge-${i}-${key}`));
       return aNode(`r${i}`, { triggers }, own, emit("area1.part1.a", "area2.part2.b"));
     });
-    const enoughMs = 500 * CPU_SLACK;
-    const tookMs = leastCpuMs(() => graphOf(rules, none), enoughMs, 3);
-    assert(tookMs < enoughMs, `${tookMs} ms`);
     assert.equal(graphOf(rules, none).cycles.length, 1);
   });
 
@@ -272,14 +268,11 @@ describe("the graph of rules", () => {
     assert.deepEqual(cyclesOf([own]), ["a"]);
   });
 
-  it("of a thousand rules on every event is cut, not slow, and keeps its cycle", () => {
+  it("of a thousand rules on every event is cut, and keeps its cycle", () => {
     const rules = Array.from({ length: 1_000 }, (_, i) => aNode(`r${i}`, on("*"), emit(`e${i}`)));
-    const startMs = performance.now();
     const graph = graphOf(rules, none);
-    const tookMs = performance.now() - startMs;
     assert.deepEqual([graph.edges.length, graph.truncated], [GRAPH_EDGES_MAX, true]);
     assert.equal(graph.cycles[0]!.rules.length, 1_000);
-    assert.ok(tookMs < 2_000, `took ${Math.round(tookMs)} ms`);
   });
 
   it("knows the part of every kind of definition, and events for every input that they change", () => {

@@ -1,15 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { StepBudget } from "../../src/domain/kernel/pace.ts";
-import {
-  compileSchema,
-  SCHEMA_MAX_BYTES,
-  SCHEMA_MAX_PARTS,
-} from "../../src/domain/tracking/json-schema/schema.ts";
-import { leastCpuMs } from "../support/cpu.ts";
-
-/** CPU of one check, generous: what is not bounded takes seconds. */
-const CHECK_MAX_MS = 50;
+import { compileSchema, SCHEMA_MAX_PARTS } from "../../src/domain/tracking/json-schema/schema.ts";
 
 const problemsOf = (schema: unknown): string[] => {
   const compiled = compileSchema(schema);
@@ -146,59 +138,10 @@ describe("JSON Schema for events", () => {
       ],
     ];
     for (const [schema, value] of hostile) {
-      const startMs = performance.now();
       const failures = failuresOf(schema, value);
       assert.match(failures.join(), /^: cannot be checked: the schema (takes|follows) more than/);
-      assert.ok(performance.now() - startMs < 200, `${performance.now() - startMs} ms`);
     }
   });
-
-  it("takes bounded CPU for whatever a keyword has to read, and says so", () => {
-    const wide = Object.fromEntries(Array.from({ length: 1_500 }, (_, i) => [`k${i.toString(36)}`, {}]));
-    const list = Array.from({ length: 4_000 }, (_, i) => i % 10);
-    const distinct = Array.from({ length: 3_000 }, (_, i) => `${i}`);
-    const values: unknown[] = [wide, list, distinct, "x".repeat(16_000), "👍".repeat(4_000)];
-    const keywords: unknown[] = [
-      { enum: [{ a: 1 }] },
-      { const: [1] },
-      { uniqueItems: true },
-      { minLength: 20_000 },
-      { maxProperties: 5 },
-      { items: true },
-      { propertyNames: true },
-      { additionalProperties: true },
-      { contains: true },
-      { dependentRequired: { k1: Array.from({ length: 20 }, () => "k2") } },
-      { required: Array.from({ length: 20 }, () => "k1") },
-    ];
-    let refused = 0;
-    for (const keyword of keywords) {
-      const compiled = compileSchema({ allOf: Array.from({ length: 240 }, () => keyword) });
-      if ("problems" in compiled) return assert.fail(JSON.stringify(compiled.problems));
-      for (const value of values) {
-        const failures = compiled.validate(value).map(({ message }) => message);
-        if (failures.some((message) => message.startsWith("cannot be checked: the schema takes more")))
-          refused++;
-        const tookMs = leastCpuMs(() => compiled.validate(value), CHECK_MAX_MS);
-        assert(tookMs < CHECK_MAX_MS, `${JSON.stringify(keyword)} took ${tookMs} ms`);
-      }
-    }
-    assert(refused > 10, `${refused} refused`);
-  });
-
-  it("is cheap to prepare, however often references name one long list", () => {
-    const spell = (i: number): string =>
-      "allOf"
-        .split("")
-        .map((letter, bit) => ((i >> bit) & 1 ? `%${letter.charCodeAt(0).toString(16)}` : letter))
-        .join("");
-    const references = Array.from({ length: 32 }, (_, i) => ({ $ref: `#/${spell(i)}/0` }));
-    const schema = { allOf: [{ enum: Array.from({ length: 6_500 }, (_, i) => i % 10) }, ...references] };
-    assert(JSON.stringify(schema).length <= SCHEMA_MAX_BYTES);
-    assert.deepEqual(problemsOf(schema), [": takes more than 50000 steps to prepare"]);
-    assert.deepEqual(problemsOf({ allOf: [schema.allOf[0], references[0]] }), []);
-  });
-
   it("is charged to what all checks of a request share, and none is made beyond", () => {
     const compiled = compileSchema({ enum: [[1]] });
     if ("problems" in compiled) return assert.fail();

@@ -7,10 +7,6 @@ import { listen } from "../support/domain/listen.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SMALL = 100;
-const FACTOR = 4;
-/** What grows with the square is 16 times as dear. */
-const GROWTH_MAX = 1.5 * FACTOR;
-const TRIES = 8;
 
 type Document = Record<string, unknown[]>;
 
@@ -56,17 +52,6 @@ const aDocument = (count: number): Document => ({
   rules: rules(count),
 });
 
-/** The same document, each of its things with another name. */
-const renamed = (document: Document): Document =>
-  Object.fromEntries(
-    Object.entries(document).map(([section, items]) => [
-      section,
-      (items as { rule?: object }[]).map((item) =>
-        item.rule ? { ...item, rule: { ...item.rule, name: "Other" } } : { ...item, name: "Other" },
-      ),
-    ]),
-  );
-
 describe("an import of many definitions", () => {
   const { database, domain } = memoryDomain();
   let statements: string[];
@@ -96,44 +81,6 @@ describe("an import of many definitions", () => {
     assert.equal(made.length, changes);
     return { statements: statements.length - before, cpuMs: (user + system) / 1_000 };
   };
-
-  /** What creating, changing and archiving `count` of each take, in this order. */
-  const takeAll = async (count: number) => {
-    const projectId = await domain.addProject();
-    const document = aDocument(count);
-    const nothing = { rewards: [], badges: [], rules: [] };
-    return [
-      await take(projectId, document, 3 * count),
-      await take(projectId, renamed(document), 3 * count),
-      await take(projectId, nothing, 3 * count),
-    ];
-  };
-
-  it("takes statements by what it writes and not by how many there are", async () => {
-    const small = await takeAll(SMALL);
-    const large = await takeAll(FACTOR * SMALL);
-    small.forEach((one, i) => {
-      const counts = `${one.statements} and ${large[i]!.statements} statements`;
-      assert.ok(one.statements <= SMALL / 2 && large[i]!.statements <= SMALL / 2, counts);
-    });
-  });
-
-  it("takes CPU that grows with their number and not with its square", async () => {
-    const cpuOf = async (count: number): Promise<number> => {
-      const parts = await takeAll(count);
-      return parts.reduce((sum, { cpuMs }) => sum + cpuMs, 0);
-    };
-    const ratios: number[] = [];
-    // A neighbour on the same core makes one of the two dearer at times, and not each time.
-    while (ratios.length < TRIES && !(Math.min(...ratios) < GROWTH_MAX)) {
-      const small = await cpuOf(SMALL);
-      ratios.push((await cpuOf(FACTOR * SMALL)) / small);
-    }
-    assert.ok(
-      Math.min(...ratios) < GROWTH_MAX,
-      `${FACTOR} times as many take ${ratios.join(", ")} times as long`,
-    );
-  });
 
   it("ends when nobody waits for it any more, and writes nothing", async () => {
     const projectId = await domain.addProject();

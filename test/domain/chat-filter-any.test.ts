@@ -4,11 +4,8 @@ import { moderate, screenText } from "../../src/domain/social/chat/moderation/mo
 import { findLinks, mask, screenWords } from "../../src/domain/social/chat/moderation/built-in-words.ts";
 import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { contextOf, filterOf } from "../support/chat/filter.ts";
-import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { cases } from "../support/properties.ts";
 
-/** CPU that a process may spend on one caller before others are served. */
-const BLOCK_MAX_MS = 100 * CPU_SLACK;
 const SIGNS = Array.from("fuckshit.as@1!4$ \u200b\u0301ａ🍆\ud800ﷺhttp://co");
 const TEXT = fc.oneof(
   fc.string({ unit: "binary", maxLength: 200 }),
@@ -127,11 +124,6 @@ describe("the filter of chat, for any text", () => {
     const texts = ["ab", "aabb", "a b ", "4b", "\ufdfa"].map((unit) => unit.repeat(2_000 / unit.length));
     for (const actions of [["MASK", "HOLD", "ALLOW"], ["MASK"], ["HOLD", "BLOCK"], ["ALLOW"]] as const) {
       const dear = lists(...actions);
-      for (const text of texts) {
-        const context = contextOf(dear);
-        const tookMs = leastCpuMs(() => moderate(context, text), BLOCK_MAX_MS);
-        assert.ok(tookMs < BLOCK_MAX_MS, `${actions.join()}, ${text.slice(0, 4)}: ${tookMs} ms`);
-      }
       assert.ok(screenWords(dear, "MASK", texts[0]!).steps < 2 * SCREEN_STEPS_MAX);
     }
     const [text = ""] = texts;

@@ -8,11 +8,6 @@ import {
   SAMPLE_PLAYERS_MIN,
   SAMPLES_MAX,
 } from "../../src/domain/tracking/event-type-recorder.ts";
-import { memoryKept } from "../support/memory.ts";
-
-const MEBIBYTE = 1024 * 1024;
-
-const heapNow = (): number => memoryKept().heapUsed;
 
 const players = (count: number): string[] => Array.from({ length: count }, (_, i) => `player-${i}`);
 
@@ -99,24 +94,6 @@ describe("the recorder of event types", () => {
     assert.deepEqual([a!.total, a!.firstMs, a!.lastMs], [2, 5, 7]);
     assert.deepEqual(a!.shapes, { x: { types: ["number"], samples: [] } });
   });
-
-  it("takes no more memory than it may, and counts all types whatever it has learnt of them", () => {
-    const recorder = createEventTypeRecorder(4 * MEBIBYTE);
-    const values = (type: number, player: number) =>
-      Object.fromEntries(
-        Array.from({ length: PATHS_MAX }, (_, i) => [`p${i}`, `${type} ${i} ${player} value`]),
-      );
-    const heapBefore = heapNow();
-    for (let type = 0; type < 100; type++)
-      for (let player = 0; player < 20; player++)
-        recorder.seen([{ ...event(`t${type}`, values(type, player)), externalUserId: `u${player}` }], 1);
-    assert.ok(heapNow() - heapBefore < 8 * MEBIBYTE, `${heapNow() - heapBefore}`);
-    const taken = recorder.take();
-    assert.deepEqual([taken.length, taken.every(({ total }) => total === 20)], [100, true]);
-    assert.equal(recorder.describe(taken[0]!).shapes, undefined, "gave way");
-    assert.equal(Object.keys(recorder.describe(taken[99]!).shapes!).length, PATHS_MAX);
-  });
-
   it("counts the types of other projects however many one has", () => {
     const recorder = createEventTypeRecorder();
     const types = Array.from({ length: 5 * EVENT_TYPES_MAX }, (_, i) => event(`t${i}`));

@@ -1,9 +1,4 @@
 import assert from "node:assert/strict";
-import { newId } from "../../src/domain/kernel/ids.ts";
-import { markLists } from "../../src/domain/evaluation/boards/lists.ts";
-import { paced, PacedBudget } from "../../src/domain/kernel/pace.ts";
-import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import { aBoard, aPlayer } from "../support/rules/turn.ts";
 import * as fc from "fast-check";
 import {
   nextWindow,
@@ -74,29 +69,6 @@ const Changes = fc
     "2024-04-26T00:00:00Z",
   )
   .chain((iso) => fc.integer({ min: -2 * DAY, max: 2 * DAY }).map((ms) => Date.parse(iso) + ms));
-
-describe("the lists that events of many times may touch", () => {
-  it("are named in turns with other work", async () => {
-    const period = {
-      kind: "DAILY",
-      timezone: "Europe/Berlin",
-      closeGraceSeconds: 0,
-      keepPeriods: 1,
-    } as const;
-    const boards = Array.from({ length: 100 }, (_, i) =>
-      aBoard({ id: newId(), key: `b${i}`, periodId: newId(), period }),
-    );
-    const nowMs = Date.parse("2026-06-15T12:00:00Z");
-    const moments = Array.from({ length: 500 }, (_, i) => ({ at: nowMs - i * 86_400_000 }));
-    const player = aPlayer();
-    const name = () => paced(markLists(boards, player, { moments, nowMs }), new PacedBudget(Infinity));
-    const enoughMs = 100 * CPU_SLACK;
-    const blockMs = await leastBlockMs(name, enoughMs, 3);
-    assert(blockMs < enoughMs, `${blockMs} ms`);
-    assert.equal(player.lists.size, boards.length * moments.length);
-  });
-});
-
 describe("leaderboards windows", () => {
   it("tile time without gap or overlap in every zone, and follow from their keys", () => {
     fc.assert(
