@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createTransact, NO_WAKE_UPS, type TransactParts } from "../../src/domain/kernel/transact.ts";
-import { asOneMessage, kept, unanswered, unansweredKept } from "../../src/domain/kernel/statements.ts";
+import { asOneMessage, unanswered } from "../../src/domain/kernel/statements.ts";
 import { savepoint } from "../../src/domain/kernel/work.ts";
 import type { Db } from "../../src/domain/kernel/db.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
@@ -101,30 +101,5 @@ describe("a transaction on PostgreSQL, with a scope or without", () => {
     await Promise.all([1, 2, 3].map(() => createTransact(parts)(({ db }) => mark(db))));
     assert.equal((await marks()).length, 3);
     await database.em.getConnection().execute("truncate marks");
-  });
-
-  it("keeps the plan of a statement that is marked, and of no other", async () => {
-    const prepared = await createTransact(parts)(async ({ db }) => {
-      await kept(db, sql`select ${1}::int as kept`);
-      await unansweredKept(db, sql`select ${1}::int as unanswered`);
-      await sql`select ${1}::int as other`.execute(db);
-      return sql<{ statement: string }>`
-        select statement from pg_prepared_statements where name <> 'enter_scope'`.execute(db);
-    });
-    const texts = prepared.rows.map(({ statement }) => /as (\w+)$/.exec(statement)?.[1]);
-    assert.deepEqual(texts.toSorted(), ["kept", "unanswered"]);
-  });
-
-  it("can keep the plan of a statement that was first sent behind one that failed", async () => {
-    const seven = (db: Db) => kept(db, sql<{ n: number }>`select ${7}::int as n`);
-    const failed = createTransact(parts)(async ({ db }) => {
-      await markWrong(db);
-      await seven(db);
-    });
-    await assert.rejects(failed, /invalid input syntax/);
-    for (const _ of [1, 2, 3]) {
-      const { rows } = await createTransact(parts)(({ db }) => seven(db));
-      assert.deepEqual(rows, [{ n: 7 }]);
-    }
   });
 });

@@ -1,19 +1,95 @@
 import assert from "node:assert/strict";
+import fc from "fast-check";
 import { sql } from "kysely";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
-import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { bulkRevert, startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
 import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
+import { revertEvents, type RevertResult } from "../../src/domain/revert/revert-events.ts";
 import { runJob } from "../support/domain/backfill.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
 import { madeOnce } from "../support/made.ts";
+import { cases } from "../support/properties.ts";
+import {
+  aHistoryProject,
+  eventAgo,
+  findingsOf,
+  HOW,
+  NOBODY,
+  standingOf,
+  takeBack,
+  type Won,
+  wonItems,
+} from "../support/reverts/histories.ts";
+
+describe("events that are reverted together", () => {
+  const { domain } = memoryDomain();
+  let projectId: string;
+  let runs = 0;
+
+  before(async () => {
+    projectId = await aHistoryProject(domain);
+  });
+
+  const together = (eventIds: readonly string[]) =>
+    domain.transact((work) => revertEvents(work, projectId, { eventIds, ...HOW }));
+  const track = async (sent: readonly { user: string; event: Won }[]): Promise<string[]> => {
+    const ids = await domain.track(
+      projectId,
+      sent.map(({ user, event }) => ({ user, type: "won", ...event })),
+    );
+    await processAll(domain);
+    return ids;
+  };
+  const has = async (user: string) => (await standingOf(domain, projectId, user)) ?? NOBODY;
+  const sum = (results: readonly RevertResult[]): number =>
+    results.reduce((total, { reversed }) => total + reversed.xp, 0);
+
+  it("leave every player as one by one in any order, and as if they had never been", () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(wonItems, { minLength: 1, maxLength: 3 }), async (histories) => {
+        const run = runs++;
+        const name = (kind: string, n: number): string => `${kind}-${run}-${n}`;
+        const all = histories.flatMap((items, n) => items.map((item) => ({ n, item })));
+        const play = (kind: string, some: typeof all): Promise<string[]> =>
+          track(some.map(({ n, item }) => ({ user: name(kind, n), event: eventAgo(item) })));
+        const isGone = ({ item }: (typeof all)[number]): boolean => item.reverted > 0;
+        const bulk = await play("bulk", all);
+        const single = await play("single", all);
+        await play(
+          "never",
+          all.filter((one) => !isGone(one)),
+        );
+        const { results, refused } = await together(bulk.filter((_, i) => isGone(all[i]!)));
+        assert.equal(refused.size, 0);
+        for (const { left } of results)
+          assert.deepEqual(
+            left.filter((what) => !/^(level|streak) /.test(what)),
+            [],
+          );
+        const singly: RevertResult[] = [];
+        const inOrder = all
+          .map((one, i) => ({ ...one, id: single[i]! }))
+          .filter(isGone)
+          .toSorted((a, b) => a.item.reverted - b.item.reverted);
+        for (const { id } of inOrder) singly.push(await takeBack(domain, projectId, id));
+        assert.equal(sum(results), sum(singly));
+        for (const n of histories.keys()) {
+          const expected = await has(name("never", n));
+          assert.deepEqual(await has(name("single", n)), expected);
+          assert.deepEqual(await has(name("bulk", n)), expected);
+        }
+      }),
+      { numRuns: cases(20) },
+    ));
+});
 
 /** The players that an event may reach besides its own. */
 const FRIENDS = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`friend${n}`, `friend-${n}`]));
@@ -111,6 +187,7 @@ describe("the job of a bulk revert", () => {
     assert.equal(stays.length, 2);
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });
+
   it("reverts fewer events together where all are too much for a transaction", async () => {
     const projectId = await domain.addProject();
     for (const key of ["shared", "shared-again"])

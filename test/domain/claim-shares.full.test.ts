@@ -3,14 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { createApp } from "../../src/app.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
-import {
-  ClaimShares,
-  EXPENSIVE_CLAIMS_MAX,
-  EXPENSIVE_MS,
-  EXPENSIVE_STEPS,
-  NEIGHBOUR_MS,
-  SLOW_EVENT_MS,
-} from "../../src/domain/progression/claim-shares.ts";
+import { ClaimShares, EXPENSIVE_STEPS, SLOW_EVENT_MS } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
@@ -44,75 +37,6 @@ describe("the shares of claims", () => {
     share.found(of(...ids));
     share.close(taken);
   };
-
-  it("give a dear project one claim at once while it has neighbours, and all when it is alone", async () => {
-    claim(spent("dear"), "dear");
-    assert.deepEqual([shares.open().closed, shares.open().closed], [[], []], "alone");
-    claim(spent("plain", 1_000), "plain");
-    const first = shares.open();
-    const second = shares.open();
-    assert.deepEqual([first.closed, second.closed], [[], ["dear"]]);
-    assert.deepEqual([first.batchOf(100, 2_000_000), second.batchOf(100, 2_000_000)], [8, 100]);
-    first.found(of("dear"));
-    first.close(spent("dear"));
-    await second.reopened;
-    const third = shares.open();
-    assert.deepEqual(third.closed, []);
-    third.close(new Map());
-    now += NEIGHBOUR_MS;
-    claim(spent("dear"), "dear");
-    assert.deepEqual([shares.open().closed, shares.open().closed], [[], []], "alone again");
-  });
-
-  it("leave a project that is dear no more as it was, and one that takes little", () => {
-    claim(spent("plain", EXPENSIVE_STEPS - 1), "plain");
-    claim(spent("dear"), "dear");
-    claim(spent("plain", EXPENSIVE_STEPS - 1), "plain");
-    shares.open().close(new Map());
-    now += EXPENSIVE_MS;
-    claim(spent("plain", 1), "plain");
-    assert.deepEqual([shares.open().closed, shares.open().closed], [[], []]);
-  });
-
-  it("let go at once of dear projects that a claim has not found", async () => {
-    claim(spent("dear"), "dear", "plain");
-    const first = shares.open();
-    const second = shares.open();
-    first.found(of("plain"));
-    await second.reopened;
-    assert.deepEqual(shares.open().closed, []);
-  });
-
-  it("leave a claim to those who are not dear, however many dear projects there are", () => {
-    for (let i = 0; i < 9; i++) claim(spent(`dear${i}`), `dear${i}`);
-    const holding = times(EXPENSIVE_CLAIMS_MAX, (i) => {
-      const share = shares.open();
-      share.found(of(`dear${i}`));
-      return share;
-    });
-    assert.deepEqual(shares.open().closed.length, 9);
-    holding[0]!.close(new Map());
-    assert.deepEqual(shares.open().closed, ["dear1", "dear2"]);
-  });
-
-  it("take up dear events last, and first when the claim before came to none of them", () => {
-    claim(spent("a"), "a", "b");
-    const order = (share: Share): string =>
-      share
-        .found(of("a", "b", "c"))
-        .map(({ projectId }) => projectId)
-        .join("");
-    const first = shares.open();
-    assert.equal(order(first), "bca");
-    first.close(spent("b", 10));
-    const second = shares.open();
-    assert.equal(order(second), "abc");
-    second.close(spent("a"));
-    const third = shares.open();
-    assert.equal(order(third), "bca");
-    third.close(new Map([...spent("a", EXPENSIVE_STEPS, 0), ...spent("b", 10)]));
-    assert.equal(order(shares.open()), "abc", "only what its events need was looked for");
-  });
 
   it("keep a project's events back after a slow one, and tell when that is over", async () => {
     claim(spent("slow", EXPENSIVE_STEPS, 1, SLOW_EVENT_MS - 1), "slow");

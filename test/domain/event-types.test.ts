@@ -94,6 +94,7 @@ describe("the recorder of event types", () => {
     assert.deepEqual([a!.total, a!.firstMs, a!.lastMs], [2, 5, 7]);
     assert.deepEqual(a!.shapes, { x: { types: ["number"], samples: [] } });
   });
+
   it("counts the types of other projects however many one has", () => {
     const recorder = createEventTypeRecorder();
     const types = Array.from({ length: 5 * EVENT_TYPES_MAX }, (_, i) => event(`t${i}`));
@@ -101,17 +102,5 @@ describe("the recorder of event types", () => {
     const taken = recorder.take();
     assert.equal(taken.filter(({ projectId }) => projectId === "p").length, 2 * EVENT_TYPES_MAX);
     assert.equal(taken.filter(({ projectId }) => projectId === "other").length, 1);
-  });
-
-  it("looks into a part of very many events and counts all of them", () => {
-    const recorder = createEventTypeRecorder();
-    let looked = 0;
-    const watched = new Proxy({ x: 1 }, { ownKeys: (target) => (looked++, Reflect.ownKeys(target)) });
-    recorder.seen(
-      Array.from({ length: 10_000 }, () => event("a", watched)),
-      1,
-    );
-    assert.equal(recorder.take()[0]!.total, 10_000);
-    assert.ok(looked >= 50 && looked < 300, `${looked}`);
   });
 });

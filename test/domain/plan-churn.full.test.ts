@@ -1,78 +1,19 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/kernel/ids.ts";
+import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
+import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
+import { changeConfig } from "../../src/domain/kernel/work.ts";
+import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
-import { ClaimShares, EXPENSIVE_MS, EXPENSIVE_STEPS } from "../../src/domain/progression/claim-shares.ts";
-import {
-  BROKEN_MS,
-  createPlanCache,
-  loadPlans,
-  PLAN_BYTES_MAX,
-  PLAN_STEPS_MAX,
-  type PlanCache,
-  PlansUnprepared,
-  readPlanBytes,
-} from "../../src/domain/progression/plan.ts";
+import { insertPlayers } from "../../src/domain/progression/load.ts";
+import { BROKEN_MS, createPlanCache, type PlanCache, readPlan } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
-import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
-import { aPlan } from "../support/rules/plan.ts";
-import { rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { userIn } from "../support/domain/process-parts.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { userIn } from "../support/domain/process-parts.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
 
 const PART = 5;
-const MB = 1024 * 1024;
-
-describe("a cache of plans", () => {
-  const planOf = (tenantId: string, projectId: string, bytes: number) =>
-    aPlan({ tenantId, projectId, bytes });
-
-  it("keeps a neighbour's when a tenant has more than there is room for", () => {
-    const plans = createPlanCache();
-    plans.keep(planOf("small", "s", 10_000));
-    for (let event = 0; event < 48; event++) plans.keep(planOf("large", `l${event % 16}`, 2.75 * MB));
-    assert(plans.get("s"));
-  });
-
-  it("has one that was prepared for who asks next, whatever was kept since, and once", () => {
-    const plans = createPlanCache({ maxBytes: 10 });
-    const prepared = planOf("a", "a", 8);
-    plans.pin(prepared);
-    for (let i = 0; i < 9; i++) plans.keep(planOf("a", `a${i}`, 8));
-    assert.equal(plans.get("a"), prepared);
-    plans.keep(planOf("a", "b", 8));
-    assert.equal(plans.get("a"), undefined);
-  });
-});
-
-describe("rules that a process keeps compiled", () => {
-  const definition = { ...aWideRule(), conditions: { all: [] }, description: "d".repeat(30_000) };
-  const rulesOf = (count: number): PublishedRule[] =>
-    Array.from({ length: count }, (_, n) => ({
-      id: newId(),
-      key: `r${n}`,
-      version: 1,
-      createdAt: new Date(),
-      definition,
-    }));
-  const stepsOf = (rules: readonly PublishedRule[], tenantId: string): number => {
-    let steps = 0;
-    for (const piece of publishedPieces(rules, tenantId)) steps += piece;
-    return steps;
-  };
-
-  it("stay when another tenant has more of them than there is room for", () => {
-    const own = rulesOf(5);
-    const first = stepsOf(own, "own");
-    const kept = stepsOf(own, "own");
-    assert(kept < first);
-    const greedy = rulesOf(1_200);
-    const compiled = stepsOf(greedy, "greedy");
-    assert(stepsOf(greedy, "greedy") > compiled / 2, "the definitions are read each time, which counts");
-    assert.equal(stepsOf(own, "own"), kept);
-  });
-});
 
 describe("plans that do not fit into the cache together", () => {
   let nowMs: number;
@@ -113,20 +54,6 @@ describe("plans that do not fit into the cache together", () => {
     return steps;
   };
 
-  it("are compiled outside of the claim each time, charged to their project, and then used", async () => {
-    const [one, other] = [await aProject(TOO_WIDE), await aProject(TOO_WIDE)];
-    for (const id of [one, other, one, other]) {
-      await track(id);
-      const first = await claim();
-      assert.deepEqual([first.events, await first.preparing], [0, [PART]]);
-      const steps = takeCharged(id);
-      assert(steps > PLAN_STEPS_MAX, `${steps} steps`);
-      const second = await claim();
-      assert.deepEqual([second.events, second.preparing, charged.size], [1, undefined, 0]);
-    }
-    assert.deepEqual(await xpOf(domain, one), { [userIn(one, PART)]: 2 * TOO_WIDE });
-  });
-
   it("are prepared in turns: one of another tenant's comes before the rest of a tenant's", async () => {
     const many = [await aProject(TOO_WIDE), await aProject(TOO_WIDE), await aProject(TOO_WIDE)];
     await domain.transact(({ db }) =>
@@ -154,25 +81,6 @@ describe("plans that do not fit into the cache together", () => {
     assert.equal(prepared.indexOf(other), 1);
     // Whatever was prepared last, there is each for who asked.
     assert.equal((await claim()).events, 4);
-  });
-
-  it("are read in a transaction up to four times the largest size together; the rest is left", async () => {
-    const ids: string[] = [];
-    for (let n = 0; n < 8; n++) ids.push(await aProject(2));
-    const left = await domain.transact(async (work) => {
-      try {
-        await loadPlans(work, ids, plans);
-      } catch (error) {
-        if (error instanceof PlansUnprepared) return error.versions.map(({ projectId }) => projectId);
-        throw error;
-      }
-      return assert.fail("all were read");
-    });
-    const bytes = await domain.transact((work) => readPlanBytes(work, ids));
-    const each = bytes.get(ids[0]!)!;
-    assert(each < PLAN_BYTES_MAX, `${each} bytes`);
-    assert.equal(charged.size, Math.floor((4 * PLAN_BYTES_MAX) / each));
-    assert.deepEqual([...charged.keys(), ...left].toSorted(), ids.toSorted());
   });
 
   it("that cannot be compiled fail events of their project alone, and rest for a while", async () => {
@@ -212,42 +120,111 @@ describe("plans that do not fit into the cache together", () => {
   });
 });
 
-describe("the shares of claims", () => {
-  const seen = (shares: ClaimShares, id: string): void => {
-    const share = shares.open();
-    share.found([{ projectId: id }]);
-    share.close(new Map());
-  };
-  const closedTwice = (shares: ClaimShares): (readonly string[])[] => [
-    shares.open().closed,
-    shares.open().closed,
-  ];
+describe("a plan that takes long to compile", () => {
+  const onError = (error: unknown): never => assert.fail(String(error));
+  const onLeft = (): never => assert.fail("left");
 
-  it("count what is compiled for a project: it is dear by that, too", () => {
-    let now = 1_000;
-    const shares = new ClaimShares(() => now);
-    for (const id of ["plain", "churning"]) seen(shares, id);
-    shares.charge("churning", EXPENSIVE_STEPS - 1);
-    assert.deepEqual(closedTwice(shares), [[], []]);
-    now += EXPENSIVE_MS;
-    shares.charge("churning", 1);
-    for (const id of ["plain", "churning"]) seen(shares, id);
-    assert.deepEqual(closedTwice(shares), [[], []], "it was long ago");
-    shares.charge("churning", EXPENSIVE_STEPS);
-    assert.deepEqual(closedTwice(shares), [[], ["churning"]]);
-    assert.equal(shares.open().batchOf(100, 1), 100);
+  const { domain } = memoryDomain();
+
+  /** Gives 1 XP for a goal, by each of the rules. */
+  const aLargeProject = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    await addCopies(domain.transact, projectId, { rule: aWideRule(), count: TOO_WIDE });
+    return projectId;
+  };
+  const processedOf = async (projectId: string): Promise<number> => {
+    const rows = await rowsOf(
+      domain,
+      sql<{ n: number }>`
+        select count(*)::int as n from tracked_events where project_id = ${projectId}
+          and not exists (select 1 from event_q q where q.project_id = ${projectId} and q.event_id = id)`,
+    );
+    return rows[0]!.n;
+  };
+
+  it("keeps neither its neighbours in the claim nor the locks: it is compiled outside", async () => {
+    const large = await aLargeProject();
+    const neighbour = await domain.addProject();
+    await publish(domain, neighbour, { key: "plain" });
+    await domain.track(large, [{ user: userIn(large, PART), type: "goal" }]);
+    await domain.track(neighbour, [{ user: userIn(neighbour, PART), type: "goal" }]);
+    const plans = createPlanCache();
+    const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
+    const places = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const first = await processPartitions(options, places);
+    assert.deepEqual(await xpOf(domain, neighbour), { [userIn(neighbour, PART)]: 1 });
+    assert.deepEqual([first.events, await processedOf(large)], [1, 0]);
+    assert.deepEqual(await first.preparing, [PART]);
+    assert(plans.get(large) && plans.get(neighbour));
+    const second = await processPartitions(options, places);
+    assert.deepEqual([second.events, second.preparing], [1, undefined]);
+    assert.deepEqual(await xpOf(domain, large), { [userIn(large, PART)]: TOO_WIDE });
   });
 
-  it("leave the events of a project whose plan is prepared, and tell when that is over", async () => {
-    const shares = new ClaimShares();
-    const plans = createPlanCache({ onPreparing: (id, over) => shares.wait(id, over) });
-    const preparing = Promise.withResolvers<void>();
+  it("is not read in a claim when its definitions are large and were never seen", async () => {
+    const [large, neighbour] = [await domain.addProject(), await domain.addProject()];
+    await addCopies(domain.transact, large, { rule: aWideRule(), count: 4 });
+    await publish(domain, neighbour, { key: "plain" });
+    for (const id of [large, neighbour]) await domain.track(id, [{ user: userIn(id, PART), type: "goal" }]);
+    const charged: string[] = [];
+    const plans = createPlanCache({ onSteps: (id) => void charged.push(id) });
+    const gate = Promise.withResolvers<void>();
+    void plans.queue.run("another", () => gate.promise);
+    const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
+    const places = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const first = await processPartitions(options, places);
+    assert.deepEqual([first.events, charged], [1, [neighbour]]);
+    assert(plans.preparing.has(large));
+    gate.resolve();
+    assert.deepEqual(await first.preparing, [PART]);
+    assert.equal((await processPartitions(options, places)).events, 1);
+    assert.deepEqual(charged, [neighbour, large]);
+    assert.deepEqual(await xpOf(domain, large), { [userIn(large, PART)]: 4 });
+  });
+
+  it("evaluates with the definitions that hold when it is used", async () => {
+    const large = await aLargeProject();
+    await domain.track(large, [{ user: "u", type: "goal" }]);
+    const plans = createPlanCache();
+    const part = partitionOf(large, "u");
+    const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
+    const first = await processPartitions(options, [{ part, afterProject: FIRST_PROJECT }]);
+    await first.preparing;
+    await publish(domain, large, { key: "late", actions: [{ type: "grant_xp", amount: 1_000 }] });
+    await processAll(domain, { plans });
+    assert.deepEqual(await xpOf(domain, large), { u: TOO_WIDE + 1_000 });
+  });
+
+  it("is compiled before the transaction of a request runs again, whose changes are made once", async () => {
+    const large = await aLargeProject();
     const id = newId();
-    plans.noteBegun(id, preparing.promise);
-    const share = shares.open();
-    assert.deepEqual(share.closed, [id]);
-    preparing.reject(new Error("broken"));
-    await share.reopened;
-    assert.deepEqual(shares.open().closed, []);
+    await domain.transact((work) => insertPlayers(work, [{ id, projectId: large, externalUserId: "u" }]));
+    let runs = 0;
+    await domain.transact((work) => {
+      runs++;
+      return changePlayer(work, { projectId: large, id }, (turn) => {
+        grantXp(turn, { amount: 5, cause: { kind: "API" }, key: "once", reason: "a test" });
+        return () => undefined;
+      });
+    });
+    assert.equal(runs, 2);
+    assert.deepEqual(await xpOf(domain, large), { u: 5 });
+    await domain.transact((work) => changePlayer(work, { projectId: large, id }, () => () => void runs++));
+    assert.equal(runs, 3, "the plan is kept");
+  });
+
+  it("is not kept by a transaction that changes the definitions and is undone", async () => {
+    const projectId = await domain.addProject();
+    await publish(domain, projectId, { key: "one" });
+    const plans = createPlanCache();
+    const undone = domain.transact(async (work) => {
+      await changeConfig(work, projectId);
+      assert.equal((await readPlan(work, projectId, plans)).rules.all.length, 1);
+      throw new Error("undone");
+    });
+    await assert.rejects(undone, /undone/);
+    await publish(domain, projectId, { key: "two" });
+    const plan = await domain.transact((work) => readPlan(work, projectId, plans));
+    assert.deepEqual(plan.rules.all.map(({ key }) => key).toSorted(), ["one", "two"]);
   });
 });

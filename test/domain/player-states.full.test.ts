@@ -88,24 +88,6 @@ describe("what is kept of a player", () => {
     );
     assert(Math.max(...taken) <= 3, taken.join(", "));
   });
-
-  it("counts as steps of the claim: a project of large players is dear", async () => {
-    const projectId = await domain.addProject();
-    const users = usersIn(projectId, PART, 6);
-    await withCounter(projectId, users, { id: "unread", bytes: MIB });
-    await domain.track(
-      projectId,
-      users.map((user) => ({ user, type: "unheard" })),
-    );
-    const neighbour = await domain.addProject();
-    await domain.track(neighbour, [{ user: usersIn(neighbour, PART, 1)[0]!, type: "unheard" }]);
-    const shares = new ClaimShares();
-    await claims(shares);
-    const [share, other] = [shares.open(), shares.open()];
-    assert.deepEqual([share.closed, other.closed], [[], [projectId]]);
-    for (const one of [share, other]) one.close(new Map());
-  });
-
   for (const [how, alike] of Object.entries({ "hard to compress": 1, "easy to compress": 16 })) {
     it(`may be larger than ever since before it was bounded: taken alone, and shrunk, ${how}`, async () => {
       const projectId = await domain.addProject();

@@ -85,19 +85,6 @@ describe("compiled rules", () => {
     assert.equal(candidates(set, "tried", {}).length, 0);
   });
 
-  it("hear exact types, prefixes, and with the star every custom event and none of the service's own", () => {
-    const set = ruleSetOf(
-      { key: "star", ...on("*") },
-      { key: "prefix", ...on("player.*") },
-      { key: "level", ...on("player.level_up") },
-    );
-    assert.deepEqual(candidates(set, "jumped"), ["star"]);
-    assert.deepEqual(candidates(set, "player.level_up"), ["prefix", "level"]);
-    assert.deepEqual(candidates(set, "player.jumped"), ["star", "prefix"]);
-    assert.deepEqual(candidates(set, "player"), ["star"]);
-    assert.deepEqual(candidates(set, "system.schedule"), []);
-  });
-
   it("are found for a schedule by id, and only the one", () => {
     const [a, b] = [aRule({ key: "a" }), aRule({ key: "b" })];
     const set = compileRules([a, b]);
@@ -127,6 +114,7 @@ describe("compiled rules", () => {
       ["a", "b", "a", "c"],
     );
   });
+
   it("name every other definition that they need, each with its place", () => {
     const rule = aDocument({
       conditions: {

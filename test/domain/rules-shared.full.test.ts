@@ -2,13 +2,10 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { sharedKeys } from "../../src/domain/progression/batch.ts";
-import { ClaimBudget } from "../../src/domain/progression/claim-budget.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
-import type { QueuedEvent } from "../../src/domain/progression/queue.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/evaluation/shared-counters.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
-import { firstSharedKeys, sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
+import { sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
 import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { NOW } from "../support/rules/rules.ts";
@@ -73,19 +70,6 @@ describe("limits over all players", () => {
   });
 });
 
-const anEventOf = (projectId: string): QueuedEvent => ({
-  part: 0,
-  seq: 1,
-  projectId,
-  eventId: newId(),
-  attempts: 0,
-  externalUserId: "u",
-  eventType: "tried",
-  properties: {},
-  occurredAt: new Date(NOW),
-  together: null,
-});
-
 describe("the counters that a batch locks", () => {
   const keysOf = (plan: ReturnType<typeof aProject>, ...types: string[]): string[] =>
     atOnce(
@@ -96,47 +80,6 @@ describe("the counters that a batch locks", () => {
     ).map(({ scope }) => scope);
   const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
   const limited = { limits: { global: [{ max: 9, window: "DAY" }] } };
-  it("are charged to the project that needs them, and cut off no earlier events of others", async () => {
-    const limits = { global: [{ max: 9, window: "DAY" }] };
-    const rules = Array.from({ length: 400 }, (_, i) => ({ key: `r${i}`, triggers: on("*"), limits }));
-    const [plan, plain] = [aProject({ rules }), { ...aProject({}), projectId: newId() }];
-    const [mine, theirs] = [plan, plain].map(({ projectId }) => anEventOf(projectId)) as [
-      QueuedEvent,
-      QueuedEvent,
-    ];
-    const steps = new ClaimBudget(5_000);
-    const plans = new Map([plain, plan].map((one) => [one.projectId, one]));
-    const work = { serverNow: new Date(NOW) };
-    await sharedKeys(work, { plans, events: [theirs, mine] }, steps);
-    const taken = steps.taken.get(plan.projectId)!;
-    assert.equal(taken.events, 0);
-    assert.ok(taken.steps >= 20 * rules.length, `${taken.steps} steps`);
-    assert.equal(steps.taken.get(plain.projectId), undefined);
-    steps.take(plain, { steps: 1, sinceMs: steps.cpuMs() });
-    assert.equal(steps.isSpent, false, "events of others are taken up before");
-    steps.take(plan, { steps: 1, sinceMs: steps.cpuMs() });
-    assert.equal(steps.isSpent, true);
-    assert.equal(steps.taken.get(plan.projectId)!.events, 1);
-  });
-
-  it("are those of the first events, as many as need a bounded number together, and of one at least", () => {
-    const day = { global: [{ max: 9, window: "DAY" }] };
-    const plan = aProject({ rules: Array.from({ length: 10 }, (_, i) => ({ key: `r${i}`, limits: day })) });
-    const events = Array.from({ length: 30 }, (_, i) => ({ type: "tried", at: NOW - i * DAY_MS }));
-    const covered = (max: number) => {
-      const { keys, covered: count } = atOnce(firstSharedKeys(plan, events, max));
-      return [count, keys.length];
-    };
-    assert.deepEqual(
-      [covered(0), covered(99), covered(Infinity)],
-      [
-        [1, 10],
-        [10, 100],
-        [30, 300],
-      ],
-    );
-  });
-
   it("are none where players share nothing, and none of rules that cannot run", () => {
     assert.deepEqual(keysOf(aProject({ rules: [{ key: "a" }] }), "tried", "system.change"), []);
     const plan = aProject({ rules: [{ key: "a", triggers: on("other"), ...limited }, { key: "b" }] });

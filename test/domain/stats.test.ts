@@ -72,6 +72,7 @@ describe("statistics of rules", () => {
     recorder.restore([counts!]);
     assert.deepEqual(recorder.take(), [counts]);
   });
+
   describe("in the database", () => {
     let database: Database;
     let domain: Domain;
@@ -152,6 +153,7 @@ describe("the condition that failed", () => {
     pass,
     children,
   });
+
   it("is the first of an `all`, an `any` as a whole, and of a `none` the one that held", () => {
     assert.equal(failingLeaf(group("all", true, [leaf("a", true)])), undefined);
     assert.equal(

@@ -85,6 +85,7 @@ describe("a cache of answers", () => {
     const again = await cache.get(of, { isFresh: false, make: async () => ({ value: 7, bytes: 1 }) });
     assert.equal(again.value, 7);
   });
+
   it("does not fail a caller because the client of another, who began to read, has gone", async () => {
     const { readings, get } = slowReadings(new OwnChanges());
     const asked = [get(), get(), get()];

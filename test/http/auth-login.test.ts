@@ -48,16 +48,6 @@ describe("POST /auth/login", () => {
     assert.equal(again.headers.get("set-cookie"), null);
   });
 
-  it("takes both spellings that Unicode has for one password", async () => {
-    const member = await aMember(api, tenant.tenantId, "VIEWER");
-    await change(member.userId, {
-      passwordHash: await api.app.passwords.hash("Zürich-Ufer-26".normalize("NFC")),
-    });
-    for (const form of ["NFC", "NFD", "NFKC", "NFKD"] as const) {
-      assert.equal((await login(member.email, "Zürich-Ufer-26".normalize(form))).status, 200, form);
-    }
-  });
-
   it("lets members in whom nobody has accepted, or who are suspended: to their own account", async () => {
     for (const status of ["PENDING", "SUSPENDED"] as const) {
       const member = await aMember(api, tenant.tenantId, "ADMIN", status);
@@ -102,17 +92,6 @@ describe("POST /auth/login", () => {
         assert.equal(bodies.size, 1, why);
       }
     });
-    it("every address is slowed down alike", async () => {
-      for (const email of [(await aTenant(api)).email, anEmail()]) {
-        const address = anAddress();
-        const answers: number[] = [];
-        while (!answers.includes(429)) {
-          assert.ok(answers.length < 9, String(answers));
-          answers.push((await login(email, WRONG, address)).status);
-        }
-        assert.deepEqual(answers.slice(0, 5), [401, 401, 401, 401, 401]);
-      }
-    });
   });
 
   describe("slows guessing down:", () => {
@@ -135,12 +114,6 @@ describe("POST /auth/login", () => {
       assertError(await login(email, password, address), 429, "LOGIN_THROTTLED");
     });
 
-    it("nobody is locked out from elsewhere", async () => {
-      const { email, password } = await aTenant(api);
-      await guessUntilStopped(email, anAddress());
-      assert.equal((await login(email, password)).status, 200);
-    });
-
     it("an address has 20 wrong passwords over all accounts, and right ones do not count", async () => {
       const address = anAddress();
       for (let i = 0; i < 19; i++)
@@ -152,14 +125,6 @@ describe("POST /auth/login", () => {
       const last = await login(tenant.email, tenant.password, address);
       assert.ok([403, 429].includes(last.status), JSON.stringify(last.body));
       assert.equal((await login(tenant.email, tenant.password)).status, 200, "from elsewhere");
-    });
-
-    it("many at once are no way around", async () => {
-      const { email } = await aTenant(api);
-      const address = anAddress();
-      const answers = await Promise.all(Array.from({ length: 15 }, () => login(email, WRONG, address)));
-      const checked = answers.filter(({ status }) => status === 401);
-      assert.ok(checked.length <= 5, `${checked.length} passwords were checked`);
     });
   });
 });

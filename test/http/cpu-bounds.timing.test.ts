@@ -40,6 +40,7 @@ describe("CPU of reading a request", () => {
     assert(known.size > 500, `${known.size} places`);
     assert.deepEqual(slow, []);
   });
+
   it("has a bound of items for every list that it takes", () => {
     const unbounded: string[] = [];
     for (const { id, body, itemised } of routes.filter((route) => route.body)) {

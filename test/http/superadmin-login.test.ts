@@ -57,18 +57,6 @@ describe("a super-admin's login", () => {
     for (const answer of answers) assertError(answer, 401, "INVALID_CREDENTIALS");
     assert.equal(new Set(answers.map(({ body }) => body.error.message)).size, 1);
   });
-  it("is slowed down for an address that guesses, not for others", async () => {
-    const ip = anAddress();
-    const tries: Answer[] = [];
-    // The waits double: on a slow machine it takes a few tries more to come too early.
-    while (tries.at(-1)?.status !== 429 && tries.length < 12) tries.push(await login(admin.email, WRONG, ip));
-    const throttled = tries.pop()!;
-    assertError(throttled, 429, "LOGIN_THROTTLED");
-    assert.ok(Number(throttled.headers.get("retry-after")) >= 1);
-    assert.ok(tries.length >= 5);
-    for (const answer of tries) assertError(answer, 401, "INVALID_CREDENTIALS");
-    must(await login(admin.email, admin.password), 200);
-  });
 
   it("is ended by logging out, everywhere", async () => {
     const other = must(await login(admin.email, admin.password), 200).accessToken;
@@ -78,13 +66,6 @@ describe("a super-admin's login", () => {
     });
     for (const token of [admin.token, other]) assertError(await me(token), 401, "SESSION_REVOKED");
     must(await me(must(await login(admin.email, admin.password), 200).accessToken), 200);
-  });
-
-  it("is ended by disabling", async () => {
-    must(await me(admin.token), 200);
-    await api.app.transact((work) => disableAdmin(work, admin.email));
-    assertError(await me(admin.token), 401, "SESSION_REVOKED");
-    assertError(await login(admin.email, admin.password), 401, "INVALID_CREDENTIALS");
   });
 
   it("changes with the password, which needs the current one and obeys the rules", async () => {
