@@ -2,7 +2,6 @@ import { connect } from "node:net";
 import { wantedUntil } from "../domain/kernel/presence.ts";
 import type { ReadStatement } from "../domain/kernel/read.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "../domain/kernel/row-roles.ts";
-import { countSent } from "../domain/kernel/statement-counts.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
 import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
@@ -176,7 +175,6 @@ const withScopes = <T extends new (options: never) => ScopedClient>(
      */
     scoped(rowScope: RowScope | undefined, statements: readonly ReadStatement[]): Promise<ScopedAnswer> {
       if (this.plans.areOld()) void Promise.resolve(super.query("discard plans")).catch(() => undefined);
-      countSent({ statements: statements.length, roundTrips: 1 });
       const { text, values } = statements.at(-1)!;
       let unprepared: Error | undefined;
       const leads = statements.slice(0, -1).map((statement) =>
@@ -361,11 +359,9 @@ const pipelining = (base: ClientClass, usual: Timeouts) =>
     }
 
     #sendText(text: string, values: unknown): unknown {
-      const isAwaited = !isUnanswered(text);
-      countSent({ statements: isOfTransaction(text) ? 0 : 1, roundTrips: isAwaited ? 1 : 0 });
       const name = keptName(text);
       const answer = name === undefined ? this.#send(text, values) : this.#send({ name, text, values });
-      if (!isAwaited) return this.answers.unanswered(answer);
+      if (isUnanswered(text)) return this.answers.unanswered(answer);
       if (!isOfTransaction(text)) endUnwanted(this, answer as Promise<unknown>);
       return text === "commit" ? this.answers.committed(answer) : this.answers.answered(text, answer);
     }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { findDataDirHolder, lockDataDir } from "../../src/platform/data-lock.ts";
 import { readSecrets } from "../../src/secrets.ts";
@@ -63,20 +63,6 @@ describe("the data directory of embedded mode", function () {
     assert.equal(await findDataDirHolder(dir.path), undefined);
   });
 
-  it("is given up by a process that finds the lock of another living one there", async () => {
-    const reasons: string[] = [];
-    const unlock = await lockDataDir(dir.path, { onLost: (reason) => reasons.push(reason) });
-    const other = join(dir.path, "other");
-    const server = await startProcess(["serve"], { ...(await settings()), DATA_DIR: other });
-    // Or it would notice that its own is gone.
-    server.child.kill("SIGSTOP");
-    for (const file of ["laurel.pid", "laurel.lock"]) await rename(join(other, file), join(dir.path, file));
-    await eventuallyHolds(() => assert.equal(reasons.length, 1));
-    assert.match(reasons[0]!, new RegExp(`taken by process ${server.child.pid}`));
-    await unlock();
-    await kill(server);
-  });
-
   it("ends the server when it is deleted or moved", async () => {
     await fillDataDir(dir.path);
     const server = await startProcess(["serve"], await settings());
@@ -106,16 +92,6 @@ describe("the data directory of embedded mode", function () {
     } finally {
       process.seteuid!(0);
     }
-  });
-
-  it("is named at once where the system takes no directories", async function () {
-    if (process.platform !== "linux") this.skip();
-    const started = laurel(["serve"], { ...(await settings()), DATA_DIR: "/proc/laurel/data" });
-    assert.equal(await started.ended, 1);
-    assert.match(
-      started.output(),
-      /the data directory \/proc\/laurel\/data cannot be used \(ENOENT.*DATA_DIR/,
-    );
   });
 
   it("is taken by exactly one of many that try at once, whatever its lock file says", async () => {

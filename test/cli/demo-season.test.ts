@@ -54,10 +54,4 @@ describe("the season of the demo", () => {
     await renewSeason(api.app, edited.projectId);
     assert.equal((await found(edited.key)).status, "ENDED");
   });
-
-  it("need not exist: a demo that an older version has made starts as before", async () => {
-    const { projectId } = await aTenant(api);
-    await renewSeason(api.app, projectId);
-    assert.equal(await readSeason(api.app, projectId), undefined);
-  });
 });

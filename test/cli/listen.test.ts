@@ -172,14 +172,6 @@ describe("laurel listen", () => {
     }
   });
 
-  it("waits for a server that has not started", async () => {
-    const port = await freePort();
-    const one = laurel(["listen", "--key", tenant.key, "--url", `http://127.0.0.1:${port}`]);
-    started.push(one);
-    await saw(one, /^waiting: no answer/m);
-    await interrupt(one);
-  });
-
   it("takes the key from a file too", async () => {
     const directory = await temporaryDir();
     const file = join(directory.path, "key");

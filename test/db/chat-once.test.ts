@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { countingStatements, type StatementCounts } from "../../src/domain/kernel/statement-counts.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
 import { type KnownSends, knownSends } from "../support/chat/known.ts";
@@ -19,19 +18,6 @@ describe("messages of rooms in one round trip", () => {
     const scope: RowScope = { role: "web", tenantId: rows[0]!.id, projectIds: [talk.projectId] };
     return knownSends(domain, talk, database.commitAs!(scope));
   };
-
-  it("are one: a lock and a statement", async () => {
-    const talk = await aTalk(domain, 1);
-    const room = await roomOf(talk);
-    const say = (n: number) => room.send({ actor: talk.players[0]!, send: { content: `text ${n}` } });
-    await say(0);
-    for (const n of upTo(5)) {
-      const counts: StatementCounts = { statements: 0, roundTrips: 0 };
-      await countingStatements(counts, () => say(n));
-      assert.deepEqual(counts, { statements: 2, roundTrips: 1 });
-    }
-    assert.deepEqual(room.counts, { known: 5, steps: 1 });
-  });
 
   it("are each there once, in one order, from rooms of several processes and REST", async () => {
     const talk = await aTalk(domain, 4);
@@ -77,18 +63,5 @@ describe("messages of rooms in one round trip", () => {
         sql`update chat_sanctions set revoked_at = now() where project_id = ${talk.projectId}`.execute(db),
       );
     }
-  });
-
-  it("see no other project's channel", async () => {
-    const [talk, other] = [await aTalk(domain, 1), await aTalk(domain, 1)];
-    const room = await roomOf(talk);
-    const say = { actor: talk.players[0]!, send: { content: "text" } };
-    await room.send(say);
-    assert.ok(await room.guess(say));
-    const scope: RowScope = { role: "web", tenantId: "", projectIds: [other.projectId] };
-    const elsewhere = knownSends(domain, talk, database.commitAs!(scope));
-    await elsewhere.send(say);
-    assert.equal(await elsewhere.guess(say), undefined);
-    assert.equal((await talk.read(talk.players[0]!)).length, 3);
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { holdEvents, type Work } from "../../src/domain/kernel/work.ts";
+import { type Work } from "../../src/domain/kernel/work.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
@@ -129,23 +129,6 @@ describe("a transaction that holds what events of one project need", () => {
     const expected = [user, late, ...theirs, fresh].map((name) => ({ u: name, n: 1 }));
     const byName = (a: { u: string }, b: { u: string }): number => (a.u < b.u ? -1 : 1);
     assert.deepEqual(told.toSorted(byName), expected.toSorted(byName), "each new player is told of once");
-  });
-
-  it("as a job holds a project's events keeps those waiting, and no others of their partitions", async () => {
-    const [mine, other] = [await aProject(), await aProject()];
-    const [users, theirs] = [usersIn(mine, 0, 3), usersIn(other, 0, 3)];
-    await trackEach(mine, users);
-    await trackEach(other, theirs);
-    await during(
-      (work) => holdEvents(work, mine, [0]),
-      async () => {
-        assert.equal((await claim()).events, theirs.length);
-        assert.deepEqual(await xpOf(domain, other), xpOfEach(theirs));
-        assert.deepEqual(await xpOf(domain, mine), {});
-      },
-    );
-    assert.equal(await process(), users.length);
-    assert.deepEqual(await xpOf(domain, mine), xpOfEach(users));
   });
 
   it("lets events of a player go on whom requests change without a pause", async () => {

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { shareConfig } from "../../src/domain/kernel/work.ts";
 import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { pauseLeaderboard, resumeLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import { startDatabase } from "../support/processes/services.ts";
@@ -93,28 +91,5 @@ describe("leaderboards made while players change", () => {
       const sum = (await domain.entries(board)).reduce((all, [, score]) => all - score, 0);
       assert.equal(sum, load.total, board.key);
     }
-  });
-
-  it("wait for the batches in hand, not for a gap between batches that never comes", async () => {
-    const projectId = await domain.addProject();
-    const load = { isOver: false };
-    const holders = Array.from({ length: 4 }, async (_, i) => {
-      await delay(i * 20);
-      while (!load.isOver) {
-        await domain.transact(async (work) => {
-          await shareConfig(work, [projectId]);
-          await sql`select pg_sleep(0.08)`.execute(work.db);
-        });
-      }
-    });
-    await delay(200);
-    const timer = setTimeout(() => (load.isOver = true), 20_000);
-    const start = performance.now();
-    await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
-    const waitedMs = performance.now() - start;
-    clearTimeout(timer);
-    load.isOver = true;
-    await Promise.all(holders);
-    assert.ok(waitedMs < 5_000, `creation waited ${Math.round(waitedMs)} ms`);
   });
 });

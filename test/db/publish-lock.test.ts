@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeConfig } from "../../src/domain/kernel/work.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
@@ -30,28 +29,6 @@ describe("publishing over PostgreSQL", () => {
         where locktype = 'advisory' and not granted and datname = current_database()`.execute(db);
       return rows.length > 0;
     });
-
-  it("waits for others of its process without a connection, which the others of a pool need", async () => {
-    const [projectId, other] = [await domain.addProject(), await domain.addProject()];
-    const held = Promise.withResolvers<void>();
-    const released = Promise.withResolvers<void>();
-    const holding = domain.transact(async (work) => {
-      await changeConfig(work, projectId);
-      held.resolve();
-      await released.promise;
-    });
-    await held.promise;
-    // Twice as many as there are connections.
-    const queue = Array.from({ length: 20 }, () => domain.transact((work) => changeConfig(work, projectId)));
-    try {
-      await domain.transact((work) => changeConfig(work, other));
-      assert.equal(await isWaiting(), false);
-    } finally {
-      released.resolve();
-      await holding;
-    }
-    await Promise.all(queue);
-  });
 
   it("sees what another process has published meanwhile, so that no circle comes about", async () => {
     const other = openDomain(database);

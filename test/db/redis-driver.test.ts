@@ -144,18 +144,6 @@ describe("the Redis driver of room listings", () => {
     await driver.clear();
   });
 
-  it("sorts by fields of the listing and of its metadata", async () => {
-    const rooms = [1, 3, 2].map((clients) =>
-      aRoom({ name: "sorted", clients, metadata: { weight: -clients } }),
-    );
-    for (const room of rooms) await driver.insert(room);
-    const clientsBy = async (sort: Record<string, 1 | -1>) =>
-      (await driver.query({ name: "sorted" }, sort)).map(({ clients }) => clients);
-    assert.deepEqual(await clientsBy({ clients: -1 }), [3, 2, 1]);
-    assert.deepEqual(await clientsBy({ weight: -1 }), [1, 2, 3]);
-    await driver.clear();
-  });
-
   it("counts clients, and never brings a removed listing back", async () => {
     const room = aRoom();
     await driver.insert(room);

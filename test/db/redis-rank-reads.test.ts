@@ -4,16 +4,8 @@ import * as fc from "fast-check";
 import { Redis } from "ioredis";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
-import {
-  FROZEN_COPIES_MAX,
-  FROZEN_MAX,
-  type PeriodRef,
-  type RankStore,
-  TIES,
-  type Ties,
-} from "../../src/domain/evaluation/boards/ranks.ts";
+import { type PeriodRef, type RankStore, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
-import { eventually } from "../support/eventually.ts";
 import { cases } from "../support/properties.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
@@ -85,36 +77,4 @@ describe("reads of ranks in Redis", () => {
       );
     });
   }
-
-  it("share a copy among readers of a moment, and end the oldest of a project's too many", async () => {
-    const [ranks, projectId] = [store(), randomUUID()];
-    const board = aBoard("EARLIEST", [[aPlayerId(1), 1, 0, 1]], projectId);
-    const tokens = await Promise.all(Array.from({ length: 10 }, () => ranks.freeze(board, new Date())));
-    assert.equal(new Set(tokens).size, 1);
-    const read = (ref: PeriodRef, token: string) =>
-      ranks.frozen(ref, token, { now: new Date(), offset: 0, limit: 1 });
-    const startMs = Date.now();
-    for (let i = 1; i <= FROZEN_COPIES_MAX; i++) {
-      assert.ok(await read(board, tokens[0]!), `gone after ${i - 1} others`);
-      await ranks.freeze(aBoard("EARLIEST", [[aPlayerId(1), 1, 0, 1]], projectId), new Date(startMs + i));
-    }
-    await eventually(async () => (await read(board, tokens[0]!)) === undefined);
-    const stranger = aBoard("EARLIEST", []);
-    assert.equal(await read(stranger, tokens[0]!), undefined);
-  });
-
-  it("hold the first places in a copy and are the same when Redis comes back empty", async () => {
-    const many = Array.from({ length: FROZEN_MAX + 5 }, (_, i): EntryChange => [aPlayerId(i), i >> 1, 0, 1]);
-    const [ranks, ref] = [store(), aBoard("DENSE", many)];
-    const token = await ranks.freeze(ref, new Date());
-    const last = await ranks.frozen(ref, token, { now: new Date(), offset: FROZEN_MAX - 1, limit: 9 });
-    assert.deepEqual(
-      [last!.standings.length, last!.standings[0]!.rank, last!.total],
-      [1, FROZEN_MAX / 2, FROZEN_MAX + 5],
-    );
-    const before = await ranks.page(ref, 5_000, 50);
-    await lose();
-    assert.deepEqual(await ranks.page(ref, 5_000, 50), before);
-    assert.equal(await ranks.frozen(ref, token, { now: new Date(), offset: 0, limit: 1 }), undefined);
-  });
 });

@@ -2,13 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
-import {
-  ALL_MOVED,
-  joinMoved,
-  type PeriodRef,
-  TIES,
-  type Ties,
-} from "../../src/domain/evaluation/boards/ranks.ts";
+import { joinMoved, type PeriodRef, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { checkMoved } from "../support/leaderboards/moved.ts";
@@ -55,12 +49,5 @@ describe("what has moved in Redis", () => {
         before = after;
       }
     }
-  });
-
-  it("cannot be said where there is no index", async () => {
-    const { source } = aTruth();
-    const ranks = createRedisRanks(redis, namespace, source);
-    const { projectId, periodId } = aPeriod();
-    assert.deepEqual(await ranks.apply(projectId, periodId, [[aPlayerId(1), 5, 0, 1]]), ALL_MOVED);
   });
 });

@@ -52,30 +52,6 @@ describe("ranks in Redis", () => {
     for (const connection of connections) connection.disconnect();
   });
 
-  it("orders and ranks as the index in memory does, at the edges of the number range too", async () => {
-    const max = Number.MAX_SAFE_INTEGER;
-    for (const ties of TIES) {
-      const { truth, source } = aTruth();
-      const ranks = createRedisRanks(redis, namespace, source);
-      const period = aPeriod(ties);
-      const scores = [max, -max, max - 1, 1 - max, 0, 1, -1, 1e15, 123_456_789_012_345];
-      let n = 0;
-      for (const score of scores)
-        for (const tie of [-max, -1, 0, 0, 1, max]) commit(truth.rows, aPlayerId(n++), score, tie);
-      const expected = expectedOf(truth.rows, ties);
-      assert.deepEqual(await ranks.page(period, 0, 1_000), expected);
-      assert.deepEqual((await ranks.page(period, 17, 9)).standings, expected.standings.slice(17, 26));
-      for (const standing of expected.standings) {
-        assert.deepEqual(await ranks.standing(period, standing.playerId), standing);
-        const around = (await ranks.around(period, standing.playerId, 5))!.standings;
-        assert.deepEqual(around, expected.standings.slice(around[0]!.position, around[0]!.position + 5));
-        assert.ok(around.some(({ playerId }) => playerId === standing.playerId));
-      }
-      assert.equal(await ranks.standing(period, aPlayerId(n)), undefined);
-      assert.equal(await ranks.around(period, aPlayerId(n), 5), undefined);
-    }
-  });
-
   it("ignores versions that are older or equal, and follows newer ones in every structure", async () => {
     const { truth, source } = aTruth();
     const ranks = createRedisRanks(redis, namespace, source);
@@ -106,18 +82,6 @@ describe("ranks in Redis", () => {
     );
   });
 
-  it("reads the truth anew when Redis comes back empty, and loses nothing applied before", async () => {
-    const { truth, source } = aTruth();
-    const ranks = createRedisRanks(redis, namespace, source);
-    const period = aPeriod("SHARED");
-    for (let i = 0; i < 500; i++) commit(truth.rows, aPlayerId(i), i % 20);
-    await ranks.page(period, 0, 1);
-    await lose();
-    await ranks.apply(period.projectId, period.periodId, [commit(truth.rows, aPlayerId(7), -50)]);
-    assert.deepEqual(await ranks.page(period, 0, 1_000), expectedOf(truth.rows, "SHARED"));
-    assert.equal(truth.reads, 2);
-  });
-
   it("builds once for all readers of a process, and answers 503 in the others meanwhile", async () => {
     const { truth, source } = aTruth();
     const { promise: held, resolve: open } = Promise.withResolvers<void>();
@@ -139,29 +103,6 @@ describe("ranks in Redis", () => {
     assert.equal(truth.reads, 1);
   });
 
-  it("keeps entries that are applied while a period is built", async () => {
-    const { truth, source } = aTruth();
-    const { promise: held, resolve: open } = Promise.withResolvers<void>();
-    for (let i = 0; i < 400; i++) commit(truth.rows, aPlayerId(i), 100 + i);
-    let pages = 0;
-    truth.beforePage = async () => {
-      if (++pages === 2) await held;
-    };
-    const ranks = createRedisRanks(redis, namespace, source);
-    const period = aPeriod("DENSE");
-    const read = ranks.page(period, 0, 1_000);
-    await eventually(() => pages === 2);
-    // Behind the cursor, ahead of it, and new: the first can only come by apply.
-    const changes = [
-      commit(truth.rows, aPlayerId(0), 1),
-      commit(truth.rows, aPlayerId(399), 2),
-      commit(truth.rows, aPlayerId(900), 3),
-    ];
-    await ranks.apply(period.projectId, period.periodId, changes);
-    open();
-    assert.deepEqual(await read, expectedOf(truth.rows, "DENSE"));
-  });
-
   it("gives a build up when another took its lease, and does not harm the other", async () => {
     const { truth, source } = aTruth();
     const { promise: held, resolve: open } = Promise.withResolvers<void>();
@@ -181,16 +122,6 @@ describe("ranks in Redis", () => {
     assert.equal((await slow.page(period, 0, 5)).total, 1);
   });
 
-  it("starts keeping distinct scores when a board becomes DENSE", async () => {
-    const { truth, source } = aTruth();
-    for (let i = 0; i < 30; i++) commit(truth.rows, aPlayerId(i), i % 7);
-    const ranks = createRedisRanks(redis, namespace, source);
-    const period = aPeriod("EARLIEST");
-    await ranks.page(period, 0, 1);
-    assert.deepEqual(await ranks.page({ ...period, ties: "DENSE" }, 0, 100), expectedOf(truth.rows, "DENSE"));
-    assert.deepEqual(await ranks.page(period, 0, 100), expectedOf(truth.rows, "EARLIEST"));
-  });
-
   it("builds anew when Redis has evicted a part", async () => {
     const { truth, source } = aTruth();
     for (let i = 0; i < 30; i++) commit(truth.rows, aPlayerId(i), i % 7);
@@ -203,19 +134,6 @@ describe("ranks in Redis", () => {
       await redis.unlink(...keys);
       assert.deepEqual(await ranks.page(period, 0, 100), expectedOf(truth.rows, "DENSE"));
     }
-  });
-
-  it("drops a period with all its keys", async () => {
-    const { truth, source } = aTruth();
-    commit(truth.rows, aPlayerId(1), 1);
-    const ranks = createRedisRanks(redis, namespace, source);
-    const period = aPeriod("DENSE");
-    await ranks.page(period, 0, 1);
-    await ranks.drop(period.projectId, period.periodId);
-    assert.deepEqual(
-      (await ownKeys()).filter((key) => key.includes(period.periodId)),
-      [],
-    );
   });
 
   it("forgets a list that nobody has scored in after a while, and keeps it once somebody has", async () => {

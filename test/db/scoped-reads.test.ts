@@ -81,13 +81,4 @@ describe("a read in one message, within a scope", () => {
     });
     await Promise.all(mixed);
   });
-
-  it("keeps its plan on the connection", async () => {
-    for (let n = 0; n < 3; n++) await namesIn(scopeOf(ada));
-    const kept = await readIn()<{ n: string }>({
-      text: "select count(*) as n from pg_prepared_statements where statement = $1::text",
-      values: [NAMES.text],
-    });
-    assert.equal(Number(kept[0]!.n), 1);
-  });
 });

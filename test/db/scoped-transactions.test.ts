@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createTransact, NO_WAKE_UPS, type TransactParts } from "../../src/domain/kernel/transact.ts";
-import { asOneMessage, kept, unanswered, unansweredKept } from "../../src/domain/kernel/statements.ts";
+import { asOneMessage, unanswered } from "../../src/domain/kernel/statements.ts";
 import { savepoint } from "../../src/domain/kernel/work.ts";
 import type { Db } from "../../src/domain/kernel/db.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 import { temporaryDir } from "../support/processes/process.ts";
-
-const PLAYERS = 20_000;
 
 describe("a transaction on PostgreSQL, with a scope or without", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
@@ -104,62 +101,5 @@ describe("a transaction on PostgreSQL, with a scope or without", () => {
     await Promise.all([1, 2, 3].map(() => createTransact(parts)(({ db }) => mark(db))));
     assert.equal((await marks()).length, 3);
     await database.em.getConnection().execute("truncate marks");
-  });
-
-  it("keeps the plan of a statement that is marked, and of no other", async () => {
-    const prepared = await createTransact(parts)(async ({ db }) => {
-      await kept(db, sql`select ${1}::int as kept`);
-      await unansweredKept(db, sql`select ${1}::int as unanswered`);
-      await sql`select ${1}::int as other`.execute(db);
-      return sql<{ statement: string }>`
-        select statement from pg_prepared_statements where name <> 'enter_scope'`.execute(db);
-    });
-    const texts = prepared.rows.map(({ statement }) => /as (\w+)$/.exec(statement)?.[1]);
-    assert.deepEqual(texts.toSorted(), ["kept", "unanswered"]);
-  });
-
-  it("can keep the plan of a statement that was first sent behind one that failed", async () => {
-    const seven = (db: Db) => kept(db, sql<{ n: number }>`select ${7}::int as n`);
-    const failed = createTransact(parts)(async ({ db }) => {
-      await markWrong(db);
-      await seven(db);
-    });
-    await assert.rejects(failed, /invalid input syntax/);
-    for (const _ of [1, 2, 3]) {
-      const { rows } = await createTransact(parts)(({ db }) => seven(db));
-      assert.deepEqual(rows, [{ n: 7 }]);
-    }
-  });
-
-  it("finds one player of many by the primary key, scoped too", async () => {
-    const [tenantId, projectId] = [newId(), newId()];
-    await createTransact(parts)(async ({ db }) => {
-      await sql`
-        insert into tenants (id, name, plan, approval_status, created_at, updated_at)
-        values (${tenantId}, 'Tenant', 'FREE', 'APPROVED', now(), now())`.execute(db);
-      await sql`
-        insert into projects (id, tenant_id, name, created_at, updated_at)
-        values (${projectId}, ${tenantId}, 'Project', now(), now())`.execute(db);
-      await sql`
-        insert into players (project_id, id, external_user_id, created_at, updated_at)
-        select ${projectId}::uuid, gen_random_uuid(), n::text, now(), now()
-        from generate_series(1, ${PLAYERS}::int) n`.execute(db);
-      await sql`analyze players`.execute(db);
-    });
-    const row = JSON.stringify([{ p: projectId, i: newId(), xp: 1 }]);
-    const scope = { role: "web", tenantId, projectIds: [projectId] } as const;
-    // As progression saves a batch.
-    const plan = await createTransact(
-      parts,
-      scope,
-    )(({ db }) =>
-      sql<{ "QUERY PLAN": string }>`
-        explain update players t set xp = x.xp
-        from json_to_recordset(${row}::json) as x(p uuid, i uuid, xp bigint)
-        where t.project_id = x.p and t.id = x.i`.execute(db),
-    );
-    const text = plan.rows.map((line) => line["QUERY PLAN"]).join("\n");
-    assert.match(text, /Index Scan using players_pkey/);
-    assert.doesNotMatch(text, /Seq Scan/);
   });
 });

@@ -83,17 +83,4 @@ describe("topics over Redis", () => {
       await proxy.stop();
     }
   });
-
-  it("publish all when nobody can say who listens, and a few without asking", async () => {
-    const asked: number[] = [];
-    const publisher = publisherWith(async (topics) => {
-      asked.push(topics.length);
-      throw new Error("Redis is away");
-    });
-    const [few, many] = [messages(5), messages(50)];
-    await publisher.publishIfSubscribed(few.all);
-    assert.deepEqual([few.made.length, asked], [5, []]);
-    await publisher.publishIfSubscribed(many.all);
-    assert.deepEqual([many.made.length, asked], [50, [50]]);
-  });
 });

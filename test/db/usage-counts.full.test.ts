@@ -120,42 +120,6 @@ describe("events that are counted in many rows", () => {
       assert.equal((await countedOf(free)).events, await storedOf(free));
     });
 
-  it("are those of a month, whatever was given in the one before", async () => {
-    const id = newId();
-    now = new Date("2026-10-31T23:59:59.999Z");
-    assert.deepEqual(
-      await store(
-        [
-          requestOf(
-            id,
-            10,
-            Array.from({ length: 9 }, () => null),
-          ),
-        ],
-        1,
-      ),
-      [],
-    );
-    assert.equal((await store([requestOf(id, 10, [null, null])], 2)).length, 1);
-    now = new Date("2026-11-01T00:00:00.000Z");
-    assert.deepEqual(
-      await store(
-        [
-          requestOf(
-            id,
-            10,
-            Array.from({ length: 10 }, () => null),
-          ),
-        ],
-        1,
-      ),
-      [],
-    );
-    assert.equal((await store([requestOf(id, 10, [null])], 2)).length, 1);
-    now = new Date("2026-10-31T23:59:59.999Z");
-    assert.deepEqual(await store([requestOf(id, 10, [null])], 3), []);
-  });
-
   it("follow a limit that is raised, lowered, lifted and set again", async () => {
     const id = newId();
     const send = async (limit: number | null, count: number, slot: number): Promise<boolean> =>

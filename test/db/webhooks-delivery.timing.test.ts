@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
-import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
-import {
-  deleteWebhook,
-  rotateSecret,
-  updateWebhook,
-} from "../../src/domain/delivery/webhooks/registration.ts";
+import { rotateSecret, updateWebhook } from "../../src/domain/delivery/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import type { HookSite } from "../support/webhooks/webhook-app.ts";
 import { openWebhookCluster } from "../support/webhooks/webhook-cluster.ts";
@@ -14,8 +9,6 @@ import { isSigned, startReceiver } from "../support/webhooks/receiver.ts";
 import { madeOnce } from "../support/made.ts";
 
 const WITHIN = { timeoutMs: 60_000 };
-/** Longer than a sweep takes to find what is due. */
-const SWEEPS_MS = 2_500;
 
 describe("deliveries by two workers", () => {
   let site: HookSite;
@@ -111,46 +104,5 @@ describe("deliveries by two workers", () => {
     assert.ok(isSigned(first!, plain) && isSigned(second!, secret));
     const signatures = String(second!.headers["webhook-signature"]).split(" ");
     assert.equal(signatures.length, 2, "the old secret signs too for a while");
-  });
-
-  it("end when the webhook is deleted", async () => {
-    const { id } = await failedOnce();
-    await cluster.app.transact((work) => deleteWebhook(work, site.tenantId, id));
-    await makeDue(id);
-    await delay(SWEEPS_MS);
-    assert.equal(receiver.received.length, 1);
-  });
-
-  it("wait while the webhook is PAUSED, and go on where they were", async () => {
-    const { id } = await failedOnce();
-    const { tenantId } = site;
-    await cluster.app.transact((work) => updateWebhook(work, tenantId, id, { status: "PAUSED" }));
-    await makeDue(id);
-    await cluster.commit(site, events(1));
-    await delay(SWEEPS_MS);
-    assert.equal(receiver.received.length, 1);
-    await cluster.app.transact((work) => updateWebhook(work, tenantId, id, { status: "ACTIVE" }));
-    await eventually(
-      async () => (await cluster.deliveries(id)).every((one) => one.status === "success"),
-      WITHIN,
-    );
-    assert.deepEqual(receiver.received.map(({ headers }) => headers["x-service-attempt"]).toSorted(), [
-      "1",
-      "1",
-      "2",
-    ]);
-  });
-
-  it("are tried again after a minute of real time, with the same id and bytes", async () => {
-    const { id } = await failedOnce();
-    await eventually(async () => (await cluster.deliveries(id))[0]?.status === "success", {
-      timeoutMs: 80_000,
-    });
-    const [first, second, ...others] = receiver.received;
-    assert.deepEqual(others, []);
-    assert.ok(first!.body.equals(second!.body));
-    assert.equal(first!.headers["webhook-id"], second!.headers["webhook-id"]);
-    const waitedMs = second!.atMs - first!.atMs;
-    assert.ok(waitedMs >= 60_000, `not before the minute is over: ${waitedMs}`);
   });
 });

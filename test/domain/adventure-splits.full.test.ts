@@ -194,18 +194,6 @@ describe("adventures, however events arrive", () => {
     );
   });
 
-  it("give the same when they are imported long after, and jobs look at players meanwhile", () => {
-    fc.assert(
-      fc.property(histories, fc.array(fc.nat(80)), (events, sweeps) => {
-        const [swept, plain] = [play(events, { sweeps: new Set(sweeps) }), play(events)];
-        assert.equal(swept.xp, plain.xp);
-        for (const field of ["points", "done", "tiers", "startedMs", "completedMs"] as const)
-          assert.deepEqual(swept.row?.[field], plain.row?.[field], field);
-      }),
-      { numRuns: cases(100) },
-    );
-  });
-
   it("give what plain loops over the events say", () => {
     const states = new Set<string | undefined>();
     fc.assert(

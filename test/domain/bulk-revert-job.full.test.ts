@@ -1,36 +1,105 @@
 import assert from "node:assert/strict";
+import fc from "fast-check";
 import { sql } from "kysely";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
-import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { bulkRevert, startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
 import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
-import { revertEvents } from "../../src/domain/revert/revert-events.ts";
+import { revertEvents, type RevertResult } from "../../src/domain/revert/revert-events.ts";
 import { runJob } from "../support/domain/backfill.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { listen } from "../support/domain/listen.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
 import { madeOnce } from "../support/made.ts";
+import { cases } from "../support/properties.ts";
+import {
+  aHistoryProject,
+  eventAgo,
+  findingsOf,
+  HOW,
+  NOBODY,
+  standingOf,
+  takeBack,
+  type Won,
+  wonItems,
+} from "../support/reverts/histories.ts";
+
+describe("events that are reverted together", () => {
+  const { domain } = memoryDomain();
+  let projectId: string;
+  let runs = 0;
+
+  before(async () => {
+    projectId = await aHistoryProject(domain);
+  });
+
+  const together = (eventIds: readonly string[]) =>
+    domain.transact((work) => revertEvents(work, projectId, { eventIds, ...HOW }));
+  const track = async (sent: readonly { user: string; event: Won }[]): Promise<string[]> => {
+    const ids = await domain.track(
+      projectId,
+      sent.map(({ user, event }) => ({ user, type: "won", ...event })),
+    );
+    await processAll(domain);
+    return ids;
+  };
+  const has = async (user: string) => (await standingOf(domain, projectId, user)) ?? NOBODY;
+  const sum = (results: readonly RevertResult[]): number =>
+    results.reduce((total, { reversed }) => total + reversed.xp, 0);
+
+  it("leave every player as one by one in any order, and as if they had never been", () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(wonItems, { minLength: 1, maxLength: 3 }), async (histories) => {
+        const run = runs++;
+        const name = (kind: string, n: number): string => `${kind}-${run}-${n}`;
+        const all = histories.flatMap((items, n) => items.map((item) => ({ n, item })));
+        const play = (kind: string, some: typeof all): Promise<string[]> =>
+          track(some.map(({ n, item }) => ({ user: name(kind, n), event: eventAgo(item) })));
+        const isGone = ({ item }: (typeof all)[number]): boolean => item.reverted > 0;
+        const bulk = await play("bulk", all);
+        const single = await play("single", all);
+        await play(
+          "never",
+          all.filter((one) => !isGone(one)),
+        );
+        const { results, refused } = await together(bulk.filter((_, i) => isGone(all[i]!)));
+        assert.equal(refused.size, 0);
+        for (const { left } of results)
+          assert.deepEqual(
+            left.filter((what) => !/^(level|streak) /.test(what)),
+            [],
+          );
+        const singly: RevertResult[] = [];
+        const inOrder = all
+          .map((one, i) => ({ ...one, id: single[i]! }))
+          .filter(isGone)
+          .toSorted((a, b) => a.item.reverted - b.item.reverted);
+        for (const { id } of inOrder) singly.push(await takeBack(domain, projectId, id));
+        assert.equal(sum(results), sum(singly));
+        for (const n of histories.keys()) {
+          const expected = await has(name("never", n));
+          assert.deepEqual(await has(name("single", n)), expected);
+          assert.deepEqual(await has(name("bulk", n)), expected);
+        }
+      }),
+      { numRuns: cases(20) },
+    ));
+});
 
 /** The players that an event may reach besides its own. */
 const FRIENDS = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`friend${n}`, `friend-${n}`]));
-const STILL_HERE = "/* unanswered */ select";
 
 describe("the job of a bulk revert", () => {
-  let statements: string[];
   let aheadMs = 0;
 
   const database = madeOnce(openMemoryDatabase, (made) => made.close());
   const domain = madeOnce(() => openDomain(database, () => new Date(Date.now() + aheadMs)));
   const crashing = madeOnce(() => makeCrashing(database));
-  before(async () => {
-    statements = await listen(database);
-  });
 
   const paramsOf = (filter: Json): Json => ({
     filter,
@@ -117,30 +186,6 @@ describe("the job of a bulk revert", () => {
       assert.deepEqual((await standingOf(domain, projectId, user))!.xp, 0);
     assert.equal(stays.length, 2);
     assert.deepEqual(await findingsOf(domain, projectId), []);
-  });
-
-  it("takes as many statements for many events of many players as for one of each", async () => {
-    const projectId = await aHistoryProject(domain);
-    const counts: number[] = [];
-    for (const [players, each] of [
-      [1, 2],
-      [2, 2],
-      [10, 1],
-      [10, 10],
-    ] as const) {
-      const eventIds = await play(projectId, names(players, `of-${players}-${each}`), each);
-      statements.length = 0;
-      const how = { reason: "test", onShortfall: "CLAMP", actor: "test" } as const;
-      const { results } = await domain.transact((work) =>
-        revertEvents(work, projectId, { eventIds, ...how }),
-      );
-      assert.ok(results.every(({ isReverted }) => isReverted));
-      counts.push(statements.filter((text) => !text.startsWith(STILL_HERE)).length);
-    }
-    // The first loads the definitions too.
-    const [first, ...others] = counts as [number, ...number[]];
-    assert.ok(first < 40, `${first} statements`);
-    assert.equal(new Set(others).size, 1, counts.join());
   });
 
   it("reverts fewer events together where all are too much for a transaction", async () => {

@@ -1,23 +1,36 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import type { ChatActor, ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { commitBy } from "../../src/domain/kernel/read.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
+import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
 import {
   closeLobbyChannel,
   openDirect,
   openLobbyChannel,
   readChannel,
 } from "../../src/domain/social/chat/channels.ts";
-import { readMessages, sendMessages } from "../../src/domain/social/chat/messages.ts";
+import {
+  readMessages,
+  type Sending,
+  sendMessages,
+  type Sent,
+} from "../../src/domain/social/chat/messages.ts";
+import { reportMessage } from "../../src/domain/social/chat/moderation/report-queue.ts";
+import { patchReport } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
 import { eraseChat, mergeChat } from "../../src/domain/social/chat/personal.ts";
 import { markRead, react } from "../../src/domain/social/chat/send-known.ts";
 import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../../src/domain/social/chat/settings.ts";
-import type { ChatActor } from "../../src/domain/kernel/events/chat-views.ts";
-import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
-import type { Work } from "../../src/domain/kernel/work.ts";
+import { knownSends, type KnownSends } from "../support/chat/known.ts";
 import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat/talk.ts";
+import { makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
+
 const SERVER: ChatActor = { kind: "SERVER", isModerator: true };
 
 describe("what chat keeps", () => {
@@ -195,4 +208,196 @@ describe("what chat keeps", () => {
     const seen = await domain.transact((work) => readChannel(work, ref, target));
     assert.equal(seen.unread, 0);
   });
+});
+
+describe("sends that are decided by what a room remembers", () => {
+  const { domain } = memoryDomain();
+
+  const open = async (players = 3): Promise<{ talk: Talk; room: KnownSends }> => {
+    const talk = await aTalk(domain, players);
+    return { talk, room: knownSends(domain, talk, commitBy(domain.transact)) };
+  };
+  const rows = async ({ projectId }: Talk): Promise<Record<string, unknown>[]> => {
+    const found = await domain.transact(({ db }) =>
+      sql<Record<string, unknown>>`
+        select m.seq::int as seq, p.external_user_id as by, type, content, original, reply_to::int as re,
+          client_msg_id as k, moderation, flags, is_shadowed as h, c.last_seq::int as last
+        from chat_messages m join chat_channels c on c.project_id = m.project_id and c.id = m.channel_id
+        left join players p on p.project_id = m.project_id and p.id = m.sender_id
+        where m.project_id = ${projectId} order by m.seq`.execute(db),
+    );
+    return found.rows;
+  };
+  const outboxOf = async ({ projectId }: Talk): Promise<string[]> => {
+    const { rows: found } = await domain.transact(({ db }) =>
+      sql<{ type: string }>`select type from outbox where project_id = ${projectId} and type like 'chat.%'
+        order by id`.execute(db),
+    );
+    return found.map(({ type }) => type);
+  };
+  const mute = ({ projectId, players }: Talk, n: number): Promise<unknown> =>
+    domain.transact(({ db }) =>
+      sql`insert into chat_sanctions (project_id, id, player_id, kind, reason, created_by, created_at)
+        values (${projectId}, ${newId()}, ${players[n]!.playerId}, 'MUTE', 'test', 'test', now())`.execute(
+        db,
+      ),
+    );
+  const set = (talk: Talk, settings: object): Promise<unknown> =>
+    domain.transact(({ db }) =>
+      sql`update chat_channels set settings = settings || ${JSON.stringify(settings)}::jsonb
+        where project_id = ${talk.projectId}`.execute(db),
+    );
+
+  /** What both ways must agree in. */
+  const told = ({ sent, lines }: { sent: Sent[]; lines: ChatLine[] }, talk: Talk) => {
+    const names = new Map(talk.players.map(({ playerId }, n) => [playerId, `p${n}`]));
+    const text = JSON.stringify([
+      sent.map((one) => ("error" in one ? [one.error.code, one.error.message, one.error.details] : one)),
+      lines,
+    ]);
+    return text
+      .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, (id) => names.get(id) ?? "id")
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "time");
+  };
+
+  it("come out as others do, whatever is sent, and most of them in one message", async () => {
+    const { talk, room } = await open();
+    const twin = await aTalk(domain, 3);
+    const groups: ((of: Talk) => Sending[])[] = [
+      (of) => [by(of, 0, "hello")],
+      (of) => [by(of, 0, "one"), by(of, 1, "two", { clientMsgId: "a" }), by(of, 2, "three")],
+      (of) => [by(of, 1, "two", { clientMsgId: "a" })],
+      (of) => [by(of, 1, "b", { clientMsgId: "b" }), by(of, 1, "b", { clientMsgId: "b" })],
+      (of) => [by(of, 2, "an answer", { replyTo: 2 })],
+      (of) => [by(of, 2, "an answer too", { replyTo: 2 }), by(of, 0, "to nothing", { replyTo: 99 })],
+      (of) => [by(of, 0, "@p1 look"), by(of, 1, "plain")],
+      (of) => [by(of, 0, ""), by(of, 1, "after an empty one"), by(of, 2, "x".repeat(5_000))],
+      (of) => [by(of, 0, "what the fuck"), by(of, 1, "https://example.com")],
+      (of) => [by(of, 0, "@everyone"), by(of, 2, "last")],
+      (of) => [by(of, 0, "0"), by(of, 1, "1"), by(of, 2, "2")],
+    ];
+    for (const group of groups) {
+      const expected = await domain.transact((work) => sendMessages(work, twin.ref, group(twin), true));
+      assert.equal(told(await room.send(...group(talk)), talk), told(expected, twin));
+    }
+    assert.deepEqual(await rows(talk), await rows(twin));
+    assert.deepEqual(await outboxOf(talk), await outboxOf(twin));
+    assert.ok(room.counts.known >= 4, `${room.counts.known} were one message`);
+  });
+
+  it("write nothing once a sender is muted, and are refused then", async () => {
+    const { talk, room } = await open();
+    await room.send(by(talk, 0, "a"), by(talk, 1, "b"));
+    assert.ok(await room.guess(by(talk, 0, "c")));
+    await mute(talk, 0);
+    assert.equal(await room.guess(by(talk, 1, "of another"), by(talk, 0, "d")), undefined);
+    assert.equal((await rows(talk)).length, 3);
+    const { sent } = await room.send(by(talk, 0, "e"), by(talk, 1, "f"));
+    assert.ok("error" in sent[0]! && sent[0].error.reason === "PLAYER_MUTED");
+    assert.equal(messageOf(sent[1]).seq, 4);
+    assert.equal(room.counts.known, 1);
+  });
+
+  it("write nothing once anything has changed that decides, and go on afterwards", async () => {
+    const { talk, room } = await open(1);
+    const changes: Record<string, () => Promise<unknown>> = {
+      settings: () => set(talk, { maxLength: 20 }),
+      "a name": () => onPlayer(talk, sql`display_name = 'Ada'`),
+      "a level": () => onPlayer(talk, sql`level = 7`),
+      status: () =>
+        domain.transact(({ db }) =>
+          sql`update chat_channels set status = 'ARCHIVED' where project_id = ${talk.projectId}`.execute(db),
+        ),
+    };
+    await room.send(by(talk, 0, "first"));
+    for (const [what, change] of Object.entries(changes)) {
+      assert.ok(await room.guess(by(talk, 0, "as known")), what);
+      await change();
+      const before = (await rows(talk)).length;
+      assert.equal(await room.guess(by(talk, 0, "not as known")), undefined, what);
+      assert.equal((await rows(talk)).length, before, what);
+    }
+    const { sent } = await room.send(by(talk, 0, "in an archive"));
+    assert.ok("error" in sent[0]!);
+  });
+
+  const onPlayer = (talk: Talk, change: ReturnType<typeof sql>): Promise<unknown> =>
+    domain.transact(({ db }) =>
+      sql`update players set ${change} where project_id = ${talk.projectId}`.execute(db),
+    );
+
+  it("are numbered on from what other rooms have sent meanwhile", async () => {
+    const { talk, room } = await open();
+    await room.send(by(talk, 0, "a"));
+    for (let n = 0; n < 5; n++) await talk.say(talk.players[1]!, `b${n}`);
+    const guessed = await room.guess(by(talk, 0, "c"), by(talk, 0, "d"));
+    assert.deepEqual(
+      guessed!.sent.map((one) => messageOf(one).seq),
+      [7, 8],
+    );
+    assert.deepEqual(
+      (await rows(talk)).map(({ seq, last }) => [seq, last]),
+      [1, 2, 3, 4, 5, 6, 7, 8].map((seq) => [seq, 8]),
+    );
+  });
+});
+
+const by = (talk: Talk, n: number, content: string, more: Partial<Sending["send"]> = {}): Sending => ({
+  actor: talk.players[n]!,
+  send: { content, ...more },
+});
+
+describe("what a moderator decides", () => {
+  let projectId: string;
+  const { database, domain } = memoryDomain();
+  const crashing = madeOnce(() => makeCrashing(database));
+  beforeEach(async () => {
+    projectId = await domain.addProject();
+  });
+
+  /** A report of a message of ada, taken on. */
+  const aReport = async (): Promise<string> => {
+    const ref = { projectId, channelId: globalChannelId(projectId) };
+    const actor = { kind: "PLAYER", playerId: await domain.addPlayer(projectId, "ada") } as const;
+    await domain.addPlayer(projectId, "bob");
+    await domain.transact((work) => sendMessages(work, ref, [{ actor, send: { content: "you again" } }]));
+    const report = { seq: 1, playerId: "ext:bob", reason: "SPAM" } as const;
+    const { id } = await domain.transact((work) => reportMessage(work, ref, report));
+    await domain.transact((work) => patchReport(work, projectId, id, { status: "IN_REVIEW" }));
+    return id;
+  };
+
+  const read = async () => {
+    const of = sql`project_id = ${projectId}`;
+    const found = await domain.transact(({ db }) =>
+      sql<{ status: string; removed: number; sanctions: number; inbox: number; told: number }>`
+        select (select status from chat_reports where ${of}) as status,
+          (select count(*)::int from chat_messages where ${of} and moderation = 'REMOVED') as removed,
+          (select count(*)::int from chat_sanctions where ${of}) as sanctions,
+          (select count(*)::int from inbox_messages where ${of}) as inbox,
+          (select count(*)::int from outbox where ${of}
+            and type in ('chat.player_sanctioned', 'chat.message_moderated')) as told`.execute(db),
+    );
+    const { status, removed, sanctions, inbox, told } = found.rows[0]!;
+    return [status, removed, sanctions, inbox, told];
+  };
+
+  const cases = [
+    ["REMOVE", ["RESOLVED", 1, 0, 0, 1]],
+    ["WARN", ["RESOLVED", 0, 0, 1, 0]],
+    ["MUTE", ["RESOLVED", 0, 1, 0, 1]],
+  ] as const;
+  for (const [action, expected] of cases)
+    it(`is done with its ${action}, or not at all, wherever the process dies`, async () => {
+      const id = await aReport();
+      const resolve = () =>
+        domain.transact((work) => patchReport(work, projectId, id, { status: "RESOLVED", action }));
+      let crashes = 0;
+      while (await crashing.crashAt(crashes + 1, crashes % 2 === 0, resolve)) {
+        crashes += 1;
+        assert.deepEqual(await read(), ["IN_REVIEW", 0, 0, 0, 0], `died at ${crashes}`);
+      }
+      assert.ok(crashes >= 5);
+      assert.deepEqual(await read(), expected);
+    });
 });

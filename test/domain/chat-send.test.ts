@@ -2,14 +2,12 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { deleteMessage, editMessage } from "../../src/domain/social/chat/message-view.ts";
-import { readChannel } from "../../src/domain/social/chat/channels.ts";
-import { prepareText } from "../../src/domain/social/chat/context.ts";
-import { readLastSeqs, type Sending, sendMessages } from "../../src/domain/social/chat/messages.ts";
+import { readLastSeqs, sendMessages } from "../../src/domain/social/chat/messages.ts";
 import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import { aTalk, messageOf, noteStatements, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
+import { aTalk, messageOf, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
@@ -21,47 +19,6 @@ describe("sends to a channel", () => {
     await raceSends(talk);
     const last = await domain.transact((work) => readLastSeqs(work, [talk.ref]));
     assert.equal(last.get(talk.ref.channelId), 200);
-  });
-
-  it("cost as many statements for 200 as for one, with duplicates, replies and mentions", async () => {
-    const talk = await aTalk(domain, 6);
-    const [ada, ...others] = talk.players;
-    for (const actor of talk.players) await talk.say(actor, `hello @p1`, { clientMsgId: "first" });
-    const noted = await noteStatements(database);
-    let group = 0;
-    const count = async (sends: number): Promise<number> => {
-      noted.length = 0;
-      group++;
-      const sendings = upTo(sends).map((i): Sending => {
-        const actor = i % 7 === 0 ? ada! : others[i % others.length]!;
-        const clientMsgId = i === 1 ? "first" : `c${group}-${i}`;
-        return { actor, send: { content: `text ${i} @p${i % 6} @p1`, clientMsgId, replyTo: (i % 6) + 1 } };
-      });
-      const { sent } = await talk.send(...sendings);
-      assert.ok(sent.every((one) => "message" in one));
-      return noted.length;
-    };
-    await count(2);
-    assert.equal(await count(200), await count(2));
-  });
-
-  it("are not screened again in the transaction when they were before", async () => {
-    const talk = await aTalk(domain, 1);
-    const [actor] = talk.players;
-    const { settings } = await domain.transact((work) => readChannel(work, talk.ref, actor!));
-    const texts = upTo(1_200).map((i) => `text ${i}`);
-    // Not what the lists make of them, so that a second screening would show.
-    const sendings = texts.map((content): Sending => {
-      const screening = prepareText(talk.projectId, settings, content)!;
-      const verdict = { outcome: "MASKED" as const, content: "****", flags: ["word:ahead"] };
-      return { actor: actor!, send: { content }, screening: { ...screening, verdict } };
-    });
-    const { sent } = await talk.send(...sendings);
-    assert.deepEqual(new Set(sent.map((one) => messageOf(one).content)), new Set(["****"]));
-    const [other] = sendings;
-    const changed = { ...other!, send: { content: "another text" } };
-    assert.equal(messageOf((await talk.send(changed)).sent[0]).content, "another text");
-    assert.equal(prepareText(talk.projectId, settings, " "), undefined);
   });
 
   it("are retried once word lists are compiled, once however often these change", async () => {

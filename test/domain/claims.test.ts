@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import { listen } from "../support/domain/listen.ts";
 import { ALL_PARTS, claimParts, processParts, userIn } from "../support/domain/process-parts.ts";
 import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 import { cases } from "../support/properties.ts";
@@ -14,11 +13,7 @@ describe("a claim of several partitions", () => {
   let projectId: string;
   const onError = (error: unknown): never => assert.fail(String(error));
 
-  const { database, domain } = memoryDomain();
-  let statements: string[];
-  before(async () => {
-    statements = await listen(database);
-  });
+  const { domain } = memoryDomain();
   beforeEach(async () => {
     projectId = await domain.addProject();
     await publish(domain, projectId, {
@@ -70,24 +65,6 @@ describe("a claim of several partitions", () => {
     assert.deepEqual(done.left, ALL_PARTS.slice(1));
     await processParts(options(), ALL_PARTS);
     assert.equal(await waiting(), 0);
-  });
-
-  it("reads a partition once that is named twice", async () => {
-    await queue([3, 1]);
-    const places = [0, 1, 0].map((part) => ({ part, afterProject: FIRST_PROJECT }));
-    const onLeft = () => assert.fail("left");
-    const done = await claimParts({ ...options(), onLeft, claimTogether: 8 }, places);
-    assert.equal(done.events, 4);
-    assert.equal(await waiting(), 0);
-  });
-
-  it("writes all that came of its events in one statement", async () => {
-    await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
-    await queue([3, 1, 2]);
-    const before = statements.length;
-    assert.equal((await claim(6)).events, 6);
-    const writing = statements.slice(before).filter((text) => text.includes("with arm_"));
-    assert.equal(writing.length, 1, writing.join("\n"));
   });
 
   it("applies every event once, each player's in their order, however they lie and are claimed", async () => {

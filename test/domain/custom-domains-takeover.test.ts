@@ -77,20 +77,6 @@ describe("the holder of a custom domain", () => {
     assert.deepEqual((await acts(held)).at(-1), ["suspended", "LOST"]);
   });
 
-  it("gets it back in the same way when DNS proves that", async () => {
-    const [held, claim] = await two();
-    prove([claim]);
-    await check(claim);
-    await wait(held);
-    await check(claim);
-    prove([held]);
-    await store.change(held.id, sql`status = 'PENDING', pending_since = now()`);
-    await check(held);
-    await wait(claim);
-    await check(held);
-    assert.deepEqual([await statusOf(held), await statusOf(claim)], ["ACTIVE", "SUSPENDED"]);
-  });
-
   it("keeps it by one answer that lies, and by a check that runs twice", async () => {
     const [held, claim] = await two();
     prove([claim]);
@@ -141,65 +127,5 @@ describe("the holder of a custom domain", () => {
       await wait(held);
     }
     assert.deepEqual([await statusOf(held), await statusOf(claim)], ["ACTIVE", "PENDING"]);
-  });
-
-  it("loses it thirty days after it was suspended by a super-admin, and keeps it until then", async () => {
-    const [held] = await two();
-    const set = (status: string) =>
-      store.transact(({ db }) =>
-        sql`update tenants set approval_status = ${status} where id = ${held.tenantId}::uuid`.execute(db),
-      );
-    await set("SUSPENDED");
-    await check(held);
-    assert.equal(await statusOf(held), "ACTIVE");
-    assert.notEqual((await read(held)).tenantSuspendedAt, null);
-    await set("APPROVED");
-    await check(held);
-    assert.equal((await read(held)).tenantSuspendedAt, null);
-    await set("REJECTED");
-    await check(held);
-    await store.change(held.id, sql`tenant_suspended_at = tenant_suspended_at - interval '30 days'`);
-    await check(held);
-    assert.equal(await statusOf(held), "SUSPENDED");
-  });
-
-  it("keeps it for seven days after its plan is lost, however long it was suspended before", async () => {
-    const [held] = await two();
-    const set = (columns: ReturnType<typeof sql>) =>
-      store.transact(({ db }) =>
-        sql`update tenants set ${columns} where id = ${held.tenantId}::uuid`.execute(db),
-      );
-    await set(sql`approval_status = 'SUSPENDED'`);
-    await check(held);
-    await store.change(held.id, sql`tenant_suspended_at = tenant_suspended_at - interval '29 days'`);
-    await set(sql`approval_status = 'APPROVED', plan = 'FREE'`);
-    await check(held);
-    assert.equal(await statusOf(held), "ACTIVE");
-    await store.change(held.id, sql`plan_lost_at = plan_lost_at - interval '6 days'`);
-    await check(held);
-    assert.equal(await statusOf(held), "ACTIVE");
-    await store.change(held.id, sql`plan_lost_at = plan_lost_at - interval '1 day'`);
-    await check(held);
-    assert.equal(await statusOf(held), "SUSPENDED");
-  });
-
-  it("loses it in time when its DNS servers are silent for ever", async () => {
-    const [held] = await two();
-    dns.set(txtNameOf(held.domain), "TXT", "SERVFAIL");
-    await check(held);
-    const first = await read(held);
-    assert.deepEqual([first.status, first.txt, first.failingSince], ["ACTIVE", "UNKNOWN", null]);
-    assert.notEqual(first.unknownSince, null);
-    await check(held);
-    assert.deepEqual((await read(held)).unknownSince, first.unknownSince);
-    await store.change(held.id, sql`unknown_since = unknown_since - interval '7 days'`);
-    await check(held);
-    assert.notEqual((await read(held)).failingSince, null);
-    await store.change(held.id, sql`failing_since = failing_since - interval '3 days'`);
-    await check(held);
-    assert.equal(await statusOf(held), "DEGRADED");
-    await store.change(held.id, sql`degraded_at = degraded_at - interval '14 days'`);
-    await check(held);
-    assert.equal(await statusOf(held), "SUSPENDED");
   });
 });

@@ -7,12 +7,7 @@ import { join } from "node:path";
 import { sql } from "kysely";
 import { AcmeFailure, isOrderDue, orderDueCertificates } from "../../src/domain/accounts/domains/order.ts";
 import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
-import {
-  cnameTargetOf,
-  KnownDomains,
-  txtNameOf,
-  txtValueOf,
-} from "../../src/domain/accounts/domains/known.ts";
+import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/known.ts";
 import { createAcme } from "../../src/platform/acme.ts";
 import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
 import { startDomainDns } from "../support/domains/dns-server.ts";
@@ -92,29 +87,6 @@ describe("custom domains in the database", () => {
     await checked;
     const [row] = await store.read(tenantId);
     assert.deepEqual([row!.status, row!.txt, row!.routing], ["ACTIVE", "UNKNOWN", "UNKNOWN"]);
-  });
-
-  it("are known without a question to the database for each of thousands of names", async () => {
-    const tenantId = await store.aTenant();
-    const { id, domain } = await made(tenantId);
-    await store.change(id, sql`status = 'ACTIVE', updated_at = now()`);
-    let readings = 0;
-    const known = new KnownDomains({
-      isOn: true,
-      warn: (error) => assert.fail(String(error)),
-      transact: (run) => {
-        readings++;
-        return store.transact(run);
-      },
-    });
-    const names = Array.from({ length: 20_000 }, (_, n) => `n${n}.flood.example.com`);
-    const found = await Promise.all([domain, ...names].map((name) => known.find(name)));
-    assert.equal(found[0]?.tenantId, tenantId);
-    assert(found.slice(1).every((one) => one === undefined));
-    assert.equal(readings, 1);
-    await store.change(id, sql`status = 'SUSPENDED', updated_at = now()`);
-    known.forget();
-    assert.equal(await known.find(domain), undefined);
   });
 
   describe("whose certificate authority misbehaves", () => {

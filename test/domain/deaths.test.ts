@@ -5,7 +5,7 @@ import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts
 import { statementOf } from "../../src/domain/kernel/read.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { processApart, processPartitions } from "../../src/domain/progression/claim.ts";
-import { groupsOf, noteClaim, Turns } from "../../src/domain/progression/claim-notes.ts";
+import { groupsOf, noteClaim } from "../../src/domain/progression/claim-notes.ts";
 import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import {
   eventOf,
@@ -231,38 +231,5 @@ describe("events that a process had in hand when it died", () => {
     assert.deepEqual(released, [String(PART + 1)]);
     assert.deepEqual(await xpOf(domain, projectId), { [user()]: 20 });
     assert.deepEqual(await xpOf(domain, other), { [user(other, PART + 1)]: 1 });
-  });
-});
-
-describe("claims of a process", () => {
-  it("run beside one another, or one alone", async () => {
-    const turns = new Turns();
-    const log: string[] = [];
-    const ends = new Map<string, () => void>();
-    const run = (name: string) => async (): Promise<void> => {
-      log.push(name);
-      await new Promise<void>((end) => ends.set(name, end));
-      log.push(`${name} ends`);
-    };
-    const end = async (name: string): Promise<void> => {
-      ends.get(name)!();
-      for (let n = 0; n < 20; n++) await Promise.resolve();
-    };
-    const all = [turns.beside(run("a")), turns.beside(run("b"))];
-    await Promise.resolve();
-    all.push(turns.alone(run("one")), turns.beside(run("c")));
-    await end("a");
-    assert.deepEqual(log, ["a", "b", "a ends"]);
-    await end("b");
-    assert.deepEqual(log.slice(3), ["b ends", "one"]);
-    await end("one");
-    assert.deepEqual(log.slice(5), ["one ends", "c"]);
-    await end("c");
-    await Promise.all(all);
-    await assert.rejects(
-      turns.alone(() => Promise.reject(new Error("on purpose"))),
-      /on purpose/,
-    );
-    assert.equal(await turns.beside(async () => "goes on"), "goes on");
   });
 });

@@ -11,8 +11,6 @@ import type { Transact } from "../../src/domain/kernel/work.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const FILLER = 4_000;
-/** What a schema of FILLER characters takes when it is compiled, with some to spare. */
-const COMPILED = 37 * FILLER;
 
 describe("the schemas of event types that a process keeps", () => {
   let reads: number;
@@ -74,31 +72,6 @@ describe("the schemas of event types that a process keeps", () => {
     assert.deepEqual(await ask(store, { ...project, stamp: 3 }, ["goal"]), ["fits"]);
   });
 
-  it("are bounded by their memory: those that were asked for first go, and are read again", async () => {
-    const project = await aProject(["a", "b", "c"]);
-    const store = createSchemaStore(counting, 2.5 * COMPILED);
-    for (const type of ["a", "b", "c"]) await ask(store, project, [type]);
-    reads = 0;
-    await ask(store, project, ["b"]);
-    await ask(store, project, ["c"]);
-    assert.equal(reads, 0, "kept");
-    assert.deepEqual(await ask(store, project, ["a"]), ["must have n"]);
-    assert.equal(reads, 1, "had gone");
-  });
-
-  it("are a tenant's own to displace: another tenant's stay, however many projects come", async () => {
-    const other = await aProject(["goal"]);
-    const store = createSchemaStore(counting, 20 * COMPILED);
-    await ask(store, other, ["goal"]);
-    const types = Array.from({ length: 10 }, (_, i) => `t${i}`);
-    for (let i = 0; i < 6; i++) {
-      await ask(store, await aProject(types, { owner: "flooding" }), types);
-      reads = 0;
-      await ask(store, other, ["goal"]);
-      assert.equal(reads, 0);
-    }
-  });
-
   it("hold no more together than one request may ask for, and what is beyond says so", async () => {
     const filler = SCHEMA_MAX_BYTES - 200;
     const types = Array.from({ length: Math.ceil(REQUEST_CHARACTERS_MAX / filler) + 1 }, (_, i) => `t${i}`);
@@ -106,14 +79,5 @@ describe("the schemas of event types that a process keeps", () => {
     const answers = await ask(createSchemaStore(domain.transact), project, types);
     assert.equal(answers[0], "must have n");
     assert.match(answers.at(-1)!, /^cannot be checked: the schemas for this request's events hold more than/);
-  });
-
-  it("are compiled once for requests that ask at the same time", async () => {
-    const project = await aProject(["goal"]);
-    const store = createSchemaStore(counting);
-    await ask(store, project, ["none"]);
-    reads = 0;
-    await Promise.all(Array.from({ length: 5 }, () => ask(store, project, ["goal"])));
-    assert.equal(reads, 1);
   });
 });

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { z } from "zod";
+import type { App } from "../../src/app.ts";
 import { ADMINS } from "../../src/domain/kernel/caller.ts";
 import { conflict } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
+import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
+import type { Transact, Work } from "../../src/domain/kernel/work.ts";
 import {
   cancelJob,
   getJob,
@@ -14,14 +18,59 @@ import {
   queueJob,
 } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps, LEASE_MS } from "../../src/domain/long-work/step-job.ts";
-import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
-import type { Transact, Work } from "../../src/domain/kernel/work.ts";
+import { eventRevert } from "../../src/domain/revert/revert-events.ts";
+import { createProjectJobs } from "../../src/jobs/jobs.ts";
+import { createLog } from "../../src/log.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { madeOnce } from "../support/made.ts";
 
+describe("a job that cannot be done", () => {
+  const { domain } = memoryDomain();
+
+  /** Runs a job of an event that does not exist. @returns its state, and what was logged */
+  const run = async (kind: string, wrong: object = {}) => {
+    const projectId = await domain.addProject();
+    const params = { eventId: randomUUID(), reason: "test", onShortfall: "CLAMP", ...wrong };
+    const { transact } = domain;
+    const wanted = { kind: eventRevert, params, createdBy: "test" };
+    const { id } = await transact((work) => queueJob(work, projectId, wanted));
+    await transact(({ db }) => sql`update project_jobs set kind = ${kind} where id = ${id}`.execute(db));
+    const lines: string[] = [];
+    const log = createLog({ logLevel: "info" }, { write: (line) => void lines.push(line) });
+    await createProjectJobs().run({ transact, log, limits: {} } as unknown as App, "*");
+    const job = await transact((work) => getJob(work, { projectId, id, kinds: [kind] }));
+    const logged = lines.map((line) => JSON.parse(line) as { level: string; err?: object });
+    return { status: job.status, error: job.error, logged };
+  };
+
+  it("because it was asked for in vain is told to the customer, and is no error of the service", async () => {
+    const { status, error, logged } = await run(eventRevert.kind);
+    assert.deepEqual([status, error], ["FAILED", "event not found"]);
+    assert.deepEqual(
+      logged.map(({ level, err }) => [level, err]),
+      [["info", undefined]],
+    );
+  });
+
+  it("by this version is left to the workers of another, as it is", async () => {
+    const { status, error, logged } = await run("OF_ANOTHER_VERSION");
+    assert.deepEqual([status, error, logged], ["QUEUED", null, []]);
+  });
+
+  it("by a fault of the service is told to operators, with what was thrown", async () => {
+    const { status, logged } = await run(eventRevert.kind, { eventId: 7 });
+    assert.equal(status, "QUEUED");
+    assert.deepEqual(
+      logged.map(({ level, err }) => [level, err !== undefined]),
+      [["error", true]],
+    );
+  });
+});
 const SECOND = 1_000;
+
 type Params = { pages: number };
 
 describe("long work of a project", () => {
@@ -155,26 +204,6 @@ describe("long work of a project", () => {
     assert.deepEqual(await done(), [1, 2, 3]);
   });
 
-  it("takes turns with that of others", async () => {
-    const other = await openDomain(database).addProject();
-    const mine = await queue(3);
-    now += 1;
-    await queue(1, other);
-    const order: string[] = [];
-    for (;;) {
-      now += 1;
-      const before = await transact(({ db }) => sql`select id, state, status from project_jobs`.execute(db));
-      if (!(await jobs.step())) break;
-      const after = await transact(({ db }) => sql`select id, state, status from project_jobs`.execute(db));
-      const rows = new Map((before.rows as { id: string }[]).map((row) => [row.id, JSON.stringify(row)]));
-      const [changed] = (after.rows as { id: string }[]).filter(
-        (row) => rows.get(row.id) !== JSON.stringify(row),
-      );
-      order.push(changed!.id === mine.id ? "mine" : "theirs");
-    }
-    assert.deepEqual(order, ["mine", "theirs", "mine", "mine"]);
-  });
-
   it("has its turn after a step of each other tenant at most, whatever those have queued", async () => {
     const others: string[] = [];
     for (let n = 0; n < 3; n++) {
@@ -266,22 +295,6 @@ describe("long work of a project", () => {
       transact((work) => cancelJob(work, refOf(id))),
       { reason: "INVALID_STATE" },
     );
-  });
-
-  it("that was cancelled while its step failed stays cancelled", async () => {
-    const { id } = await queue(3);
-    const inStep = Promise.withResolvers<void>();
-    trouble = () => {
-      inStep.resolve();
-      return new Error("no luck");
-    };
-    // Between the step and the note of its failure there is a moment; PGlite has one connection for both.
-    const cancelled = inStep.promise.then(() => transact((work) => cancelJob(work, refOf(id))));
-    await Promise.all([jobs.step(), cancelled]);
-    const { status, error } = await show(id);
-    assert.deepEqual([status, error, errors.length], ["CANCELLED", null, 1]);
-    now += 100 * SECOND;
-    assert.ok(!(await jobs.step()));
   });
 
   it("does each step once, wherever its process dies", async () => {

@@ -75,37 +75,6 @@ describe("a lane", () => {
     await waiting[4];
   });
 
-  it("gives back what waited, however that ended", async () => {
-    const one = { count: 1, bytes: 10 };
-    const lanes = new Lanes({ room: createWaitingRoom({ tenantMax: one, processMax: one }), waitMaxMs: 20 });
-    lanes.tryEnter("a");
-    await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 10 }), BUSY);
-    const gone = new AbortController();
-    const aborted = lanes.enter("a", { tenantId: "t", bytes: 10, signal: gone.signal });
-    gone.abort(new Error("gone"));
-    await assert.rejects(aborted, { message: "gone" });
-    const entered = lanes.enter("a", { tenantId: "t", bytes: 10 });
-    lanes.leave("a");
-    await entered;
-    await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 10 }), BUSY);
-    lanes.leave("a", { tenantId: "t" });
-    assert.ok(lanes.tryEnter("a"));
-  });
-
-  it("is one of two that a tenant may be in at once, whatever it is of", async () => {
-    const lanes = new Lanes({ waitMaxMs: 20 });
-    const [greedy, other] = [{ tenantId: "greedy" }, { tenantId: "other" }];
-    assert.ok(lanes.tryEnter("a", greedy) && lanes.tryEnter("b", greedy) && !lanes.tryEnter("c", greedy));
-    await assert.rejects(lanes.enter("c", greedy), BUSY);
-    // Who waited in vain has left the lane, and the server itself is in no tenant's place.
-    assert.ok(lanes.tryEnter("c", other) && lanes.tryEnter("d"));
-    const waiting = lanes.enter("e", greedy);
-    lanes.leave("a", greedy);
-    await waiting;
-    for (const key of ["b", "e"]) lanes.leave(key, greedy);
-    assert.ok(lanes.tryEnter("a", greedy) && lanes.tryEnter("b", greedy));
-  });
-
   it("lets who is waited for no more leave the line at once", async () => {
     const lanes = new Lanes();
     lanes.tryEnter("a");

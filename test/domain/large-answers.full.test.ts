@@ -1,11 +1,5 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { PAGE_BYTES_MAX } from "../../src/domain/kernel/paging.ts";
-import { startExport } from "../../src/domain/player-lifecycle/erase.ts";
-import { getJobResult } from "../../src/domain/long-work/project-jobs.ts";
-import { Player } from "../../src/domain/players/player.ts";
-import { JobSteps } from "../../src/domain/long-work/step-job.ts";
-import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
 import { publish } from "../support/domain/rule-projects.ts";
@@ -85,40 +79,5 @@ describe("what an answer holds of events that tell much", () => {
       cursor = page.nextCursor ?? undefined;
     } while (cursor !== undefined);
     assert.deepEqual(seen.toSorted(), sent.toSorted());
-  });
-
-  it("is an export of which no row is parsed", async () => {
-    const { id } = await domain.transact(async (work) => {
-      const player = await work.em.findOneOrFail(Player, { projectId, externalUserId: "u" });
-      return startExport(work, player, "test");
-    });
-    let parsed = 0;
-    const { parse } = JSON;
-    try {
-      JSON.parse = (text: string, ...rest: []) => {
-        if (text.length > NOTHINGS_BYTES) parsed++;
-        return parse(text, ...rest) as unknown;
-      };
-      await new JobSteps({
-        ...domain,
-        kinds: JOB_KINDS,
-        onError: (error) => assert.fail(String(error)),
-      }).step();
-    } finally {
-      JSON.parse = parse;
-    }
-    assert.equal(parsed, 0);
-    const ref = { projectId, id, kinds: ["PLAYER_EXPORT"] };
-    const result = JSON.parse(await domain.transact((work) => getJobResult(work, ref))) as {
-      externalUserIds: string[];
-      tables: Record<string, { properties?: object }[]>;
-    };
-    assert.deepEqual(result.externalUserIds, ["u"]);
-    assert.deepEqual(
-      result.tables["tracked_events"]!.map(({ properties }) => properties),
-      ids.map(() => ({ list: NOTHINGS })),
-    );
-    const { rows } = await domain.transact(({ db }) => sql`select 1 from outbox`.execute(db));
-    assert(rows.length > ACTIONS * EVENTS);
   });
 });

@@ -80,24 +80,6 @@ describe("closing periods of leaderboards", () => {
     await rowsOf(domain, sql`delete from leaderboard_periods where project_id = ${projectId} returning 1`);
   });
 
-  it("closes all lists that are over before entries of old ones go", async () => {
-    const players = await addPlayers(domain, projectId, 1);
-    const period = { kind: "DAILY", keepPeriods: 1 };
-    const first = await boards.addBoard(projectId, { period });
-    const second = await boards.addBoard(projectId, { key: "second", period });
-    const add = (board: typeof first, day: number): Promise<string> => {
-      const [key, next] = [day, day + 1].map((of) => `2026-01-${String(of).padStart(2, "0")}`);
-      const [startsAt, endsAt] = [`${key}T00:00:00Z`, `${next}T00:00:00Z`];
-      return addList(domain, board, { key: key!, startsAt, endsAt, entries: scored(players) });
-    };
-    const lists = [await add(first, 8), await add(first, 9), await add(first, 10), await add(second, 10)];
-    boards.setNow(AFTER);
-    boards.dropped.length = 0;
-    await boards.sweep();
-    assert.deepEqual(boards.dropped.slice(0, 4).toSorted(), lists.toSorted());
-    assert.deepEqual(boards.dropped.slice(4), lists.slice(0, 2));
-  });
-
   it("opens the current window, tells it once, closes it after its grace and tells the top", async () => {
     const players = await addPlayers(domain, projectId, 3);
     const board = await boards.addBoard(projectId);

@@ -17,27 +17,6 @@ describe("leaderboard definitions", () => {
     metric: { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "sum", property: "n", ...part },
   });
 
-  it("derive the operator and fill the defaults in", () => {
-    const operators = { sum: "SUM", max: "BEST", min: "BEST", latest: "LATEST" };
-    for (const [aggregate, operator] of Object.entries(operators)) {
-      assert.equal(NewLeaderboard.parse({ key: "k", name: "n", ...event({ aggregate }) }).operator, operator);
-    }
-    assert.deepEqual(NewLeaderboard.parse({ key: "k", name: "n", metric: { source: "XP" } }), {
-      key: "k",
-      name: "n",
-      metric: { source: "XP" },
-      operator: "SUM",
-      sort: "DESC",
-      scoreDecimals: 0,
-      period: { kind: "ALL_TIME" },
-      ties: "EARLIEST",
-      prizeClaim: "AUTO",
-      prizesForLate: false,
-      authoritative: true,
-      backfill: false,
-    });
-  });
-
   it("refuse an operator that contradicts the metric, and want one for CUSTOM", () => {
     assert.deepEqual(problems({ operator: "SUM" }), []);
     assert.match(problems({ operator: "BEST" })[0]!, /^operator: this metric is SUM/);

@@ -1,10 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { sql } from "kysely";
-import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
-import { getPlayer } from "../../src/domain/progression/players/players.ts";
-import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import {
   aHistory,
@@ -61,63 +57,6 @@ describe("scores over windows", () => {
       }),
       { numRuns: 8 },
     ));
-
-  it("are without an event that was taken back, in the window of its time", () =>
-    fc.assert(
-      fc.asyncProperty(histories, fc.nat(), async (batches, which) => {
-        const history = await nextRound(domain, first);
-        const ids = await play(history, batches);
-        const at = which % ids.length;
-        const revert = { eventId: ids[at]!, reason: "t", onShortfall: "CLAMP" as const, actor: "test" };
-        await domain.transact((work) => revertEvent(work, history.projectId, revert));
-        const goals = batches.flat();
-        const [before, expected] = [reckoned(history, goals), reckoned(history, goals.toSpliced(at, 1))];
-        for (const [name, score] of await storedEntries(domain, history)) {
-          const isKept = /^(monthly|fixed)/.test(name);
-          // A place cannot be taken away: what adds up is left with nothing, what is one event's as it was.
-          assert.equal(score, expected.get(name) ?? (isKept ? before.get(name) : 0), name);
-        }
-        assert.deepEqual(await wrongValues(domain, history), []);
-      }),
-      { numRuns: 5 },
-    ));
-
-  it("of both come together when players are merged, in every window", async () => {
-    const history = await nextRound(domain, first);
-    const { projectId } = history;
-    const [day, hour] = [86_400_000, 3_600_000];
-    const base = Date.parse("2026-03-29T10:00:00Z");
-    const goals = ["ada", "bob", "ada", "bob"].map((user, i) => ({
-      user,
-      at: base + i * (day + hour),
-      points: i + 1,
-    }));
-    await play(history, [goals]);
-    await domain.transact(async (work) => {
-      const [targetId, sourceId] = [
-        (await getPlayer(work, projectId, `ext:${nameIn(history, "ada")}`)).id,
-        (await getPlayer(work, projectId, `ext:${nameIn(history, "bob")}`)).id,
-      ];
-      await mergePlayers(work, { projectId, targetId, sourceId, strategy: DEFAULT_STRATEGY, cause: {} });
-    });
-    const expected = reckoned(
-      history,
-      goals.map((one) => ({ ...one, user: "ada" })),
-    );
-    const stored = sorted(await storedEntries(domain, history));
-    // The merged player keeps the entries of cities that were the other's.
-    const ofCities = ([name]: [string, number]): boolean => name.startsWith("cities");
-    assert.deepEqual(
-      stored.filter((one) => !ofCities(one)),
-      sorted(expected).filter((one) => !ofCities(one)),
-    );
-    assert.deepEqual(
-      stored.filter(ofCities).map(([name]) => name.split(" ").slice(2).join(" ")),
-      ["Rome", "Oslo", "Rome", "Oslo"].map((city) => `${city} ${nameIn(history, "ada")}`),
-    );
-    assert.deepEqual(await wrongValues(domain, history), []);
-  });
-
   it("leave a closed window as it is, and count in the others", async () => {
     const history = await nextRound(domain, first);
     const at = Date.parse("2026-04-10T10:00:00Z");

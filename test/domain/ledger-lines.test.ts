@@ -6,7 +6,7 @@ import type { LedgerRow } from "../../src/domain/evaluation/effects.ts";
 import { noEffects } from "../../src/domain/evaluation/evaluate.ts";
 import { type Cause, CAUSE_KINDS } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { eraseLedger, PERSONAL_TABLES } from "../../src/domain/player-lifecycle/erase-rows.ts";
+import { eraseLedger } from "../../src/domain/player-lifecycle/erase-rows.ts";
 import { effectArms } from "../../src/domain/progression/save.ts";
 import { storedLine } from "../../src/domain/progression/ledger-line.ts";
 import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
@@ -118,26 +118,6 @@ describe("lines of the ledger", () => {
     const cause = { kind: "RULE", ...ids, ruleKey: "goals", ruleVersion: 1, actionId: "a1" };
     return { projectId, playerId: player!.id, cause, at };
   };
-
-  it("of a rule store neither event nor action nor reason again, and are shown whole", async () => {
-    const { projectId, playerId, cause } = await play();
-    const [stored] = await rowsOf(
-      domain,
-      sql<{ reason: string; cause: object }>`
-        select reason, cause from ledger_entries where project_id = ${projectId}`,
-    );
-    const { eventId: _e, rootEventId: _r, actionId: _a, ...kept } = cause;
-    assert.deepEqual(stored, { reason: "", cause: kept });
-    const [entry] = await read(projectId, playerId);
-    assert.deepEqual([entry!.reason, entry!.cause], ["rule:goals", cause]);
-    const { exported, isOf } = PERSONAL_TABLES.find(({ table }) => table === "ledger_entries")!;
-    const person = { projectId, playerId, ids: [playerId], names: ["ada"] };
-    const rows = await rowsOf(
-      domain,
-      sql<{ row: Line }>`select ${exported!} as row from ledger_entries t where ${isOf(person)}`,
-    );
-    assert.deepEqual([rows[0]!.row.reason, rows[0]!.row.cause], ["rule:goals", cause]);
-  });
 
   it("of an erased player name the rule still, and the chain stands", async () => {
     const { projectId, playerId, cause } = await play();

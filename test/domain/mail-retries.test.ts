@@ -44,18 +44,6 @@ describe("mails that the mail server does not take", () => {
     assert.equal((await mail.logOf(to)).attempts, 6);
   });
 
-  it("sends at last what the mail server did not take at first", async () => {
-    const to = anAddress();
-    mail.refuse(to, 421);
-    await mail.verify(to);
-    await mail.sendNext();
-    mail.accept(to);
-    mail.pass(MINUTE_MS);
-    await mail.sendNext();
-    const { status, attempts, error } = await mail.logOf(to);
-    assert.deepEqual([status, attempts, error ?? null], ["SENT", 2, null]);
-  });
-
   it("sends nothing to an address for 30 days after the server said that it does not exist", async () => {
     for (const status of [550, 551, 553]) {
       const to = anAddress();

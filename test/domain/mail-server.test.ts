@@ -187,31 +187,10 @@ describe("the mail server", () => {
     assert.equal(await failureKind(aMailer(smtpUrl).send(aMail())), "retry");
   });
 
-  it("that speaks without end and says nothing is given up on too", async () => {
-    const smtpUrl = await aListener((socket) => {
-      socket.write("220 mail.example.com\r\n");
-      socket.on("data", () => undefined);
-      const timer = setInterval(() => socket.write("250-more\r\n"), 50);
-      socket.on("close", () => clearInterval(timer));
-    });
-    assert.equal(await failureKind(aMailer(smtpUrl, { ...PATIENCE, sendMs: 500 }).send(aMail())), "retry");
-  });
-
   it("that hangs up before it answers is not sent the mail again by the same attempt", async () => {
     const server = await aServer(undefined, { hold: () => new Promise(() => undefined) });
     assert.equal(await failureKind(aMailer(server.smtpUrl).send(aMail())), "retry");
     assert.equal(server.arrived.length, 1);
-  });
-
-  it("keeps a few connections for many mails, and none once the mailer is closed", async () => {
-    const server = await aServer();
-    const mailer = aMailer(server.smtpUrl);
-    await Promise.all(Array.from({ length: 20 }, () => mailer.send(aMail())));
-    assert.equal(server.arrived.length, 20);
-    assert.ok(server.connections() <= 4, `${server.connections()} connections`);
-    await mailer.close();
-    await eventually(() => server.connections() === 0, { label: "no connection" });
-    assert.equal(await failureKind(mailer.send(aMail())), "retry");
   });
 
   it("finishes a mail in hand when the mailer is closed, for no longer than agreed", async () => {

@@ -239,13 +239,6 @@ describe("metrics", () => {
       count({ properties: { v } });
     assert.equal(read(), 6);
   });
-
-  it("cost nothing where no metric listens: the document stays as it is", () => {
-    const { count, player } = counting(aMetric({}));
-    count({ type: "other" });
-    assert.deepEqual(player.doc, {});
-    assert.equal(player.dirty.doc, false);
-  });
 });
 
 describe("metric documents", () => {

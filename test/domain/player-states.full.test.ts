@@ -88,7 +88,6 @@ describe("what is kept of a player", () => {
     );
     assert(Math.max(...taken) <= 3, taken.join(", "));
   });
-
   for (const [how, alike] of Object.entries({ "hard to compress": 1, "easy to compress": 16 })) {
     it(`may be larger than ever since before it was bounded: taken alone, and shrunk, ${how}`, async () => {
       const projectId = await domain.addProject();

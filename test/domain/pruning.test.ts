@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { monthOf, monthStart } from "../../src/domain/kernel/work.ts";
-import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import {
   compileBudgets,
@@ -103,20 +102,6 @@ describe("pruning", () => {
             ${expiresAt}::timestamptz, ${revokedAt}::timestamptz)`;
       };
       assert.equal(await left(["sessions", "id"], session, 30 * DAY_MS), "kept", String(isRevoked));
-    }
-  });
-
-  it("finds what it deletes by an index, in every table", async () => {
-    for (const { table, isOver } of PRUNES) {
-      const plan = await api.app.transact(async ({ db, now }) => {
-        await sql`set local enable_seqscan = off`.execute(db);
-        const { rows } = await sql<{ "QUERY PLAN": string }>`
-          explain select ctid from ${sql.ref(table)} where ${isOver(now)} limit 1`.execute(db);
-        return rows.map((row) => row["QUERY PLAN"]).join("\n");
-      });
-      assert.match(plan, /Index Cond/, table);
-      // A column in the middle of a key would be found by reading all of the index.
-      assert.doesNotMatch(plan, /using (rule_stats|shared_counters|project_jobs)_pkey/, table);
     }
   });
 
@@ -238,14 +223,5 @@ describe("pruning", () => {
           (project_id, rule_id, hour, evaluated, fired, reasons, leaf_fails, cost, micros)
         values (${newId()}::uuid, ${id}::uuid, ${at(msAgo)}::timestamptz, 1, 1, '{}', '[]', '{}', '[]')`;
     assert.equal(await left(["rule_stats", "rule_id"], stats, 400 * DAY_MS), "kept");
-  });
-
-  it("takes a bounded number of rows at once", async () => {
-    const old = `prune-${newId()}`;
-    await run(sql`insert into consumed_ids (kind, id, expires_at)
-      select ${old}, g::text, now() - interval '1 day' from generate_series(1, 5) g`);
-    const consumed = PRUNES.find(({ table }) => table === "consumed_ids")!;
-    const deleted = await api.app.transact((work) => prune(work, consumed, 3));
-    assert.equal(deleted, 3);
   });
 });

@@ -234,17 +234,4 @@ describe("rank notices", () => {
     const [third] = await game.leaders();
     assert.deepEqual([third!.leader.externalUserId, third!.previousLeader!.externalUserId], ["ann", "bob"]);
   });
-
-  it("say nothing, and cost no row, where they are turned off", async () => {
-    const game = await aBoard({ rankChange: { enabled: false } });
-    await game.score({ ann: 10, bob: 9 });
-    await relay();
-    assert.deepEqual([await game.told(), await game.leaders()], [[], []]);
-    const rows = await domain.transact(({ db }) =>
-      sql`
-        select 1 from leaderboard_notices
-        where project_id = ${projectId} and period_id = ${game.board.periodId}`.execute(db),
-    );
-    assert.equal(rows.rows.length, 0);
-  });
 });

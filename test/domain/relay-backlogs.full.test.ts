@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { Backlogs, RelaySchedule } from "../../src/domain/delivery/outbox/relay-schedule.ts";
-import { relayBacklog } from "../../src/domain/delivery/outbox/relay-backlog.ts";
 import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import type { RankStore } from "../../src/domain/evaluation/boards/ranks.ts";
 import { newId, ranksPart } from "../../src/domain/kernel/ids.ts";
@@ -161,24 +159,5 @@ describe("backlogs of the relay", () => {
     assert.equal(failures, 3);
     assert.equal(Math.max(...appliedOf(fat).map(([, , , version]) => version)), 120);
     await hooks.app.queue.close();
-  });
-
-  it("rest in a process while another one relays the same commits", async () => {
-    const fat = await hooks.aSite();
-    await changes(fat, 600);
-    const backlog = { part: ranksPart(fat.projectId), projectId: fat.projectId };
-    const relay = (app: App, backlogs: Backlogs) =>
-      relayBacklog({ ...app, schedule: new RelaySchedule(), backlogs }, backlog);
-    const [slow, quick] = [new Backlogs(), new Backlogs()];
-    slow.add(backlog);
-    quick.add(backlog);
-    let quickOne: Awaited<ReturnType<typeof relay>> | undefined;
-    const slowOne = await relay(
-      appWith(async () => void (quickOne ??= await relay(hooks.app, quick))),
-      slow,
-    );
-    assert.equal(quickOne?.restMs, 0);
-    assert(slowOne.restMs > 0, "who comes too late rests");
-    assert.equal((await relay(hooks.app, slow)).restMs, 0, "until its rounds are its own again");
   });
 });

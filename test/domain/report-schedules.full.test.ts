@@ -98,31 +98,6 @@ describe("schedules of reports", () => {
     );
   });
 
-  it("are due once where the clocks change, whatever the hour", () => {
-    const changes: [timezone: string, date: string][] = [
-      ["Europe/Berlin", "2026-03-29"],
-      ["Europe/Berlin", "2026-10-25"],
-      ["America/Sao_Paulo", "2018-11-04"],
-      ["Africa/Cairo", "2026-04-24"],
-      ["Asia/Beirut", "2026-03-29"],
-      ["Australia/Lord_Howe", "2026-10-04"],
-      ["Australia/Lord_Howe", "2026-04-05"],
-      ["America/St_Johns", "2010-11-07"],
-      // A day that did not exist there.
-      ["Pacific/Apia", "2011-12-30"],
-    ];
-    for (const [timezone, date] of changes)
-      for (let hour = 0; hour < 24; hour++) {
-        const times: Times = { every: "DAY", hour, timezone };
-        const [fromMs, toMs] = [Date.parse(date) - 2 * DAY_MS, Date.parse(date) + 3 * DAY_MS];
-        assert.deepEqual(
-          walked(times, fromMs, toMs),
-          plainTimes(times, fromMs, toMs),
-          `${timezone} ${date} ${hour}`,
-        );
-      }
-  });
-
   it("were last due at the latest time of which the next is not over", () => {
     const moment = fc.integer({ min: Date.UTC(2010, 0), max: Date.UTC(2030, 0) });
     fc.assert(

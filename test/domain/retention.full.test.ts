@@ -212,39 +212,6 @@ describe("retention", () => {
     assert.deepEqual([await countOf("outbox", [long]), await executionsOf(long)], [3, 3]);
   });
 
-  it("takes a few transactions for many projects, and one with much keeps no other waiting", async () => {
-    const long = await domain.addProject();
-    await setDays(long, { activityDays: 400, executionsDays: 400 });
-    const ids: string[] = [];
-    for (let n = 0; n < 150; n++) ids.push(await domain.addProject());
-    for (const projectId of ids) await addMany(projectId, 2);
-    // The first in the database is the first in turn, too.
-    const all = await domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ id: string }>`select id from projects where id <> ${long}::uuid`.execute(
-        db,
-      );
-      return rows.map(({ id }) => id);
-    });
-    const [big] = all as [string];
-    const others = ids.filter((id) => id !== big);
-    await addMany(big, 2_500, 1);
-    await pass(95);
-    let transactions = 0;
-    let leftOfBig: number | undefined;
-    const { app } = await startApp();
-    const transact: Domain["transact"] = async (step) => {
-      transactions++;
-      const result = await domain.transact(step);
-      if (leftOfBig === undefined && (await countOf("outbox", others)) === 0)
-        leftOfBig = await countOf("outbox", [big]);
-      return result;
-    };
-    await retention.run({ ...app, transact }, "*");
-    assert.deepEqual([await countOf("outbox", ids), await countOf("rule_executions", ids)], [0, 0]);
-    assert.ok(leftOfBig! > 1_000, `${leftOfBig} lines of the project with much when the others had none`);
-    assert.ok(transactions < 30, `${transactions} transactions`);
-  });
-
   it("refuses a second line of one number in a week of its own", async () => {
     const projectId = await domain.addProject();
     const playerId = await domain.addPlayer(projectId, "ada");

@@ -49,28 +49,6 @@ describe("what is left of a history of which events were reverted", () => {
       }),
       { numRuns: cases(40) },
     ));
-
-  it("keeps a tier whose threshold the counter still meets, whichever event gave it", async () => {
-    const [, second] = await play(domain, projectId, { user: "keeps", events: wins([1, 1, 1]) });
-    await takeBack(domain, projectId, second!);
-    assert.equal(await tierOf("keeps", "count"), 1);
-    const { xp } = (await standingOf(domain, projectId, "keeps"))!;
-    assert.equal(xp % 10_000, 1_000 + 2, "with its reward");
-    await play(domain, projectId, { user: "keeps", events: wins([1]) });
-    const { xp: later } = (await standingOf(domain, projectId, "keeps"))!;
-    assert.equal(later % 10_000, 1_000 + 3, "which is not given twice");
-  });
-
-  it("lowers a tier whose threshold is not met, with its rewards, whichever event gave it", async () => {
-    const [first] = await play(domain, projectId, { user: "falls", events: wins([1, 1, 1, 1]) });
-    assert.equal(await tierOf("falls", "count"), 2);
-    const { reversed, left } = await takeBack(domain, projectId, first!);
-    assert.equal(await tierOf("falls", "count"), 1);
-    assert.deepEqual([reversed.badges.includes("count"), left], [true, []]);
-    await play(domain, projectId, { user: "falls", events: wins([1]) });
-    assert.equal(await tierOf("falls", "count"), 2, "it is earned again");
-  });
-
   it("keeps a tier that was awarded otherwise, or that the counter has met before", async () => {
     const ids = await play(domain, projectId, { user: "other", events: wins([1, 25, -20, 1]) });
     const award = { badge: "count", tier: 3, cause: { kind: "API" as const } };

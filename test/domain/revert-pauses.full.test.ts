@@ -4,9 +4,7 @@ import { sql } from "kysely";
 import { adventureKind } from "../../src/domain/economy/adventures/kind.ts";
 import { moveDraft, publishDraft } from "../../src/domain/economy/definitions/drafts.ts";
 import { questKind } from "../../src/domain/economy/quests/kind.ts";
-import { Definition } from "../../src/domain/economy/definitions/definitions.ts";
 import { Adventure } from "../../src/domain/evaluation/adventures/adventure.ts";
-import { PAUSES_MAX } from "../../src/domain/evaluation/live.ts";
 import { changeConfig, type Work } from "../../src/domain/kernel/work.ts";
 import {
   archiveDefinitions,
@@ -201,23 +199,5 @@ describe("reverts of events of pauses", () => {
     await move(projectId, season, "resume");
     await processAll(domain);
     assert.deepEqual(await pointsOf(projectId, "late"), []);
-  });
-
-  it("know a bounded number of pauses, the latest", async () => {
-    const projectId = await aProject(QUESTS_OF_ADVENTURES, ADVENTURES);
-    const season: Goal = { kind: "adventure", key: "season" };
-    for (let i = 0; i <= PAUSES_MAX; i++)
-      for (const how of ["pause", "resume"] as const) await move(projectId, season, how);
-    await play(domain, projectId, { user: "often", events: now("p") });
-    const pauses = await domain.transact(
-      async ({ em }) => (await em.findOneOrFail(Definition, { projectId, key: "season" })).pauses!,
-    );
-    assert.equal(pauses.length, PAUSES_MAX);
-    assert.deepEqual(
-      pauses.toSorted((a, b) => (a.from < b.from ? -1 : 1)),
-      pauses,
-    );
-    assert.ok(pauses.every(({ from, until }) => until !== null && from < until));
-    assert.deepEqual(await pointsOf(projectId, "often"), [0.5]);
   });
 });

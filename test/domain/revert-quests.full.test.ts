@@ -131,28 +131,6 @@ describe("quests of which events were reverted", () => {
     assert.deepEqual(await findingsOf(domain, projectId), []);
   });
 
-  it("are held against their rows by reconciliation", async () => {
-    await play(domain, projectId, { user: "broken", events: now("a", "a") });
-    const break_ = (state: string) =>
-      domain.transact(({ db }) =>
-        sql`update player_quests q set state = ${state} from players p where p.project_id = q.project_id
-          and p.id = q.player_id and p.external_user_id = 'broken' and q.quest_key = 'daily'`.execute(db),
-      );
-    await break_("EXPIRED");
-    const found = await findingsOf(domain, projectId);
-    const known = /^I15 quest daily, .*: (EXPIRED at 100|.*, but gave q:|.*, but was told as CLAIMED)/;
-    assert.deepEqual(
-      found.map((text) => known.exec(text)?.[1]),
-      [
-        "EXPIRED at 100",
-        "it is EXPIRED, but gave q:",
-        "it is EXPIRED at 100 percent of version 1, but was told as CLAIMED",
-      ],
-    );
-    await break_("CLAIMED");
-    assert.deepEqual(await findingsOf(domain, projectId), []);
-  });
-
   it("are held against their steps, and what those gave, by reconciliation", async () => {
     await play(domain, projectId, { user: "steps", events: now("a", "a") });
     const page = { projectId, playerIds: [await domain.addPlayer(projectId, "steps")] };

@@ -33,12 +33,6 @@ describe("a period of a streak for which several events count", () => {
     at: new Date(Date.now() - daysAgo * DAY_MS),
     properties: { score: 1, game: "a" },
   });
-  /** One event of yesterday, and two of today. */
-  const threeOf = async (user: string): Promise<[string, string, string]> => {
-    const ids = await play(domain, projectId, { user, events: [won(1), won(0), won(0)] });
-    assert.deepEqual(await has(user), { current: 2, coins: 1_003 });
-    return ids as [string, string, string];
-  };
   const has = async (user: string): Promise<{ current: number; coins: number }> => {
     const [row] = await rowsOf(
       domain,
@@ -51,44 +45,6 @@ describe("a period of a streak for which several events count", () => {
     return { current: row!.current, coins: Number(row!.coins) };
   };
   const revert = (eventId: string) => takeBack(domain, projectId, eventId);
-
-  it("stays with its milestone while one that is not reverted completes it", async () => {
-    const [, first, second] = await threeOf("one-of-two");
-    const { streaks, left } = await revert(first);
-    assert.deepEqual([streaks, left], [[], []]);
-    assert.deepEqual(await has("one-of-two"), { current: 2, coins: 1_002 });
-    // The last one that was left: the period falls, and what another event was given for it is named.
-    const last = await revert(second);
-    assert.deepEqual([last.streaks, last.left], [["daily"], ["streak daily: what its length has given"]]);
-    assert.deepEqual(await has("one-of-two"), { current: 1, coins: 1_001 });
-    await play(domain, projectId, { user: "one-of-two", events: [won(0)] });
-    assert.deepEqual(await has("one-of-two"), { current: 2, coins: 1_002 }, "nothing is given twice");
-  });
-
-  it("falls with its milestone when the one that completed it is the last to be reverted", async () => {
-    const [, first, second] = await threeOf("first-last");
-    assert.deepEqual((await revert(second)).streaks, []);
-    assert.deepEqual(await has("first-last"), { current: 2, coins: 1_002 });
-    assert.deepEqual((await revert(first)).streaks, ["daily"]);
-    assert.deepEqual(await has("first-last"), { current: 1, coins: 1 });
-  });
-
-  it("falls with its milestone when all are reverted together", async () => {
-    const [, ...today] = await threeOf("together");
-    const { results } = await domain.transact((work) =>
-      revertEvents(work, projectId, { eventIds: today, ...HOW }),
-    );
-    assert.deepEqual(
-      results.map(({ streaks, left }) => [streaks, left]),
-      [
-        [["daily"], []],
-        [[], []],
-      ],
-    );
-    assert.deepEqual(await has("together"), { current: 1, coins: 1 });
-    assert.deepEqual(await findingsOf(domain, projectId), []);
-  });
-
   it("is not held by an event from before the streak was defined", async () => {
     const all = projectId;
     projectId = await aHistoryProject(domain, { badges: [], boards: [] });

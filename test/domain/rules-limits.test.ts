@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
 import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
 import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
 import { considerRule } from "../../src/domain/evaluation/running/run.ts";
-import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { type CalendarUnit, windowNumber } from "../../src/domain/kernel/zones.ts";
 import { aPlayer, aRule, aTurn, NOW } from "../support/rules/rules.ts";
-import { aProject } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;
@@ -168,28 +165,5 @@ describe("limits of rules", () => {
     assert(!full.dirty.doc);
     assert(considerRule(rule, aTurn({ player, properties: { ok: true } })).fired);
     assert(player.dirty.doc);
-  });
-
-  it("stay bounded in what they keep", () => {
-    const one = fires({
-      perPlayer: [
-        { max: 100, window: { rollingSeconds: 60 } },
-        { max: 5, window: "DAY" },
-      ],
-      cooldownSeconds: 1,
-    });
-    for (let day = 0; day < 400; day++) one.at(NOW + day * 24 * HOUR_MS);
-    assert(JSON.stringify(one.player.doc).length < 3_000);
-  });
-
-  it("over all players are locked for rules on whatever may come of any event", () => {
-    const lockedFor = (eventType: string): number => {
-      const triggers = [{ kind: "EVENT", eventTypes: [eventType] }];
-      const rule = { key: "r", triggers, limits: { global: [{ max: 9, window: "DAY" }] } };
-      return atOnce(sharedKeysOf(aProject({ rules: [rule] }), [{ type: "tried", at: NOW }])).length;
-    };
-    const mayCome = ["tried", "player.segment_entered", "player.streak_broken", "player.boost_ended"];
-    assert.deepEqual(mayCome.map(lockedFor), [1, 1, 1, 1]);
-    assert.equal(lockedFor("another"), 0);
   });
 });

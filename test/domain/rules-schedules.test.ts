@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import { idFor, isId, newId } from "../../src/domain/kernel/ids.ts";
 import { archiveRule, pauseRule, resumeRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import {
-  BACKLOG_MAX,
   SCHEDULE_PAGE,
   type ScheduleCursor,
   type ScheduleStep,
@@ -157,29 +156,6 @@ describe("scheduled rules", () => {
       }>`select occurred_at as at from tracked_events where project_id = ${projectId}`,
     );
     assert.ok(Date.now() - new Date(event!.at).getTime() < DAY_MS);
-  });
-
-  it("go through projects in turn, and wait while one has too much to do", async () => {
-    const [first, second] = [await domain.addProject(), await domain.addProject()];
-    for (const projectId of [first, second]) {
-      await publish(domain, projectId, { key: "r", triggers: [daily] });
-      await addPlayers(projectId, SCHEDULE_PAGE + 1);
-      await makeDue(projectId);
-    }
-    const one = await step();
-    const two = await step(one!.cursor);
-    assert.deepEqual([one!.cursor.projectId, two!.cursor.projectId].toSorted(), [first, second].toSorted());
-    assert.equal(await step(two!.cursor), undefined);
-    await rowsOf(
-      domain,
-      sql`insert into event_q (project_id, part, event_id)
-        select ${first}::uuid, 0, gen_random_uuid() from generate_series(1, ${BACKLOG_MAX}) returning 1`,
-    );
-    const before = await eventCount(first);
-    for (let done = await step(); done; done = await step(done.cursor))
-      assert.equal(done.isFull, done.cursor.projectId === first);
-    assert.equal(await eventCount(first), before);
-    assert.equal(await eventCount(second), SCHEDULE_PAGE + 1);
   });
 
   it("make ids that follow from rule, time and player, and sort by time", () => {

@@ -61,38 +61,6 @@ describe("dynamic segments", () => {
     assert.deepEqual(keysOf(player), ["everyone", "low"]);
   });
 
-  it("are left alone where nothing that they read has changed", () => {
-    const plan = segments(dynamic("pro", property("level", "gte", 1)), dynamic("all"));
-    const { turn, player, effects } = aPass({ plan, player: known() });
-    // Both would match now: that they do not is what the last look came to.
-    player.xp = 50;
-    player.tags = ["new"];
-    evaluateEvent(turn);
-    assert.deepEqual(keysOf(player), []);
-    assert.deepEqual(told(effects), []);
-  });
-
-  it("follow one another in one go, whatever the order in which they were made", () => {
-    const reads = (segmentKeys: string[], match = "ALL"): Json => ({ type: "segment", segmentKeys, match });
-    const plan = segments(
-      dynamic("a-last", reads(["b-next"])),
-      dynamic("b-next", reads(["c-first", "vip"])),
-      dynamic("c-first", property("level", "gte", 2)),
-      { key: "vip", name: "VIP", kind: "STATIC" },
-      dynamic("nobody", reads(["a-last"], "NONE")),
-    );
-    const { turn, player } = aPass({ plan, player: known({ segments: new Map([["nobody", 1]]) }) });
-    player.level = 2;
-    settleTurn(turn, player.xp);
-    assert.deepEqual(keysOf(player), ["c-first", "nobody"]);
-    assert.equal(setMembership(turn, "vip", true), undefined);
-    settleTurn(turn, player.xp);
-    assert.deepEqual(keysOf(player), ["a-last", "b-next", "c-first", "vip"]);
-    setMembership(turn, "vip", false);
-    settleTurn(turn, player.xp);
-    assert.deepEqual(keysOf(player), ["c-first", "nobody"]);
-  });
-
   it("count the event in hand, and are known to the rules after it", () => {
     const metric = { eventTypes: ["won"], aggregate: "count" };
     const plan = segments(dynamic("winner", { type: "event_aggregate", metric, op: "gte", value: 2 }));

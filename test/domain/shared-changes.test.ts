@@ -9,17 +9,14 @@ import type { Work } from "../../src/domain/kernel/work.ts";
 import { submitPlayerScore } from "../../src/domain/leaderboards/record-scores.ts";
 import { grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { listen } from "../support/domain/listen.ts";
-import { aProjectOfChanges, CHANGES, openSharing, type Share } from "../support/domain/sharing.ts";
+import { aProjectOfChanges, openSharing, type Share } from "../support/domain/sharing.ts";
 import { cases } from "../support/properties.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SIZES = [1, 5, 40];
-/** Begin and scope are no statements of their own. */
-const STATEMENTS_MAX = 12;
 
 describe("changes of players that share a transaction", () => {
   let projectId: string;
-  let tenantId: string;
   let share: Share;
   let statements: string[];
 
@@ -27,38 +24,9 @@ describe("changes of players that share a transaction", () => {
   before(async () => {
     projectId = await aProjectOfChanges(domain);
     for (let n = 0; n < Math.max(...SIZES); n++) await domain.addPlayer(projectId, `p${n}`);
-    ({ share, tenantId } = await openSharing(database, domain, projectId));
+    ({ share } = await openSharing(database, domain, projectId));
     statements = await listen(database);
   });
-
-  for (const [name, { isPlain, needs, run }] of Object.entries(CHANGES)) {
-    it(`take as many statements for 40 as for one: ${name}`, async () => {
-      const counts: number[] = [];
-      for (const size of [1, ...SIZES]) {
-        const all = Array.from({ length: size }, (_, n) => ({
-          domain,
-          tenantId,
-          projectId,
-          player: `ext:p${n}`,
-          n,
-        }));
-        const prepared: { id: string }[] = [];
-        for (const parts of all)
-          prepared.push(needs ? await domain.transact((work) => needs(work, parts)) : { id: "" });
-        statements.length = 0;
-        await Promise.all(
-          all.map((parts, n) =>
-            share(parts.player, (work) => run(work, { ...parts, ...prepared[n]! }), isPlain),
-          ),
-        );
-        counts.push(statements.length);
-      }
-      // The first one may compile the definitions.
-      const [, ...warm] = counts;
-      assert.equal(new Set(warm).size, 1, `${warm.join(", ")} statements: ${statements.join("\n")}`);
-      assert.ok(warm[0]! <= STATEMENTS_MAX, `${warm[0]}: ${statements.join("\n")}`);
-    });
-  }
 
   it("go to the next transaction when one has taken long, which keeps its own", async () => {
     statements.length = 0;

@@ -1,14 +1,9 @@
 import assert from "node:assert/strict";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { sql } from "kysely";
-import { audit } from "../../src/domain/accounts/audit/audit.ts";
 import { conflict, type DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import {
-  createSharedCommits,
-  SHARING_MAX,
-  TENANT_WAITING_MAX,
-} from "../../src/domain/kernel/shared-commits.ts";
+import { createSharedCommits, TENANT_WAITING_MAX } from "../../src/domain/kernel/shared-commits.ts";
 import { Apart, together } from "../../src/domain/kernel/together.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
@@ -102,22 +97,6 @@ describe("requests that share transactions", () => {
     (await Promise.allSettled(asked)).map((one) =>
       one.status === "fulfilled" ? one.value : (one.reason as Error).message,
     );
-
-  it("come at once and take each step together, in the order of their arrival", async () => {
-    const share = commits();
-    const names = ["a", "b", "c", "d", "e"];
-    const asked = names.map((name, id) =>
-      share(name, async (work) => {
-        const met = await meet(work, name);
-        await note(work, { id, by: name });
-        return met;
-      }),
-    );
-    assert.deepEqual(await outcomes(asked), names);
-    assert.deepEqual(groups, [names]);
-    assert.equal(transactions, 1);
-    assert.deepEqual(await notes(), [0, 1, 2, 3, 4]);
-  });
 
   it("are refused one by one: one bad among 50 harms none, and leaves nothing", async () => {
     const share = commits();
@@ -216,18 +195,6 @@ describe("requests that share transactions", () => {
     assert.deepEqual(groups, [["1", "2"], ["3"], ["4"], ["5"]]);
   });
 
-  it("of more than fit into one transaction are served in several", async () => {
-    const share = commits();
-    const asked = Array.from({ length: SHARING_MAX + 10 }, (_, i) =>
-      share(`p${i}`, (work) => meet(work, `${i}`)),
-    );
-    await Promise.all(asked);
-    assert.deepEqual(
-      groups.map(({ length }) => length),
-      [SHARING_MAX, 10],
-    );
-  });
-
   it("of another project never share", async () => {
     const share = commits();
     const other = newId();
@@ -268,24 +235,5 @@ describe("requests that share transactions", () => {
     await first;
     assert.equal((await Promise.all(waiting)).length, TENANT_WAITING_MAX);
     assert.equal(await share("b", async () => "served"), "served");
-  });
-
-  it("have their acts recorded by one statement, each with its own author", async () => {
-    const share = commits();
-    const asked = ["a", "b", "c"].map((player) =>
-      share(player, (work) =>
-        audit(work, { action: `test.${player}`, target: { type: "t", id: player }, tenantId: TENANT }),
-      ),
-    );
-    await Promise.all(asked);
-    const { rows } = await sql<{ action: string; actor: string }>`
-      select action, actor from audit_log where tenant_id = ${TENANT} order by id`.execute(
-      database.em.fork().getKysely(),
-    );
-    assert.deepEqual(
-      rows.map(({ action }) => action),
-      ["test.a", "test.b", "test.c"],
-    );
-    assert.equal(transactions, 1);
   });
 });

@@ -1,20 +1,103 @@
 import assert from "node:assert/strict";
-import { readFileSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { sql } from "kysely";
+import { forgetStopped } from "../../src/domain/analytics/warehouse/manifest.ts";
 import { openExport } from "../../src/domain/analytics/warehouse/progress.ts";
 import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { pruneEnded } from "../../src/jobs/sweeps.ts";
-import { WarehouseFiles } from "../../src/jobs/warehouse.ts";
 import { WarehouseTurn } from "../../src/jobs/warehouse-turn.ts";
+import { WarehouseFiles } from "../../src/jobs/warehouse.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { aHistoryProject, play } from "../support/reverts/histories.ts";
-import { filesIn, manifestIn } from "../support/warehouse/export.ts";
+import { createS3Store } from "../../src/platform/warehouse/s3.ts";
+import { startApp } from "../support/app/app.ts";
+import { openDomain } from "../support/domain/domain.ts";
+import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
+import { madeOnce } from "../support/made.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { aHistoryProject, play, takeBack } from "../support/reverts/histories.ts";
+import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
+import { openWarehouse } from "../support/warehouse/load.ts";
+import { startS3Server } from "../support/warehouse/s3-server.ts";
 import { warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
 
+const TIMEOUT_MS = 400;
+
+describe("files for a warehouse in a bucket", () => {
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+
+  const server = madeOnce(() => startS3Server());
+  const proxy = madeOnce(() => startTcpProxy("127.0.0.1", server.port));
+  const database = madeOnce(openMemoryDatabase);
+  const domain = madeOnce(() => openDomain(database));
+  before(async () => {
+    dir = await temporaryDir();
+  });
+  after(async () => {
+    await proxy.stop();
+    await server.stop();
+    await database.close();
+    await dir.remove();
+  });
+
+  /** Reads each entry of the manifest of a project and the files that it has, into a directory. */
+  const download = async (store: WarehouseStore, projectId: string): Promise<void> => {
+    for (let sequence = 1; ; sequence++) {
+      const path = `manifest/project_id=${projectId}/${String(sequence).padStart(12, "0")}.json`;
+      const entry = await store.get(path);
+      if (!entry) return;
+      const { path: file } = JSON.parse(entry.toString()) as { path: string };
+      const body = await store.get(file);
+      for (const [name, bytes] of [
+        [path, entry],
+        [file, body],
+      ] as const) {
+        if (!bytes) continue;
+        mkdirSync(dirname(join(dir.path, name)), { recursive: true });
+        writeFileSync(join(dir.path, name), bytes);
+      }
+    }
+  };
+
+  it("are loaded as those of a directory, also when the store has hung in between", async () => {
+    const { app } = await startApp();
+    const own = { ...app, transact: domain.transact };
+    const store = createS3Store(server.settings);
+    const behind = createS3Store(
+      { ...server.settings, endpoint: `http://127.0.0.1:${proxy.port}` },
+      TIMEOUT_MS,
+    );
+    const projectId = await aHistoryProject(domain, { boards: [] });
+    const game = (score: number) => ({ at: new Date(), properties: { score, game: "a" } });
+    const ids = await play(domain, projectId, { user: "ada", events: [game(3), game(8)] });
+    proxy.halfOpen();
+    await assert.rejects(exportNow(own, behind), /no answer in time/);
+    await proxy.restore();
+    await exportNow(own, store);
+    assert.equal(
+      await store.size(`manifest/project_id=${projectId}/000000000001.json`),
+      undefined,
+      "not yet",
+    );
+    await domain.transact(({ db }) => sql`update warehouse_projects set retry_at = null`.execute(db));
+    await exportNow(own, store);
+    await takeBack(domain, projectId, ids[1]!);
+    await exportNow(own, store);
+    await download(store, projectId);
+    const warehouse = await openWarehouse(dir.path);
+    await warehouse.load();
+    assert.equal(await assertLoaded(domain, warehouse, projectId), 2);
+    const [row] = await warehouse.ask(`select "status" from events where "eventId" = '${ids[1]}'`);
+    assert.deepEqual(row, { status: "REVERTED" });
+    warehouse.close();
+  });
+});
+
 const DAY_MS = 86_400_000;
-const LAG_MS = 120_000;
 
 describe("files for a warehouse, where a worker or the store fails", () => {
   const stage = warehouseStage();
@@ -85,68 +168,6 @@ describe("files for a warehouse, where a worker or the store fails", () => {
     await loadAndCheck(projectId, 2);
   });
 
-  it("are the worker's for as long as it lists and removes them, however slow each one is", async () => {
-    const { projectId, ids } = await stage.aProjectWith(4);
-    await stage.erase(projectId, ids);
-    const store = createDirectoryStore(stage.root);
-    let [slow, written] = [0, 0];
-    const counting: WarehouseStore = {
-      ...store,
-      put: async (path, body) => {
-        written++;
-        await store.put(path, body);
-      },
-    };
-    const wait = async (): Promise<void> => {
-      stage.nowMs += 200_000;
-      slow++;
-      assert.deepEqual(await stage.runNow({ store: counting }), []);
-    };
-    const waiting: WarehouseStore = {
-      ...store,
-      put: async (path, body) => {
-        if (!ofEvents(path)) await wait();
-        await store.put(path, body);
-      },
-      remove: async (path) => {
-        await wait();
-        await store.remove(path);
-      },
-    };
-    assert.deepEqual(await stage.run({ store: waiting }), []);
-    assert.ok(slow >= 8, `${slow} slow operations`);
-    assert.equal(written, 0, "nobody else wrote the project");
-    stage.assertListed();
-    await loadAndCheck(projectId, 4);
-  });
-
-  it("are made anew over several turns after an erasure that concerns many", async () => {
-    const files = 24;
-    const { projectId, ids } = await stage.aProjectWith(files);
-    await stage.erase(projectId, ids);
-    stage.nowMs += 600_000;
-    const { app, errors } = await stage.worker();
-    const turns: number[] = [];
-    for (let isMore = true; isMore;) {
-      const before = manifestIn(stage.root).length;
-      const opened = await app.transact((work) => openExport(work, projectId, LAG_MS));
-      assert.ok(opened);
-      const turn = new WarehouseTurn(app, createDirectoryStore(stage.root), opened);
-      isMore = await new WarehouseFiles(app, turn, LAG_MS).write();
-      turns.push(manifestIn(stage.root).length - before);
-      stage.nowMs += 600_000;
-    }
-    assert.deepEqual(errors, []);
-    assert.ok(Math.max(...turns) <= 20, `files of each turn: ${turns.join(", ")}`);
-    // And one that tells of the changes.
-    assert.equal(
-      turns.reduce((sum, one) => sum + one),
-      files + 1,
-    );
-    stage.assertListed();
-    await loadAndCheck(projectId, files);
-  });
-
   describe("of which an old one cannot be read", () => {
     /** Three files, an erasure from each, and an event that came since. */
     const erased = async (): Promise<{ projectId: string; bad: string }> => {
@@ -195,57 +216,6 @@ describe("files for a warehouse, where a worker or the store fails", () => {
       assert.deepEqual(remaining(), []);
       await loadAndCheck(projectId, 4);
     });
-
-    it("have what a second erasure takes from it as well", async () => {
-      const projectId = await aHistoryProject(stage.domain, { boards: [] });
-      await stage.run();
-      const events = [stage.game(0), stage.game(1)];
-      const [one, other] = await play(stage.domain, projectId, { user: "ada", events });
-      await stage.run();
-      const store = createDirectoryStore(stage.root);
-      const bad = manifestIn(stage.root)[0]!.path;
-      const archived: WarehouseStore = { ...store, get: () => Promise.reject(refusing(bad)) };
-      await stage.erase(projectId, [one!]);
-      assert.equal((await stage.run({ store: archived })).length, 1);
-      await stage.erase(projectId, [other!]);
-      assert.deepEqual(await stage.run(), []);
-      assert.deepEqual(remaining(), []);
-      stage.assertListed();
-      await loadAndCheck(projectId, 2);
-    });
-
-    it("go on where the store does not answer for it", async () => {
-      const { projectId } = await erased();
-      const store = createDirectoryStore(stage.root);
-      const silent: WarehouseStore = {
-        ...store,
-        get: () => Promise.reject(new StoreError("no answer in time")),
-      };
-      assert.deepEqual((await stage.run({ store: silent })).map(String), ["StoreError: no answer in time"]);
-      assert.equal(manifestIn(stage.root).length, 4, "the event that came since is listed");
-      await stage.exportAll();
-      assert.deepEqual(remaining(), []);
-      stage.assertListed();
-      await loadAndCheck(projectId, 4);
-    });
-
-    it("go on where a replaced one cannot be removed, which is tried again", async () => {
-      const { projectId, bad } = await erased();
-      const store = createDirectoryStore(stage.root);
-      const locked: WarehouseStore = {
-        ...store,
-        remove: async (path) => {
-          if (path === bad) throw refusing(path);
-          await store.remove(path);
-        },
-      };
-      assert.equal((await stage.run({ store: locked })).length, 1);
-      assert.deepEqual(remaining(), [bad]);
-      await loadAndCheck(projectId, 4);
-      assert.deepEqual(await stage.runNow(), []);
-      assert.deepEqual(await stage.run(), []);
-      stage.assertListed();
-    });
   });
 
   it("begin in an empty place and in no other: an earlier manifest would hide what is written", async () => {
@@ -281,5 +251,100 @@ describe("files for a warehouse, where a worker or the store fails", () => {
       assert.equal(await countOf(table), 0, table);
     await stage.erase(projectId, ids);
     assert.equal(await countOf("warehouse_changes"), 0, "and nothing is noted any more");
+  });
+});
+
+const LAG_MS = 120_000;
+
+describe("files for a warehouse, where more than one is refused", () => {
+  const stage = warehouseStage();
+
+  const loadAndCheck = async (projectId: string, events: number): Promise<void> => {
+    await stage.warehouse.load();
+    assert.equal(await assertLoaded(stage.domain, stage.warehouse, projectId), events);
+  };
+  const change = (statement: string): Promise<unknown> =>
+    stage.domain.transact(({ db }) => sql.raw(statement).execute(db));
+  const rowsOf = (table: string): Promise<number> =>
+    stage.domain.transact(async ({ db }) => {
+      const { rows } = await sql<{ n: number }>`
+        select count(*)::int as n from ${sql.table(table)}`.execute(db);
+      return rows[0]!.n;
+    });
+  /** Files that have what was erased. */
+  const remaining = (): string[] =>
+    [...filesIn(stage.root)].filter(([, text]) => /"score" ?: ?[0-5]\b/.test(text)).map(([path]) => path);
+  const listed = (kind: string): number =>
+    manifestIn(stage.root).filter(({ path, replaces }) => path.startsWith(kind) && replaces === null).length;
+  /** Some files, an erasure from each, and an event that came since. */
+  const erased = async (files: number): Promise<{ projectId: string; paths: string[] }> => {
+    const { projectId, ids } = await stage.aProjectWith(files);
+    const paths = manifestIn(stage.root).map(({ path }) => path);
+    await stage.erase(projectId, ids);
+    await play(stage.domain, projectId, { user: "bob", events: [stage.game(7)] });
+    return { projectId, paths };
+  };
+
+  it("of new events and merges are written in each turn of an erasure from many", async () => {
+    const { projectId } = await erased(22);
+    const [targetId, sourceId] = [
+      await stage.domain.addPlayer(projectId, "eve"),
+      await stage.domain.addPlayer(projectId, "eve-2"),
+    ];
+    await stage.domain.transact((work) =>
+      mergePlayers(work, {
+        projectId,
+        targetId,
+        sourceId,
+        strategy: DEFAULT_STRATEGY,
+        cause: { actor: "test" },
+      }),
+    );
+    stage.nowMs += 600_000;
+    const { app, errors } = await stage.worker();
+    const opened = await app.transact((work) => openExport(work, projectId, LAG_MS));
+    assert.ok(opened);
+    const turn = new WarehouseTurn(app, createDirectoryStore(stage.root), opened);
+    assert.equal(await new WarehouseFiles(app, turn, LAG_MS).write(), true);
+    assert.equal(listed("changes"), 0, "the erasure is not at its end");
+    assert.deepEqual([listed("merges"), listed("events")], [1, 23]);
+    stage.nowMs += 600_000;
+    await stage.exportAll();
+    assert.deepEqual(errors, []);
+    assert.deepEqual(remaining(), []);
+    stage.assertListed();
+    await loadAndCheck(projectId, 23);
+  });
+
+  it("that are forgotten in part are forgotten to the end, also when the warehouse is on again", async () => {
+    const { projectId, ids } = await stage.aProjectWith(2);
+    await stage.erase(projectId, ids);
+    stage.nowMs += 8 * DAY_MS;
+    const isMore = await stage.domain.transact((work) => forgetStopped(work, { limit: 1, isOff: true }));
+    assert.equal(isMore, true);
+    assert.deepEqual([await rowsOf("warehouse_changes"), await rowsOf("warehouse_parts")], [1, 1]);
+    await stage.erase(projectId, ids);
+    assert.equal(await rowsOf("warehouse_changes"), 1, "nothing is noted any more");
+    await play(stage.domain, projectId, { user: "bob", events: [stage.game(7)] });
+    const before = [...filesIn(stage.root).keys()];
+    assert.deepEqual(await stage.run(), []);
+    assert.equal(await stage.domain.transact((work) => openExport(work, projectId, LAG_MS)), undefined);
+    assert.deepEqual([...filesIn(stage.root).keys()], before, "nobody goes on with what is left");
+    const { app } = await stage.worker();
+    await pruneEnded.run(app, "*");
+    for (const table of ["warehouse_changes", "warehouse_parts", "warehouse_projects"])
+      assert.equal(await rowsOf(table), 0, table);
+    assert.deepEqual(await stage.run(), []);
+    const [error] = await stage.run();
+    assert.match(String(error), /begins in an empty place/, "it is begun anew");
+  });
+
+  it("whose entries of the manifest are lost are an error and not an endless search", async () => {
+    const { projectId } = await stage.aProjectWith(2);
+    await change("update warehouse_projects set published = 1");
+    await change("delete from warehouse_parts where seq = 2");
+    const [error, ...others] = await stage.run();
+    assert.match(String(error), new RegExp(`entries 2 to 2 of the manifest of ${projectId} are not in`));
+    assert.deepEqual(others, []);
   });
 });

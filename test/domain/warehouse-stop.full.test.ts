@@ -1,16 +1,129 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { registerProjects } from "../../src/domain/analytics/warehouse/progress.ts";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
+import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
+import { stepSchedules } from "../../src/domain/rules/schedules.ts";
+import { retention } from "../../src/jobs/sweeps.ts";
 import { createExportWarehouse } from "../../src/jobs/warehouse.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { createS3Store } from "../../src/platform/warehouse/s3.ts";
-import { eventually } from "../support/eventually.ts";
-import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
+import { startApp } from "../support/app/app.ts";
+import { processAll, publish } from "../support/domain/rule-projects.ts";
 import { aHistoryProject, play } from "../support/reverts/histories.ts";
 import { manifestIn } from "../support/warehouse/export.ts";
-import { startS3Server } from "../support/warehouse/s3-server.ts";
 import { warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("retention beside files for a warehouse", () => {
+  const stage = warehouseStage();
+
+  const retain = async (): Promise<void> => {
+    const { app } = await startApp();
+    await retention.run({ ...app, transact: stage.domain.transact }, "*");
+  };
+  const writeFiles = async (): Promise<void> => {
+    const { app } = await startApp();
+    const store = async () => createDirectoryStore(stage.root);
+    const parts = { store, everyMs: 300_000, lagMs: 120_000 };
+    await createExportWarehouse().run({ ...app, transact: stage.domain.transact, warehouse: parts }, "*");
+  };
+  const pass = async (days: number): Promise<void> => {
+    stage.nowMs += days * DAY_MS;
+    await stage.domain.transact(ensurePartitions);
+  };
+  const effectsLeft = (projectId: string): Promise<number> =>
+    stage.domain.transact(async ({ db }) => {
+      const { rows } = await sql`
+        select from outbox where project_id = ${projectId}::uuid and event_id is not null
+          and player_seq is not null`.execute(db);
+      return rows.length;
+    });
+  /** A project with an event and its effects. Of weeks that another one keeps longer, rows are deleted. */
+  const aProject = async (days: number): Promise<string> => {
+    const projectId = await aHistoryProject(stage.domain, { boards: [] });
+    await stage.domain.transact(({ db }) =>
+      sql`update projects set settings = settings || ${JSON.stringify({ activityDays: days })}::jsonb
+        where id = ${projectId}::uuid`.execute(db),
+    );
+    await stage.domain.transact(({ db }) =>
+      sql`update tenants set plan = 'ENTERPRISE' from projects p
+        where p.tenant_id = tenants.id and p.id = ${projectId}::uuid`.execute(db),
+    );
+    await play(stage.domain, projectId, {
+      user: "ada",
+      events: [{ at: new Date(stage.nowMs), properties: { score: 3, game: "a" } }],
+    });
+    await stage.domain.relay();
+    return projectId;
+  };
+
+  for (const [name, others] of [
+    ["weeks", 30],
+    ["rows", 4_000],
+  ] as const) {
+    it(`keeps ${name} with effects that are in no file yet, and deletes them afterwards`, async () => {
+      const projectId = await aProject(30);
+      await aProject(others);
+      await pass(60);
+      await stage.domain.transact(registerProjects);
+      const before = await effectsLeft(projectId);
+      assert.ok(before > 0);
+      await retain();
+      assert.equal(await effectsLeft(projectId), before);
+      stage.nowMs += 600_000;
+      await writeFiles();
+      await retain();
+      assert.equal(await effectsLeft(projectId), 0);
+      await stage.warehouse.load();
+      const [row] = await stage.warehouse.ask(
+        `select sum(json_array_length("effects"))::int as n from events where "projectId" = '${projectId}'`,
+      );
+      assert.deepEqual(row, { n: before });
+    });
+  }
+
+  it("waits a week and no longer for files that do not come on", async () => {
+    const projectId = await aProject(30);
+    await pass(60);
+    await stage.domain.transact(registerProjects);
+    await pass(6);
+    await retain();
+    assert.notEqual(await effectsLeft(projectId), 0);
+    await pass(2);
+    await retain();
+    assert.equal(await effectsLeft(projectId), 0);
+  });
+});
+
+describe("the files of a warehouse on events of schedules", () => {
+  const stage = warehouseStage();
+
+  it("have those that come after files of later events, as what has changed", async () => {
+    const { domain } = stage;
+    const projectId = await aHistoryProject(domain, { boards: [] });
+    await stage.run();
+    const trigger = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "UTC" };
+    await publish(domain, projectId, { key: "daily", triggers: [trigger] });
+    await play(domain, projectId, { user: "ada", events: [stage.game(3)] });
+    // Due before that event, and run by nobody for hours.
+    await domain.transact(({ db }) =>
+      sql`update rule_schedules set due_at = ${new Date(stage.nowMs - 3_600_000).toISOString()}::timestamptz,
+          after_player = '00000000-0000-0000-0000-000000000000'
+        where project_id = ${projectId}::uuid`.execute(db),
+    );
+    assert.deepEqual(await stage.run(), []);
+    await stage.warehouse.load();
+    assert.equal(await assertLoaded(domain, stage.warehouse, projectId), 1);
+    const step = await domain.transact((work) => stepSchedules(work, undefined, { projectId }));
+    assert.equal(step?.players, 1);
+    await processAll(domain);
+    await stage.exportAll();
+    await stage.warehouse.load();
+    assert.equal(await assertLoaded(domain, stage.warehouse, projectId), 2);
+  });
+});
 
 type Row = { lease: string | null; until: unknown; failures: number; retry: unknown; writing: string | null };
 
@@ -76,39 +189,5 @@ describe("a worker of the warehouse that stops", () => {
         assert.ok(nth < 20);
       }
     assert.ok(manifestIn(stage.root).length > 10);
-  });
-
-  it("does so too while the store hangs, and what it was storing is removed by the next one", async () => {
-    const server = await startS3Server();
-    const proxy = await startTcpProxy("127.0.0.1", server.port);
-    try {
-      const projectId = await aProject();
-      const endpoint = `http://127.0.0.1:${proxy.port}`;
-      // Longer than the test may take: a stop that waited for the store would be seen.
-      const store = createS3Store({ ...server.settings, endpoint }, 600_000);
-      assert.deepEqual((await work(store)).errors, []);
-      await play(stage.domain, projectId, { user: "bob", events: [stage.game(8)] });
-      stage.nowMs += 600_000;
-      proxy.hang();
-      const job = createExportWarehouse();
-      const { app, errors } = await stage.worker({ store });
-      const running = job.run(app, "*");
-      const begun = await eventually(async () => (await rowOf(projectId)).writing);
-      job.stop!();
-      await running;
-      assert.deepEqual(errors, []);
-      const row = await rowOf(projectId);
-      isFree(row);
-      assert.equal(row.writing, begun);
-      await proxy.restore();
-      assert.deepEqual((await work(store)).errors, []);
-      assert.equal(await store.size(begun), undefined);
-      const path = (n: number) => `manifest/project_id=${projectId}/${String(n).padStart(12, "0")}.json`;
-      assert.notEqual(await store.size(path(2)), undefined);
-      assert.equal(await store.size(path(3)), undefined);
-    } finally {
-      await proxy.stop();
-      await server.stop();
-    }
   });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
 import { sql } from "kysely";
 import { StoreError, type WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
@@ -15,7 +14,6 @@ import { manifestIn } from "../support/warehouse/export.ts";
 import { statementsOf } from "../support/warehouse/load.ts";
 import { type Parts, warehouseStage } from "../support/warehouse/stage.ts";
 import { assertLoaded } from "../support/warehouse/truth.ts";
-import { cases } from "../support/properties.ts";
 
 describe("files for a warehouse", () => {
   const stage = warehouseStage();
@@ -55,33 +53,6 @@ describe("files for a warehouse", () => {
     const sums = await stage.warehouse.ask(statementsOf("ask"));
     assert.ok(sums.some(({ asset }) => asset === "XP"));
   });
-
-  it("have what a revert takes from other events too: tiers, levels and their rewards", () =>
-    fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.record({ score: fc.integer({ min: 0, max: 9 }), reverted: fc.nat({ max: 9 }) }), {
-          minLength: 2,
-          maxLength: 8,
-        }),
-        async (history) => {
-          const projectId = await aHistoryProject(stage.domain, { boards: [] });
-          const ids = await play(stage.domain, projectId, {
-            user: "ada",
-            events: history.map(({ score }) => game(score)),
-          });
-          await exportAll();
-          for (const [at, { reverted }] of history.entries()) {
-            if (reverted > 5) continue;
-            await takeBack(stage.domain, projectId, ids[(at + reverted) % ids.length]!);
-            if (reverted % 2 === 0) await exportAll();
-          }
-          await exportAll();
-          await stage.warehouse.load();
-          assert.equal(await assertLoaded(stage.domain, stage.warehouse, projectId), ids.length);
-        },
-      ),
-      { numRuns: cases(8) },
-    ));
 
   it("are as the manifest says wherever a worker dies, and the next one ends what it has begun", async () => {
     const projectId = await aHistoryProject(stage.domain, { boards: [] });

@@ -4,45 +4,7 @@ import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
 import { NOT_PUBLIC } from "../support/webhooks/blocked-addresses.ts";
 import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
 
-/** Ways to write an address of this machine; `reaches`: that a switch for development lets it through. */
-const SPELLINGS: readonly { host: string; reaches: boolean }[] = [
-  { host: "127.0.0.1", reaches: true },
-  { host: "127.1", reaches: true },
-  { host: "127.0.1", reaches: true },
-  { host: "2130706433", reaches: true },
-  { host: "0x7f000001", reaches: true },
-  { host: "0x7F.0x00.0x00.0x01", reaches: true },
-  { host: "0x7f.1", reaches: true },
-  { host: "017700000001", reaches: true },
-  { host: "0177.0.0.01", reaches: true },
-  { host: "127.0.0.1.", reaches: true },
-  { host: "%31%32%37.0.0.1", reaches: true },
-  { host: "１２７.０.０.１", reaches: true },
-  { host: "①②⑦.⓪.⓪.①", reaches: true },
-  { host: "127。0。0。1", reaches: true },
-  { host: "[::1]", reaches: true },
-  { host: "[0:0:0:0:0:0:0:1]", reaches: true },
-  { host: "[::ffff:127.0.0.1]", reaches: true },
-  { host: "[::ffff:7f00:1]", reaches: true },
-  { host: "localhost", reaches: true },
-  { host: "LOCALHOST", reaches: true },
-  { host: "ⓛocalhost", reaches: true },
-  { host: "%6c%6fcalhost", reaches: true },
-  { host: "laurel.localhost", reaches: true },
-  { host: "localhost.", reaches: false },
-  { host: "0", reaches: false },
-  { host: "0.0.0.0", reaches: false },
-  { host: "[::]", reaches: false },
-  { host: "[::127.0.0.1]", reaches: false },
-  { host: "[::1%25lo]", reaches: false },
-  { host: "user:password@127.0.0.1", reaches: false },
-  { host: "@127.0.0.1", reaches: false },
-  { host: "example.com\\@127.0.0.1", reaches: false },
-  { host: "127.0.0.1\t", reaches: false },
-];
-
 const STRICT: OutboundSettings = { allowCidrs: [], ports: [443, 8443], allowLocal: false };
-const LOCAL: OutboundSettings = { ...STRICT, allowLocal: true };
 
 describe("a sender that is given addresses which are not public", () => {
   let endpoint: RawEndpoint;
@@ -80,23 +42,6 @@ describe("a sender that is given addresses which are not public", () => {
     assert.equal(begun, 1);
     assert.equal(endpoint.connections, 1);
   });
-
-  for (const { host, reaches } of SPELLINGS)
-    it(`is not fooled by ${JSON.stringify(host)}`, async () => {
-      const earlier = endpoint.connections;
-      for (const scheme of ["http", "https"]) {
-        const url = `${scheme}://${host}:${endpoint.port}/`;
-        const begun = await connectionsBegunBy(async () => {
-          const outcome = await send({ ...STRICT, ports: [endpoint.port] }, url);
-          assert.equal(outcome.isRefused, true);
-        });
-        assert.equal(begun, 0);
-      }
-      assert.equal(endpoint.connections, earlier);
-      const { isSuccess } = await send(LOCAL, `http://${host}:${endpoint.port}/`);
-      assert.equal(isSuccess, reaches, "with the switch for development");
-      assert.equal(endpoint.connections, earlier + (reaches ? 1 : 0));
-    });
 
   it("reads a URL as the parser does, whatever stands behind the host", async () => {
     for (const url of [

@@ -61,26 +61,6 @@ describe("a sender of webhooks", () => {
       await eventually(() => endpoint.open.size === 0);
     });
 
-    it("at most 256 requests at once, the others in turn", async () => {
-      let isHolding = true;
-      const waiting: (() => void)[] = [];
-      const endpoint = await trial.startEndpoint((socket) => {
-        const reply = (): void => void socket.write(answer());
-        if (isHolding) waiting.push(reply);
-        else reply();
-      });
-      const sent = Array.from({ length: 300 }, () => trial.sendTo(endpoint, { timeoutMs: 20_000 }));
-      const late = trial.sendTo(endpoint, { timeoutMs: 100 });
-      await eventually(() => waiting.length === 256);
-      assert.equal((await late).error, "no complete response within 0.1 s");
-      assert.equal(endpoint.open.size, 256);
-      isHolding = false;
-      for (const reply of waiting) reply();
-      const outcomes = await Promise.all(sent);
-      assert.ok(outcomes.every(({ isSuccess }) => isSuccess));
-      assert.equal(endpoint.requests.length, 300);
-    });
-
     it("once more when a kept connection turns out to be closed", async () => {
       const endpoint = await trial.startEndpoint((socket, _request, count) => {
         if (count === 1) socket.write(answer());
@@ -93,18 +73,6 @@ describe("a sender of webhooks", () => {
       assert.equal(outcome.responseBody, "again");
       assert.equal(endpoint.connections, 2);
       assert.equal(endpoint.requests[1]?.body, endpoint.requests[2]?.body);
-    });
-
-    it("after the server closed a kept connection in silence", async () => {
-      const endpoint = await trial.startEndpoint((socket) => {
-        socket.write(answer());
-        setTimeout(() => socket.end(), 20);
-      });
-      for (let i = 0; i < 5; i += 1) {
-        assert.equal((await trial.sendTo(endpoint)).isSuccess, true);
-        if (i % 2 === 0) await eventually(() => endpoint.open.size === 0);
-      }
-      assert.equal(endpoint.requests.length, 5);
     });
   });
 

@@ -186,12 +186,4 @@ describe("the health of a webhook", () => {
     );
     assert.equal((await hooks.webhook(id)).status, "PAUSED");
   });
-
-  it("is not looked at for what is late although it is sent to", async () => {
-    const { id } = await hooks.aWebhook(site);
-    await hooks.happen(site);
-    hooks.pass(30 * DAY_MS);
-    await failWaitingWebhooks.run(hooks.app, "*");
-    assert.equal(await answerDue(id, 200), 1);
-  });
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import {
   claimDeliveries,
   type ClaimedDelivery,
@@ -7,7 +6,6 @@ import {
 } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import {
   ATTEMPT_DELAYS_MS,
-  ATTEMPTS_KEPT,
   ATTEMPTS_MAX,
   recordResults,
   waitAfter,
@@ -147,27 +145,5 @@ describe("the schedule of deliveries", () => {
     await note(again!, answer(500));
     const { status, attempts } = await only(id);
     assert.deepEqual([status, attempts], ["success", 1], "and it is over then");
-  });
-
-  it("keeps the newest attempts of a delivery that was started anew again and again", async () => {
-    const { id } = await hooks.aWebhook(site);
-    await hooks.happen(site);
-    for (let cycle = 0; cycle < 4; cycle++) {
-      for (let i = 0; i < ATTEMPTS_MAX; i++) {
-        hooks.pass(3 * 60 * MINUTE_MS);
-        await attempt(id, answer(500, { responseBody: `\ud83d${cycle}\0${i}` }));
-      }
-      const now = hooks.app.clock().toISOString();
-      await hooks.app.transact(({ db }) =>
-        sql`update webhook_deliveries set status = 'pending', attempts = 0, due_at = ${now}::timestamptz
-          where webhook_id = ${id}`.execute(db),
-      );
-    }
-    const { log } = await only(id);
-    assert.equal(log.length, ATTEMPTS_KEPT);
-    assert.deepEqual(
-      log.slice(-5).map(({ attempt: n, responseBody }) => [n, responseBody]),
-      [1, 2, 3, 4, 5].map((n) => [n, `\ufffd3${n - 1}`]),
-    );
   });
 });

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
 import { ClientGone } from "../../src/domain/kernel/flights.ts";
-import { newId } from "../../src/domain/kernel/ids.ts";
 import { OwnChanges } from "../../src/domain/kernel/own-changes.ts";
 import { ANSWER_AGE_MS, YoungCache } from "../../src/domain/kernel/caches.ts";
-import { memoryKept } from "../support/memory.ts";
 
 const MIB = 1024 * 1024;
 
@@ -86,30 +84,6 @@ describe("a cache of answers", () => {
     await assert.rejects(failing, /away/);
     const again = await cache.get(of, { isFresh: false, make: async () => ({ value: 7, bytes: 1 }) });
     assert.equal(again.value, 7);
-  });
-
-  it("keeps memory flat over 10,000 projects with one board each", async () => {
-    const [bytes, page] = [4 * MIB, 20_000];
-    const cache = new YoungCache<Buffer>({ bytes, items: 10_000, changes: new OwnChanges() });
-    const before = memoryKept().arrayBuffers;
-    const keys = Array.from({ length: 10_000 }, newId);
-    let found = 0;
-    for (const key of keys) {
-      const make = async () => ({ value: Buffer.alloc(page), bytes: page });
-      await cache.get({ projectId: key, owner: key, key }, { isFresh: false, make });
-    }
-    for (const key of keys) {
-      let isHit = true;
-      const make = async () => {
-        isHit = false;
-        return { value: Buffer.alloc(0), bytes: 1 };
-      };
-      await cache.get({ projectId: key, owner: key, key }, { isFresh: false, make });
-      if (isHit) found++;
-    }
-    assert.ok(found * page <= bytes, `${found} pages are kept`);
-    const grown = memoryKept().arrayBuffers - before;
-    assert.ok(grown < 10_000 * page * 0.5, `${grown} bytes more`);
   });
 
   it("does not fail a caller because the client of another, who began to read, has gone", async () => {

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { aKey, aTenant, startApp } from "../support/app/app.ts";
-import { eventually } from "../support/eventually.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { anAdventureGame } from "../support/quests/adventure-game.ts";
@@ -162,46 +160,6 @@ describe("adventures and the rest of a game", () => {
     assert.equal((await game.get(`/players/${target}`)).xp, 60 + 500);
   });
 
-  it("lose points and rewards when an event is reverted, and give them again for its quest", async () => {
-    const { eventId } = await game.send("one.done");
-    const { id } = must(await game.post(`/events/${eventId}/revert`, { reason: "a test" }), 200);
-    await eventually(async () => (await game.get(`/jobs/${id}`)).status === "SUCCEEDED");
-    const { adventures } = await game.get(`/jobs/${id}/result`);
-    assert.deepEqual(adventures, ["season"]);
-    assert.equal((await game.questOf("one")).state, "AVAILABLE");
-    const season = await game.adventureOf("season");
-    assert.deepEqual([season.state, season.points, season.tiers[0].reached], ["AVAILABLE", 0, false]);
-    assert.equal(await game.xp(), 0);
-    await game.send("one.done");
-    assert.deepEqual([(await game.adventureOf("season")).points, await game.xp()], [10, 5]);
-  });
-
-  it("are erased with the player", async () => {
-    await game.send("one.done");
-    const rows = () =>
-      api.app.transact(({ db }) =>
-        sql`select 1 from player_adventures where player_id = ${player}`.execute(db),
-      );
-    assert.equal((await rows()).rows.length, 1);
-    must(await game.post(`/players/${player}/erase`, { reason: "asked for" }), 201);
-    await eventually(async () => (await rows()).rows.length === 0);
-  });
-
-  it("are part of a project's configuration, which makes them in another one", async () => {
-    const document = await game.get("/config/export");
-    assert.ok(document.adventures.some((one: Json) => one["key"] === "season"));
-    const other = await aTenant(api);
-    const { token, projectId } = other;
-    const imported = await api.post(
-      "/api/v1/config/import",
-      { document },
-      { token, headers: { "X-Project-ID": projectId } },
-    );
-    assert.equal(must(imported, 200).applied, true);
-    const made = must(await api.get("/api/v1/adventures/season", { key: other.key }), 200);
-    assert.deepEqual([made.status, made.publishedVersion], ["ACTIVE", 1]);
-  });
-
   it("are imported with quests that give their premium, in one document", async () => {
     const patch = (body: object) => api.patch("/api/v1/quests/one", body, { key: game.tenant.key });
     const { draftVersion } = await game.get("/quests/one");
@@ -221,20 +179,6 @@ describe("adventures and the rest of a game", () => {
     for (const path of ["/adventures/season", "/quests/one"])
       assert.equal(must(await api.get(`/api/v1${path}`, { key }), 200).status, "ACTIVE");
     assert.equal(must(await send(document), 200).changes.length, 0);
-  });
-
-  it("are part of the project's sandbox, where they run for its own players", async () => {
-    const test = await aKey(api, { ...game.tenant, environment: "test" });
-    const { projectId, token } = game.tenant;
-    must(await api.post(`/api/v1/projects/${projectId}/sandbox/sync`, {}, { token }), 200);
-    const copy = must(await api.get("/api/v1/adventures/season", { key: test }), 200);
-    const own = await game.get("/adventures/season");
-    assert.notEqual(copy.id, own.id);
-    assert.deepEqual([copy.status, copy.items], ["ACTIVE", own.items]);
-    const event = { externalUserId: "tester", eventType: "one.done" };
-    must(await api.post("/api/v1/events?wait=true", event, { key: test }), 200);
-    const played = must(await api.get("/api/v1/players/ext:tester/adventures/season", { key: test }), 200);
-    assert.deepEqual([played.state, played.points], ["IN_PROGRESS", 10]);
   });
 
   it("name their quests, and quests their adventures", async () => {

@@ -91,30 +91,6 @@ describe("adventures, rules and boards", () => {
     await refused("bad-key", { operation: "START", key: "nowhere" });
   });
 
-  it("close loops through rules, and through the entry cost of quests: these are refused", async () => {
-    must(
-      await draft(
-        "loop",
-        { operation: "ADVANCE", amount: 1 },
-        {
-          triggers: [{ kind: "EVENT", eventTypes: ["adventure.tier_reached"] }],
-        },
-      ),
-      201,
-    );
-    assertError(await game.post("/rules/loop/publish"), 400, "RULE_LOOP");
-    await game.publish({
-      key: "costly",
-      steps: [counting("a", "costly.a", 3)],
-      start: { mode: "MANUAL", cost: { currencyKey: "gems", amount: 1 } },
-      repeat: { mode: "UNLIMITED" },
-    });
-    const starts = { entity: "quest", key: "costly", operation: "START" };
-    const trigger = { triggers: [{ kind: "EVENT", eventTypes: ["player.currency_spent"] }] };
-    must(await draft("spends", starts, trigger), 201);
-    assertError(await game.post("/rules/spends/publish"), 400, "RULE_LOOP");
-  });
-
   it("have boards of their points and of quests completed, which follow reverts", async () => {
     await game.make("/leaderboards", {
       key: "points",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { gunzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
-import { aKey, aTenant, startApp } from "../support/app/app.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aStoredExport, download, exported, trackAll } from "../support/data/exports.ts";
 import { eventually } from "../support/eventually.ts";
@@ -106,20 +106,6 @@ describe("exports of analytics as jobs", () => {
     const none = await part(`bytes=${bytes}-`);
     assert.deepEqual([none.status, none.headers.get("content-range")], [416, `bytes */${bytes}`]);
     assert.equal(JSON.parse(none.bytes.toString()).error.reason, "RANGE_NOT_SATISFIABLE");
-  });
-
-  it("do not exist for other tenants, nor for keys that may not read the same elsewhere", async () => {
-    await track([{}]);
-    const { id } = await aStoredExport(api, tenant, { report: "events", ...MARCH });
-    const other = await aTenant(api);
-    const narrow = await aKey(api, { ...tenant, scopes: ["analytics:read"] });
-    for (const key of [other.key, narrow]) {
-      assertError(await api.get(`${PATH}/${id}`, { key }), 404);
-      assertError(await api.get(`${PATH}/${id}/download`, { key }), 404);
-      assertError(await api.delete(`${PATH}/${id}`, { key }), 404);
-      assert.deepEqual(must(await api.get(PATH, { key }), 200).data, []);
-    }
-    assert.equal(must(await api.get(PATH, { key: tenant.key }), 200).data[0].id, id);
   });
 
   it("have no file before it is complete, and end when they are deleted", async () => {

@@ -13,49 +13,6 @@ const RETURNS = "startEvent=joined&returnEvent=joined&breakdown=team";
 describe("filters, exclusions and breakdowns of funnels", () => {
   const { api, tenant, given, get, post } = historiesAskedBy("funnels");
   const ask = async (body: object): Promise<Answer["body"]> => must(await post({ ...range, ...body }), 200);
-
-  it("do not count a chain with an excluded event between its steps", async () => {
-    await given(
-      ["ada", "joined", `${DAY}10:00:00Z`],
-      ["ada", "banned", `${DAY}10:00:01Z`, { hard: true }],
-      ["ada", "asked", `${DAY}10:00:02Z`],
-      ["bob", "joined", `${DAY}10:00:00Z`],
-      ["bob", "asked", `${DAY}10:00:02Z`],
-      ["bob", "banned", `${DAY}10:00:03Z`, { hard: true }],
-      ["cleo", "joined", `${DAY}10:00:00Z`],
-      ["cleo", "banned", `${DAY}10:00:01Z`, { hard: false }],
-      ["cleo", "asked", `${DAY}10:00:02Z`],
-      ["dora", "joined", `${DAY}10:00:00Z`],
-      ["dora", "banned", `${DAY}10:00:01Z`, { hard: true }],
-      ["dora", "joined", `${DAY}10:00:02Z`],
-      ["dora", "asked", `${DAY}10:00:03Z`],
-      ["emil", "joined", `${DAY}10:00:00Z`],
-      ["emil", "banned", `${DAY}10:00:01Z`, { hard: true }],
-    );
-    const asked = { steps: stepsOf("joined", "asked") };
-    assert.deepEqual(playersAt(await ask({ ...asked, exclude: [{ eventType: "banned" }] })), [3, 2]);
-    const hard = {
-      eventType: "banned",
-      where: { path: "hard", op: "eq", value: true },
-      fromStep: 1,
-      toStep: 2,
-    };
-    assert.deepEqual(playersAt(await ask({ ...asked, exclude: [hard] })), [4, 3]);
-    for (const [body, field] of [
-      [{ exclude: [{ eventType: "banned", fromStep: 2 }] }, "exclude.0.toStep"],
-      [{ exclude: [{ eventType: "banned", toStep: 3 }] }, "exclude.0.toStep"],
-      [{ exclude: [{ eventType: "banned" }], order: "any" }, "exclude"],
-    ] as const) {
-      const answer = await api.post(
-        "/api/v1/analytics/funnels",
-        { ...range, ...asked, ...body },
-        { key: tenant.key },
-      );
-      assertError(answer, 400);
-      assert.equal(answer.body.error.details[0].field, field);
-    }
-  });
-
   it("filter by properties as metrics do, or in short", async () => {
     const properties = { n: 5, text: "Größe", list: ["a", 2, null], deep: { er: { x: true } }, nil: null };
     await given(["ada", "joined", `${DAY}10:00:00Z`], ["ada", "scored", `${DAY}10:00:01Z`, properties]);

@@ -73,52 +73,6 @@ describe("funnels", () => {
     assert.deepEqual((await ask({ steps: stepsOf("joined", "asked"), window: "P1W" })).window, "P7D");
   });
 
-  it("take steps at the same time, whichever came in first, but one event for one step", async () => {
-    await given(
-      ["ada", "asked", `${DAY}10:00:00Z`],
-      ["ada", "joined", `${DAY}10:00:00Z`],
-      ["bob", "asked", `${DAY}10:00:00Z`],
-      ["cleo", "asked", `${DAY}10:00:00Z`],
-      ["cleo", "asked", `${DAY}10:00:00Z`],
-    );
-    assert.deepEqual(playersAt((await get(`steps=joined,asked&${YEAR}`)).body), [1, 1]);
-    assert.deepEqual(playersAt((await get(`steps=asked,asked,asked&${YEAR}`)).body), [3, 1, 0]);
-  });
-
-  it("give an event of one moment to the step that no other event can be", async () => {
-    await given(
-      ["ada", "joined", `${DAY}10:00:00Z`],
-      ["ada", "scored", `${DAY}11:00:00Z`, { points: 9 }],
-      ["ada", "scored", `${DAY}11:00:00Z`, { points: 1 }],
-    );
-    const body = await ask({
-      steps: [
-        { eventType: "joined" },
-        { eventType: "scored" },
-        { eventType: "scored", where: { path: "points", op: "gte", value: 5 }, label: "Much" },
-      ],
-    });
-    assert.deepEqual(playersAt(body), [1, 1, 1]);
-    assert.equal(body.steps[2].label, "Much");
-  });
-
-  it("enter again by a later event where that comes further, and at the earliest of equals", async () => {
-    await given(
-      ["ada", "joined", "2024-03-01T00:00:00Z", { plan: "first" }],
-      ["ada", "joined", "2024-03-10T00:00:00Z", { plan: "second" }],
-      ["ada", "asked", "2024-03-10T01:00:00Z"],
-      ["bob", "joined", "2024-03-01T00:00:00Z", { plan: "first" }],
-      ["bob", "joined", "2024-03-02T00:00:00Z", { plan: "second" }],
-      ["bob", "asked", "2024-03-02T02:00:00Z"],
-    );
-    const { body } = await get(`steps=joined,asked&window=2d&breakdown=plan&${YEAR}`);
-    assert.deepEqual(body.breakdown, [
-      { value: "first", players: [1, 1] },
-      { value: "second", players: [1, 1] },
-    ]);
-    assert.equal(body.steps[1].medianSecondsFromPrevious, (3_600 + 26 * 3_600) / 2);
-  });
-
   it("end with their window, whose last moment is in it, and begin within the range", async () => {
     await given(
       ["ada", "joined", "2024-12-31T23:59:59.999Z"],
@@ -135,47 +89,6 @@ describe("funnels", () => {
     const { body } = await get(`steps=joined,asked&window=1h&${YEAR}&timezone=Asia/Kathmandu`);
     assert.equal(body.range.start, "2023-12-31T18:15:00.000Z");
     assert.deepEqual(playersAt(body), [2, 1], "the range is Nepal's, 5:45 ahead");
-  });
-
-  it("take only neighbours in strict order, by time and then by arrival", async () => {
-    await given(
-      ["ada", "joined", `${DAY}10:00:00Z`],
-      ["ada", "asked", `${DAY}10:00:00Z`],
-      ["bob", "asked", `${DAY}10:00:00Z`],
-      ["bob", "joined", `${DAY}10:00:00Z`],
-      ["cleo", "joined", `${DAY}10:00:00Z`],
-      ["cleo", "seen", `${DAY}10:00:01Z`],
-      ["cleo", "asked", `${DAY}10:00:02Z`],
-      ["dora", "joined", `${DAY}09:00:00Z`],
-      ["dora", "joined", `${DAY}10:00:00Z`],
-      ["dora", "asked", `${DAY}10:00:02Z`],
-    );
-    const { body } = await get(`steps=joined,asked&order=strict&${YEAR}`);
-    assert.deepEqual(playersAt(body), [4, 2]);
-    assert.equal(body.steps[1].medianSecondsFromPrevious, 1);
-  });
-
-  it("count steps in any order by the most within one window", async () => {
-    await given(
-      ["ada", "asked", `${DAY}10:00:00Z`],
-      ["ada", "joined", `${DAY}10:30:00Z`],
-      ["ada", "answered", `${DAY}12:00:00Z`],
-      ["bob", "answered", `${DAY}10:00:00Z`],
-      ["bob", "answered", `${DAY}10:00:01Z`],
-      ["cleo", "seen", `${DAY}10:00:00Z`],
-    );
-    const { body } = await get(`steps=joined,asked,answered&order=any&window=1h&${YEAR}`);
-    assert.deepEqual(playersAt(body), [2, 1, 0]);
-    const shown = body.steps.map((one: { eventType: null; label: string }) => [one.eventType, one.label]);
-    assert.deepEqual(shown, [
-      [null, "1 of 3"],
-      [null, "2 of 3"],
-      [null, "3 of 3"],
-    ]);
-    const longer = await get(`steps=joined,asked,answered&order=any&window=2h&${YEAR}`);
-    assert.deepEqual(playersAt(longer.body), [2, 1, 1]);
-    const twice = await get(`steps=answered,answered&order=any&window=1h&${YEAR}`);
-    assert.deepEqual(playersAt(twice.body), [2, 1]);
   });
 
   it("say how many entries may still come further", async () => {

@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { rollUpGains } from "../../src/domain/analytics/rollups/roll-up-gains.ts";
-import { idFloor, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-ways.ts";
 import { aQuestion, whenOf } from "../support/analytics/changes.ts";
-import { anEconomyChange, applyInEconomy, openEconomy, revertEarned } from "../support/analytics/earning.ts";
+import { anEconomyChange, applyInEconomy, openEconomy } from "../support/analytics/earning.ts";
 import { type Asker, anAsker } from "../support/analytics/questions.ts";
 import { startApp } from "../support/app/app.ts";
-import { must } from "../support/http/client.ts";
 import { cases } from "../support/properties.ts";
 import { madeOnce } from "../support/made.ts";
 
@@ -47,49 +44,6 @@ describe("rollups of what players gain", () => {
       ),
       { numRuns: cases(12) },
     ));
-
-  it("hold what was reverted until they take that, wherever the events' own have come", async () => {
-    const asker = await anEarner();
-    const { projectId, key } = asker.tenant;
-    await applyInEconomy(api, asker, { earn: [{ user: "a", hour: 1, points: 7 }] });
-    const [event] = must(await api.get("/api/v1/events", { key }), 200).data;
-    await revertEarned(api, asker, event.id);
-    // As where the events' own rollups wait for an older event, which is in the queue.
-    const limit = idFloor(Date.now() + 60_000);
-    await api.app.transact((work) => rollUpGains(work, projectId, { taken: [], limit, settled: NIL_ID }));
-    await assertHeld(api, projectId);
-    await rollUpAll(api, projectId);
-    await assertHeld(api, projectId);
-    const { metrics } = await asker.ask("overview", { from: "2018-10-30", to: "2018-10-30" });
-    assert.deepEqual([metrics.xpGranted.value, metrics.badgesEarned.value], [0, 0]);
-  });
-
-  it("forget the badges of a player who is erased, before and after they take that", async () => {
-    const asker = await anEarner();
-    const { projectId } = asker.tenant;
-    const earn = ["a", "b"].map((user) => ({ user, hour: 1, points: 7 }));
-    await applyInEconomy(api, asker, { earn });
-    await rollUpAll(api, projectId);
-    const badges = async (): Promise<number> =>
-      (await asker.ask("overview", { from: "2018-10-30", to: "2018-10-30" })).metrics.badgesEarned.value;
-    assert.equal(await badges(), 2);
-    await applyInEconomy(api, asker, { erase: "a" });
-    assert.equal(await badges(), 1);
-    await assertHeld(api, projectId);
-    await rollUpAll(api, projectId);
-    assert.equal(await badges(), 1);
-    await assertHeld(api, projectId);
-    // One that was never held is not taken away from anybody.
-    await applyInEconomy(api, asker, { earn: [{ user: "c", hour: 1, points: 7 }] });
-    await applyInEconomy(api, asker, { erase: "c" });
-    assert.equal(await badges(), 1);
-    await rollUpAll(api, projectId);
-    await applyInEconomy(api, asker, { earn: [{ user: "d", hour: 1, points: 7 }] });
-    await rollUpAll(api, projectId);
-    assert.equal(await badges(), 2);
-    await assertHeld(api, projectId);
-  });
-
   it("keep all amounts, which the overview and trends then show", async () => {
     const asker = await anEarner();
     const earn = [

@@ -1,10 +1,181 @@
 import assert from "node:assert/strict";
-import { startApp } from "../support/app/app.ts";
+import fc from "fast-check";
+import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/range.ts";
+import { anAsker, markEvent, type Past } from "../support/analytics/questions.ts";
+import { aTenant, startApp } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
-import { anAsker, markEvent } from "../support/analytics/questions.ts";
-import { must } from "../support/http/client.ts";
+import { putOnPlan } from "../support/app/plans.ts";
 import { pastMidnight } from "../support/clock-edges.ts";
+import { exported, trackAll } from "../support/data/exports.ts";
+import { assertError } from "../support/http/assert-error.ts";
+import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { cases } from "../support/properties.ts";
+
+const MARCH = { from: "2026-03-01", to: "2026-03-31" };
+
+const AT = "2026-03-02T10:00:00.000Z";
+
+// oxlint-disable-next-line typescript/no-explicit-any -- rows of every report
+
+// oxlint-disable-next-line typescript/no-explicit-any -- rows of every report
+type Shown = any;
+
+describe("exports of retention, cohorts and funnels", () => {
+  const api = madeOnce(startApp);
+
+  const event = (more: object = {}) => ({ externalUserId: "ann", eventType: "quiz", timestamp: AT, ...more });
+  const get = (query: Record<string, string>, key: string) =>
+    api.get(`/api/v1/analytics/export?${new URLSearchParams(query).toString()}`, { key });
+
+  it("say what questions of returns say", async () => {
+    const tenant = await aTenant(api);
+    await putOnPlan(api, tenant.tenantId, "ENTERPRISE", { analyticsHistoryDays: null });
+    await trackAll(api, tenant, [
+      event(),
+      event({ eventType: "won", timestamp: "2026-03-03T10:00:00Z", properties: { map: "ice" } }),
+      event({ externalUserId: "bob", timestamp: "2026-03-09T10:00:00Z" }),
+    ]);
+    const asked = { ...MARCH, asOf: "2026-11-01T00:00:00Z" };
+    const ask = async (path: string, query: Record<string, string>) => {
+      const text = new URLSearchParams({ ...asked, ...query }).toString();
+      return must(await api.get(`/api/v1/analytics/${path}?${text}`, { key: tenant.key }), 200);
+    };
+    const rowsOf = async (report: string, query: Record<string, string>) =>
+      JSON.parse(await exported(api, tenant, { report, ...asked, ...query })) as Shown[];
+    const returns = { offsets: "0,1,7" };
+    const { cohorts } = await ask("retention", returns);
+    assert.deepEqual(
+      await rowsOf("retention", returns),
+      cohorts.flatMap(({ period, size, cells }: Shown) =>
+        cells.map((cell: Shown) => ({ period, size, until: null, ...cell })),
+      ),
+    );
+    const weekly = { periods: "2", metric: "sum:won.score" };
+    const table = await ask("cohorts", weekly);
+    assert.deepEqual(
+      await rowsOf("cohorts", weekly),
+      table.cohorts.flatMap(({ period, label, size, values, complete }: Shown) =>
+        values.map((value: number, k: number) => ({ period, label, size, k, value, complete: complete[k] })),
+      ),
+    );
+    const steps = { steps: "quiz,won", window: "2d", breakdown: "map" };
+    const funnel = await ask("funnels", steps);
+    const rows = await rowsOf("funnels", steps);
+    assert.deepEqual(
+      rows.filter(({ breakdown }) => breakdown === null).map(({ index, players }) => [index, players]),
+      funnel.steps.map(({ index, players }: Shown) => [index, players]),
+    );
+    assert.deepEqual(
+      rows.filter(({ breakdown }) => breakdown === "(none)").map(({ players }) => players),
+      funnel.breakdown[0].players,
+    );
+    assertError(await get({ report: "funnels", steps: "quiz" }, tenant.key), 400);
+    assertError(await get({ report: "retention", steps: "quiz,won" }, tenant.key), 400);
+  });
+});
+
+const ZONES = [
+  "UTC",
+  "Europe/Berlin",
+  "America/New_York",
+  "Asia/Kolkata",
+  "Australia/Lord_Howe",
+  "America/Sao_Paulo",
+  "Africa/Cairo",
+  "Pacific/Apia",
+];
+
+const TYPES = ["seen", "won", "lost"];
+
+/** Around changes of daylight saving, and the day that Apia skipped. */
+const STARTS = ["2018-11-03", "2025-03-28", "2025-10-24", "2011-12-28", "2024-04-24"];
+
+const DAY_MS = 86_400_000;
+
+const aHistory = fc.record({
+  start: fc.constantFrom(...STARTS),
+  zone: fc.constantFrom(...ZONES),
+  days: fc.integer({ min: 1, max: 12 }),
+  events: fc.array(
+    fc.record({
+      user: fc.constantFrom("a", "b", "c", "d", "e"),
+      type: fc.constantFrom(...TYPES),
+      hour: fc.double({ min: -35 * 24, max: 14 * 24, noNaN: true }),
+    }),
+    { maxLength: 60 },
+  ),
+});
+
+describe("the numbers of analytics", () => {
+  const api = madeOnce(startApp);
+
+  it("are those of plain loops over random histories in any zone", () =>
+    fc.assert(
+      fc.asyncProperty(aHistory, async ({ start, zone, days, events }) => {
+        const asker = await anAsker(api);
+        const startMs = Date.parse(start);
+        const past = events.map(({ user, type, hour }) => ({
+          user,
+          type,
+          at: Math.floor(startMs + hour * 3_600_000),
+        }));
+        await asker.store(past.map(({ user, type, at }): Past => [user, type, new Date(at).toISOString()]));
+        const first = startMs / DAY_MS;
+        const last = first + days - 1;
+        const query = {
+          from: dateOfDay(first),
+          to: dateOfDay(last),
+          timezone: zone,
+          asOf: new Date(startMs + 60 * DAY_MS).toISOString(),
+        };
+        const { metrics } = await asker.ask("overview", { ...query, compare: "none" });
+
+        const local = past.map((event) => ({ ...event, day: localDay(zone, event.at) }));
+        const players = (from: number, to: number): Set<string> =>
+          new Set(local.filter(({ day }) => day >= from && day <= to).map(({ user }) => user));
+        const firstDays = new Map<string, number>();
+        for (const { user, day } of local.toSorted((a, b) => a.at - b.at))
+          if (!firstDays.has(user)) firstDays.set(user, day);
+        const span = Array.from({ length: days }, (_, i) => first + i);
+        const isNew = (day: number) => [...firstDays.values()].filter((one) => one === day).length;
+        assert.deepEqual(
+          metrics.activePlayers.series,
+          span.map((day) => players(day, day).size),
+        );
+        assert.deepEqual(metrics.newPlayers.series, span.map(isNew));
+        assert.equal(metrics.activePlayers.value, players(first, last).size);
+        assert.equal(metrics.wau.value, players(last - 6, last).size);
+        assert.equal(metrics.mau.value, players(last - 29, last).size);
+        assert.equal(metrics.totalPlayers.value, [...firstDays.values()].filter((day) => day <= last).length);
+        assert.equal(metrics.events.value, local.filter(({ day }) => day >= first && day <= last).length);
+
+        for (const [interval, begin] of [
+          ["week", (day: number) => weekOf(day, "monday")],
+          ["month", (day: number) => monthOf(day)],
+        ] as const) {
+          const { series } = await asker.ask("trends", {
+            ...query,
+            interval,
+            metric: "activePlayers,event:won",
+          });
+          const starts = [...new Set(span.map(begin))];
+          const inside = (at: number) =>
+            local.filter(({ day }) => day >= first && day <= last && begin(day) === at);
+          assert.deepEqual(
+            series.map(({ points }: { points: { date: string; value: number }[] }) =>
+              points.map(({ date, value }) => [date, value]),
+            ),
+            [
+              starts.map((at) => [dateOfDay(at), new Set(inside(at).map(({ user }) => user)).size]),
+              starts.map((at) => [dateOfDay(at), inside(at).filter(({ type }) => type === "won").length]),
+            ],
+          );
+        }
+      }),
+      { numRuns: cases(25) },
+    ));
+});
 
 const WEEK = { from: "2026-03-02", to: "2026-03-08", asOf: "2026-04-01T00:00:00Z" };
 
@@ -83,45 +254,6 @@ describe("the overview of analytics", () => {
     const names = ["activePlayers", "newPlayers", "returningPlayers", "events"];
     assert.deepEqual(await values(WEEK, names), [3, 2, 1, 4]);
     assert.deepEqual(await values({ ...WEEK, activeEvents: "won" }, names), [2, 2, 1, 4]);
-  });
-
-  it("goes by local days, also of 23, 25 and 23.5 hours, and where midnight does not exist", async () => {
-    const cases = [
-      // Clocks go forward at 02:00, and back at 03:00.
-      ["Europe/Berlin", "2026-03-29", "2026-03-28T23:00:00.000Z", "2026-03-29T22:00:00.000Z"],
-      ["Europe/Berlin", "2026-10-25", "2026-10-24T22:00:00.000Z", "2026-10-25T23:00:00.000Z"],
-      ["Australia/Lord_Howe", "2025-10-05", "2025-10-04T13:30:00.000Z", "2025-10-05T13:00:00.000Z"],
-      ["Asia/Kolkata", "2026-03-02", "2026-03-01T18:30:00.000Z", "2026-03-02T18:30:00.000Z"],
-      // The day begins at 01:00.
-      ["Africa/Cairo", "2026-04-24", "2026-04-23T22:00:00.000Z", "2026-04-24T21:00:00.000Z"],
-      ["America/Sao_Paulo", "2018-11-04", "2018-11-04T03:00:00.000Z", "2018-11-05T02:00:00.000Z"],
-    ] as const;
-    const before = (time: string): string => new Date(Date.parse(time) - 1).toISOString();
-    await asker.store(
-      cases.flatMap(([zone, , start, end]) => [
-        [`${zone} a`, zone, before(start)] as const,
-        [`${zone} b`, zone, start] as const,
-        [`${zone} c`, zone, before(end)] as const,
-        [`${zone} d`, zone, end] as const,
-      ]),
-    );
-    for (const [timezone, day, start, end] of cases) {
-      const { range, metrics } = await asker.ask("overview", {
-        from: day,
-        to: day,
-        timezone,
-        compare: "none",
-      });
-      assert.deepEqual([range.start, range.end, range.days], [start, end, 1], timezone);
-      assert.deepEqual([metrics.events.value, metrics.activePlayers.value], [2, 2], timezone);
-    }
-  });
-
-  it("counts an event in the day of its time, however late it comes", async () => {
-    await asker.store([["ada", "seen", "2026-03-05T10:00:00Z"]]);
-    assert.deepEqual(await values(WEEK, ["events", "activePlayers"]), [1, 1]);
-    await asker.store([["bob", "seen", "2026-03-04T10:00:00Z"]]);
-    assert.deepEqual(await values(WEEK, ["events", "activePlayers"]), [2, 2]);
   });
 
   it("knows nothing of what is at asOf or later", async () => {
@@ -213,5 +345,106 @@ describe("the overview of analytics", () => {
     assert.deepEqual(await gains(), [[120, 120], 2, 2, 10]);
     must(await game.post(`/events/${sent.eventId}/revert`, { reason: "test" }), 200);
     assert.deepEqual(await gains(), [[0, 120], 1, 1, 5]);
+  });
+});
+
+describe("a question of analytics", () => {
+  const api = madeOnce(startApp);
+  const asker = madeForEach(() => anAsker(api));
+
+  it("takes the range as a period, as dates or as instants", async () => {
+    const asOf = "2026-05-20T10:00:00Z";
+    const bounds = async (query: Record<string, string>) => {
+      const { range } = await asker.ask("overview", { compare: "none", asOf, ...query });
+      return [range.from, range.to];
+    };
+    await asker.store([["ada", "seen", "2025-11-30T23:30:00Z"]]);
+    const periods: Record<string, [string, string]> = {
+      today: ["2026-05-20", "2026-05-20"],
+      yesterday: ["2026-05-19", "2026-05-19"],
+      "7d": ["2026-05-14", "2026-05-20"],
+      "30d": ["2026-04-21", "2026-05-20"],
+      "90d": ["2026-02-20", "2026-05-20"],
+      mtd: ["2026-05-01", "2026-05-20"],
+      qtd: ["2026-04-01", "2026-05-20"],
+      ytd: ["2026-01-01", "2026-05-20"],
+      "12mo": ["2025-06-01", "2026-05-20"],
+      all: ["2025-11-30", "2026-05-20"],
+    };
+    for (const [period, expected] of Object.entries(periods))
+      assert.deepEqual(await bounds({ period }), expected, period);
+    assert.deepEqual(await bounds({ period: "all", timezone: "Europe/Berlin" }), [
+      "2025-12-01",
+      "2026-05-20",
+    ]);
+    assert.deepEqual(await bounds({}), periods["30d"]);
+    const { range } = await asker.ask("overview", {
+      from: "2026-03-02T12:00:00Z",
+      to: "2026-03-03T14:00:00+02:00",
+    });
+    assert.deepEqual(
+      [range.start, range.end, range.days],
+      ["2026-03-02T12:00:00.000Z", "2026-03-03T12:00:00.000Z", 2],
+    );
+  });
+
+  it("refuses what is no range, zone, moment or comparison, and names the field", async () => {
+    const refused: [Record<string, string>, field: string][] = [
+      [{ from: "2026-03-08", to: "2026-03-02" }, "to"],
+      [{ from: "1900-01-01", to: "2026-03-02" }, "from"],
+      [{ from: "2026-02-30" }, "from"],
+      [{ from: "0000-01-01", to: "2026-03-02" }, "from"],
+      [{ from: "yesterday" }, "from"],
+      [{ to: "2026-03-02T12:00:00" }, "to"],
+      [{ to: "9999-12-31" }, "to"],
+      [{ period: "7d", from: "2026-03-02" }, "period"],
+      [{ period: "1d" }, "period"],
+      [{ timezone: "Mars/Olympus" }, "timezone"],
+      [{ timezone: "+02:00" }, "timezone"],
+      [{ asOf: "2126-01-01T00:00:00Z" }, "asOf"],
+      [{ asOf: "2026-01-01" }, "asOf"],
+      [{ compare: "custom" }, "compareFrom"],
+      [{ compareFrom: "2026-01-01" }, "compare"],
+      [{ compare: "previous_moon" }, "compare"],
+      [{ activeEvents: "" }, "activeEvents"],
+      [{ weekStart: "friday" }, "weekStart"],
+      [{ colour: "red" }, "colour"],
+    ];
+    for (const [query, field] of refused) {
+      const answer = await asker.tryAsk("overview", query);
+      assertError(answer, 400);
+      assert.match(answer.body.error.details[0].field, new RegExp(`^${field}`), JSON.stringify(query));
+    }
+  });
+
+  it("reaches as far back as the plan shows, and no further", async () => {
+    const { tenantId } = asker.tenant;
+    await putOnPlan(api, tenantId, "FREE");
+    const { range } = await asker.ask("overview");
+    assert.equal(range.days, 7);
+    const first = await asker.ask("overview", { period: "all" });
+    assert.equal(first.range.days, 1);
+    await asker.store([["ada", "seen", "2020-01-01T00:00:00Z"]]);
+    assert.equal((await asker.ask("overview", { period: "all" })).range.days, 7);
+    assertError(await asker.tryAsk("overview", { period: "30d" }), 402, "PLAN_LIMIT_EXCEEDED");
+    assert.equal((await asker.ask("overview", { period: "7d" })).range.days, 7);
+  });
+
+  it("comes from memory while nothing happens, and anew as soon as something does", async () => {
+    const asked = async () => (await asker.tryAsk("overview", WEEK)).body;
+    const [first, second] = [await asked(), await asked()];
+    assert.deepEqual([first.cache.hit, second.cache.hit], [false, true]);
+    assert.deepEqual({ ...second, cache: first.cache }, first);
+    await asker.store([["ada", "seen", "2026-03-05T10:00:00Z"]]);
+    const third = await asked();
+    assert.deepEqual([third.cache.hit, third.metrics.events.value], [false, 1]);
+  });
+
+  it("says by its ETag whether it has changed", async () => {
+    const asked = (etag: string) => asker.tryAsk("overview", WEEK, { "If-None-Match": etag });
+    const etag = (await asker.tryAsk("overview", WEEK)).headers.get("etag")!;
+    assert.equal((await asked(etag)).status, 304);
+    await asker.store([["ada", "seen", "2020-03-05T10:00:00Z"]]);
+    assert.equal((await asked(etag)).status, 200);
   });
 });

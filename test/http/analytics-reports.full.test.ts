@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { FUNNEL_BODY, lasting, MARCH, savedOfEachKind } from "../support/analytics/saved-reports.ts";
+import { FUNNEL_BODY } from "../support/analytics/saved-reports.ts";
 import { anAsker } from "../support/analytics/questions.ts";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { exported } from "../support/data/exports.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { rulesOf } from "../support/rules/rules-api.ts";
 import { REPORTS_MAX } from "../../src/domain/analytics/reports/saved-reports.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
@@ -27,44 +25,6 @@ describe("saved reports of analytics", () => {
     assertError(answer, 400);
     return answer.body.error.details.map(({ field }: { field: string }) => field);
   };
-
-  it("run as their operation answers, of every kind", async () => {
-    await asker.store(MARCH);
-    await rulesOf(api, asker.tenant).publish({ rollout: { percent: 100, holdoutPercent: 50 } });
-    for (const { report, parameters, path, query } of savedOfEachKind("lesson")) {
-      const { id } = await save({ report, parameters });
-      const answer = await run(id);
-      assert.deepEqual(lasting(must(answer, 200)), lasting(await asker.ask(path, query)), report);
-      const etag = answer.headers.get("ETag")!;
-      assert.equal((await run(id, "", { "If-None-Match": etag })).status, 304, report);
-      assert.equal((await asker.tryAsk(path, query, { "If-None-Match": etag })).status, 304, report);
-    }
-    const { id } = await save({ report: "funnels", parameters: FUNNEL_BODY });
-    const asked = await api.post("/api/v1/analytics/funnels", FUNNEL_BODY, { key: asker.tenant.key });
-    const answer = must(await run(id), 200);
-    assert.deepEqual(lasting(answer), lasting(must(asked, 200)));
-    assert.ok(answer.entered > 0);
-  });
-
-  it("run as files that are those of the export", async () => {
-    await asker.store(MARCH);
-    await rulesOf(api, asker.tenant).publish({ rollout: { percent: 100, holdoutPercent: 50 } });
-    for (const { report, parameters, query } of savedOfEachKind("lesson")) {
-      const { id } = await save({ name: "Wöchentlich: all", report, parameters });
-      for (const format of ["csv", "json", "ndjson"]) {
-        const url = `${api.url}${PATH}/${id}/run?format=${format}`;
-        const answer = await fetch(url, { headers: { "X-API-Key": asker.tenant.key } });
-        const text = await answer.text();
-        assert.equal(answer.status, 200, text);
-        assert.match(
-          answer.headers.get("Content-Disposition")!,
-          /^attachment; filename="wochentlich-all-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.\w+"$/,
-        );
-        if (report === "experiments") assert.match(text, /activePlayers/);
-        else assert.equal(text, await exported(api, asker.tenant, { ...query, report, format }), report);
-      }
-    }
-  });
 
   it("count a relative range back from the day that is going on where the zone is", async () => {
     const rangeOf = async (range: object, parameters: object): Promise<string[]> => {

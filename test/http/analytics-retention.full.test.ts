@@ -1,9 +1,96 @@
 import assert from "node:assert/strict";
-import type { Answer } from "../support/app/app.ts";
-import { type Cell, type Cohort, type Happening, historiesAskedBy } from "../support/analytics/histories.ts";
-import { assertError } from "../support/http/assert-error.ts";
+import fc from "fast-check";
+import { dateOfDay, dayOfDate, localDay } from "../../src/domain/analytics/range.ts";
+import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-ways.ts";
+import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytics/changes.ts";
+import { type Cohort, type Happening, historiesAskedBy } from "../support/analytics/histories.ts";
+import {
+  type NaiveQuestion,
+  naiveRetention,
+  type NaiveVisit,
+  periodOfDay,
+} from "../support/analytics/naive-retention.ts";
+import { anAsker } from "../support/analytics/questions.ts";
+import { type Answer, startApp } from "../support/app/app.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
+import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
+import { madeOnce } from "../support/made.ts";
+import { cases } from "../support/properties.ts";
+
+describe("retention of a random history", () => {
+  const { given, ask } = historiesAskedBy("retention");
+  it("is what plain loops count, for any question in any zone", async () => {
+    const zones = [
+      "UTC",
+      "America/New_York",
+      "Europe/London",
+      "Australia/Lord_Howe",
+      "Asia/Kathmandu",
+      "Africa/Cairo",
+    ];
+    // Around changes of the clocks in New York, London and Cairo, in quarter hours: times are equal often.
+    const firstMs = Date.parse("2014-10-20T00:00:00Z");
+    const history: NaiveVisit[] = fc.sample(
+      fc.record({
+        user: fc.integer({ min: 0, max: 40 }).map((i) => `p${i}`),
+        type: fc.constantFrom("a", "b", "c"),
+        at: fc.integer({ min: 0, max: 25 * 96 }).map((quarter) => firstMs + quarter * 900_000),
+      }),
+      { numRuns: cases(400), seed: 7 },
+    );
+    await given(...history.map(({ user, type, at }): Happening => [user, type, at]));
+    const Question = fc.record({
+      zone: fc.constantFrom(...zones),
+      weekStart: fc.constantFrom("monday" as const, "sunday" as const),
+      unit: fc.constantFrom("day" as const, "week" as const, "month" as const),
+      type: fc.constantFrom("nday" as const, "unbounded" as const, "within" as const),
+      entry: fc.constantFrom("first_time" as const, "recurring" as const),
+      clock: fc.constantFrom("calendar" as const, "24h" as const),
+      offsets: fc
+        .uniqueArray(fc.integer({ min: 0, max: 12 }), { minLength: 1, maxLength: 5 })
+        .map((all) => all.toSorted((a, b) => a - b)),
+      startEvent: fc.constantFrom(undefined, "a", "b"),
+      returnEvent: fc.constantFrom(undefined, "a", "c"),
+      from: fc.integer({ min: -2, max: 12 }),
+      length: fc.integer({ min: 0, max: 14 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(Question, async ({ from, length, clock, ...asked }) => {
+        const firstDay = localDay("UTC", firstMs) + from;
+        const question: NaiveQuestion = {
+          ...asked,
+          clock: asked.unit === "day" ? clock : "calendar",
+          firstDay,
+          lastDay: firstDay + length,
+        };
+        const { zone, offsets, startEvent, returnEvent, unit, weekStart, type, entry } = question;
+        const query = new URLSearchParams({
+          from: dateOfDay(question.firstDay),
+          to: dateOfDay(question.lastDay),
+          timezone: zone,
+          offsets: offsets.join(),
+          clock: question.clock,
+          unit,
+          weekStart,
+          type,
+          entry,
+          ...(startEvent && { startEvent }),
+          ...(returnEvent && { returnEvent }),
+        });
+        const body = await ask(query.toString());
+        const naive = naiveRetention(history, question);
+        for (const { period, size, cells } of body.cohorts as Cohort[]) {
+          const wanted = naive.get(periodOfDay(question, dayOfDate(period)!)) ?? [0, ...offsets.map(() => 0)];
+          assert.deepEqual([size, ...cells.map(({ players }) => players)], wanted, period);
+          naive.delete(periodOfDay(question, dayOfDate(period)!));
+        }
+        assert.equal(naive.size, 0);
+      }),
+      { numRuns: cases(150) },
+    );
+  });
+});
 
 describe("retention", () => {
   const { api, tenant, given, get, ask } = historiesAskedBy("retention");
@@ -56,118 +143,6 @@ describe("retention", () => {
         { offset: 3, eligible: 2, players: 1, rate: 0.5, meanRate: 0.5 },
       ],
     });
-  });
-
-  it("counts later returns where it is unbounded, days up to one within, and ranges of days", async () => {
-    await given(...days);
-    assert.deepEqual(counts(await ask(`${march}&type=unbounded`)), [
-      [2, 2, 2, 2, 1],
-      [1, 1, 0, 0, 0],
-    ]);
-    assert.deepEqual(counts(await ask(`${march}&type=within`)), [
-      [2, 0, 1, 2, 2],
-      [1, 0, 0, 0, 0],
-    ]);
-    const bracket = await ask(`${march.replace("&offsets=0,1,2,3", "")}&type=bracket&brackets=0,1-2,3-4`);
-    assert.deepEqual(counts(bracket)[0], [2, 2, 2, 1]);
-    assert.deepEqual(
-      bracket.cohorts[0].cells.map(({ offset, until, complete }: Cell) => [offset, until, complete]),
-      [
-        [0, 0, true],
-        [1, 2, true],
-        [3, 4, false],
-      ],
-    );
-    for (const [alias, type] of [
-      ["classic", "nday"],
-      ["rolling", "unbounded"],
-    ])
-      assert.equal((await ask(`type=${alias}`)).type, type);
-  });
-
-  it("takes days by the calendar, or as 24 hours from each start on", async () => {
-    await given(...days);
-    // Ada is back after 23 h and after 85:59 h, bob after 25 h.
-    assert.deepEqual(counts(await ask(`${march}&clock=24h`)), [
-      [2, 2, 1, 0, 1],
-      [1, 1, 0, 0, 0],
-    ]);
-    const { cells } = (await ask(`${march}&clock=24h`)).cohorts[0];
-    assert.deepEqual(
-      cells.map(({ complete }: Cell) => complete),
-      [true, true, true, false],
-    );
-    assertError(await get(`${march}&clock=24h&unit=week`), 400);
-  });
-
-  it("begins with an event of a type, and never counts that very event as a return", async () => {
-    await given(
-      ["ada", "seen", "2024-03-01T09:00:00Z"],
-      ["ada", "joined", "2024-03-01T10:00:00Z"],
-      ["bob", "joined", "2024-03-01T10:00:00Z"],
-      ["bob", "seen", "2024-03-01T10:00:00Z"],
-      ["cleo", "joined", "2024-03-01T10:00:00Z"],
-      ["cleo", "joined", "2024-03-01T10:00:00Z"],
-      ["dora", "joined", "2024-02-28T10:00:00Z"],
-      ["dora", "joined", "2024-03-01T10:00:00Z"],
-    );
-    const day = "from=2024-03-01&to=2024-03-01&offsets=0,1&startEvent=joined";
-    assert.deepEqual(counts(await ask(day)), [[3, 3, 0]], "any event is a return, the start included");
-    assert.deepEqual(counts(await ask(`${day}&returnEvent=seen`)), [[3, 1, 0]]);
-    assert.deepEqual(counts(await ask(`${day}&returnEvent=joined`)), [[3, 1, 0]]);
-    assert.deepEqual(counts(await ask(`${day}&returnEvent=seen,joined`)), [[3, 2, 0]]);
-    assert.deepEqual(counts(await ask(`${day}&returnEvent=seen&returnEvent=joined`)), [[3, 2, 0]]);
-  });
-
-  it("puts a recurring player into the cohort of each period", async () => {
-    await given(...days);
-    const week = "from=2024-03-01&to=2024-03-04&asOf=2024-03-05T00:00:00Z&offsets=0,1,2";
-    assert.deepEqual(counts(await ask(`${week}&entry=recurring`)), [
-      [2, 2, 1, 1],
-      [2, 2, 0, 1],
-      [1, 1, 0, 0],
-      [1, 1, 0, 0],
-    ]);
-    assert.deepEqual(counts(await ask(`${week}&entry=recurring&returnEvent=seen`))[1], [2, 0, 0, 1]);
-  });
-
-  it("follows daylight saving, half-hour zones and missing midnights to the day", async () => {
-    await given(
-      // Berlin: 2024-03-31 has 23 hours. Lord Howe: 2024-04-07 has 24.5. Cairo: 2014-05-16 begins at 01:00.
-      ["ada", "joined", "2024-03-30T22:59:59.999Z"],
-      ["ada", "seen", "2024-03-31T21:59:59.999Z"],
-      ["bob", "joined", "2024-03-30T22:59:59.999Z"],
-      ["bob", "seen", "2024-03-31T22:00:00.000Z"],
-      ["cleo", "joined", "2024-04-06T12:59:59.999Z"],
-      ["cleo", "seen", "2024-04-07T13:29:59.999Z"],
-      ["dora", "joined", "2024-04-06T12:59:59.999Z"],
-      ["dora", "seen", "2024-04-07T13:30:00.000Z"],
-      ["emil", "joined", "2014-05-15T21:59:59.999Z"],
-      ["emil", "seen", "2014-05-15T22:00:00.000Z"],
-      ["finn", "joined", "2024-06-01T18:14:00Z"],
-      ["finn", "seen", "2024-06-01T18:15:00Z"],
-    );
-    const day = async (date: string, timezone: string): Promise<number[]> =>
-      counts(await ask(`from=${date}&to=${date}&timezone=${timezone}&offsets=1,2`))[0]!;
-    assert.deepEqual(await day("2024-03-30", "Europe/Berlin"), [2, 1, 1]);
-    assert.deepEqual(await day("2024-04-06", "Australia/Lord_Howe"), [2, 1, 1]);
-    assert.deepEqual(await day("2014-05-15", "Africa/Cairo"), [1, 1, 0]);
-    assert.deepEqual(await day("2024-06-01", "Asia/Kathmandu"), [1, 1, 0]);
-  });
-
-  it("takes weeks from Monday or Sunday on, and months of the calendar", async () => {
-    await given(
-      ["ada", "joined", "2024-03-03T12:00:00Z"],
-      ["ada", "seen", "2024-03-04T12:00:00Z"],
-      ["ada", "seen", "2024-04-30T12:00:00Z"],
-    );
-    const march3 = "from=2024-03-03&to=2024-03-03&offsets=0,1";
-    const monday = await ask(`${march3}&unit=week`);
-    assert.deepEqual([monday.cohorts[0].period, counts(monday)], ["2024-02-26", [[1, 1, 1]]]);
-    const sunday = await ask(`${march3}&unit=week&weekStart=sunday`);
-    assert.deepEqual([sunday.cohorts[0].period, counts(sunday)], ["2024-03-03", [[1, 1, 0]]]);
-    const month = await ask(`${march3}&unit=month`);
-    assert.deepEqual([month.cohorts[0].period, counts(month)], ["2024-03-01", [[1, 1, 1]]]);
   });
 
   it("divides players by a property of the event that starts", async () => {
@@ -260,4 +235,42 @@ describe("retention", () => {
       assert.equal(answer.body.error.details[0].field, field, query);
     }
   });
+});
+
+describe("rollups of analytics", () => {
+  const api = madeOnce(startApp);
+
+  it("say the same as events, whatever came late, was reverted, merged and erased", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(aChange, { minLength: 2, maxLength: 14 }),
+        fc.array(aQuestion, { minLength: 1, maxLength: 2 }),
+        async (changes, questions) => {
+          const asker = await anAsker(api);
+          await asker.store([["a", "seen", new Date(START_MS).toISOString()]]);
+          await rollUpAll(api, asker.tenant.projectId);
+          for (const change of changes) await apply(api, asker, change);
+          await assertHeld(api, asker.tenant.projectId);
+          for (const question of questions) await askBothWays(api, whenOf(asker.tenant.projectId, question));
+        },
+      ),
+      {
+        numRuns: cases(20),
+        // A range that begins after `asOf`, with events between the two.
+        examples: [
+          [
+            [
+              {
+                events: [
+                  { user: "a", type: "seen", hour: -0.001 },
+                  { user: "a", type: "seen", hour: 0.001 },
+                ],
+              },
+              { rollUp: true },
+            ],
+            [{ timezone: "UTC", from: 0, days: 1, minutes: 7, asOf: 0 }],
+          ],
+        ],
+      },
+    ));
 });

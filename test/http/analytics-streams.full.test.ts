@@ -7,8 +7,6 @@ import { putOnPlan } from "../support/app/plans.ts";
 import { openCursors } from "../support/data/exports.ts";
 import { storePastEvents } from "../support/data/past-events.ts";
 import { eventually } from "../support/eventually.ts";
-import { must } from "../support/http/client.ts";
-import { memoryKept } from "../support/memory.ts";
 import { madeOnce } from "../support/made.ts";
 
 const EVENTS = 30_000;
@@ -69,31 +67,6 @@ describe("exports of analytics that are streamed", () => {
       if (encoding === "") assert.ok(text.length > LEAST_BYTES);
     }
     await noCursors();
-  });
-
-  it("keep no more in memory than a piece, and are cut off, where nobody reads them", async () => {
-    const before = memoryKept().arrayBuffers;
-    /** Garbage counts for nothing, and is collected only where that matters. */
-    const kept = (): number => {
-      const bytes = process.memoryUsage().arrayBuffers - before;
-      return bytes < LEAST_BYTES / 2 ? bytes : memoryKept().arrayBuffers - before;
-    };
-    const socket = ask();
-    await once(socket, "readable");
-    assert.equal((await openCursors(api)).length, 1);
-    let most = 0;
-    const startedAt = performance.now();
-    const closed = once(socket, "close");
-    // Others are served meanwhile, although there is one connection to the database.
-    while ((await openCursors(api)).length > 0) {
-      must(await api.get("/api/v1/players?limit=1", { key: tenant.key }), 200);
-      most = Math.max(most, kept());
-      assert.ok(performance.now() - startedAt < 60_000, "nothing ends it");
-      await eventually(() => true);
-    }
-    assert.ok(most < LEAST_BYTES / 2, `${most} bytes are kept`);
-    socket.resume();
-    await closed;
   });
 
   it("leave nothing open where the client goes", async () => {

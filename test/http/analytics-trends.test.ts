@@ -16,58 +16,8 @@ describe("the trends of analytics", () => {
 
   const series = async (query: Record<string, string>): Promise<Series[]> =>
     (await asker.ask("trends", { asOf: "2026-11-01T00:00:00Z", ...query })).series;
-  const pointsOf = ({ points }: Series) => points.map(({ date, value }) => [date, value]);
   const totals = (all: readonly Series[]) =>
     all.map(({ metric, breakdown, total }) => [metric, breakdown, total]);
-
-  it("have every bucket, and players once in the total", async () => {
-    await asker.store([
-      ["ada", "seen", "2026-03-02T10:00:00Z"],
-      ["ada", "seen", "2026-03-04T10:00:00Z"],
-      ["bob", "seen", "2026-03-04T10:00:00Z"],
-    ]);
-    const query = { from: "2026-03-02", to: "2026-03-05" };
-    const [active, events] = await series({ ...query, metric: "activePlayers,events" });
-    const days = ["2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05"];
-    assert.deepEqual(
-      pointsOf(active!),
-      days.map((date, i) => [date, [1, 0, 2, 0][i]]),
-    );
-    assert.equal(active!.total, 2);
-    assert.equal(events!.total, 3);
-    const [summed] = await series({ ...query, metric: "events", cumulative: "true" });
-    assert.deepEqual(
-      summed!.points.map(({ value }) => value),
-      [1, 1, 3, 3],
-    );
-  });
-
-  it("clip weeks and months to the range, and begin weeks where they are told to", async () => {
-    await asker.store([
-      ["ada", "seen", "2026-03-01T10:00:00Z"],
-      ["ada", "seen", "2026-03-08T10:00:00Z"],
-      ["ada", "seen", "2026-04-02T10:00:00Z"],
-    ]);
-    const shown = ({ points }: Series) => points.map(({ date, value, partial }) => [date, value, partial]);
-    const query = { from: "2026-03-03", to: "2026-03-15", metric: "events" };
-    const [monday] = await series({ ...query, interval: "week" });
-    assert.deepEqual(shown(monday!), [
-      ["2026-03-02", 1, true],
-      ["2026-03-09", 0, undefined],
-    ]);
-    const [sunday] = await series({ ...query, interval: "week", weekStart: "sunday" });
-    assert.deepEqual(shown(sunday!), [
-      ["2026-03-01", 0, true],
-      ["2026-03-08", 1, undefined],
-      ["2026-03-15", 0, true],
-    ]);
-    const [month] = await series({ ...query, to: "2026-04-30", interval: "month" });
-    assert.deepEqual(shown(month!), [
-      ["2026-03-01", 1, true],
-      ["2026-04-01", 1, undefined],
-    ]);
-  });
-
   it("have the hours that a day has, and no others", async () => {
     await asker.store([
       ["ada", "seen", "2026-10-25T00:30:00Z"],

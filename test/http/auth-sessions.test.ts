@@ -2,14 +2,134 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { decodeJwt } from "jose";
 import { sql } from "kysely";
+import { newRefreshToken } from "../../src/domain/accounts/auth/one-time-secrets.ts";
 import { forgetSessions, startSession } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import { aTenant, startApp } from "../support/app/app.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
+import { Player } from "../../src/domain/players/player.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
+import { aMember } from "../support/app/member.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
-import { eventuallyHolds } from "../support/eventually.ts";
-import { aMember } from "../support/app/member.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+
+describe("POST /auth/refresh", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+  const member = madeForEach(() => aMember(api, tenant.tenantId, "DEVELOPER"));
+
+  const refresh = (refreshToken: string) => api.post("/api/v1/auth/refresh", { refreshToken });
+  const sessionOf = (token: string): string => decodeJwt<{ sid: string }>(token).sid;
+  const query = <T>(statement: ReturnType<typeof sql<T>>): Promise<T[]> =>
+    api.app.transact(async ({ db }) => (await statement.execute(db)).rows);
+  /** As if the session's tokens had been used so much earlier. */
+  const passSeconds = (seconds: number) =>
+    query(sql`update refresh_tokens set used_at = used_at - make_interval(secs => ${seconds})
+      where session_id = ${sessionOf(member.token)}::uuid`);
+  const tenantIs = (tenantId: string, values: Partial<TenantEntity>) =>
+    api.app.transact(({ em }) => em.nativeUpdate(TenantEntity, { id: tenantId }, values));
+  const seconds = ({ body }: Answer): number => body.expiresIn as number;
+
+  it("gives new tokens of the same session, in the shape of a login", async () => {
+    const answer = await refresh(member.refreshToken);
+    assert.equal(answer.status, 200);
+    const { accessToken, refreshToken, ...rest } = answer.body;
+    const user = { id: member.userId, email: member.email, role: "DEVELOPER" };
+    assert.deepEqual(rest, { tokenType: "Bearer", expiresIn: 604_800, user });
+    assert.equal(sessionOf(accessToken), sessionOf(member.token));
+    assert.notEqual(refreshToken, member.refreshToken);
+    assert.equal((await api.get("/api/v1/auth/me", { token: accessToken })).status, 200);
+    assert.equal((await refresh(refreshToken)).status, 200);
+  });
+
+  it("takes a used token again for 30 seconds, for parallel tabs and lost answers", async () => {
+    const first = await refresh(member.refreshToken);
+    await passSeconds(29);
+    const second = await refresh(member.refreshToken);
+    assert.equal(second.status, 200);
+    assert.notEqual(first.body.refreshToken, second.body.refreshToken);
+    for (const { body } of [first, second]) assert.equal((await refresh(body.refreshToken)).status, 200);
+  });
+
+  it("ends the session when a used token comes back later: the newest tokens die too", async () => {
+    const newest = (await refresh(member.refreshToken)).body;
+    await passSeconds(31);
+    assertError(await refresh(member.refreshToken), 401, "REFRESH_TOKEN_REUSED");
+    assertError(await refresh(newest.refreshToken), 401, "REFRESH_TOKEN_REVOKED");
+    assertError(await refresh(member.refreshToken), 401, "REFRESH_TOKEN_REVOKED");
+    assertError(await api.get("/api/v1/auth/me", { token: newest.accessToken }), 401, "SESSION_REVOKED");
+    const told = await query(sql`select 1 from audit_log
+      where action = 'session.reuse_detected' and target_id = ${sessionOf(member.token)}`);
+    assert.equal(told.length, 1);
+  });
+
+  it("does not move the session's end, and no token outlives it", async () => {
+    const sid = sessionOf(member.token);
+    await query(sql`update sessions set expires_at = now() + interval '1 hour' where id = ${sid}::uuid`);
+    const ends = () =>
+      query<{ at: string }>(sql`select expires_at::text as at from sessions where id = ${sid}::uuid`);
+    const before = await ends();
+    let answer = await refresh(member.refreshToken);
+    for (let i = 0; i < 3; i++) answer = await refresh(must(answer, 200).refreshToken);
+    assert.deepEqual(await ends(), before);
+    assert.ok(seconds(answer) <= 3_600 && seconds(answer) > 3_000, `${seconds(answer)} s`);
+    const late = await query(sql`select 1 from refresh_tokens t join sessions s on s.id = t.session_id
+      where s.id = ${sid}::uuid and t.used_at is null and t.expires_at <> s.expires_at`);
+    assert.equal(late.length, 0);
+    await query(sql`update sessions set expires_at = now() - interval '1 second' where id = ${sid}::uuid`);
+    assertError(await refresh(answer.body.refreshToken), 401, "REFRESH_TOKEN_EXPIRED");
+  });
+
+  it("refuses a first token that was good for a few minutes only, once they are over", async () => {
+    const short = await api.app.transact(async (work) => {
+      const user = await work.em.findOneOrFail(User, { id: member.userId });
+      const refreshUntil = new Date(work.now.getTime() - 1);
+      return startSession(work, api.app.tokens, user, { method: "GOOGLE", refreshUntil });
+    });
+    assertError(await refresh(short.refreshToken), 401, "REFRESH_TOKEN_EXPIRED");
+  });
+
+  it("reads the role anew", async () => {
+    await api.app.transact(({ em }) => em.nativeUpdate(User, { id: member.userId }, { role: "VIEWER" }));
+    const { body } = await refresh(member.refreshToken);
+    assert.equal(body.user.role, "VIEWER");
+    assert.equal(decodeJwt(body.accessToken)["role"], "VIEWER");
+  });
+
+  it("is shut to a suspended tenant, and the same token works when that is over", async () => {
+    const other = await aTenant(api);
+    const owner = await aMember(api, other.tenantId, "OWNER");
+    await tenantIs(other.tenantId, { approvalStatus: "SUSPENDED" });
+    assertError(await refresh(owner.refreshToken), 403, "TENANT_SUSPENDED");
+    await tenantIs(other.tenantId, { approvalStatus: "APPROVED" });
+    assert.equal((await refresh(owner.refreshToken)).status, 200);
+  });
+
+  it("refuses what is no refresh token, and one that nobody was given", async () => {
+    for (const text of ["", "x", member.token, `${member.refreshToken} `, newRefreshToken()]) {
+      assertError(await refresh(text), 401, "REFRESH_TOKEN_INVALID");
+    }
+  });
+
+  it("is done 60 times a minute for a session at most", async () => {
+    const answers: Answer[] = [];
+    for (let i = 0; i < 61; i++) answers.push(await refresh(member.refreshToken));
+    const last = answers.pop()!;
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+    assertError(last, 429, "USER_RATE");
+    assert.ok(Number(last.headers.get("retry-after")) >= 1);
+    const other = await aMember(api, tenant.tenantId, "VIEWER");
+    assert.equal((await refresh(other.refreshToken)).status, 200);
+  });
+
+  it("stores no token in clear", async () => {
+    const { body } = await refresh(member.refreshToken);
+    const found = await query(sql`select 1 from refresh_tokens t
+      where to_jsonb(t)::text like ${`%${body.refreshToken.slice(7)}%`}`);
+    assert.equal(found.length, 0);
+  });
+});
 
 type Tokens = { token: string; refreshToken: string };
 
@@ -92,28 +212,6 @@ describe("sessions", () => {
       assert.equal(data[1].current, false);
     });
 
-    it("does not list those that have ended, nor another user's", async () => {
-      const [ended, over] = [await another(), await another()];
-      await logout(ended.token);
-      await api.app.transact(({ db }) =>
-        sql`update sessions set expires_at = now() where id = ${idOf(over)}::uuid`.execute(db),
-      );
-      await aMember(api, tenant.tenantId, "VIEWER");
-      const { data } = await list(member.token);
-      assert.deepEqual(
-        data.map(({ id }: { id: string }) => id),
-        [idOf(member)],
-      );
-    });
-
-    it("is paged", async () => {
-      await another();
-      const { body } = await api.get("/api/v1/auth/sessions?limit=1&page=2", { token: member.token });
-      assert.deepEqual(body.pagination, { page: 2, limit: 1, total: 2, totalPages: 2 });
-      assert.equal(body.data[0].id, idOf(member));
-      assertError(await api.get("/api/v1/auth/sessions?limit=101", { token: member.token }), 400);
-    });
-
     it("tells the last use to a minute", async () => {
       const before = new Date(Date.now() - 3_600_000);
       await api.app.transact(({ db }) =>
@@ -125,13 +223,6 @@ describe("sessions", () => {
         const { data } = await list(member.token);
         assert.ok(Date.parse(data[0].lastUsedAt) > before.getTime());
       });
-    });
-
-    it("keeps the newest hundred of a user", async () => {
-      let newest = await another();
-      for (let i = 0; i < 101; i++) newest = await another();
-      const { pagination } = await list(newest.token);
-      assert.equal(pagination.total, 100);
     });
   });
 
@@ -155,16 +246,6 @@ describe("sessions", () => {
       }
       assert.deepEqual([await isOpen(colleague), await isOpen(stranger)], [true, true]);
     });
-
-    it("is written into the audit log", async () => {
-      const other = await another();
-      await end(idOf(other));
-      const { rows } = await api.app.transact(({ db }) =>
-        sql<{ actor: string }>`select actor from audit_log
-          where action = 'session.revoked' and target_id = ${idOf(other)}`.execute(db),
-      );
-      assert.deepEqual(rows, [{ actor: `user:${member.userId}` }]);
-    });
   });
 
   it("are open to members whom nobody has accepted, and who are suspended", async () => {
@@ -173,5 +254,145 @@ describe("sessions", () => {
       assert.equal((await list(one.token)).pagination.total, 1);
       assert.equal((await logout(one.token)).status, 200);
     }
+  });
+});
+
+describe("POST /auth/ws-token", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+
+  const wsToken = (body: object, credentials: { key?: string; token?: string }) =>
+    api.post("/api/v1/auth/ws-token", body, credentials);
+  const claimsOf = (answer: Answer) => api.app.tokens.verifyWs(answer.body.token);
+
+  it("gives an API key a player's token, and makes the player of a new externalUserId once", async () => {
+    const externalUserId = `user:${randomUUID()}`;
+    const first = await wsToken({ externalUserId }, { key: tenant.key });
+    assert.equal(first.status, 200);
+    const { playerId, expiresIn, expiresAt } = first.body;
+    assert.equal(expiresIn, 900);
+    const { exp, ...claims } = await claimsOf(first);
+    assert.equal(new Date(exp * 1_000).toISOString(), expiresAt);
+    const { projectId: pid, tenantId: tid } = tenant;
+    assert.deepEqual(claims, { sub: playerId, pid, tid, kind: "player", externalUserId });
+    for (const body of [{ externalUserId }, { playerId }, { playerId: `ext:${externalUserId}` }]) {
+      assert.equal((await wsToken(body, { key: tenant.key })).body.playerId, playerId);
+    }
+  });
+
+  it("makes no player where the project does not want that, nor of an unknown playerId", async () => {
+    const { token, projectId, key } = await aTenant(api);
+    await api.patch(`/api/v1/projects/${projectId}`, { settings: { autoCreatePlayers: false } }, { token });
+    for (const body of [
+      { externalUserId: "nobody" },
+      { playerId: "ext:nobody" },
+      { playerId: randomUUID() },
+    ]) {
+      assertError(await wsToken(body, { key }), 404);
+    }
+    assertError(await wsToken({ playerId: "ext:nobody" }, { key: tenant.key }), 404);
+    assertError(await wsToken({ playerId: "not-an-id" }, { key: tenant.key }), 404);
+  });
+
+  it("refuses a banned player", async () => {
+    const { body } = await wsToken({ externalUserId: "troll" }, { key: tenant.key });
+    await api.app.transact(async ({ em }) => {
+      const player = await em.findOneOrFail(Player, { projectId: tenant.projectId, id: body.playerId });
+      player.status = "BANNED";
+    });
+    assertError(await wsToken({ externalUserId: "troll" }, { key: tenant.key }), 403, "PLAYER_BANNED");
+  });
+
+  it("of a test key is for the sandbox's player", async () => {
+    const { token, projectId } = tenant;
+    const key = await aKey(api, { token, projectId, environment: "test" });
+    const live = await wsToken({ externalUserId: "grace" }, { key: tenant.key });
+    const test = await wsToken({ externalUserId: "grace" }, { key });
+    assert.notEqual(test.body.playerId, live.body.playerId);
+    const { body } = await api.get(`/api/v1/projects/${projectId}`, { token });
+    assert.equal((await claimsOf(test)).pid, body.sandboxProjectId);
+  });
+
+  it("gives a console user a token for a project of the tenant, never a player's", async () => {
+    const viewer = await aMember(api, tenant.tenantId, "VIEWER");
+    const answer = await wsToken({ projectId: tenant.projectId }, { token: viewer.token });
+    const { exp: _exp, ...claims } = await claimsOf(answer);
+    const { projectId: pid, tenantId: tid } = tenant;
+    assert.deepEqual(claims, { sub: viewer.userId, pid, tid, kind: "console" });
+    assert.equal("playerId" in answer.body, false);
+    const other = await aTenant(api);
+    assertError(await wsToken({ projectId: other.projectId }, { token: viewer.token }), 404);
+    assertError(await wsToken({ externalUserId: "ada" }, { token: viewer.token }), 400);
+  });
+
+  it("is given 60 times a minute to one player, and to one console user", async () => {
+    const other = await aTenant(api);
+    const ask = [
+      () => wsToken({ externalUserId: "often" }, { key: other.key }),
+      () => wsToken({ projectId: other.projectId }, { token: other.token }),
+    ];
+    for (const one of ask) {
+      const answers = await Promise.all(Array.from({ length: 61 }, one));
+      const refused = answers.filter(({ status }) => status !== 200);
+      assert.equal(refused.length, 1);
+      assertError(refused[0]!, 429, "USER_RATE");
+      assert.ok(Number(refused[0]!.headers.get("retry-after")) >= 1);
+    }
+    assert.equal((await wsToken({ externalUserId: "another" }, { key: other.key })).status, 200);
+  });
+});
+
+/** The promise is 5 s; the rest is for a slow machine. */
+
+describe("an access token", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeOnce(() => aTenant(api));
+
+  const change = (userId: string, values: Partial<User>) =>
+    api.app.transact(({ em }) => em.nativeUpdate(User, { id: userId }, values));
+  const me = (token: string) => api.get("/api/v1/auth/me", { token });
+  const projects = (token: string) => api.get("/api/v1/projects", { token });
+  it("has the role that the database says, not the one it was signed with", async () => {
+    const { userId: sub, token: own } = await aMember(api, tenant.tenantId, "VIEWER");
+    const { sid } = decodeJwt<{ sid: string }>(own);
+    const claims = { sub, tid: tenant.tenantId, sid, role: "OWNER" } as const;
+    const { token } = await api.app.tokens.signAccess(claims);
+    assertError(await api.post("/api/v1/projects", { name: "Mine" }, { token }), 403, "INSUFFICIENT_ROLE");
+  });
+
+  it("of a user who is gone or of another tenant is refused", async () => {
+    const { sid } = decodeJwt<{ sid: string }>(tenant.token);
+    const claims = { sub: tenant.userId, tid: tenant.tenantId, sid, role: "OWNER" } as const;
+    for (const wrong of [{ sub: randomUUID() }, { tid: randomUUID() }, { sid: randomUUID() }]) {
+      const { token } = await api.app.tokens.signAccess({ ...claims, ...wrong });
+      assertError(await projects(token), 401, "SESSION_REVOKED");
+    }
+  });
+
+  it("of a member who is suspended opens their own account and nothing else", async () => {
+    const { userId, token } = await aMember(api, tenant.tenantId, "ADMIN");
+    await change(userId, { status: "SUSPENDED" });
+    forgetSessions();
+    assertError(await projects(token), 403, "MEMBERSHIP_SUSPENDED");
+    assert.equal((await me(token)).status, 200);
+  });
+
+  it("of a suspended tenant opens people's own accounts alone; of a deleted one nothing", async () => {
+    const { tenantId, token } = await aTenant(api);
+    const set = (values: Partial<TenantEntity>) =>
+      api.app.transact(({ em }) => em.nativeUpdate(TenantEntity, { id: tenantId }, values));
+    await set({ approvalStatus: "SUSPENDED" });
+    forgetSessions();
+    assertError(await projects(token), 403, "TENANT_SUSPENDED");
+    assert.equal((await me(token)).status, 200);
+    await set({ deletedAt: new Date() });
+    forgetSessions();
+    assertError(await me(token), 401, "SESSION_REVOKED");
+  });
+
+  it("of a disabled user opens nothing", async () => {
+    const { userId, token } = await aMember(api, tenant.tenantId, "OWNER");
+    await change(userId, { disabledAt: new Date() });
+    assertError(await me(token), 401, "SESSION_REVOKED");
   });
 });

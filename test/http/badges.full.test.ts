@@ -88,18 +88,6 @@ describe("badges of players", () => {
     assertError(await game.get(`/players/${player}/badges?state=SOME`), 400);
   });
 
-  it("come by progress, which is added to or set, and pay once", async () => {
-    await badge("b", { tiers: TIERS });
-    const first = must(await game.patch(path("b"), { add: 5 }), 200);
-    assert.deepEqual([first.tier, first.progress, first.nextThreshold, first.percent], [0, 5, 10, 50]);
-    const second = must(await game.patch(path("b"), { set: 25.5 }), 200);
-    assert.deepEqual([second.tier, second.progress, second.percent], [2, 25.5, 100]);
-    await game.patch(path("b"), { set: 0 });
-    const third = must(await game.patch(path("b"), { add: 30 }), 200);
-    assert.deepEqual([third.tier, third.timesAwarded], [2, 1]);
-    assert.equal((await game.get(`/players/${player}`)).body.xp, 5);
-  });
-
   it("follow a metric of the player's events", async () => {
     const progressMetric = { eventTypes: ["walked"], aggregate: "sum", property: "km" };
     await badge("walker", { progressMetric, tiers: TIERS });

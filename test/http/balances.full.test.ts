@@ -40,20 +40,6 @@ describe("balances", () => {
     assert.deepEqual(await purse.told(), [["player.currency_granted", "coins", 12, 12]]);
   });
 
-  it("fall by spending, all of it or nothing, never below the currency's minimum", async () => {
-    const { balance, ledgerEntry } = must(await purse.spend("gems", 8, { reference: "order-1" }), 201);
-    assert.deepEqual([balance.balance, ledgerEntry.amount, ledgerEntry.seq], [12, -8, 2]);
-    assertError(await purse.spend("gems", 8), 409, "INSUFFICIENT_FUNDS");
-    must(await purse.spend("gems", 7), 201);
-    assert.deepEqual(await purse.numbers("gems"), [5, 5, 0, 20, 15]);
-    assert.deepEqual(await purse.told(), [
-      ["player.currency_granted", "gems", 20, 20],
-      ["player.currency_spent", "gems", 8, 12],
-      ["player.currency_spent", "gems", 7, 5],
-    ]);
-    assert.equal((await purse.verify())["valid"], true);
-  });
-
   it("go to their maximum: a grant beyond is cut or refused, as the currency says", async () => {
     assertError(await purse.grant("gems", 11), 409, "BALANCE_LIMIT");
     assert.equal(must(await purse.grant("points", 11), 201).ledgerEntry.amount, 10);
@@ -132,20 +118,6 @@ describe("balances", () => {
     assertError(await hours.grant("hours", 1, { expiresAt: first }), 409, "LOT_LIMIT");
   });
 
-  it("are spent by time of expiry, however many expire sooner", async () => {
-    const many = await aPurse(api, await aTreasury(api, [{ key: "hours" }, { key: "minutes" }]));
-    const [first, last] = [1, 90].map((days) => new Date(Date.now() + days * DAY_MS).toISOString());
-    must(await many.grant("hours", 1, { expiresAt: first }), 201);
-    await api.app.transact(({ db }) =>
-      sql`insert into currency_lots select (jsonb_populate_record(l, jsonb_build_object(
-            'id', gen_random_uuid(), 'expires_at', l.expires_at + g * interval '1 minute'))).*
-          from currency_lots l, generate_series(1, 10000) g where player_id = ${many.player}`.execute(db),
-    );
-    must(await many.grant("minutes", 5, { expiresAt: last }), 201);
-    must(await many.spend("minutes", 3), 201);
-    assert.deepEqual((await many.balances())["minutes"]!["expiring"], [{ amount: 2, at: last }]);
-  });
-
   it("rise by rules, which may be what a grant sets off: the answer has what is left", async () => {
     const other = await aTenant(api);
     must(await api.post("/api/v1/currencies", { key: "coins", name: "Coins" }, { key: other.key }), 201);
@@ -188,19 +160,6 @@ describe("balances", () => {
     );
     assertError(await purse.grant("coins", 1), 409, "PLAYER_INACTIVE");
     assert.equal((await purse.spend("coins", 1)).status, 201);
-  });
-
-  it("are safe to ask for twice with one idempotency key", async () => {
-    await purse.grant("coins", 50);
-    const headers = { "X-Idempotency-Key": randomUUID() };
-    const path = `/api/v1/players/${purse.player}/balances/coins/spend`;
-    // Some of them share a transaction: it is done by the first, and the others get its answer.
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, () => api.post(path, { amount: 20 }, { key: tenant.key, headers })),
-    );
-    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([201]));
-    assert.equal(new Set(answers.map(({ body }) => body.ledgerEntry?.id)).size, 1);
-    assert.equal((await purse.numbers("coins"))[0], 30);
   });
 });
 

@@ -85,14 +85,6 @@ describe("blog posts", () => {
     assert.equal(shown.postDate, "2026-03-01T00:00:00.000Z");
   });
 
-  it("keep a script in a title as text", async () => {
-    const title = `<script>alert("1")</script> '; drop table blog_posts; --`;
-    must(await sync([post("one", { title })]), 200);
-    const answer = await get("one");
-    assert.equal(must(answer, 200).title, title);
-    assert.match(answer.headers.get("content-type") ?? "", /^application\/json/);
-  });
-
   it("refuse a slug that comes twice, with nothing stored", async () => {
     const twins = await sync([post("one"), post("two"), post("one", { title: "Other" })]);
     assertError(twins, 400);
@@ -138,18 +130,5 @@ describe("blog posts", () => {
     assertError(await get("never"), 404);
     assert.deepEqual(await counts([post("one")]), { created: 0, updated: 1, total: 1 });
     must(await get("one"), 200);
-  });
-
-  it("are counted once when two calls with the same posts arrive together", async () => {
-    const posts = ["a", "b", "c", "d"].map((name) => post(name));
-    const all = await Promise.all([counts(posts), counts(posts.toReversed()), counts(posts)]);
-    assert.equal(
-      all.reduce((sum, { created }) => sum + created, 0),
-      4,
-    );
-    assert.equal(
-      all.reduce((sum, { updated }) => sum + updated, 0),
-      0,
-    );
   });
 });

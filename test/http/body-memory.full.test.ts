@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
@@ -101,42 +100,5 @@ describe("bodies that are large in memory", () => {
       const options = { key: tenant.key };
       must(await api.post("/api/v1/events/batch", large, options), 200);
     });
-  });
-
-  it("arrive as they were sent, in whatever pieces", async () => {
-    const text = JSON.stringify({ events: [{ ...event, properties: { note: "é".repeat(200) } }] });
-    const bytes = Buffer.from(text);
-    for (const size of [1, 7, 300]) {
-      const parts = Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
-        bytes.subarray(n * size, (n + 1) * size),
-      );
-      const answer = await fetch(`${api.url}/api/v1/events/batch`, {
-        method: "POST",
-        headers: { "X-API-Key": other.key, "Content-Type": "application/json" },
-        body: ReadableStream.from(parts),
-        duplex: "half",
-      });
-      assert.equal(answer.status, 200);
-    }
-    const { data } = must(await api.get("/api/v1/events", { key: other.key }), 200) as {
-      data: { properties: { note?: string } }[];
-    };
-    const notes = data.flatMap(({ properties }) => properties.note ?? []);
-    assert.deepEqual(notes, Array(3).fill("é".repeat(200)));
-  });
-
-  it("of configurations keep nobody waiting while their senders are slow", async () => {
-    const { hostname, port } = new URL(api.url);
-    for (const { key } of [tenant, await aTenant(api)]) {
-      const socket = connect({ host: hostname, port: Number(port) });
-      sockets.push(socket);
-      await once(socket, "connect");
-      const headers = ["Host: localhost", `X-API-Key: ${key}`, "Content-Type: application/json"];
-      const head = ["POST /api/v1/config/import HTTP/1.1", ...headers, "Content-Length: 5000"].join("\r\n");
-      socket.write(`${head}\r\n\r\n{`);
-    }
-    // Both are in before this one: requests before their bodies are admitted in the order they came.
-    must(await api.get("/api/v1/limits"), 200);
-    must(await api.get("/api/v1/config/export", { key: other.key }), 200);
   });
 });

@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import { REPORTS_MAX } from "../../src/domain/analytics/reports/saved-reports.ts";
-import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import { FUNNEL_BODY, MARCH, savedOfEachKind } from "../support/analytics/saved-reports.ts";
 import { anAsker } from "../support/analytics/questions.ts";
 import { aKey, type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
-import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
 import { madeOnce, madeForEach } from "../support/made.ts";
@@ -155,61 +152,6 @@ describe("saved reports in a project's configuration", () => {
     assert.equal((await save(WEEKLY, other.key)).key, "weekly");
   });
 
-  it("are refused with the place of what is wrong, and nothing is imported then", async () => {
-    const at = "document.analyticsReports";
-    await rulesOf(api, tenant).publish({ rollout: { percent: 50 } });
-    const refused: [report: object, field: string][] = [
-      [{ name: "No key" }, `${at}.0.key`],
-      [{ name: "" }, `${at}.0.name`],
-      [{ report: "nonsense" }, `${at}.0.report`],
-      [{ parameters: { metric: "nonsense" } }, "analyticsReports.weekly.parameters.metric"],
-      [{ parameters: {} }, `${at}.0.parameters.metric`],
-      [{ parameters: { metric: "events", color: "red" } }, `${at}.0.parameters.color`],
-      [{ parameters: { metric: "events", period: "7d" } }, `${at}.0.parameters.period`],
-      [{ parameters: { metric: "events", period: { last: 7 } } }, `${at}.0.parameters.period`],
-      [{ parameters: { metric: "x".repeat(20_000) } }, `${at}.0.parameters`],
-      [{ range: { last: 0, unit: "DAY" } }, `${at}.0.range.last`],
-      [{ range: { last: 1_000, unit: "MONTH" } }, "analyticsReports.weekly.range"],
-      [{ schedule: { every: "WEEK", hour: 6 } }, `${at}.0.schedule.weekday`],
-      [{ schedule: { every: "DAY", hour: 24 } }, `${at}.0.schedule.hour`],
-      [{ schedule: { every: "DAY", hour: 6, mailTo: [] } }, `${at}.0.schedule`],
-      [{ createdBy: "me" }, `${at}.0`],
-      [{ report: "experiments", parameters: { metric: "events" } }, `${at}.0.parameters.ruleId`],
-      [
-        { report: "experiments", parameters: { metric: "events", ruleId: "no-rule" } },
-        "analyticsReports.weekly.parameters.ruleId",
-      ],
-      [
-        { range: null, parameters: { metric: "events", from: "2026-03-08", to: "2026-03-02" } },
-        "analyticsReports.weekly.parameters.to",
-      ],
-      [
-        { report: "experiments", parameters: { metric: "webhookSuccessRate", ruleId: "lesson" } },
-        "analyticsReports.weekly.parameters.metric",
-      ],
-      [{ parameters: { metric: "mau", interval: "hour" } }, "analyticsReports.weekly.parameters.interval"],
-      [
-        { report: "overview", parameters: { compareFrom: "2026-03-01" } },
-        "analyticsReports.weekly.parameters.compare",
-      ],
-    ];
-    for (const [wrong, field] of refused) {
-      const { key: _, ...rest } = WEEKLY;
-      const report = "name" in wrong && wrong.name === "No key" ? rest : { ...WEEKLY, ...wrong };
-      const given = { badges: [{ key: "b", name: "B" }], analyticsReports: [report] };
-      const answer = await importing(given);
-      assert.equal(answer.status, 400, JSON.stringify(wrong));
-      const fields = answer.body.error.details.map((one: { field: string }) => one.field);
-      assert.ok(fields.includes(field), `${JSON.stringify(wrong)}: ${fields}`);
-      for (const tried of [await post("diff", given), await importing(given, { dryRun: true })])
-        assert.deepEqual([tried.status, tried.body.error.details], [400, answer.body.error.details]);
-    }
-    const twice = await importing({ analyticsReports: [WEEKLY, WEEKLY] });
-    assert.equal(twice.body.error.details[0].field, `${at}.1.key`);
-    const { analyticsReports, badges } = await exported();
-    assert.deepEqual([analyticsReports, badges], [[], []]);
-  });
-
   it("name rules of the same document", async () => {
     const rule = {
       key: "double",
@@ -234,14 +176,6 @@ describe("saved reports in a project's configuration", () => {
     const changes = await imported({ analyticsReports: some(50, REPORTS_MAX) }, { prune: true });
     assert.equal(changes.length, 100);
     assert.equal((await list()).length, REPORTS_MAX);
-  });
-
-  it("begin where the plan shows something, as those that are saved one by one", async () => {
-    await putOnPlan(api, tenant.tenantId, "ENTERPRISE", { analyticsHistoryDays: 30 });
-    const parameters = { from: "2020-01-01", to: "2020-01-31" };
-    const old = { key: "old", name: "Old", report: "overview", parameters };
-    assertError(await importing({ analyticsReports: [old] }), 402, "PLAN_LIMIT_EXCEEDED");
-    assert.deepEqual((await exported()).analyticsReports, []);
   });
 
   it("become those of the project in its sandbox, without its people", async () => {
@@ -270,18 +204,6 @@ describe("saved reports in a project's configuration", () => {
     assert.deepEqual([again.analyticsReports, again.skipped], [0, []]);
     const runnable = (await list(test)).filter(({ report }) => report === "experiments");
     must(await api.get(`${PATH}/${runnable[0]!.id}/run`, { key: test }), 200);
-  });
-
-  it("wait for the approval of the tenant, as those that are saved one by one", async () => {
-    await save(WEEKLY);
-    const { tenantId } = tenant;
-    await api.app.transact(({ em }) =>
-      em.nativeUpdate(TenantRow, { id: tenantId }, { approvalStatus: "PENDING" }),
-    );
-    await eventually(async () => (await api.get(PATH, { key: tenant.key })).status === 403);
-    const analyticsReports = [{ ...WEEKLY, name: "Another" }];
-    assertError(await importing({ analyticsReports }), 403, "APPROVAL_REQUIRED");
-    assert.deepEqual(await imported({ analyticsReports: [WEEKLY] }), []);
   });
 
   it("are imported by those who may save reports", async () => {

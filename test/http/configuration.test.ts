@@ -46,22 +46,6 @@ describe("a project's configuration", () => {
     ],
   };
 
-  it("moves whole from one project to another, and then there is nothing left to change", async () => {
-    assert.equal((await imported(aGame)).status, 200);
-    const document = await exported();
-    assert.equal(document.timezone, "Europe/Berlin");
-    assert.deepEqual(
-      [document.currencies[0].key, document.levels[0].name, document.leaderboards[0].status],
-      ["coins", "Knight", "PAUSED"],
-    );
-    const other = await aTenant(api);
-    const first = await imported(document, {}, other.key);
-    assert.deepEqual([first.status, first.body.applied], [200, true]);
-    assert.deepEqual(await exported(other.key), document);
-    const again = await imported(document, { prune: true }, other.key);
-    assert.deepEqual(again.body.changes, []);
-  });
-
   it("may name its things in any order, but none that is not there", async () => {
     const box = (key: string, bundle: object) => ({ key, name: key, kind: "BUNDLE", bundle });
     const rewards = [
@@ -77,37 +61,6 @@ describe("a project's configuration", () => {
     assert.deepEqual(
       (await exported()).rewards.map(({ key }: { key: string }) => key),
       ["a", "z"],
-    );
-  });
-
-  it("moves quests that ask for places on boards, and boards that rank quests", async () => {
-    const make = async (path: string, body: unknown) => assert.equal((await post(path, body)).status, 201);
-    const steps = [
-      { key: "a", name: "A", kind: "EVENT", target: 1, metric: { eventTypes: ["x"], aggregate: "count" } },
-    ];
-    const asks = (leaderboardKey: string) => ({
-      all: [{ type: "leaderboard_rank", leaderboardKey, measure: "score", op: "gte", value: 1 }],
-    });
-    const ofQuest = (key: string, questKey: string) =>
-      make("/leaderboards", { key, name: key, metric: { source: "QUESTS_COMPLETED", questKey } });
-    await make("/leaderboards", { key: "pts", name: "P", metric: { source: "CUSTOM" }, operator: "SUM" });
-    for (const [key, asked, next] of [
-      ["first", "pts", "one"],
-      ["second", "one", "two"],
-    ] as const) {
-      await make("/quests", { key, name: key, prerequisites: asks(asked), steps });
-      assert.equal((await post(`/quests/${key}/publish`, {})).status, 200);
-      await ofQuest(next, key);
-    }
-    const document = await exported();
-    const other = await aTenant(api);
-    assert.equal((await imported(document, {}, other.key)).body.applied, true);
-    assert.deepEqual(await exported(other.key), document);
-    const quests = document.quests.map((quest: object) => ({ ...quest, prerequisites: asks("none") }));
-    assertError(
-      await imported({ ...document, quests }, {}, (await aTenant(api)).key),
-      400,
-      "UNKNOWN_REFERENCE",
     );
   });
 

@@ -73,12 +73,6 @@ describe("custom domains", () => {
     assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 402, 402]);
   });
 
-  it("are added once under one idempotency key", async () => {
-    const [domain, headers] = [aName(), { "X-Idempotency-Key": crypto.randomUUID() }];
-    const first = must(await add(domain, tenant, headers), 201);
-    assert.deepEqual(must(await add(domain, tenant, headers), 201), first);
-  });
-
   it("are checked again when that is asked for, once a minute", async () => {
     const { id } = must(await add(), 201);
     await api.app.transact(({ db }) =>

@@ -1,14 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import {
-  COUNTERS_MAX,
-  DEFINITION_MAX_BYTES,
-  PROJECT_MAX_BYTES,
-  RULE_MAX_BYTES,
-} from "../../src/domain/kernel/limits.ts";
-import { bytesOf, findOversize } from "../../src/domain/kernel/oversize.ts";
-import { routes } from "../../src/http/routes.ts";
+import { COUNTERS_MAX, PROJECT_MAX_BYTES, RULE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
+import { bytesOf } from "../../src/domain/kernel/oversize.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -91,19 +84,6 @@ describe("the size of definitions", () => {
     must(await importOf({ ...most.draft, key: "imp1" }), 200);
   });
 
-  it("of a rule is bounded when its priority becomes a longer one, and then none changes", async () => {
-    const most = await theLargest("most");
-    must(await post("rules", { ...most, priority: 7 }), 201);
-    must(await post("rules", aLessonRule({ key: "small" })), 201);
-    const order = (ids: readonly string[]) => api.put(`${RULES}/order`, { ids }, { key });
-    const refused = await order(["small", "most"]);
-    assertError(refused, 400, "TOO_LARGE");
-    assert.equal(refused.body.error.details[0].field, "ids.1");
-    const priorityOf = async (rule: string) =>
-      must(await api.get(`${RULES}/${rule}`, { key }), 200).draft.priority;
-    assert.deepEqual([await priorityOf("small"), await priorityOf("most")], [0, 7]);
-  });
-
   it("is bounded for rules that are only tried", async () => {
     const simulation = (rule: Json) => ({
       event: { eventType: "lesson.completed" },
@@ -143,22 +123,6 @@ describe("the size of definitions", () => {
       200,
     );
     must(await rules.act(id, "publish"), 200);
-  });
-
-  it("is looked at before anything is parsed, for every operation that takes one", () => {
-    const wanted = DEFINITION_KINDS.map(({ kind }) => kind[0]!.toUpperCase() + kind.slice(1));
-    for (const name of [...wanted, "Rule", "Leaderboard"]) {
-      for (const id of [`create${name}`, `update${name}`]) {
-        const body = routes.find((route) => route.id === id)!.body!;
-        const large = { nobodyKnows: "x".repeat(DEFINITION_MAX_BYTES + 1_024) };
-        assert.match(String(findOversize(body, large)?.message), /bytes of JSON/, id);
-        assert.equal(
-          findOversize(body, { nobodyKnows: "x".repeat(DEFINITION_MAX_BYTES - 100) }),
-          undefined,
-          id,
-        );
-      }
-    }
   });
 
   it("of a segment is bounded when it is made, changed and imported", async () => {

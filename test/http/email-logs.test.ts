@@ -120,28 +120,6 @@ describe("email logs", () => {
     assert.deepEqual(await addressesOf("?from=9000-01-01T00:00:00Z"), []);
   });
 
-  it("take any text for an address", async () => {
-    for (const to of ["%00", "%27%20or%201=1--", "%ED%A0%80", "%25", "..%2F", "%F0%9F%98%80"]) {
-      const { status, body } = await api.get(`${PATH}?email=${to}`, { token: tenant.token });
-      if (status === 200) assert.deepEqual(body.data, []);
-      else assert.equal(status, 400, to);
-    }
-  });
-
-  it("of another tenant do not appear", async () => {
-    const to = anAddress();
-    await verify(to);
-    await logOf(to, "SENT");
-    const other = await aTenant(api);
-    const { data } = await list("?limit=100", other.token);
-    assert.ok(!data.some((log: { to: string }) => log.to === to || log.to === tenant.email));
-    assert.deepEqual((await list(`?email=${to}`, other.token)).data, []);
-    // The second wall: the same list without the application's filter.
-    const web = api.app.transactAs({ role: "web", tenantId: other.tenantId, projectIds: [] });
-    const { logs } = await web((work) => listEmailLogs(work, {}, { page: 1, limit: 100 }));
-    assert.ok(logs.every(({ tenantId }) => tenantId === other.tenantId));
-  });
-
   it("of all tenants are there for super-admins, with what the mail server said", async () => {
     const [to, refused] = [anAddress(), anAddress()];
     refuseMail(refused, 554);

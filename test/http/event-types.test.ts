@@ -107,14 +107,6 @@ describe("event types", () => {
     assert.equal((await get("/event-types/paid")).body.schema, null);
   });
 
-  it("keep schemas to their own project", async () => {
-    const other = await aTenant(api);
-    await put("paid", { schema: { required: ["nothing"] }, enforcement: "REJECT" });
-    assert.equal((await post("/events", event("a", {}), other.key)).status, 200);
-    assert.equal((await get("/event-types/paid", other.key)).status, 404);
-    assert.equal((await get("/event-types", other.key)).body.pagination.total, 0);
-  });
-
   it("refuse schemas that are none, are hostile or too large, and names that no event can have", async () => {
     const cases: [field: string, body: object][] = [
       ["schema", { enforcement: "OFF" }],

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -9,8 +8,6 @@ import { aJob } from "../support/app/jobs.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { unique } from "../support/operations/bodies.ts";
 import { madeOnce, madeForEach } from "../support/made.ts";
-
-const BATCH_BYTES = 5 * 1_024 * 1_024;
 
 describe("an answer that is kept for an idempotency key", () => {
   const api = madeOnce(startApp);
@@ -146,29 +143,5 @@ describe("an answer that is kept for an idempotency key", () => {
     assert.deepEqual([spelled.status, spelled.body], [201, first]);
     const other = await send(`{"externalUserId":"${user}","name":"${decomposed}"}`);
     assertError(other, 422, "IDEMPOTENCY_KEY_REUSED");
-  });
-
-  it("is the right one for bodies of 5 MiB and of any depth", async () => {
-    const one = (i: number) => ({
-      externalUserId: `u${i}`,
-      eventType: "big",
-      properties: { p: "x".repeat(5_000) },
-    });
-    const events = Array.from({ length: 1_000 }, (_, i) => one(i));
-    const [key, who] = [randomUUID(), { key: tenant.key }];
-    const text = JSON.stringify({ events });
-    assert.ok(text.length > 5_000_000 && text.length < BATCH_BYTES);
-    const first = must(await post("/events/batch", text, key, who), 200);
-    assert.equal(first.accepted, 1_000);
-    assert.deepEqual((await post("/events/batch", text, key, who)).body, first);
-    const changed = text.replace(/x"\}\}\]\}$/, 'y"}}]}');
-    assertError(await post("/events/batch", changed, key, who), 422, "IDEMPOTENCY_KEY_REUSED");
-    const depth = LARGE_BODY_PARTS_MAX - 10;
-    const deep = `{"events":[${"[".repeat(depth)}${"]".repeat(depth)}]}`;
-    for (const idempotencyKey of [randomUUID(), undefined]) {
-      const headers = idempotencyKey === undefined ? {} : { "X-Idempotency-Key": idempotencyKey };
-      const answer = await api.post("/api/v1/events/batch", deep, { ...who, headers });
-      assert.deepEqual([answer.status, answer.body.rejected], [200, 1]);
-    }
   });
 });

@@ -30,18 +30,6 @@ describe("a POST with X-Idempotency-Key", () => {
     assert.equal(await xpOf(player), 7);
   });
 
-  it("has one effect and one body for 30 at once", async () => {
-    const [player, key] = [await aPlayer(), randomUUID()];
-    const answers = await Promise.all(Array.from({ length: 30 }, () => grant(player, { amount: 3 }, key)));
-    const good = answers.filter(({ status }) => status === 201);
-    assert.ok(good.length > 0);
-    for (const answer of answers.filter(({ status }) => status !== 201))
-      assertError(answer, 409, "IDEMPOTENCY_IN_PROGRESS");
-    assert.equal(new Set(good.map(({ body }) => JSON.stringify(body))).size, 1);
-    assert.equal(good.filter((answer) => !isReplay(answer)).length, 1);
-    assert.equal(await xpOf(player), 3);
-  });
-
   it("is the same request with its fields in another order or another prefix, and no other", async () => {
     const [player, key] = [await aPlayer(), randomUUID()];
     const body = { amount: 5, reason: "won", reference: "r1" };

@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
-import { User } from "../../src/domain/accounts/auth/user.ts";
-import { consumeInvitation, Invitation } from "../../src/domain/accounts/team/accept.ts";
-import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secrets.ts";
+import { consumeInvitation } from "../../src/domain/accounts/team/accept.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -65,19 +62,6 @@ describe("invitations", () => {
       listed.data.map((one: { id: string }) => one.id),
       [id],
     );
-  });
-
-  it("are kept as a hash", async () => {
-    const { id, token } = await anInvitation(tenant);
-    const row = await api.app.transact(({ em }) => em.findOneOrFail(Invitation, { id }));
-    assert.equal(row.tokenHash, hashRandomSecret(token));
-    assert(!JSON.stringify(row).includes(token));
-  });
-
-  it("of several who accept at once, let one in", async () => {
-    const { token } = await anInvitation(tenant);
-    const answers = await Promise.all(Array.from({ length: 4 }, () => accept(token)));
-    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409, 409]);
   });
 
   it("are refused when unknown, revoked, expired, used, and when the tenant is no more", async () => {
@@ -173,18 +157,6 @@ describe("invitations", () => {
     must(await invite(email), 201);
   });
 
-  it("take an address over from whoever asked to join under it without proof", async () => {
-    const thief = await aMember(api, tenant.tenantId, "VIEWER", "PENDING");
-    const { token } = await anInvitation(tenant, { email: thief.email, role: "ADMIN" });
-    const session = must(await accept(token), 200);
-    assert.notEqual(session.user.id, thief.userId);
-    assertError(await api.get("/api/v1/tenant", { token: thief.token }), 401, "SESSION_REVOKED");
-    assert.equal(
-      must(await api.get("/api/v1/tenant", { token: session.accessToken }), 200).id,
-      tenant.tenantId,
-    );
-  });
-
   it("want a name and a good password, and are not used up by a bad one", async () => {
     const { token } = await anInvitation(tenant);
     assertError(await accept(token, { password: "short" }), 400, "PASSWORD_TOO_WEAK");
@@ -213,18 +185,6 @@ describe("invitations", () => {
     assert.deepEqual([await ids("EXPIRED"), await ids("PENDING")], [[], [expired.id]]);
   });
 
-  it("take a seat each, exactly so when many are sent at once", async () => {
-    await putTenant(tenant.tenantId, { plan: "STARTER" });
-    await anInvitation(tenant, { expiresAt: LONG_AGO });
-    const answers = await Promise.all(Array.from({ length: 8 }, () => invite(anEmail())));
-    const counts = [201, 402].map((status) => answers.filter((answer) => answer.status === status).length);
-    assert.deepEqual(counts, [4, 4]);
-    for (const answer of answers.filter(({ status }) => status === 402))
-      assertError(answer, 402, "PLAN_LIMIT_EXCEEDED");
-    const { usage } = must(await api.get("/api/v1/tenant", { token: tenant.token }), 200);
-    assert.equal(usage.members, 5);
-  });
-
   it("give nobody more than their sender may give", async () => {
     const { token } = await aMember(api, tenant.tenantId, "ADMIN");
     const owners = await anInvitation(tenant, { role: "OWNER" });
@@ -239,38 +199,5 @@ describe("invitations", () => {
       const listed = must(await api.get(INVITATIONS, { token: low.token }), 200);
       assert.equal(JSON.stringify(listed).includes("@"), role !== "VIEWER");
     }
-  });
-
-  it("and what becomes of them are in the audit log, without their tokens", async () => {
-    const email = anEmail();
-    const { id } = must(await invite(email), 201);
-    await minutePasses(email);
-    must(await resend(id), 200);
-    must(await revoke(id), 200);
-    const { rows } = await api.app.transact(({ db }) =>
-      sql<{ action: string; data: object; actor: string }>`
-        select action, data, actor from audit_log where target_id = ${id} order by created_at, id`.execute(
-        db,
-      ),
-    );
-    assert.deepEqual(
-      rows.map(({ action }) => action),
-      ["invitation.created", "invitation.resent", "invitation.revoked"],
-    );
-    for (const { data, actor } of rows) {
-      assert.deepEqual(data, { email, role: "DESIGNER" });
-      assert.equal(actor, `user:${tenant.userId}`);
-    }
-    const { token, id: accepted } = await anInvitation(tenant);
-    const { user } = must(await accept(token), 200);
-    assert.equal(await api.app.transact(({ em }) => em.count(User, { id: user.id })), 1);
-    const log = must(
-      await api.get("/api/v1/audit-log?action=invitation.accepted", { token: tenant.token }),
-      200,
-    );
-    assert.deepEqual(
-      log.data.map((entry: { target: { id: string } }) => entry.target.id),
-      [accepted],
-    );
   });
 });

@@ -9,7 +9,6 @@ const rule = (amount: number) => ({
   triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
   actions: [{ type: "grant_xp", amount }],
 });
-const board = { key: "top", name: "Top", metric: { source: "CUSTOM" }, operator: "SUM" };
 
 describe("a sandbox", () => {
   let api: TestApp;
@@ -35,24 +34,6 @@ describe("a sandbox", () => {
     assert.equal(status, 201, JSON.stringify(made));
     return made.id;
   };
-  const keys = () => [
-    [live, test],
-    [test, live],
-  ];
-
-  it("has players of its own: same external ids, other people", async () => {
-    const ids = [];
-    for (const [mine, others] of keys() as [string, string][]) {
-      const id = await make("/players", { externalUserId: "ada" }, mine);
-      ids.push(id);
-      assertError(await get(`/players/${id}`, others), 404);
-      assertError(await post(`/players/${id}/xp`, { amount: 1 }, others), 404);
-    }
-    assert.notEqual(ids[0], ids[1]);
-    await post("/players/ext:ada/xp", { amount: 70 }, test);
-    assert.equal((await get("/players/ext:ada", live)).body.xp, 0);
-    assert.equal((await get("/players", live)).body.pagination.total, 1);
-  });
 
   it("has rules of its own: an event fires those of its side only", async () => {
     for (const [key, amount] of [
@@ -80,39 +61,6 @@ describe("a sandbox", () => {
     const only = await make("/rules", { ...rule(1), key: "only-live" }, live);
     assertError(await get(`/rules/${only}`, test), 404);
     assertError(await post("/rules/only-live/publish", {}, test), 404);
-  });
-
-  it("has leaderboards, places and a level curve of its own", async () => {
-    for (const [key, score] of [
-      [live, 3],
-      [test, 500],
-    ] as const) {
-      await make("/leaderboards", board, key);
-      await make("/players", { externalUserId: "ada" }, key);
-      await post("/leaderboards/top/scores", { playerId: "ext:ada", score }, key);
-    }
-    for (const [key, score] of [
-      [live, 3],
-      [test, 500],
-    ] as const) {
-      const { body } = await get("/leaderboards/top/entries", key);
-      assert.deepEqual(
-        body.data.map((entry: { score: number }) => entry.score),
-        [score],
-      );
-    }
-    const curve = { type: "LINEAR", params: { base: 7, maxLevel: 3 } };
-    await api.request("PUT", "/api/v1/level-curve", { key: test, body: curve });
-    assert.equal((await get("/level-curve", test)).body.version, 1);
-    assert.equal((await get("/level-curve", live)).body.version, 0);
-  });
-
-  it("gives tokens for its own players", async () => {
-    const made = await post("/auth/ws-token", { externalUserId: "ada" }, test);
-    assertError(await get(`/players/${made.body.playerId}`, live), 404);
-    assertError(await post("/auth/ws-token", { playerId: made.body.playerId }, live), 404);
-    const claims = await api.app.tokens.verifyWs(made.body.token);
-    assert.equal(claims.pid, sandboxId);
   });
 
   it("is what a test key's project names mean, and nothing that a live key may name", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { ANY_JOB, JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import type { JobAccess } from "../../src/domain/long-work/project-jobs.ts";
@@ -8,7 +7,6 @@ import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
 import { must } from "../support/http/client.ts";
-import { eventually } from "../support/eventually.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember } from "../support/app/member.ts";
 import { madeOnce } from "../support/made.ts";
@@ -38,13 +36,6 @@ describe("jobs of a project", () => {
     assertError(await get(`/${id}/result`), 409, "INVALID_STATE");
     const done = await make("SUCCEEDED");
     assert.deepEqual(must(await get(`/${done}/result`), 200), { granted: 1 });
-  });
-
-  it("are done by the worker that is woken for them", async () => {
-    const body = { playerIds: [randomUUID()], bundle: { xp: 5 }, reason: "test" };
-    const { id } = must(await api.post("/api/v1/grants/bulk", body, { key: tenant.key }), 201);
-    await eventually(async () => must(await get(`/${id}`), 200).status === "SUCCEEDED");
-    must(await get(`/${id}/result`), 200);
   });
 
   it("are cancelled once, which is told in the audit log", async () => {

@@ -118,22 +118,6 @@ describe("values of a leaderboard's breakdown", () => {
     assert.deepEqual(await places(past), expected);
   });
 
-  it("count one player once who was merged when the period was closed", async () => {
-    await game.make("/leaderboards", goals);
-    await goal("ada", 3, "red");
-    await goal("bob", 4, "red");
-    await goal("cy", 6, "blue");
-    const { period } = must(await read(), 200);
-    must(await game.post("/leaderboards/goals/reset"), 200);
-    const past = `?period=${period.key}&fresh=true`;
-    await eventually(async () => must(await read(past), 200).period.status === "CLOSED");
-    const [ada, bob] = [await game.get("/players/ext:ada"), await game.get("/players/ext:bob")];
-    must(await game.post(`/players/${ada.body.id}/merge`, { sourcePlayerId: bob.body.id }), 200);
-    const { data } = must(await read(past), 200);
-    assert.deepEqual(data[0], { rank: 1, value: "red", players: 1, total: 7, average: 7, best: 4 });
-    assert.deepEqual(data[1].players, 1);
-  });
-
   it("are shown around one of them, with long names, and as pages", async () => {
     await game.make("/leaderboards", goals);
     const long = "é".repeat(200);

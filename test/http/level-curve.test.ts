@@ -50,31 +50,6 @@ describe("the level curve", () => {
     assert.deepEqual([await levelOf("low"), await levelOf("high")], [4, 5]);
   });
 
-  it("is that of levels that stayed too high once they may fall, however that is said", async () => {
-    const { key, token } = tenant;
-    const jobs = async () =>
-      (await api.get("/api/v1/jobs?kind=LEVEL_RECALC", { key })).body.data.length as number;
-    const mayFall = { allowLevelDown: true };
-    const ways = [
-      () => api.patch("/api/v1/project-settings", mayFall, { key }),
-      () => api.patch(`/api/v1/projects/${tenant.projectId}`, { settings: mayFall }, { token }),
-      () =>
-        api.post("/api/v1/config/import", { document: { format: "laurel/1", settings: mayFall } }, { key }),
-    ];
-    await aPlayer("fallen");
-    for (const [n, way] of ways.entries()) {
-      await grant("fallen", 300);
-      await grant("fallen", -300);
-      assert.equal(await levelOf("fallen"), 3);
-      const { status, body } = await way();
-      assert.equal(status, 200, JSON.stringify(body));
-      await eventually(async () => (await levelOf("fallen")) === 1);
-      assert.equal((await way()).status, 200);
-      assert.equal(await jobs(), n + 1, "again is no change");
-      await api.patch("/api/v1/project-settings", { allowLevelDown: false }, { key });
-    }
-  });
-
   it("moves players by a job with WITH_EVENTS, tells them and rewards their levels once", async () => {
     const { key } = tenant;
     const third = { key: "3", name: "Three", rewards: { currencies: { coins: 7 } } };
@@ -137,17 +112,6 @@ describe("the level curve", () => {
         { level: 2, players: 2 },
       ],
     });
-    assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
-  });
-
-  it("is refused, naming the field, when it does not rise", async () => {
-    const refused = async (body: unknown, field: string): Promise<void> => {
-      const answer = await put(body);
-      assert.equal(answer.status, 400);
-      assert.equal(answer.body.error.details[0].field, field);
-    };
-    await refused({ type: "TABLE", params: { thresholds: [0, 10, 10] } }, "params.thresholds");
-    await refused({ type: "TABLE", params: { thresholds: [5, 10] } }, "params.thresholds");
     assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
   });
 });

@@ -97,25 +97,4 @@ describe("lives by REST", () => {
     assertError(await post("grant", { unlimitedSeconds: 5 }), 409, "PLAYER_INACTIVE");
     assert.equal((await post("consume")).status, 200);
   });
-
-  it("change by rules, and rules see how many there are now", async () => {
-    const rule = {
-      key: `extra-${randomUUID()}`,
-      name: "A life for who has none",
-      triggers: [{ kind: "EVENT", eventTypes: ["video.watched"] }],
-      conditions: { all: [{ type: "player_property", field: "lives", op: "eq", value: 0 }] },
-      actions: [{ type: "adjust_lives", amount: 2 }],
-    };
-    const { id } = must(await api.post("/api/v1/rules", rule, { key: tenant.key }), 201);
-    must(await api.post(`/api/v1/rules/${id}/publish`, {}, { key: tenant.key }), 200);
-    const watch = async (): Promise<unknown> => {
-      const event = { playerId: player, eventType: "video.watched" };
-      must(await api.post("/api/v1/events?wait=true", event, { key: tenant.key }), 200);
-      return (await read())["current"];
-    };
-    assert.equal(await watch(), 5);
-    await post("consume", { amount: 5 });
-    assert.equal(await watch(), 2);
-    assert.equal(await watch(), 2);
-  });
 });

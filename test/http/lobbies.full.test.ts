@@ -63,20 +63,6 @@ describe("lobbies", () => {
     assertError(await game.join(await game.open(), GHOST), 404);
   });
 
-  it("are of one tenant: for another each is unknown, and its players cannot be named", async () => {
-    const other = await aLobbyGame(api);
-    const lobby = await game.open();
-    const [mine, theirs] = [await game.someone(), await other.someone()];
-    assertError(await other.get(`/lobbies/${lobby.id}`), 404);
-    assertError(await other.get(`/lobbies/by-code/${lobby.code}`), 404);
-    assertError(await other.join(lobby, theirs), 404);
-    assertError(await other.act(lobby, "close"), 404);
-    assertError(await game.join(lobby, theirs), 404);
-    must(await game.join(lobby, mine), 200);
-    assertError(await game.act(lobby, "invites", { playerIds: [theirs] }), 404);
-    assert.deepEqual(must(await other.get("/lobbies"), 200).data, []);
-  });
-
   it("seat as many as there are seats, of 50 who join at once", async () => {
     const lobby = await game.open();
     const players = await game.several(50);
@@ -87,56 +73,6 @@ describe("lobbies", () => {
     const after = await game.read(lobby);
     assert.deepEqual([after.memberCount, after.version], [4, 5]);
     assert.deepEqual(after.members.map(({ slot }) => slot).toSorted(), [1, 2, 3, 4]);
-  });
-
-  it("begin one match, of 20 starts at once", async () => {
-    const { lobby, host } = await game.filled(1);
-    const starts = await Promise.all(
-      Array.from({ length: 20 }, () => game.act(lobby, "start", { playerId: host, countdownSeconds: 0 })),
-    );
-    assert.equal(starts.filter(({ status }) => status === 200).length, 1);
-    for (const answer of starts) if (answer.status !== 200) assertError(answer, 409, "LOBBY_NOT_OPEN");
-    const begun = (await told(lobby.id)).filter(([type]) => type === "lobby.started");
-    assert.equal(begun.length, 1);
-    const { matchId, status } = await game.read(lobby);
-    assert.deepEqual([begun[0]![1]["matchId"], status], [matchId, "IN_GAME"]);
-    assert.match(String(begun[0]![1]["seed"]), /^[0-9a-f]{32}$/);
-  });
-
-  it("give a player one seat of a mode, unless the project wants one of each lobby", async () => {
-    const player = await game.someone();
-    const lobbies = await Promise.all(Array.from({ length: 8 }, () => game.open({ mode: "solo" })));
-    const answers = await Promise.all(lobbies.map((lobby) => game.join(lobby, player)));
-    assert.equal(answers.filter(({ status }) => status === 200).length, 1);
-    for (const answer of answers) if (answer.status !== 200) assertError(answer, 409, "ALREADY_IN_LOBBY");
-    const other = await aLobbyGame(api);
-    const { token, projectId } = other.tenant;
-    const settings = { lobby: { onePerMode: false } };
-    must(await api.patch(`/api/v1/projects/${projectId}`, { settings }, { token }), 200);
-    const one = await other.someone();
-    for (let i = 0; i < 2; i++) must(await other.join(await other.open({ mode: "solo" }), one), 200);
-  });
-
-  it("are filled by quickplay: 40 at once have seats in 10 full lobbies", async () => {
-    const mode = "arena";
-    const players = await game.several(40);
-    const wish = { mode, maxPlayers: 4, metadata: { region: "eu" } };
-    const answers = await Promise.all(
-      players.map((playerId) => game.post("/lobbies/quickplay", { ...wish, playerId })),
-    );
-    for (const { status, body } of answers) assert.equal(status, body.created ? 201 : 200);
-    const { data } = must(await game.get(`/lobbies?mode=${mode}&limit=100&meta.region=eu`), 200);
-    assert.deepEqual(
-      data.map(({ memberCount }: LobbyView) => memberCount),
-      Array.from({ length: 10 }, () => 4),
-    );
-    const late = { mode, playerId: await game.someone(), createIfNone: false };
-    assertError(await game.post("/lobbies/quickplay", late), 404);
-    const party = { mode, playerId: late.playerId, maxPlayers: 4, partySize: 5 };
-    assertError(await game.post("/lobbies/quickplay", party), 400);
-    const seated = await game.post("/lobbies/quickplay", { ...late, playerId: players[0] });
-    assertError(seated, 409, "ALREADY_IN_LOBBY");
-    assert.ok(seated.body.error.message.endsWith(`: ${answers[0]!.body.lobby.id}`));
   });
 
   it("show privateData to members and servers, and private lobbies in no list of players", async () => {

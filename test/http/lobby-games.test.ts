@@ -79,24 +79,6 @@ describe("games of lobbies", () => {
     assert.equal(must(await end(spelled), 200).status, "CLOSED");
   });
 
-  it("go on with a rematch: nobody is ready, and the next match has an id of its own", async () => {
-    const { lobby, host, others, matchId } = await begun(1, { allowRematch: true, endAuthority: "HOST" });
-    const body = { matchId, results: results(host, others), playerId: host };
-    const open = must(await game.act(lobby, "end", body), 200);
-    assert.deepEqual([open.status, open.matchId, open.results.length], ["OPEN", null, 2]);
-    assert.deepEqual(
-      open.members.map(({ status }: { status: string }) => status),
-      ["JOINED", "JOINED"],
-    );
-    assertError(await game.act(lobby, "start"), 409, "LOBBY_NOT_READY");
-    for (const playerId of [host, ...others])
-      must(await game.act(lobby, "ready", { playerId, ready: true }), 200);
-    const next = must(await game.act(lobby, "start"), 200);
-    assert.notEqual(next.matchId, matchId);
-    const late = must(await game.act(lobby, "end", body), 200);
-    assert.deepEqual([late.status, late.matchId], ["IN_GAME", next.matchId]);
-  });
-
   it("keep a seat for who leaves, unless they leave for good, and let in who comes late", async () => {
     const { lobby, host, others, matchId } = await begun(1, { allowLateJoin: true });
     const left = must(await game.act(lobby, "leave", { playerId: others[0] }), 200);

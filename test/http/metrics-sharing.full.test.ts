@@ -51,17 +51,4 @@ describe("metrics of what requests share", () => {
       assert.ok((await read(`laurel_cache_items{cache="${cache}"}`)) >= 0);
     assert.ok((await read("laurel_own_entries")) >= 0);
   });
-
-  it("show that different pages of a ranking of values are of one reading", async () => {
-    const { key } = await aTenant(api);
-    const metric = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
-    const board = { key: "teams", name: "Teams", metric, breakdownProperty: "team" };
-    must(await api.post("/api/v1/leaderboards", board, { key }), 201);
-    const hits = 'laurel_cache_lookups_total{cache="values",result="hit"}';
-    let page = 0;
-    await eventually(async () => {
-      must(await api.get(`/api/v1/leaderboards/teams/values?page=${++page}`, { key }), 200);
-      return (await shown()).includes(hits);
-    });
-  });
 });

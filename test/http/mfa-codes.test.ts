@@ -1,18 +1,22 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { PRUNES, prune } from "../../src/domain/registries/pruning.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
+import { callsOf, madeForEach, madeOnce } from "../support/made.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import { loginsOf } from "../support/mfa/logins.ts";
-import { forgetSteps, withTotp } from "../support/mfa/second-factor.ts";
+import { anAuthenticator, type AppFactor, forgetSteps, withTotp } from "../support/mfa/second-factor.ts";
 import { totpCode, wrongCode } from "../support/mfa/totp.ts";
-import { callsOf, madeForEach, madeOnce } from "../support/made.ts";
+import { githubServer } from "../support/providers/github-server.ts";
+import { aBrowser, CONSOLE, startUrl, told } from "../support/providers/oauth.ts";
 
 const MFA = "/api/v1/auth/mfa";
+
 const LOGIN = "/api/v1/auth/login";
+
 const from = (address: string) => ({ headers: { "X-Forwarded-For": address } });
 
 describe("wrong, lost and spare codes of a second factor", () => {
@@ -32,15 +36,6 @@ describe("wrong, lost and spare codes of a second factor", () => {
       const answer = await complete(await challenge(), await factor.code());
       assertError(answer, 429, "LOGIN_THROTTLED");
       assert.ok(Number(answer.headers.get("retry-after")) >= 1);
-    });
-
-    it("are refused all the same when all are sent at the same time", async () => {
-      const tokens: string[] = [];
-      for (let i = 0; i < 15; i++) tokens.push(await challenge());
-      const wrong = wrongCode(factor.secret);
-      const answers = await Promise.all(tokens.map((token) => complete(token, wrong)));
-      assert.equal(answers.filter(({ status }) => status === 401).length, 10);
-      assert.equal(answers.filter(({ status }) => status === 429).length, 5);
     });
 
     it("do not lock out the owner's known device", async () => {
@@ -126,53 +121,6 @@ describe("wrong, lost and spare codes of a second factor", () => {
       must(await complete(await challenge(), second), 200);
     });
 
-    it("of an app that was not confirmed within an hour are forgotten with its secret", async () => {
-      const code = await factor.code();
-      must(await api.post(`${MFA}/totp/setup`, { currentPassword: tenant.password, code }, own), 200);
-      const waiting = async (): Promise<number> => {
-        const { rows } = await api.app.transact(({ db }) =>
-          sql`select 1 from totp_secrets
-            where owner_id = ${tenant.userId}::uuid and next_sealed is not null`.execute(db),
-        );
-        return rows.length;
-      };
-      const pruned = async (): Promise<void> => {
-        for (const one of PRUNES.filter(({ table }) => table === "totp_secrets"))
-          await api.app.transact((work) => prune(work, one, 1_000));
-      };
-      await pruned();
-      assert.equal(await waiting(), 1);
-      await api.app.transact(({ db }) =>
-        sql`update totp_secrets set next_created_at = next_created_at - interval '1 hour'
-          where owner_id = ${tenant.userId}::uuid`.execute(db),
-      );
-      await pruned();
-      assert.equal(await waiting(), 0);
-      must(await logIn({ mfaCode: await factor.code() }), 200);
-      const first = await aTenant(api);
-      const asked = { currentPassword: first.password };
-      const { secret } = must(await api.post(`${MFA}/totp/setup`, asked, { token: first.token }), 200);
-      await api.app.transact(({ db }) =>
-        sql`update totp_secrets set created_at = created_at - interval '1 hour'
-          where owner_id = ${first.userId}::uuid`.execute(db),
-      );
-      await pruned();
-      const enable = { code: totpCode(secret) };
-      assertError(await api.post(`${MFA}/totp/enable`, enable, { token: first.token }), 409, "INVALID_STATE");
-    });
-
-    it("are not used up by a change that is refused", async () => {
-      must(await api.patch("/api/v1/tenant", { requireSecondFactor: true }, own), 200);
-      await api.app.transact(({ db }) =>
-        sql`update sessions set mfa_at = mfa_at - interval '10 minutes'
-          where user_id = ${tenant.userId}::uuid`.execute(db),
-      );
-      const [code] = factor.recoveryCodes as [string];
-      const asked = { currentPassword: tenant.password, code };
-      assertError(await api.post(`${MFA}/totp/disable`, asked, own), 409, "INVALID_STATE");
-      must(await complete(await challenge(), code), 200);
-    });
-
     it("do not exist without a factor", async () => {
       const other = await aTenant(api);
       const answer = await api.post(
@@ -209,5 +157,98 @@ describe("wrong, lost and spare codes of a second factor", () => {
       assertError(await off({ currentPassword }), 409, "INVALID_STATE");
       await aMailTo(tenant.email, /Codes of an app were switched off/);
     });
+  });
+});
+
+describe("second factors of a session that has ended", () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+
+  const own = () => ({ token: tenant.token });
+  const proof = () => ({ currentPassword: tenant.password });
+  const begin = () => api.post(`${MFA}/passkeys/options`, proof(), own());
+  const add = (passkey: object, token = tenant.token) =>
+    api.post(`${MFA}/passkeys`, { name: "A phone", credential: passkey }, { token });
+  /** As another process does, of which this one does not hear at once. */
+  const endSessions = () =>
+    api.app.transact(({ db }) =>
+      sql`update sessions set revoked_at = now() where user_id = ${tenant.userId}`.execute(db),
+    );
+
+  it("are not added, changed or shown, whatever a process remembers of the session", async () => {
+    const passkey = anAuthenticator(api).create(must(await begin(), 200));
+    must(await api.post(`${MFA}/totp/setup`, proof(), own()), 200);
+    await endSessions();
+    must(await api.get("/api/v1/tenant", own()), 200);
+    const refused = [
+      await add(passkey),
+      await begin(),
+      await api.get(MFA, own()),
+      await api.post(`${MFA}/totp/setup`, proof(), own()),
+      await api.post(`${MFA}/totp/enable`, { code: "123456" }, own()),
+      await api.post(`${MFA}/totp/disable`, proof(), own()),
+      await api.post(`${MFA}/recovery-codes`, proof(), own()),
+    ];
+    for (const answer of refused) assertError(answer, 401, "SESSION_REVOKED");
+  });
+
+  it("are not made by a challenge that another session was given", async () => {
+    const passkey = anAuthenticator(api).create(must(await begin(), 200));
+    const { email, password } = tenant;
+    const other = must(await api.post("/api/v1/auth/login", { email, password }), 200).accessToken;
+    assertError(await add(passkey, other), 400, "PASSKEY_INVALID");
+    assert.equal(must(await api.get(MFA, own()), 200).enabled, false);
+  });
+});
+
+describe("a second factor and sign-in by a provider", () => {
+  const { api, server, addPerson } = githubServer();
+  let sub: string;
+  let token: string;
+  let factor: AppFactor;
+
+  const come = async (parameters: Record<string, string>) =>
+    told((await aBrowser(sub).go(startUrl(server, "github", parameters))).at);
+  const complete = (challengeToken: string | undefined, code: string) =>
+    api.post("/api/v1/auth/login/mfa", { challengeToken, code });
+
+  beforeEach(async () => {
+    sub = randomUUID();
+    const email = `${sub}@example.com`;
+    addPerson(sub, email);
+    const { access_token } = await come({ flow: "signup" });
+    token = access_token!;
+    const { user } = must(await api.get("/api/v1/auth/me", { token }), 200);
+    // Without a password, a sign-in of a moment ago is enough to set one up.
+    factor = await withTotp(api, { userId: user.id, token, password: "" });
+  });
+
+  it("the way back brings no tokens, but a challenge that a code turns into a session", async () => {
+    const answer = await come({ flow: "login" });
+    assert.equal(answer["error"], "mfa_required");
+    assert.equal(answer["challenge_methods"], "TOTP,RECOVERY_CODE");
+    for (const name of ["access_token", "refresh_token", "code"]) assert.equal(answer[name], undefined);
+    assertError(await complete(answer["challenge_token"], "000 000"), 401, "MFA_CODE_INVALID");
+    const { accessToken } = must(await complete(answer["challenge_token"], await factor.code()), 200);
+    const sessions = must(await api.get("/api/v1/auth/sessions", { token: accessToken }), 200);
+    assert.equal(sessions.data.find((one: { current: boolean }) => one.current).method, "GITHUB");
+  });
+
+  it("so does the exchange of a code, which is used up by it", async () => {
+    const { code } = await come({ flow: "login", response_mode: "code" });
+    const answer = await api.post("/api/v1/auth/oauth/exchange", { code });
+    assertError(answer, 401, "MFA_REQUIRED");
+    assertError(await api.post("/api/v1/auth/oauth/exchange", { code }), 400, "OAUTH_CODE_INVALID");
+    must(await complete(answer.body.error.challenge.token, await factor.code()), 200);
+  });
+
+  it("linking a provider needs none more: who links has just proved it", async () => {
+    await api.app.transact(({ db }) =>
+      sql`delete from identities where email = ${`${sub}@example.com`}`.execute(db),
+    );
+    const body = { redirect_uri: CONSOLE };
+    const { authUrl } = must(await server.post("/api/v1/auth/oauth/github/link", body, { token }), 200);
+    const answer = told((await aBrowser(sub).go(authUrl)).at);
+    must(await api.get("/api/v1/auth/me", { token: answer["access_token"]! }), 200);
   });
 });

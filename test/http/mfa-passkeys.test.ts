@@ -87,25 +87,6 @@ describe("passkeys", () => {
         assertError(await add(anAuthenticator(api).create(wrong)), 400, "PASSKEY_INVALID");
     });
 
-    it("garbage of every kind is refused", async () => {
-      const options = must(await begin(), 200);
-      const good = anAuthenticator(api).create(options);
-      const deep = Buffer.concat([Buffer.alloc(12_000, 0x81), Buffer.from([0])]).toString("base64url");
-      for (const response of [
-        { ...good.response, attestationObject: "" },
-        { ...good.response, attestationObject: "AAAA" },
-        { ...good.response, attestationObject: deep },
-        { ...good.response, clientDataJSON: "AAAA" },
-        { ...good.response, clientDataJSON: Buffer.from("null").toString("base64url") },
-      ])
-        assertError(await add({ ...good, response }), 400, "PASSKEY_INVALID");
-      assertError(
-        await add({ ...good, response: { ...good.response, attestationObject: "x".repeat(16_385) } }),
-        400,
-      );
-      assertError(await add({ ...good, type: "password" }), 400);
-    });
-
     it("an account has twenty", async () => {
       const { authenticator } = await withPasskey(api, tenant);
       await api.app.transact(({ db }) =>
@@ -167,12 +148,6 @@ describe("passkeys", () => {
       assertError(await enter(authenticator.get(moved)), 401, "PASSKEY_INVALID");
     });
 
-    it("one answer sent twice at the same time signs in once", async () => {
-      const answer = authenticator.get(await passkeyOptions(api));
-      const answers = await Promise.all([enter(answer), enter(answer), enter(answer)]);
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 401, 401]);
-    });
-
     it("a counter that stands still or goes back is refused: somebody has a copy", async () => {
       authenticator.counter = 40;
       must(await enter(authenticator.get(await passkeyOptions(api))), 200);
@@ -184,12 +159,6 @@ describe("passkeys", () => {
         );
       authenticator.counter = 41;
       must(await enter(authenticator.get(await passkeyOptions(api))), 200);
-    });
-
-    it("one that never counts is fine", async () => {
-      const { authenticator: other } = await withPasskey(api, await aTenant(api));
-      for (let i = 0; i < 2; i++)
-        must(await enter(other.get(await passkeyOptions(api), { counter: 0 })), 200);
     });
 
     it("a signature that is not the passkey's is refused", async () => {

@@ -66,22 +66,6 @@ describe("codes of an authenticator app", () => {
       assertError(await api.post(`${MFA}/totp/enable`, { code: "123456" }, own), 409, "INVALID_STATE");
     });
 
-    it("refuse a first code of any other shape as a wrong one", async () => {
-      const asked = { currentPassword: tenant.password };
-      must(await api.post(`${MFA}/totp/setup`, asked, own), 200);
-      for (const code of [
-        "",
-        "12345",
-        "1234567",
-        "abcdef",
-        "१२३४५६",
-        "\u202e\u2066evil\ufeff",
-        "éééééé",
-        "-12345",
-      ])
-        assertError(await api.post(`${MFA}/totp/enable`, { code }, own), 403, "MFA_CODE_INVALID");
-    });
-
     it("a second secret replaces one that was not confirmed", async () => {
       const setUp = async () =>
         must(await api.post(`${MFA}/totp/setup`, { currentPassword: tenant.password }, own), 200).secret;
@@ -119,22 +103,6 @@ describe("codes of an authenticator app", () => {
       const log = must(await api.get("/api/v1/audit-log?action=user.totp_enabled", own), 200);
       assert.equal(log.data.length, 1);
       assert.deepEqual(log.data[0].target, { type: "user", id: tenant.userId });
-    });
-
-    it("are sealed in the database, and recovery codes are hashed", async () => {
-      const { secret, recoveryCodes } = await withTotp(api, tenant);
-      const rows = await api.app.transact(async ({ db }) => {
-        const sealed = await sql<{
-          row: string;
-        }>`select to_jsonb(t)::text as row from totp_secrets t`.execute(db);
-        const hashed = await sql<{
-          row: string;
-        }>`select to_jsonb(t)::text as row from recovery_codes t`.execute(db);
-        return [...sealed.rows, ...hashed.rows].map(({ row }) => row).join("\n");
-      });
-      assert.match(rows, /"sealed": "v1:/);
-      for (const text of [secret, ...recoveryCodes.flatMap((code) => [code, code.replaceAll("-", "")])])
-        assert.ok(!rows.includes(text));
     });
   });
 
@@ -188,13 +156,6 @@ describe("codes of an authenticator app", () => {
       }
     });
 
-    it("of two logins with one code at the same time, one succeeds", async () => {
-      const tokens = [await challenge(), await challenge(), await challenge()];
-      const code = await factor.code();
-      const answers = await Promise.all(tokens.map((token) => complete(token, code)));
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 401, 401]);
-    });
-
     it("a challenge is good for one session, and for no other account", async () => {
       const token = await challenge();
       must(await complete(token, await factor.code()), 200);
@@ -213,11 +174,6 @@ describe("codes of an authenticator app", () => {
       const body = { currentPassword: tenant.password, newPassword: "Copper-Kettle-91" };
       must(await api.post("/api/v1/auth/change-password", body, own), 200);
       assertError(await complete(late, await factor.code()), 401, "MFA_CHALLENGE_INVALID");
-    });
-
-    it("refreshing asks for none", async () => {
-      const { refreshToken } = must(await complete(await challenge(), await factor.code()), 200);
-      must(await api.post("/api/v1/auth/refresh", { refreshToken }), 200);
     });
 
     it("a login needs one proof, and only one", async () => {

@@ -125,17 +125,6 @@ describe("attacks on OAuth", () => {
       assertError(await answerOf(other, denied), 400, "OAUTH_STATE_INVALID");
     });
 
-    it("used 20 times at once: one wins", async () => {
-      const browser = aBrowser();
-      const callback = await toCallback(browser);
-      const cookie = [...browser.cookies.get(server.url)!].map(([name, value]) => `${name}=${value}`).join();
-      const answers = await Promise.all(
-        Array.from({ length: 20 }, () => fetch(callback, { redirect: "manual", headers: { cookie } })),
-      );
-      const statuses = answers.map(({ status }) => status).toSorted();
-      assert.deepEqual(statuses, [302, ...Array<number>(19).fill(400)]);
-    });
-
     it("is a ticket: it was never sent to a provider, so it ends no flow", async () => {
       const link = await server.post(
         "/api/v1/auth/oauth/google/link",

@@ -55,12 +55,6 @@ describe("sign-in with GitHub", () => {
     assert("access_token" in (await tell(login, "login")), "the number of the account is what counts");
   });
 
-  it("asks for the profile later where GitHub tells no name", async () => {
-    const { login, email } = aPerson(undefined, { name: null });
-    assert("access_token" in (await tell(login)));
-    assert.equal((await user(email))?.profileCompleted, false);
-  });
-
   it("takes no address that is not both primary and verified, and never the one of the profile", async () => {
     const email = `${randomUUID()}@example.com`;
     for (const emails of [
@@ -98,11 +92,6 @@ describe("sign-in with GitHub", () => {
     assert.equal(answer["error"], "provider_error");
     assert(!("access_token" in answer));
   });
-
-  it("tells the console when the person says no", async () => {
-    assert.equal((await tell("nobody"))["error"], "access_denied");
-  });
-
   for (const [what, status, body] of [
     ["an error", 500, "{}"],
     ["a limit", 403, '{"message":"API rate limit exceeded"}'],

@@ -38,15 +38,6 @@ describe("requests that a client sends ahead on one connection", () => {
     client.socket.destroy();
   });
 
-  it("go on after a pause", async () => {
-    const client = open(get("/health/live").repeat(5));
-    await eventually(() => client.statuses().length === 5);
-    client.socket.write(get("/health/live").repeat(5));
-    await eventually(() => client.statuses().length === 10);
-    assert.ok(client.statuses().every((status) => status === 200));
-    client.socket.destroy();
-  });
-
   it("end the connection where there are too many", async () => {
     const { socket, statuses } = open(get("/nothing").repeat(1_000));
     await once(socket, "close");
@@ -62,19 +53,6 @@ describe("requests that a client sends ahead on one connection", () => {
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
     "\r\n",
   ].join("\r\n");
-
-  it("may be reset while a change of the protocol waits behind them", async () => {
-    for (let n = 0; n < 20; n++) {
-      const { socket } = open(get("/openapi.json").repeat(5) + upgrade);
-      await once(socket, "ready");
-      setTimeout(() => socket.resetAndDestroy(), n);
-      await once(socket, "close");
-    }
-    const { socket, statuses } = open(get("/health/live"));
-    await eventually(() => statuses()[0] === 200);
-    socket.destroy();
-  });
-
   it("leave a connection free for the socket of who was answered on it", async () => {
     const { socket, statuses } = open(get("/health/live"));
     await once(socket, "data");

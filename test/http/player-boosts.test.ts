@@ -65,21 +65,6 @@ describe("a player's boosts", () => {
       return rows.map(({ type, data }) => [type, data["by"]]);
     });
 
-  it("multiply what rules give, of what they apply to, as often as they have uses", async () => {
-    assert.deepEqual((await play()).slice(0, 2), [10, 4]);
-    const made = must(await start({ factor: 1.5, uses: 1 }), 201);
-    const { id, startsAt, expiresAt, ...rest } = made;
-    assert.ok(id);
-    assert.equal(Date.parse(expiresAt) - Date.parse(startsAt), 600_000);
-    const { boostKey, applies } = RUSH;
-    assert.deepEqual(rest, { boostKey, applies, factor: 1.5, usesLeft: 1, scope: "PLAYER" });
-    await start({ applies: "currency:coins", factor: 3 });
-    assert.equal((await list()).length, 2);
-    assert.deepEqual((await play()).slice(0, 2), [15, 12]);
-    assert.deepEqual((await play()).slice(0, 2), [10, 12]);
-    assert.deepEqual((await told()).slice(2), [["player.boost_ended", "USED_UP"]]);
-  });
-
   it("leave XP by hand exact, unless it says that they may count", async () => {
     await start();
     const grant = async (body: object): Promise<number> =>
@@ -87,11 +72,6 @@ describe("a player's boosts", () => {
     assert.equal(await grant({ amount: 10 }), 10);
     assert.equal(await grant({ amount: 10, boostable: true }), 20);
     assert.equal(await grant({ amount: -5, boostable: true }), -5);
-  });
-
-  it("multiply scores that rules submit", async () => {
-    await start({ applies: "score:weekly", factor: 2.5 });
-    assert.deepEqual(await play(), [10, 4, 15]);
   });
 
   it("end when their time is over, told once by a job", async () => {
@@ -116,20 +96,6 @@ describe("a player's boosts", () => {
     assertError(await end("no-id"), 404);
     assert.deepEqual(await list(), []);
     assert.deepEqual((await told()).at(-1), ["player.boost_ended", "REMOVED"]);
-  });
-
-  it("stack as told", async () => {
-    const first = must(await start({ stacking: "EXTEND" }), 201);
-    const second = must(await start({ stacking: "EXTEND" }), 201);
-    assert.equal(second.id, first.id);
-    assert.equal(Date.parse(second.expiresAt) - Date.parse(first.expiresAt), 600_000);
-    const third = must(await start({ stacking: "REPLACE", factor: 3 }), 201);
-    assert.deepEqual(
-      (await list()).map(({ id }) => id),
-      [third.id],
-    );
-    await start({ stacking: "MULTIPLY", factor: 2 });
-    assert.deepEqual((await play()).slice(0, 2), [60, 4]);
   });
 
   it("are shown with the campaigns that are on for the player", async () => {

@@ -64,18 +64,4 @@ describe("the metrics of a player", () => {
     });
     assert.equal(must(await game.get(`/players/${ada}`), 200).xp, 14);
   });
-
-  it("come in pages, and with the player", async () => {
-    const pages = await Promise.all(
-      [1, 2, 3].map(
-        async (page) => must(await game.get(`/players/${ada}/metrics?limit=1&page=${page}`), 200).data,
-      ),
-    );
-    assert.deepEqual(
-      pages.map(({ length }: { length: number }) => length),
-      [1, 1, 0],
-    );
-    const { metrics } = must(await game.get(`/players/${ada}?include=metrics`), 200);
-    assert.deepEqual(metrics, pages.flat());
-  });
 });

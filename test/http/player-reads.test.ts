@@ -26,32 +26,6 @@ describe("a player who is read alone", () => {
     await game.make(`/players/${ada}/xp`, { amount: 1_234 });
   });
 
-  /** As lists show them, which read many players in a transaction. */
-  const listed = async (externalUserId: string) =>
-    must(await game.get(`/players?externalUserId=${externalUserId}`), 200).data[0];
-
-  it("is the same as in a list, by id and external id, whatever they have", async () => {
-    await game.player("new");
-    for (const name of ["ada", "new"]) {
-      const expected = await listed(name);
-      assert.ok(expected);
-      for (const ref of [expected.id, `ext:${name}`])
-        assert.deepEqual(must(await game.get(`/players/${ref}`), 200), expected);
-      const included = must(await game.get(`/players/${expected.id}?include=segments`), 200);
-      assert.deepEqual(included, { ...expected, segments: [] });
-    }
-  });
-
-  it("shows balances that add up, and the lots that are left", async () => {
-    const { currencies } = must(await game.get(`/players/${ada}`), 200);
-    const { data } = must(await game.get(`/players/ext:ada/balances`), 200);
-    const [coins, gems] = data;
-    assert.deepEqual([coins.currencyKey, gems.currencyKey, gems.balance], ["coins", "gems", 0]);
-    assert.deepEqual(currencies, { coins: coins.balance, gems: 0 });
-    assert.equal(coins.lifetimeEarned, 23);
-    assert.equal(coins.expiring.at(-1).amount, 11);
-  });
-
   it("shows a change at once: a profile, XP, a balance, a new currency, a merge", async () => {
     const read = async (ref = ada) => must(await game.get(`/players/${ref}`), 200);
     must(await game.patch(`/players/${ada}`, { displayName: "Ada" }), 200);
@@ -65,14 +39,5 @@ describe("a player who is read alone", () => {
     const twin = await game.player("twin");
     must(await game.post(`/players/${ada}/merge`, { sourcePlayerId: twin }), 200);
     for (const ref of [twin, "ext:twin"]) assert.equal((await read(ref)).id, ada);
-  });
-
-  it("of another project is 404, by any name", async () => {
-    const other = await aGame(api);
-    await other.player("somebody");
-    await other.get("/players");
-    for (const ref of [ada, "ext:ada", "ada", "ext:"])
-      for (const path of [`/players/${ref}`, `/players/${ref}/balances`])
-        assert.equal((await other.get(path)).status, 404, path);
   });
 });

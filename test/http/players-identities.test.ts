@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -124,19 +123,6 @@ describe("ids of players", () => {
       assert.equal((await players.read(`ext:${dan.ext}`)).id, dan.id);
     });
 
-    it("make a device one of several persons' who sign in at once", async () => {
-      const device = await players.add();
-      const names = Array.from({ length: 4 }, () => `one-${randomUUID()}`);
-      const answers = (await Promise.all(names.map((name) => alias(device.ext, name)))).map((one) =>
-        must(one, 200),
-      );
-      assert.deepEqual(
-        answers.filter(({ linked }) => linked).map(({ player }) => player.id),
-        [device.id],
-      );
-      assert.equal(new Set(answers.map(({ player }) => player.id)).size, 4);
-    });
-
     it("need somebody to be known by", async () => {
       assertError(await alias(randomUUID(), randomUUID()), 404);
       assertError(await players.post("/players/alias", { anonymousId: "x" }), 400);
@@ -174,34 +160,6 @@ describe("ids of players", () => {
       assert.deepEqual([a.displayName, a.attributes], ["Ada", { a: 1, b: 2 }]);
       assert.deepEqual([b.tags, b.metadata, b.timezone, b.seq], [["x", "y"], { m: 1 }, "Asia/Tokyo", 2]);
       for (const name of ["bad-zone", "big"]) assertError(await players.get(`/players/ext:${name}`), 404);
-    });
-
-    it("take 500 and no more, at least one", async () => {
-      const list = (length: number) =>
-        Array.from({ length }, (_, n) => ({ externalUserId: `many-${n}`, attributes: { n } }));
-      assertError(await batch([]), 400);
-      assertError(await batch(list(501)), 400);
-      assert.equal(must(await batch(list(500)), 200).created, 500);
-      assert.equal(must(await batch(list(500)), 200).updated, 500);
-      const seen = await players.query(sql<{ n: string | number }>`
-        select count(*) as n from outbox o
-        join players p on p.project_id = o.project_id and p.id = o.player_id
-        where p.project_id = ${players.projectId} and p.external_user_id like 'many-%'`);
-      assert.equal(Number(seen[0]!.n), 500, "announced once each, and nothing differed the second time");
-    });
-
-    it("at once with others make each player once", async () => {
-      const names = Array.from({ length: 20 }, () => `race-${randomUUID()}`);
-      const answers = await Promise.all(
-        [names, names.toReversed(), names].map((list) =>
-          batch(list.map((externalUserId) => ({ externalUserId }))),
-        ),
-      );
-      const created = answers.map((answer) => must(answer, 200).created as number);
-      assert.equal(
-        created.reduce((sum, n) => sum + n, 0),
-        names.length,
-      );
     });
   });
 });

@@ -93,16 +93,6 @@ describe("players", () => {
     assertError(await recap("2026-02-30", "2026-04-06"), 400);
   });
 
-  it("are named by the UUID or ext: and the own id, as the refusal of a bare one says", async () => {
-    const { id, ext } = await aPlayer();
-    for (const ref of [id, `ext:${ext}`]) assert.equal((await read(ref)).status, 200);
-    const refused = await read(ext);
-    assertError(refused, 404);
-    assert.match(refused.body.error.message, /by ext: and your own id/);
-    for (const ref of [randomUUID(), "ext:nobody"])
-      assert.equal((await read(ref)).body.error.message, "player not found");
-  });
-
   it("are listed once each by the cursor, whoever is made meanwhile", async () => {
     const own = await aTenant(api);
     const make = async (n: number) =>
@@ -226,21 +216,6 @@ describe("players", () => {
           },
         ],
       ]);
-    });
-
-    it("by several at once are one player, made once", async () => {
-      const externalUserId = `user-${randomUUID()}`;
-      const answers = await Promise.all(
-        Array.from({ length: 8 }, (_, n) => identify({ externalUserId, attributes: { [`k${n}`]: n } })),
-      );
-      const statuses = answers.map(({ status }) => status).toSorted();
-      assert.deepEqual(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
-      const [{ id }] = answers.map(({ body }) => body);
-      assert.ok(answers.every(({ body }) => body.id === id));
-      const { attributes } = (await read(id)).body;
-      assert.equal(Object.keys(attributes).length, 8, "every one's attribute is there");
-      const created = (await outboxOf(id)).filter(([type]) => type === "player.created");
-      assert.equal(created.length, 1);
     });
 
     it("keep what a second identification does not name", async () => {
@@ -377,15 +352,6 @@ describe("players", () => {
       await patch(id, { displayName: "Grace", attributes: {}, addTags: ["z"], removeTags: ["nobody"] });
       assert.equal((await outboxOf(id)).length, 2);
       assert.equal((await read(id)).body.seq, 2);
-    });
-
-    it("lose no change of several that come at once", async () => {
-      const { id } = await aPlayer();
-      await Promise.all(
-        Array.from({ length: 10 }, (_, n) => patch(id, { attributes: { [`k${n}`]: n }, addTags: [`t${n}`] })),
-      );
-      const { body } = await read(id);
-      assert.deepEqual([Object.keys(body.attributes).length, body.tags.length, body.seq], [10, 10, 11]);
     });
   });
 });

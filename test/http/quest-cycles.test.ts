@@ -1,15 +1,71 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { readPlayersNow } from "../../src/domain/delivery/outbox/stream.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { projectPlans, readPlan } from "../../src/domain/progression/plan.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { pruneEnded } from "../../src/jobs/sweeps.ts";
 import { settleQuests } from "../../src/jobs/jobs.ts";
-import { type Answer, startApp } from "../support/app/app.ts";
+import { pruneEnded } from "../../src/jobs/sweeps.ts";
+import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
+import { linesOfPlayer } from "../support/app/player-lines.ts";
+import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
-import { playersOf } from "../support/players/players.ts";
-import { aQuestGame, counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
+import { playersOf } from "../support/players/players.ts";
+import { aQuestGame, counting, findingsOf, type QuestGame } from "../support/quests/quest-game.ts";
+import { manual } from "../support/quests/step-documents.ts";
 
 const HOUR_MS = 3_600_000;
+
+describe("quests, lived by the clock of a sandbox", () => {
+  let key: string;
+  let projectId: string;
+  let beginMs: number;
+
+  const api = madeOnce(startApp);
+  beforeEach(async () => {
+    beginMs = Date.now();
+    const tenant = await aTenant(api);
+    ({ projectId } = tenant);
+    key = await aKey(api, { ...tenant, environment: "test" });
+    must(await post("/players", { externalUserId: "ann" }), 201);
+  });
+
+  const hours = (n: number): string => new Date(beginMs + n * HOUR_MS).toISOString();
+  const get = async (path: string) => must(await api.get(`/api/v1${path}`, { key }), 200);
+  const post = (path: string, body: unknown = {}) => api.post(`/api/v1${path}`, body, { key });
+  const goTo = async (n: number): Promise<void> => {
+    const path = `/api/v1/projects/${projectId}/sandbox/clock`;
+    const { lastAdvance } = must(await api.put(path, { to: hours(n) }, { key }), 200);
+    assert.equal(lastAdvance.status, "SUCCEEDED");
+  };
+  const waiting = async (): Promise<unknown[]> =>
+    (await get("/quest-reviews?status=PENDING")).data.map((one: Json) => one["questKey"]);
+
+  /** Publishes a quest for which something of the player's waits for a review. */
+  const submitted = async (quest: string, times: object): Promise<void> => {
+    const steps = [manual("photo", { requiresApproval: true })];
+    must(await post("/quests", { key: quest, name: quest, steps, ...times }), 201);
+    must(await post(`/quests/${quest}/publish`), 200);
+    must(await post(`/players/ext:ann/quests/${quest}/steps/photo/submit`), 200);
+  };
+  const endAt = async (quest: string, availableUntil: string): Promise<void> => {
+    must(await api.patch(`/api/v1/quests/${quest}`, { availableUntil }, { key }), 200);
+    must(await post(`/quests/${quest}/publish`), 200);
+  };
+
+  it("withdraw what waits for a review when they are over, unless their end was put off", async () => {
+    for (const quest of ["timed", "longer"]) await submitted(quest, { availableUntil: hours(2) });
+    await endAt("longer", hours(5));
+    await goTo(1);
+    assert.deepEqual(await waiting(), ["timed", "longer"]);
+    await goTo(4);
+    assert.deepEqual(await waiting(), ["longer"]);
+    await goTo(7);
+    assert.deepEqual(await waiting(), []);
+  });
+});
+
 const assertRefused = (answer: Answer, field: string): void => {
   assert.equal(answer.status, 400, JSON.stringify(answer.body));
   assert.equal(answer.body.error.details[0].field, field);
@@ -171,5 +227,166 @@ describe("cycles of quests", () => {
     const steps = [counting(key, "named", 2)];
     assertRefused(await game.post("/quests", { key: "named", name: "Named", steps }), "steps.0.key");
     assertRefused(await game.post("/quests", { key, name: "Named", steps: [counting("a", "a", 1)] }), "key");
+  });
+});
+
+const QUESTS = ["a", "b", "c", "d", "e"];
+
+describe("the lines of quests that change together", () => {
+  let game: QuestGame;
+  let player: string;
+
+  beforeEach(async () => {
+    game = await aQuestGame(await startApp());
+    for (const key of QUESTS) await game.publish({ key, steps: [counting("do", "did", 4)] });
+    player = await game.newPlayer();
+  });
+
+  const rowsOf = async <T>(query: ReturnType<typeof sql<T>>): Promise<T[]> =>
+    game.api.app.transact(async ({ db }) => (await query.execute(db)).rows);
+  const lines = async () => {
+    const { projectId } = game.tenant;
+    const all = await game.api.app.transact((work) => linesOfPlayer(work, { projectId, playerId: player }));
+    return all.filter(({ type }) => type === "quest.updated");
+  };
+  const keyOf = ({ data }: { data: object }): string => (data as { quest: Json }).quest["questKey"] as string;
+
+  it("share a row, and are one each in the stream, in activity and among an event's effects", async () => {
+    const { effects } = await game.send("did");
+    const rows = await rowsOf(sql<{ lines: number }>`
+      select lines from outbox where player_id = ${player} and type = 'quest.updated'`);
+    assert.deepEqual(rows, [{ lines: QUESTS.length }]);
+    const stream = await lines();
+    assert.deepEqual(stream.map(keyOf), QUESTS);
+    assert.equal(new Set(stream.map(({ id }) => id)).size, QUESTS.length);
+    assert.deepEqual(
+      stream.map(({ seq }) => seq - stream[0]!.seq),
+      [0, 1, 2, 3, 4],
+    );
+    assert.deepEqual(effects.filter(({ type }) => type === "quest.updated").map(keyOf), QUESTS);
+    const pages: Json[] = [];
+    for (let cursor = ""; ;) {
+      const page = await game.get(`/players/${player}/activity?types=quest.updated&limit=2${cursor}`);
+      pages.push(...page.data);
+      if (page.pagination.nextCursor === null) break;
+      cursor = `&cursor=${page.pagination.nextCursor}`;
+    }
+    assert.deepEqual(
+      pages.map(({ id, seq, data }) => [id, seq, data]).toReversed(),
+      stream.map(({ id, seq, data }) => [id, seq, data]),
+    );
+  });
+
+  it("are sent from within a row to who has had the first of them", async () => {
+    await game.send("did");
+    await game.send("did");
+    const stream = await lines();
+    assert.equal(stream.length, 2 * QUESTS.length);
+    const { app } = game.api;
+    const { projectId } = game.tenant;
+    await app.transact((work) => readPlan(work, projectId, projectPlans));
+    for (const { seq: afterSeq } of stream) {
+      const asked = [{ playerId: player, afterSeq }];
+      const [page] = (await readPlayersNow(app.read, { projectId, asked, now: app.clock(), limit: 100 }))!;
+      assert.deepEqual(
+        page!.messages.filter(({ type }) => type === "quest.updated"),
+        stream.filter(({ seq }) => seq > afterSeq),
+      );
+    }
+  });
+
+  it("tell webhooks of each of them once", async () => {
+    const feed = (cursor: string) => game.get(`/webhook-events?types=quest.progress&cursor=${cursor}`);
+    await game.send("did");
+    let cursor = (await feed("latest")).pagination.nextCursor as string;
+    await game.send("did");
+    const stream = (await lines()).slice(-QUESTS.length);
+    const told: Json[] = [];
+    await eventually(async () => {
+      const page = await feed(cursor);
+      told.push(...page.data);
+      cursor = page.pagination.nextCursor;
+      return told.length >= QUESTS.length;
+    });
+    assert.deepEqual(
+      told.map(({ id, data }) => [id, (data as Json)["questKey"], (data as Json)["percent"]]),
+      stream.map((line) => [line.id, keyOf(line), 50]),
+    );
+    assert.deepEqual((await feed(cursor)).data, []);
+  });
+});
+
+type Row = { key: number; state: string; isLatest: boolean; isLive: boolean };
+
+describe("quests that repeat UNLIMITED, of players who are merged", () => {
+  let game: QuestGame;
+  beforeEach(async () => {
+    game = await aQuestGame(await startApp());
+  });
+
+  const rowsOf = async (player: string): Promise<Row[]> => {
+    const { rows } = await game.api.app.transact(({ db }) =>
+      sql<Row>`select cycle_key::int as key, state, is_latest as "isLatest", is_live as "isLive"
+        from player_quests where player_id = ${player}::uuid order by 1`.execute(db),
+    );
+    return rows;
+  };
+  const publish = (target: number) =>
+    game.publish({
+      key: "again",
+      steps: [counting("do", "done", target)],
+      repeat: { mode: "UNLIMITED" },
+      claim: "MANUAL",
+      rewards: { xp: 10 },
+    });
+  const complete = async (times: number): Promise<void> => {
+    for (let n = 0; n < times; n++) await game.send("done");
+  };
+  const claim = async (): Promise<unknown> => must(await game.act("again", "claim"), 200);
+  const merge = (target: string, source: string) =>
+    game.post(`/players/${target}/merge`, { sourcePlayerId: source });
+  const assertSound = async (): Promise<void> => assert.deepEqual(await findingsOf(game), []);
+
+  for (const isTargetFirst of [true, false])
+    it(`keep all rewards that wait; the target is the ${isTargetFirst ? "first" : "second"}`, async () => {
+      await publish(1);
+      const first = await game.newPlayer();
+      await complete(4);
+      const second = await game.newPlayer();
+      await complete(2);
+      await claim();
+      const [target, source] = isTargetFirst ? [first, second] : [second, first];
+      must(await merge(target, source), 200);
+      const merged = await rowsOf(target);
+      assert.equal(new Set(merged.map(({ key }) => key)).size, merged.length);
+      assert.equal(merged.filter(({ state }) => state === "COMPLETED").length, 5);
+      // What is over of the source stays with it.
+      assert.equal(merged.filter(({ state }) => state === "CLAIMED").length, isTargetFirst ? 0 : 1);
+      const latest = merged.filter(({ isLatest }) => isLatest);
+      assert.deepEqual(latest, [merged.at(-1)]);
+      await game.send("done", { externalUserId: (await game.get(`/players/${target}`)).externalUserId });
+      const after = await rowsOf(target);
+      assert.equal(after.length, merged.length + 1, "the next one takes no other's place");
+      assert.equal(after.filter(({ state }) => state === "COMPLETED").length, 6);
+      await assertSound();
+    });
+
+  it("have one cycle in progress: the other one has ended, and nothing is swept for ever", async () => {
+    await publish(2);
+    const target = await game.newPlayer();
+    await complete(3);
+    const source = await game.newPlayer();
+    await complete(1);
+    must(await merge(target, source), 200);
+    const rows = await rowsOf(target);
+    assert.deepEqual(
+      rows.map(({ state, isLatest, isLive }) => [state, isLatest, isLive]),
+      [
+        ["COMPLETED", false, true],
+        ["EXPIRED", false, false],
+        ["IN_PROGRESS", true, true],
+      ],
+    );
+    await assertSound();
   });
 });

@@ -122,19 +122,6 @@ describe("quests of steps that players do themselves", () => {
     assert.equal(must(await submit("other-kind", "a", { answers: {} }), 200).playerQuest.steps[0].value, 0);
   });
 
-  it("are submitted once under an idempotency key", async () => {
-    await game.publish({ key: "idem", steps: [manual("a", { target: 5 })] });
-    const headers = { "X-Idempotency-Key": randomUUID() };
-    const send = () =>
-      game.api.post(
-        `/api/v1/players/${player}/quests/idem/steps/a/submit`,
-        {},
-        { key: game.tenant.key, headers },
-      );
-    const answers = [await send(), await send()];
-    for (const answer of answers) assert.equal(must(answer, 200).playerQuest.steps[0].value, 1);
-  });
-
   it("are refused to publish where they cannot be done", async () => {
     const refused = async (steps: object[], field: string, reason?: string): Promise<void> => {
       const key = `bad-${randomUUID()}`;

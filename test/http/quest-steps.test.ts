@@ -128,21 +128,6 @@ describe("steps that players do themselves", () => {
       );
     });
 
-    it("take as many submissions at once as confirmations are missing", async () => {
-      await game.publish({ key: "three", steps: [manual("photo", { target: 3, requiresApproval: true })] });
-      for (const state of ["ACTIVE", "ACTIVE", "PENDING_APPROVAL"])
-        assert.equal(must(await submit("three", "photo"), 200).playerQuest.steps[0].state, state);
-      assertError(await submit("three", "photo"), 409, "STEP_PENDING_APPROVAL");
-      assert.equal(must(await review("three", "photo", { decision: "APPROVE" }), 200).percent, 33);
-      assert.equal(
-        must(await review("three", "photo", { decision: "REJECT" }), 200).steps[0].state,
-        "ACTIVE",
-      );
-      must(await submit("three", "photo"), 200);
-      for (const state of ["IN_PROGRESS", "CLAIMED"])
-        assert.equal(must(await review("three", "photo", { decision: "APPROVE" }), 200).state, state);
-    });
-
     it("withdraw what waits when the quest is over or begins anew", async () => {
       await game.publish({ key: "over", steps: [manual("do", { requiresApproval: true })] });
       for (const end of ["abandon", "fail", "reset", "complete"]) {

@@ -52,25 +52,6 @@ describe("what is shown of a player's quests", () => {
     assert.equal(await game.xp(), 28);
   });
 
-  it("is as long as asked for, in the order of the project", async () => {
-    const steps = [counting("do", "short.done", 1)];
-    for (const [key, sortOrder] of [
-      ["short-c", 3],
-      ["short-a", 1],
-      ["short-b", 2],
-    ] as const)
-      await game.publish({ key, category: "short", sortOrder, steps });
-    const keys = async (query: string) =>
-      (await listed(`category=short&${query}`)).map((one) => one["questKey"]);
-    assert.deepEqual(await keys("limit=2"), ["short-a", "short-b"]);
-    assert.deepEqual(await keys(""), ["short-a", "short-b", "short-c"]);
-    for (const limit of [0, 501])
-      assertError(
-        await game.api.get(`/api/v1/players/${player}/quests?limit=${limit}`, { key: game.tenant.key }),
-        400,
-      );
-  });
-
   it("leaves out what can no longer be claimed", async () => {
     const [repeat, claimWindowSeconds] = [{ mode: "DAILY" }, 3_600];
     const steps = [counting("do", "brief.done", 1)];
@@ -95,22 +76,6 @@ describe("what is shown of a player's quests", () => {
       ["cycle", "2026-01-01"],
     ] as const)
       assert.equal(must(await game.act("named", "claim", { [name]: cycle }), 200).cycleKey, cycle);
-  });
-
-  it("is listed of one player among those of the quest", async () => {
-    const [repeat, steps] = [{ mode: "DAILY" }, [counting("do", "many.done", 1)]];
-    await game.publish({ key: "many", steps, repeat });
-    for (const n of [1, 2]) await game.send("many.done", { timestamp: day(n) });
-    const first = player;
-    player = await game.newPlayer();
-    await game.send("many.done", { timestamp: day(1) });
-    const of = async (id: string) => (await game.get(`/quests/many/players?playerId=${id}`)).data;
-    assert.deepEqual(keysOf(await of(first)), ["2026-01-02", "2026-01-01"]);
-    const { data, total } = await game.get(`/quests/many/players?playerId=${player}&cycleKey=2026-01-01`);
-    assert.deepEqual([data.length, data[0].playerId, total ?? 1], [1, player, 1]);
-    const { tenant, api } = game;
-    const unknown = await api.get("/api/v1/quests/many/players?playerId=ext:nobody", { key: tenant.key });
-    assertError(unknown, 404);
   });
 
   it("has what a client shows: texts, rewards, and the steps with which it begins", async () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { sql } from "kysely";
 import { settleQuests } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
@@ -107,25 +106,6 @@ describe("quests of players", () => {
     assert.equal(await xp(), 14);
   });
 
-  it("count past events that arrive one by one, though their cycle is over", async () => {
-    await publish({ key: "past", steps: [counting("do", "past.done", 3)], repeat: { mode: "DAILY" } });
-    const { app } = game.api;
-    for (const hour of [9, 10, 11]) {
-      await send("past.done", { timestamp: new Date(Date.UTC(2026, 0, 5, hour)).toISOString() });
-      await settleQuests.run(app, "*");
-    }
-    const { state, completedAt } = await get(`/players/${player}/quests/past?cycle=2026-01-05`);
-    assert.deepEqual([state, completedAt], ["CLAIMED", "2026-01-05T11:00:00.000Z"]);
-    await send("past.done", { timestamp: "2026-01-06T09:00:00Z" });
-    await app.transact(({ db }) =>
-      sql`update player_quests set due_at = now() where player_id = ${player} and due_at is not null`.execute(
-        db,
-      ),
-    );
-    await settleQuests.run(app, "*");
-    assert.equal((await get(`/players/${player}/quests/past?cycle=2026-01-06`)).state, "EXPIRED");
-  });
-
   it("can be abandoned and started again in the same cycle, without a second reward for a step", async () => {
     await publish({
       key: "again",
@@ -141,29 +121,6 @@ describe("quests of players", () => {
     await send("again.one");
     await send("again.two");
     assert.equal(await xp(), 4);
-  });
-
-  it("complete when the required steps of a DAG are done, whatever the order", async () => {
-    await publish({
-      key: "dag",
-      stepMode: "PARALLEL",
-      steps: [
-        counting("a", "dag.a", 1),
-        counting("b", "dag.b", 1),
-        counting("c", "dag.c", 1, { dependsOn: ["a", "b"] }),
-        counting("d", "dag.d", 1, { optional: true }),
-      ],
-    });
-    await send("dag.b");
-    await send("dag.c");
-    assert.equal((await questOf("dag")).percent, 33);
-    await send("dag.a");
-    await send("dag.c");
-    const { state, steps } = await questOf("dag");
-    assert.deepEqual(
-      [state, steps.map((step: Json) => step["state"])],
-      ["CLAIMED", ["DONE", "DONE", "DONE", "LOCKED"]],
-    );
   });
 
   it("are refused when they cannot end, wait for one another, or name what there is not", async () => {

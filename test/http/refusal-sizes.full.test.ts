@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { z } from "zod";
-import { DomainError, type FieldProblem } from "../../src/domain/kernel/errors.ts";
-import { errorBody, validationError } from "../../src/http/validate.ts";
 import { SHORT_REFUSALS_EXPLAINED } from "../../src/http/item-refusals.ts";
 import { routes } from "../../src/http/routes.ts";
 import { startApp } from "../support/app/app.ts";
@@ -9,11 +6,7 @@ import { must } from "../support/http/client.ts";
 import { aSide } from "../support/app/sides.ts";
 import { madeOnce } from "../support/made.ts";
 
-const strict = z.strictObject({});
-const list = z.object({ a: z.array(z.number()) });
 const LONG = "\u0001é😀".repeat(1_000);
-/** Bytes of an answer to a short request. */
-const SHORT = 4_096;
 /** Bytes of an answer that judges items one by one, and further ones for each byte of the request. */
 const ITEMISED = { bytes: 8_192, perByte: 20 };
 /** Items that say little and can be refused at length. */
@@ -32,48 +25,9 @@ const BAD_ITEMS: readonly unknown[] = [
   { [LONG]: LONG },
 ];
 
-/** An error with more problems than anybody reads, all of them long. */
-const problemsOf = (text: string): FieldProblem[] =>
-  Array.from({ length: 800 }, (_, i) => ({ field: `${i}${text}`, message: text }));
-
 describe("a refusal", () => {
   const api = madeOnce(startApp);
   const side = madeOnce(() => aSide(api));
-
-  it("is short, whatever it quotes", () => {
-    for (const text of [LONG, "\u0001".repeat(5_000), "\ud800", '"\\'.repeat(5_000)]) {
-      const quoting = [
-        new DomainError("VALIDATION_ERROR", text, { details: problemsOf(text), reason: "MALFORMED" }),
-        validationError(
-          strict.safeParse(Object.fromEntries(problemsOf(text).map(({ field }) => [field, 1]))).error!,
-          "body",
-        ),
-        validationError(list.safeParse({ a: problemsOf(text) }).error!, "body"),
-      ];
-      for (const error of quoting) {
-        const bytes = Buffer.byteLength(JSON.stringify(errorBody(error, "x".repeat(128), new Date())));
-        assert.ok(bytes <= SHORT, `${bytes} bytes`);
-      }
-    }
-  });
-
-  it("has short headers, and is short for an address that is long", async () => {
-    const long = encodeURIComponent("é\u0001".repeat(150));
-    const many = Array.from({ length: 400 }, (_, i) => `unknown${i}=1`).join("&");
-    for (const path of [`/players?${many}&${long}=${long}&limit=${long}`, `/players/${long}`, `/${long}`]) {
-      const answer = await fetch(`${api.url}/api/v1${path}`, { headers: { "X-API-Key": side.tenant.key } });
-      const head = [...answer.headers].reduce(
-        (sum, [name, value]) => sum + name.length + value.length + 4,
-        0,
-      );
-      const bytes = (await answer.arrayBuffer()).byteLength;
-      assert.ok(
-        answer.status >= 400 && head < 2_048 && bytes <= SHORT,
-        `${answer.status}: ${head}, ${bytes}`,
-      );
-    }
-  });
-
   it("of a batch's items is no longer than a multiple of the request, and one for each", async () => {
     const batches = [
       { path: "/players/batch", name: "players", count: 500 },

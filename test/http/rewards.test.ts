@@ -109,28 +109,6 @@ describe("rewards of the catalogue", () => {
     assert.deepEqual(await game.told(player), []);
   });
 
-  it("have a stock that is never oversold and shows what is left", async () => {
-    await prize("EXTERNAL", { stock: 3 });
-    must(await grant("mug", { quantity: 2 }), 201);
-    assertError(await grant("mug", { quantity: 2 }), 409, "OUT_OF_STOCK");
-    assert.deepEqual((await game.get("/rewards/mug/stock")).body, {
-      stock: 3,
-      given: 2,
-      left: 1,
-      freeCodes: null,
-    });
-    must(await grant("mug"), 201);
-    assertError(await grant("mug"), 409, "OUT_OF_STOCK");
-  });
-
-  it("count what was granted before they had a stock", async () => {
-    await prize("EXTERNAL");
-    must(await grant("mug", { quantity: 5 }), 201);
-    must(await game.patch("/rewards/mug", { stock: 6 }), 200);
-    assertError(await grant("mug", { quantity: 2 }), 409, "OUT_OF_STOCK");
-    must(await grant("mug"), 201);
-  });
-
   it("that are prizes are handed over once they were claimed, once", async () => {
     await prize("EXTERNAL");
     await chest();
@@ -181,32 +159,6 @@ describe("rewards of the catalogue", () => {
     assertError(await game.post("/rewards/mug/codes", { codes: [...codes, "x"] }), 400);
     for (const bad of [[], [""], ["x".repeat(201)], [1]])
       assertError(await game.post("/rewards/mug/codes", { codes: bad }), 400);
-  });
-
-  it("come by a badge's tier and a level, each with its cause", async () => {
-    await chest();
-    const rewards = { rewards: [{ rewardKey: "chest" }] };
-    await game.make("/badges", { key: "b", name: "B", tiers: [{ tier: 1, rewards }] });
-    await prize("EXTERNAL", { stock: 1 });
-    const ofLevel = { currencies: { coins: 7 }, rewards: [{ rewardKey: "mug" }] };
-    await game.make("/levels", { key: "2", name: "Two", rewards: ofLevel });
-    must(await game.post(`/players/${player}/badges/b`), 201);
-    must(await game.post(`/players/${player}/xp`, { amount: 100 }), 201);
-    const { data } = (await game.get(`/players/${player}/rewards`)).body;
-    assert.deepEqual(
-      data.map(({ rewardKey, cause }: { rewardKey: string; cause: { kind: string; refKey: string } }) => [
-        rewardKey,
-        cause.kind,
-        cause.refKey,
-      ]),
-      [
-        ["mug", "LEVEL", "2"],
-        ["chest", "BADGE", "b"],
-      ],
-    );
-    assert.deepEqual([await xp(), await coins()], [105, 107]);
-    const shown = (await game.get(`/players/${player}`)).body;
-    assert.deepEqual([shown.level, shown.levelProgress.levelName], [2, "Two"]);
   });
 
   it("are refused as definitions that name what is not there, or that become another thing", async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { aKey, type Answer } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { aLessonRule, fieldsOf, ownRules, reasonOf, RULES } from "../support/rules/rules-api.ts";
 
@@ -116,51 +115,10 @@ describe("the life of a rule", () => {
     assert.deepEqual(reasonOf(await order(["third"])), [409, "INVALID_STATE"]);
   });
 
-  it("is sorted as asked", async () => {
-    for (const [name, priority] of [
-      ["b", 5],
-      ["c", -5],
-      ["a", 50],
-    ] as const)
-      await rules.create({ key: name, name: `Rule ${name}`, priority });
-    const keys = async (query: string): Promise<string> =>
-      must(await rules.get(`?${query}`), 200)
-        .data.map((rule: { key: string }) => rule.key)
-        .join("");
-    assert.equal(await keys("sort=priority&order=asc"), "cba");
-    assert.equal(await keys("sort=priority"), "abc");
-    assert.equal(await keys("sort=name&order=asc"), "abc");
-    assert.equal(await keys("sort=key"), "cba");
-    assert.equal(await keys("order=asc"), "bca");
-    assert.equal((await rules.get("?sort=nonsense")).status, 400);
-  });
-
   it("has no key that is a word of the API's paths", async () => {
     for (const word of ["graph", "catalogue", "order", "validate", "simulate"]) {
       const refused = await api.post(RULES, aLessonRule({ key: word }), { key: tenant.key });
       assert.deepEqual(fieldsOf(refused), [400, ["key"]]);
     }
-  });
-
-  it("is copied into the sandbox as it stands, in SHADOW too", async () => {
-    await rules.publish({}, { mode: "SHADOW" });
-    must(
-      await api.post(`/api/v1/projects/${tenant.projectId}/sandbox/sync`, {}, { token: tenant.token }),
-      200,
-    );
-    const { token, projectId } = tenant;
-    const sandboxKey = await aKey(api, { token, projectId, environment: "test" });
-    const inSandbox = async (): Promise<Answer["body"]> =>
-      must(await api.get(`${RULES}/lesson`, { key: sandboxKey }), 200);
-    const copied = await inSandbox();
-    assert.deepEqual([copied.status, copied.publishedVersion], ["SHADOW", 1]);
-    must(await rules.act("lesson", "resume"), 200);
-    must(await api.post(`/api/v1/projects/${projectId}/sandbox/sync`, {}, { token }), 200);
-    assert.equal((await inSandbox()).status, "ACTIVE");
-    // Events of the sandbox are explained, all of them.
-    const event = { externalUserId: "u1", eventType: "lesson.completed" };
-    const { eventId } = must(await api.post("/api/v1/events?wait=true", event, { key: sandboxKey }), 200);
-    const trace = must(await api.get(`/api/v1/events/${eventId}/trace`, { key: sandboxKey }), 200);
-    assert.deepEqual([trace.rules[0].ruleKey, trace.rules[0].fired], ["lesson", true]);
   });
 });

@@ -188,47 +188,4 @@ describe("rules", () => {
     const page = await api.get(`${RULES}?limit=1&page=2`, { key });
     assert.deepEqual([page.body.data[0].key, page.body.pagination.totalPages], ["quiz", 3]);
   });
-
-  it("name the field of what is wrong or not available yet", async () => {
-    const actions = [
-      { type: "grant_xp", amount: 1 },
-      { type: "grant_xp", amount: 1, target: { lobbyMembers: { ref: "event.properties.lobby" } } },
-    ];
-    const conditions = { all: [{ any: [{ type: "segment", segmentKeys: "vip" }] }] };
-    const answer = await create({ conditions, actions });
-    assert.equal(answer.status, 400);
-    assert.deepEqual(
-      answer.body.error.details.map(({ field }: { field: string }) => field),
-      ["actions.1.target.lobbyMembers", "conditions.all.0.any.0.segmentKeys"],
-    );
-    assert.equal(answer.body.error.details[0].message, "lobbyMembers is not available yet");
-  });
-
-  it("are published only with leaderboards that take scores", async () => {
-    const board = (name: string, source: string) =>
-      api.post("/api/v1/leaderboards", { key: name, name, metric: { source }, operator: "SUM" }, { key });
-    await create({ actions: [{ type: "submit_score", leaderboardKey: "points", score: 3 }] });
-    const refused = await act("daily", "publish");
-    assert.deepEqual(
-      [refused.status, refused.body.error.details[0].field],
-      [400, "actions.0.leaderboardKey"],
-    );
-    assert.equal((await api.get(`${RULES}/daily`, { key })).body.status, "DRAFT");
-    const made = await board("points", "CUSTOM");
-    assert.equal(made.status, 201, JSON.stringify(made.body));
-    assert.equal((await act("daily", "publish")).status, 200);
-  });
-
-  it("keep their limits by the event's time over batches", async () => {
-    await publish({ limits: { perPlayer: [{ max: 1, window: "DAY" }] } });
-    const on = (timestamp: string): Promise<Answer> => track({ score: 60 }, { timestamp });
-    for (const time of [
-      "2026-01-10T08:00:00Z",
-      "2026-01-10T23:59:59Z",
-      "2026-01-11T00:00:00Z",
-      "2026-01-09T10:00:00Z",
-    ])
-      await on(time);
-    assert.equal((await player()).xp, 3 * 120);
-  });
 });

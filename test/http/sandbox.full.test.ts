@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
-import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { auditOf } from "../support/app/audit.ts";
@@ -68,14 +67,6 @@ describe("the sandbox of a project", () => {
       assert.equal(sandboxProjectId, first.body.sandboxProjectId);
       const [made] = await auditOf(api, sandboxProjectId);
       assert.deepEqual([made?.action, made?.data.projectId], ["sandbox.created", projectId]);
-    });
-
-    it("is one, however many ask at once", async () => {
-      const { token, projectId } = await aTenant(api);
-      const answers = await Promise.all(Array.from({ length: 5 }, () => open(token, projectId)));
-      assert.equal(new Set(answers.map(({ body }) => body.sandboxProjectId)).size, 1);
-      const count = await api.app.transact(({ em }) => em.count(Project, { sandboxOf: projectId }));
-      assert.equal(count, 1);
     });
 
     it("has no sandbox itself", async () => {

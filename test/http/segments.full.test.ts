@@ -138,28 +138,6 @@ describe("segments", () => {
     assertError(await post("/segments", itself), 409, "SEGMENT_CYCLE");
   });
 
-  it("refuse conditions on events and what is no tree of conditions, naming the field", async () => {
-    const ofEvent = { type: "event_property", path: "a", op: "eq", value: 1 };
-    for (const [field, definition] of [
-      ["definition.all.0.type", { all: [ofEvent] }],
-      ["definition.any", { any: [] }],
-      ["definition", "all"],
-      ["definition.all.0.type", { all: [{ type: "moon" }] }],
-    ] as const) {
-      for (const [path, body] of [
-        ["/segments", { key: "s", name: "S", kind: "DYNAMIC", definition }],
-        ["/segments/preview", { definition }],
-      ] as const) {
-        const answer = await post(path, body);
-        assertError(answer, 400);
-        assert.deepEqual(
-          answer.body.error.details.map((one: { field: string }) => one.field),
-          [field],
-        );
-      }
-    }
-  });
-
   describe("with members by hand", () => {
     beforeEach(async () => {
       must(await post("/segments", { key: "vip", name: "VIP" }), 201);

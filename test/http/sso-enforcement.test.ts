@@ -2,16 +2,19 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
-import { tellOfCertificates } from "../../src/domain/accounts/sso/certificate-notices.ts";
 import { Session } from "../../src/domain/accounts/auth/tokens.ts";
+import { tellOfCertificates } from "../../src/domain/accounts/sso/certificate-notices.ts";
+import { setPlan } from "../../src/domain/accounts/tenants/approval.ts";
+import type { Plan } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { auditOf } from "../support/app/audit.ts";
-import { aMember } from "../support/app/member.ts";
+import { aMember, type Member } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { must } from "../support/http/client.ts";
-import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { type Answer, must } from "../support/http/client.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 import { mailedTo } from "../support/mail/mail-log.ts";
+import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
 import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
@@ -19,6 +22,99 @@ import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
 import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
 
 const PASSWORD = "Correct-horse-7";
+
+type Glass = { userId: string; email: string; factor: AppFactor };
+
+describe("single sign-on that goes on being enforced", () => {
+  let glass: Glass;
+
+  const aGlass = async (): Promise<Glass> => {
+    const member = await aMember(api, tenant.tenantId, "OWNER");
+    const passwordHash = await api.app.passwords.hash(PASSWORD);
+    await api.app.transact(({ db }) =>
+      sql`update users set password_hash = ${passwordHash} where id = ${member.userId}::uuid`.execute(db),
+    );
+    return { ...member, factor: await withTotp(api, { ...member, password: PASSWORD }) };
+  };
+  const config = (more: object = {}) => ({
+    provider: "OIDC",
+    displayName: "Acme",
+    oidcIssuer: provider.issuer,
+    oidcClientId: provider.clientId,
+    autoProvision: true,
+    breakGlassUserId: glass.userId,
+    ...more,
+  });
+  const signIn = async (): Promise<string> => {
+    provider.person = { sub: tenant.email, email: tenant.email, email_verified: true };
+    const answer = told((await aBrowser().go(ssoUrl(server, tenant))).at);
+    assert("access_token" in answer, answer["error_description"]);
+    return answer["access_token"];
+  };
+  const enforce = async (): Promise<string> => {
+    const token = await signIn();
+    must(await putSso(server, { token }, config({ enforceSso: true })), 200);
+    return token;
+  };
+  const logIn = async ({ email, factor }: Glass): Promise<string> => {
+    const mfaCode = await factor.code();
+    const body = { email, password: PASSWORD, mfaCode };
+    return must(await server.post("/api/v1/auth/login", body), 200).accessToken;
+  };
+  const sees = async (token: string) => (await server.get("/api/v1/auth/me", { token })).status;
+  const setPlanTo = async (plan: Plan) => {
+    await api.app.transact((work) => setPlan(work, tenant.tenantId, { plan }));
+    forgetSessions();
+  };
+
+  const api = madeOnce(startApp);
+  const server = madeOnce(() => startSsoServer(api));
+  const provider = madeOnce(() => startHostileProvider());
+  const tenant = madeForEach(() => aTenant(server));
+  beforeEach(async () => {
+    await aVerifiedDomain(server, tenant);
+    glass = await aGlass();
+    const { clientSecret: oidcClientSecret } = provider;
+    must(await putSso(server, tenant, config({ oidcClientSecret })), 200);
+  });
+  after(async () => {
+    await server.close();
+    await provider.close();
+  });
+
+  it("ends the sessions of a break-glass OWNER in whose place another one comes", async () => {
+    const other = await aGlass();
+    const token = await enforce();
+    const before = await logIn(glass);
+    must(await putSso(server, { token }, config({ enforceSso: true, displayName: "Renamed" })), 200);
+    assert.equal(await sees(before), 200);
+    must(await putSso(server, { token }, config({ enforceSso: true, breakGlassUserId: other.userId })), 200);
+    assert.deepEqual([await sees(before), await sees(token)], [401, 200]);
+    assert.equal(await sees(await logIn(other)), 200);
+    const again = { email: glass.email, password: PASSWORD, mfaCode: await glass.factor.code() };
+    assertError(await server.post("/api/v1/auth/login", again), 403, "SSO_REQUIRED");
+  });
+
+  it("ends the sessions that began while the plan had no single sign-on, when it has again", async () => {
+    const token = await enforce();
+    await setPlanTo("PRO");
+    const body = { email: tenant.email, password: tenant.password };
+    const meanwhile = must(await server.post("/api/v1/auth/login", body), 200).accessToken;
+    await setPlanTo("STARTER");
+    assert.equal(await sees(meanwhile), 200);
+    await setPlanTo("ENTERPRISE");
+    assert.deepEqual([await sees(meanwhile), await sees(token)], [401, 200]);
+    assertError(await server.post("/api/v1/auth/login", body), 403, "SSO_REQUIRED");
+  });
+
+  it("ends none where nothing is enforced", async () => {
+    await setPlanTo("PRO");
+    const body = { email: tenant.email, password: tenant.password };
+    const meanwhile = must(await server.post("/api/v1/auth/login", body), 200).accessToken;
+    await setPlanTo("ENTERPRISE");
+    assert.equal(await sees(meanwhile), 200);
+  });
+});
 
 describe("enforcement of single sign-on", () => {
   let api: TestApp;
@@ -296,5 +392,69 @@ describe("certificates of identity providers that expire", () => {
     must(await putSso(server, tenant, samlConfig(aSigningKey(6).cert + aSigningKey(300).cert)), 200);
     await run();
     assert.equal(await queued(tenant), 2);
+  });
+});
+
+describe("an OWNER without a password", () => {
+  let owner: Member;
+  let other: Member;
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  beforeEach(async () => {
+    // As single sign-on makes them.
+    owner = await aMember(api, tenant.tenantId, "OWNER");
+    other = await aMember(api, tenant.tenantId, "ADMIN");
+    await withTotp(api, { ...other, password: "" });
+  });
+
+  const age = (userId: string) =>
+    api.app.transact(({ db }) =>
+      sql`
+        update sessions set mfa_at = mfa_at - interval '10 minutes',
+          created_at = created_at - interval '10 minutes'
+        where user_id = ${userId}::uuid`.execute(db),
+    );
+  const calls: Record<string, (token: string, body?: object) => Promise<Answer>> = {
+    "resets a member's second factor": (token, body = {}) =>
+      api.post(`/api/v1/team/members/${other.userId}/reset-mfa`, body, { token }),
+    "deletes the tenant": (token, body = {}) => api.delete("/api/v1/tenant", { token, body }),
+    "makes another member OWNER": (token, body = {}) =>
+      api.post("/api/v1/tenant/transfer-ownership", { userId: other.userId, ...body }, { token }),
+  };
+
+  for (const [what, call] of Object.entries(calls)) {
+    it(`${what} after a sign-in of the last 10 minutes`, async () => {
+      must(await call(owner.token), 200);
+    });
+
+    it(`${what} by no older session`, async () => {
+      await age(owner.userId);
+      assertError(await call(owner.token), 403, "REAUTHENTICATION_REQUIRED");
+    });
+
+    it(`${what} by an older one that has proved a second factor in the last 10 minutes`, async () => {
+      const factor = await withTotp(api, { ...owner, password: "" });
+      await age(owner.userId);
+      assertError(await call(owner.token), 403, "REAUTHENTICATION_REQUIRED");
+      const { token } = owner;
+      must(await api.post("/api/v1/auth/mfa/verify", { code: await factor.code() }, { token }), 200);
+      must(await call(token), 200);
+    });
+  }
+
+  it("is also one whose password counts no more, since single sign-on is enforced", async () => {
+    const call = calls["resets a member's second factor"]!;
+    assertError(await call(tenant.token), 400);
+    must(await putSso(api, tenant, samlConfig(aSigningKey().cert)), 200);
+    await api.app.transact(({ db }) =>
+      sql`
+        update sso_configurations set enforce_sso = true, break_glass_user_id = ${owner.userId}::uuid
+        where tenant_id = ${tenant.tenantId}::uuid`.execute(db),
+    );
+    const wrong = { currentPassword: "Wrong-horse-7" };
+    assertError(await call(tenant.token, wrong), 403, "INVALID_CREDENTIALS");
+    must(await call(tenant.token), 200);
+    await age(tenant.userId);
+    assert.equal((await call(tenant.token)).status, 403);
   });
 });

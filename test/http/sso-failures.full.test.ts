@@ -3,8 +3,6 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { FAILURES_KEPT } from "../../src/domain/accounts/sso/clients.ts";
 import { aTenant } from "../support/app/app.ts";
-import { putOnPlan } from "../support/app/plans.ts";
-import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce, madeForEach } from "../support/made.ts";
 import { startHostileProvider } from "../support/providers/hostile-provider.ts";
@@ -174,19 +172,5 @@ describe("sign-ins through a provider that fail", () => {
       sql`update sso_failures set expires_at = now() where tenant_id = ${tenant.tenantId}::uuid`.execute(db),
     );
     assert.deepEqual(await failures(), []);
-  });
-
-  it("are the tenant's own, and are there on every plan", async () => {
-    await openId();
-    await come();
-    const other = await aTenant(server);
-    assert.deepEqual(await failures(other), []);
-    await putOnPlan(api, tenant.tenantId, "FREE");
-    assert.equal((await failures()).length, 1);
-    assertError(
-      await server.get("/api/v1/enterprise/sso/failures", { key: tenant.key }),
-      403,
-      "INSUFFICIENT_SCOPE",
-    );
   });
 });

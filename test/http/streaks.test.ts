@@ -5,7 +5,7 @@ import { settleStreaks } from "../../src/jobs/jobs.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { DAY_MS, HOUR_MS } from "../support/streaks/streaks.ts";
-import { dateOf, lateZone, today } from "../support/streaks/real-days.ts";
+import { dateOf, today } from "../support/streaks/real-days.ts";
 import { streaksByApi } from "../support/streaks/by-api.ts";
 
 describe("streaks of players", () => {
@@ -100,18 +100,6 @@ describe("streaks of players", () => {
     assert.equal((await get("daily")).status, "BROKEN");
   });
 
-  it("warn once when the day is nearly over where the player is", async () => {
-    must(await api.patch(`/api/v1/players/${player.id}`, { timezone: lateZone() }, { key: tenant.key }), 200);
-    const timestamp = new Date(Date.now() - DAY_MS).toISOString();
-    const event = { externalUserId: player.user, eventType: "done", timestamp };
-    await api.post("/api/v1/events?wait=true", event, { key: tenant.key });
-    const { status, deadlineAt } = await get("daily");
-    assert.equal(status, "AT_RISK");
-    assert.ok(Date.parse(deadlineAt) - Date.now() <= 4 * HOUR_MS);
-    for (const _ of [1, 2]) await settleStreaks.run(api.app, "*");
-    assert.deepEqual(await told(), ["extended", "at_risk"]);
-  });
-
   describe("freezes", () => {
     it("are given up to the maximum, and keep the run", async () => {
       assert.equal((await act("daily", "freezes", { amount: 1 })).body.freezes, 1);
@@ -159,15 +147,6 @@ describe("streaks of players", () => {
       assert.equal(currencies.coins, 10);
     });
 
-    it("is paid once, however many ask at once", async () => {
-      await doneAgo(2);
-      await make(`/players/${player.id}/balances/coins/grant`, { amount: 500, reason: "test" });
-      const answers = await Promise.all([1, 2, 3].map(() => act("daily", "repair", { pay: true })));
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409]);
-      const { currencies } = must(await api.get(`/api/v1/players/${player.id}`, { key: tenant.key }), 200);
-      assert.equal(currencies.coins, 450);
-    });
-
     it("takes freezes that are not used by themselves, one for each missed period", async () => {
       await doneAgo(3);
       assertError(await act("weekly", "repair"), 409, "INVALID_STATE");
@@ -178,16 +157,6 @@ describe("streaks of players", () => {
     it("without a price cannot be paid", async () => {
       await doneAgo(4);
       assertError(await act("kept", "repair", { pay: true }), 409, "INVALID_STATE");
-    });
-
-    it("gives the milestones that two runs reach together", async () => {
-      for (const days of [4, 3, 1]) await doneAgo(days);
-      const { current, lostLength, repairableUntil } = await get("daily");
-      assert.deepEqual([current, lostLength], [1, 2]);
-      assert.ok(repairableUntil);
-      assert.equal(must(await act("daily", "repair"), 200).current, 3);
-      const { currencies } = must(await api.get(`/api/v1/players/${player.id}`, { key: tenant.key }), 200);
-      assert.equal(currencies.coins, 10);
     });
   });
 

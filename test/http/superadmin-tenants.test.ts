@@ -1,14 +1,22 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/kernel/ids.ts";
+import {
+  ACTIVE_PLATFORM_TOKENS_MAX,
+  createPlatformToken,
+  forgetAdmins,
+} from "../../src/domain/accounts/admin/admins.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
-import { anAdmin } from "../support/app/admin.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/row-roles.ts";
+import { routes } from "../../src/http/routes.ts";
+import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
 import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
+import { aMember } from "../support/app/member.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aMailTo } from "../support/mail/mailbox.ts";
-import { aMember } from "../support/app/member.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { aMailTo, refuseMail } from "../support/mail/mailbox.ts";
 
 /** What an act takes. */
 const bodyOf = (step: string): object =>
@@ -90,22 +98,6 @@ describe("tenants, for super-admins", () => {
     assert.equal(must(await act("approve"), 200).approvalReason, null);
   });
 
-  it("are suspended: keys and members that were just served are refused at once", async () => {
-    const useKey = () => api.get("/api/v1/players", { key: tenant.key });
-    const useToken = () => api.get("/api/v1/projects", { token: tenant.token });
-    for (const use of [useKey, useToken]) must(await use(), 200);
-    must(await act("suspend", { reason: "Spam" }), 200);
-    for (const use of [useKey, useToken]) assertError(await use(), 403, "TENANT_SUSPENDED");
-    must(await act("unsuspend"), 200);
-    for (const use of [useKey, useToken]) must(await use(), 200);
-    const log = await ownLog();
-    const [suspended] = log.filter(({ action }) => action === "tenant.suspended");
-    assert.ok(suspended);
-    assert.equal(suspended.actor, `admin:${admin.adminId}`);
-    assert.equal(suspended.data["reason"], "Spam");
-    assert.ok(log.some(({ action }) => action === "tenant.unsuspended"));
-  });
-
   it("go only from the states that an act is for", async () => {
     const allowed: Record<string, ApprovalStatus[]> = {
       approve: ["PENDING", "REJECTED"],
@@ -121,13 +113,6 @@ describe("tenants, for super-admins", () => {
         else assertError(answer, 409, "INVALID_STATE");
       }
     }
-  });
-
-  it("are changed by one of two who decide at once", async () => {
-    await setStatus("PENDING");
-    const answers = await Promise.all([act("approve"), act("reject", { reason: "No" }), act("approve")]);
-    const statuses = answers.map(({ status }) => status).toSorted();
-    assert.ok(statuses[0] === 200 && statuses.at(-1) === 409, String(statuses));
   });
 
   it("get plans and limits that requests feel, one limit at a time", async () => {
@@ -146,17 +131,6 @@ describe("tenants, for super-admins", () => {
     assert.equal(entries.length, 3);
   });
 
-  it("refuse ids that name nothing", async () => {
-    for (const id of [newId(), "nonsense"]) {
-      assertError(await api.get(path("", id), { token: admin.token }), 404);
-      assertError(await api.patch(path("", id), { plan: "PRO" }, { token: admin.token }), 404);
-      for (const step of ["approve", "reject", "suspend", "unsuspend"]) {
-        const answer = await api.post(path(`/${step}`, id), bodyOf(step), { token: admin.token });
-        assertError(answer, 404);
-      }
-    }
-  });
-
   it("are counted", async () => {
     const stats = must(await api.get("/api/v1/superadmin/stats", { token: admin.token }), 200);
     const sum = (counts: Record<string, number>) => Object.values(counts).reduce((a, b) => a + b, 0);
@@ -169,5 +143,277 @@ describe("tenants, for super-admins", () => {
       [after.tenants.total, after.users, after.projects, after.activeKeys].map(Number),
       [before.tenants.total, before.users, before.projects, before.activeKeys].map((count) => count + 1),
     );
+  });
+});
+
+describe("credentials of the platform and of tenants", () => {
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
+  const address = (path: string) => `/api/v1${path.replaceAll(/\{\w+\}/g, crypto.randomUUID())}`;
+
+  it("are nothing to each other: 401 on every operation of the other side", async () => {
+    const machine = await aPlatformToken(api, admin.token);
+    let seen = 0;
+    for (const { method, path, access } of routes) {
+      if (access === "public") continue;
+      const send = (options: object) =>
+        api.request(method.toUpperCase(), address(path), { body: {}, ...options });
+      const withBody = (options: object) =>
+        method === "get" || method === "delete"
+          ? api.request(method.toUpperCase(), address(path), options)
+          : send(options);
+      if (access.admin === undefined) {
+        assertError(await withBody({ token: admin.token }), 401, "TOKEN_INVALID");
+        assertError(await withBody({ token: machine }), 401, "TOKEN_INVALID");
+        assertError(await withBody({ key: machine }), 401, "API_KEY_INVALID");
+      } else {
+        seen++;
+        assertError(await withBody({ token: tenant.token }), 401, "TOKEN_INVALID");
+        assertError(await withBody({ key: tenant.key }), 401, "CREDENTIALS_MISSING");
+        assertError(await withBody({ token: tenant.key }), 401, "TOKEN_INVALID");
+        if (access.admin === "*") assertError(await withBody({ token: machine }), 403, "INSUFFICIENT_SCOPE");
+      }
+    }
+    assert.ok(seen >= 20, `${seen} operations of the platform`);
+  });
+});
+
+describe("platform tokens", () => {
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const create = (body: object) => api.post("/api/v1/superadmin/tokens", body, { token: admin.token });
+  const valid = { name: "Site build", scopes: ["blog:sync"] };
+  const sync = (token: string) => api.post("/api/v1/superadmin/blog-posts/sync", { posts: [] }, { token });
+
+  it("are shown once, kept as a hash, and note when they were used", async () => {
+    const made = must(await create(valid), 201);
+    const { token, ...shown } = made;
+    assert.match(token, /^svc_admin_[0-9A-Za-z]{42}$/);
+    assert.deepEqual(
+      [shown.status, shown.createdBy, shown.lastUsedAt],
+      ["ACTIVE", `admin:${admin.adminId}`, null],
+    );
+    const listed = async () => {
+      const all = must(await api.get("/api/v1/superadmin/tokens", { token: admin.token }), 200);
+      return all.find(({ id }: { id: string }) => id === made.id);
+    };
+    assert.deepEqual(await listed(), shown);
+    const stored = await api.app.transact(({ db }) =>
+      sql`select to_jsonb(t)::text as row from platform_tokens t where id = ${made.id}::uuid`.execute(db),
+    );
+    assert.ok(!JSON.stringify(stored.rows).includes(token.slice(10)));
+    must(await sync(token), 200);
+    await eventuallyHolds(async () => assert.ok((await listed()).lastUsedAt));
+  });
+
+  it("die when revoked and when they expire", async () => {
+    const made = must(await create(valid), 201);
+    must(await sync(made.token), 200);
+    const path = `/api/v1/superadmin/tokens/${made.id}`;
+    assert.equal(must(await api.delete(path, { token: admin.token }), 200).status, "REVOKED");
+    assertError(await sync(made.token), 401, "TOKEN_INVALID");
+    assertError(await api.delete(path, { token: admin.token }), 409, "INVALID_STATE");
+
+    const brief = must(await create({ ...valid, expiresAt: "2999-01-01T00:00:00Z" }), 201);
+    must(await sync(brief.token), 200);
+    await api.app.transact(({ db }) =>
+      sql`update platform_tokens set expires_at = '2020-01-01Z' where id = ${brief.id}::uuid`.execute(db),
+    );
+    forgetAdmins();
+    assertError(await sync(brief.token), 401, "TOKEN_EXPIRED");
+  });
+
+  it("are refused when malformed, and in any place but Authorization", async () => {
+    const { token } = must(await create(valid), 201);
+    const last = token.endsWith("A") ? "B" : "A";
+    for (const wrong of [`${token.slice(0, -1)}${last}`, "svc_admin_x", `${token}x`])
+      assertError(await sync(wrong), 401, "TOKEN_INVALID");
+    const path = `/api/v1/superadmin/blog-posts/sync`;
+    assertError(await api.post(path, { posts: [] }, { key: token }), 401, "CREDENTIALS_MISSING");
+    assertError(await api.post(`${path}?token=${token}`, { posts: [] }), 401, "CREDENTIALS_MISSING");
+  });
+
+  it("are at most a hundred that work: those that are revoked or over make room", async () => {
+    const give = (name: string, ended: string) => async (): Promise<void> => {
+      await api.app.transact(async (work) => {
+        await sql`
+          insert into platform_tokens (id, name, secret_hash, scopes, created_by, created_at, ${sql.ref(ended)})
+          select gen_random_uuid(), ${name}, gen_random_uuid()::text, '{blog:sync}', 'test', now(),
+            ${ended === "expires_at" ? sql`now() + interval '1 hour'` : sql`now()`}
+          from generate_series(1, ${ACTIVE_PLATFORM_TOKENS_MAX}::int)`.execute(work.db);
+        await createPlatformToken(work, api.app.apiKeys, {
+          name,
+          scopes: ["blog:sync"],
+          expiresAt: undefined,
+        });
+        // The platform's tokens are of all tests.
+        throw new Error("there was room for one more");
+      });
+    };
+    await assert.rejects(give("working", "expires_at"), { reason: "LIMIT_REACHED" });
+    await assert.rejects(give("revoked", "revoked_at"), /there was room for one more/);
+  });
+});
+
+describe("users, for super-admins", () => {
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
+  const get = (path: string) => api.get(`/api/v1/superadmin/users${path}`, { token: admin.token });
+  const act = (userId: string, step: string, body: object = {}) =>
+    api.post(`/api/v1/superadmin/users/${userId}/${step}`, body, { token: admin.token });
+  const ids = async (query: string): Promise<string[]> =>
+    must(await get(query), 200).data.map(({ id }: { id: string }) => id);
+
+  it("are listed over all tenants, filtered, searched and paged", async () => {
+    const viewer = await aMember(api, tenant.tenantId, "VIEWER", "SUSPENDED");
+    assert.deepEqual(await ids(`?tenantId=${tenant.tenantId}&order=asc`), [tenant.userId, viewer.userId]);
+    assert.deepEqual(await ids(`?tenantId=${tenant.tenantId}&status=SUSPENDED`), [viewer.userId]);
+    assert.deepEqual(await ids(`?search=${viewer.email.slice(0, 30).toUpperCase()}`), [viewer.userId]);
+    assert.deepEqual(
+      await ids(`?tenantId=${tenant.tenantId}&limit=1&page=2&sort=email`).then((found) => found.length),
+      1,
+    );
+    assert.deepEqual(await ids(`?tenantId=${tenant.tenantId}&disabled=true`), []);
+    for (const bad of ["?status=x", "?tenantId=x", "?sort=name", "?disabled=yes", "?search="])
+      assertError(await get(bad), 400);
+  });
+
+  it("are shown without secrets", async () => {
+    const body = must(await get(`/${tenant.userId}`), 200);
+    assert.deepEqual(Object.keys(body).toSorted(), [
+      "createdAt",
+      "disabledAt",
+      "email",
+      "emailVerified",
+      "id",
+      "lastLoginAt",
+      "mfaEnabled",
+      "name",
+      "role",
+      "status",
+      "tenantId",
+      "updatedAt",
+    ]);
+    for (const id of [newId(), "nonsense"]) {
+      assertError(await get(`/${id}`), 404);
+      assertError(await act(id, "disable", { reason: "x" }), 404);
+      assertError(await act(id, "enable"), 404);
+    }
+  });
+
+  it("are shut out at once when disabled, the last OWNER too, and no old session comes back", async () => {
+    const own = await aTenant(api);
+    const me = () => api.get("/api/v1/projects", { token: own.token });
+    const login = () => api.post("/api/v1/auth/login", { email: own.email, password: own.password });
+    const { refreshToken } = must(await login(), 200);
+    must(await me(), 200);
+    assert.ok(must(await act(own.userId, "disable", { reason: "Abuse" }), 200).disabledAt);
+    assertError(await me(), 401, "SESSION_REVOKED");
+    assert.equal((await login()).status, 401);
+    assert.equal((await api.post("/api/v1/auth/refresh", { refreshToken })).status, 401);
+    must(await api.get("/api/v1/players", { key: own.key }), 200);
+    assertError(await act(own.userId, "disable", { reason: "Again" }), 409, "INVALID_STATE");
+    assert.deepEqual(await ids(`?tenantId=${own.tenantId}&disabled=true`), [own.userId]);
+
+    assert.equal(must(await act(own.userId, "enable"), 200).disabledAt, null);
+    assertError(await me(), 401, "SESSION_REVOKED");
+    const { accessToken } = must(await login(), 200);
+    assertError(await act(own.userId, "enable"), 409, "INVALID_STATE");
+    const log = must(await api.get("/api/v1/audit-log?limit=100", { token: accessToken }), 200).data;
+    const disabled = log.find(({ action }: { action: string }) => action === "user.disabled");
+    assert.deepEqual([disabled.actor, disabled.data.reason], [`admin:${admin.adminId}`, "Abuse"]);
+    assert.ok(log.some(({ action }: { action: string }) => action === "user.enabled"));
+  });
+});
+
+describe("the audit log", () => {
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
+  before(async () => {
+    const path = `/api/v1/superadmin/tenants/${tenant.tenantId}/suspend`;
+    must(await api.post(path, { reason: "Spam" }, { token: admin.token }), 200);
+  });
+  const list = async (query: string): Promise<{ action: string; tenantId: string | null }[]> =>
+    must(await api.get(`/api/v1/superadmin/audit-log?${query}`, { token: admin.token }), 200).data;
+
+  it("shows super-admins all tenants and the platform, by tenant, actor, action and time", async () => {
+    const actor = `admin:${admin.adminId}`;
+    const [entry, ...more] = await list(`tenantId=${tenant.tenantId}&actor=${actor}`);
+    assert.deepEqual([entry?.action, entry?.tenantId, more], ["tenant.suspended", tenant.tenantId, []]);
+    assert.equal((await list(`actor=${actor}&action=tenant.suspended`)).length, 1);
+    assert.equal((await list(`actor=${actor}&action=tenant.approved`)).length, 0);
+    assert.equal((await list(`actor=${actor}&from=2999-01-01T00:00:00Z`)).length, 0);
+    assert.equal((await list(`actor=${actor}&to=2020-01-01T00:00:00Z`)).length, 0);
+    assert.ok((await list("action=platform_admin.created")).every(({ tenantId }) => tenantId === null));
+    for (const bad of ["tenantId=x", "from=yesterday", "actor=", "bogus=1"])
+      assertError(await api.get(`/api/v1/superadmin/audit-log?${bad}`, { token: admin.token }), 400);
+  });
+
+  it("is append only for everybody, the database's owner included", async () => {
+    const id = tenant.tenantId;
+    const statements = [
+      sql`update audit_log set action = 'nothing' where tenant_id = ${id}::uuid`,
+      sql`delete from audit_log where tenant_id = ${id}::uuid`,
+      sql`truncate audit_log`,
+    ];
+    for (const role of [undefined, WEB_ROLE, ACCOUNTS_ROLE]) {
+      for (const statement of statements) {
+        await assert.rejects(
+          api.app.transact(async ({ db }) => {
+            if (role !== undefined) {
+              await sql`select set_config('role', ${role}, true),
+                set_config('laurel.tenant_id', ${id}, true)`.execute(db);
+            }
+            await statement.execute(db);
+          }),
+          /append only|permission denied/,
+        );
+      }
+    }
+    assert.equal((await list(`tenantId=${id}&action=tenant.suspended`)).length, 1);
+  });
+});
+
+describe("mails, for super-admins", () => {
+  const api = madeOnce(startApp);
+  const admin = madeOnce(() => anAdmin(api));
+  const tenant = madeOnce(() => aTenant(api));
+  const resend = (id: string) =>
+    api.post(`/api/v1/superadmin/email-logs/${id}/resend`, {}, { token: admin.token });
+  const list = async (query: string) =>
+    must(await api.get(`/api/v1/superadmin/email-logs?${query}`, { token: admin.token }), 200).data;
+
+  it("that have failed are sent again, and the log says who did it", async () => {
+    const { email, userId } = await aMember(api, tenant.tenantId, "VIEWER");
+    refuseMail(email, 550);
+    await api.app.transact((work) =>
+      api.app.mail.queue(work, {
+        template: "password-changed",
+        to: email,
+        values: { name: "Ada" },
+        tenantId: tenant.tenantId,
+        userId,
+      }),
+    );
+    const [failed] = await eventually(async () => {
+      const found: { id: string; tenantId: string; smtpResponse: string }[] = await list(
+        `email=${email}&status=FAILED`,
+      );
+      return found.length > 0 && found;
+    });
+    assert.ok(failed);
+    assert.equal(failed.tenantId, tenant.tenantId);
+    assert.match(failed.smtpResponse, /550/);
+    refuseMail(email, undefined);
+    assert.equal(must(await resend(failed.id), 200).status, "QUEUED");
+    await aMailTo(email, /./);
+    const path = `/api/v1/superadmin/audit-log?tenantId=${tenant.tenantId}&action=email.resent`;
+    const { data } = must(await api.get(path, { token: admin.token }), 200);
+    assert.equal(data[0].actor, `admin:${admin.adminId}`);
+    await eventually(async () => (await list(`email=${email}&status=SENT`)).length === 1);
+    assertError(await resend(failed.id), 409, "INVALID_STATE");
   });
 });

@@ -94,14 +94,6 @@ describe("an account that a stranger has set up", () => {
     assertError(await server.post("/api/v1/auth/oauth/exchange", { code }), 400, "OAUTH_CODE_INVALID");
   });
 
-  it("gives no session for a code of before, once the password was changed", async () => {
-    await follow(await startLink());
-    const { code } = await login({ response_mode: "code" });
-    const change = { currentPassword: tenant.password, newPassword: OWNERS_PASSWORD };
-    must(await server.post("/api/v1/auth/change-password", change, { token: tenant.token }), 200);
-    assertError(await server.post("/api/v1/auth/oauth/exchange", { code }), 400, "OAUTH_CODE_INVALID");
-  });
-
   it("is never joined to its owner's provider while nobody has proved the address", async () => {
     await setVerified(false);
     asGoogle({ email: tenant.email });

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
-import { followClocks } from "../../src/jobs/jobs.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { pastMidnight } from "../support/clock-edges.ts";
@@ -76,23 +74,6 @@ describe("the clock of a sandbox", () => {
     assert.ok(Date.parse(event.timestamp) > Date.now() + 9 * DAY_MS, event.timestamp);
     const { data } = await get(`/players/ext:${user}/ledger`);
     assert.ok(Date.parse(data[0].createdAt) > Date.now() + 9 * DAY_MS, data[0].createdAt);
-  });
-
-  it("begins cycles of quests, and ends those that are over", async () => {
-    const user = await player();
-    await publish("/quests", { key: "daily", steps, repeat: { mode: "DAILY" }, rewards: { xp: 7 } });
-    await track(user, "did");
-    const quest = () => get(`/players/ext:${user}/quests/daily`);
-    const first = await quest();
-    assert.equal(first.state, "IN_PROGRESS");
-    const { lastAdvance } = await advance({ advance: "P1D" });
-    assert.equal(lastAdvance.happened.counts.questsExpired, 1);
-    assert.equal((await quest()).state, "AVAILABLE");
-    await track(user, "did");
-    await track(user, "did");
-    const second = await quest();
-    assert.deepEqual([second.state, second.cycleKey > first.cycleKey], ["CLAIMED", true]);
-    assert.equal((await get(`/players/ext:${user}`)).xp, 7);
   });
 
   it("closes periods of boards with their prizes, in their order and once each", async () => {
@@ -197,21 +178,6 @@ describe("the clock of a sandbox", () => {
     const last = await advance({ advance: "P1DT1M" });
     assert.equal(last.lastAdvance.happened.counts.eventsDelayed, 1);
     assert.equal((await get(`/players/ext:${user}`)).xp, 8, "the boost is over");
-  });
-
-  it("goes on after an advance, and what falls due by it then is done too", async () => {
-    const user = await player();
-    await define("/currencies", { key: "gems", initialBalance: 10 });
-    const { sandboxProjectId } = await advance({ advance: "P2D" });
-    await post(`/players/ext:${user}/balances/gems/holds`, { amount: 4, expiresInSeconds: 3_600 }, 201);
-    const available = async () => (await get(`/players/ext:${user}/balances`)).data[0].available;
-    await followClocks.run(api.app, "*");
-    assert.equal(await available(), 6);
-    const hours = sql`update projects set clock_ahead_ms = clock_ahead_ms + 7200000
-      where id = ${sandboxProjectId}::uuid`;
-    await api.app.transact(({ db }) => hours.execute(db));
-    for (const _ of [1, 2]) await followClocks.run(api.app, "*");
-    assert.equal(await available(), 10);
   });
 
   it("is not that of the project beside it", async () => {

@@ -3,20 +3,188 @@ import { createHash, randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
+import { sql } from "kysely";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
+import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { type Change, aChange, apply } from "../support/analytics/changes.ts";
+import { aChange, apply, type Change } from "../support/analytics/changes.ts";
 import { sendEvents } from "../support/analytics/histories.ts";
 import { anAsker, type Asker } from "../support/analytics/questions.ts";
-import { startApp, type Tenant, type TestApp } from "../support/app/app.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 import { temporaryDir } from "../support/processes/process.ts";
-import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
-import { openWarehouse, type Warehouse } from "../support/warehouse/load.ts";
-import { assertLoaded } from "../support/warehouse/truth.ts";
 import { cases } from "../support/properties.ts";
-import { madeOnce } from "../support/made.ts";
+import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
+import { openWarehouse, statementsOf, type Warehouse } from "../support/warehouse/load.ts";
+import { assertLoaded } from "../support/warehouse/truth.ts";
+
+type Body = ReturnType<typeof must>;
+
+describe("the files of a warehouse on what belongs to no event", () => {
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  let warehouse: Warehouse;
+  const api = madeOnce(startApp);
+  before(async () => {
+    // What other tests have left is in files of no interest.
+    const others = await temporaryDir();
+    await exportNow(api.app, createDirectoryStore(others.path));
+    await others.remove();
+  });
+  const tenant = madeForEach(() => aTenant(api));
+  beforeEach(async () => {
+    dir = await temporaryDir();
+    warehouse = await openWarehouse(dir.path);
+    await post("/currencies", { key: "gems", name: "Gems" }, 201);
+    for (const externalUserId of ["ada", "bob"]) await post("/players", { externalUserId }, 201);
+  });
+  afterEach(async () => {
+    warehouse.close();
+    await dir.remove();
+  });
+
+  const post = async (path: string, body: object, status = 200): Promise<Body> =>
+    must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), status);
+  const posted = async (path: string, body: object): Promise<Body> => {
+    const answer = await api.post(`/api/v1${path}`, body, { key: tenant.key });
+    assert.ok(answer.status < 300, JSON.stringify(answer.body));
+    return answer.body;
+  };
+  const ended = (job: Body): Promise<unknown> =>
+    eventually(
+      async () =>
+        must(await api.get(`/api/v1/jobs/${job.id}`, { key: tenant.key }), 200).status === "SUCCEEDED",
+    );
+  const exportAndLoad = async (): Promise<void> => {
+    await exportNow(api.app, createDirectoryStore(dir.path));
+    await warehouse.load();
+    await assertLoaded(api.app, warehouse, tenant.projectId);
+  };
+  const give = (user: string, amount: number): Promise<Body> =>
+    posted(`/players/ext:${user}/balances/gems/grant`, { amount, reason: "a secret of hers" });
+  const chest = (more: object = {}): Promise<Body> =>
+    post(
+      "/rewards",
+      {
+        key: "chest",
+        name: "Chest",
+        kind: "BUNDLE",
+        bundle: { xp: 50, currencies: { gems: 3 } },
+        price: { currencyKey: "gems", amount: 10 },
+        ...more,
+      },
+      201,
+    );
+  const buy = (user: string, quantity: number): Promise<Body> =>
+    posted("/rewards/chest/purchase", { playerId: `ext:${user}`, quantity });
+
+  it("have grants, spending and purchases with their prices, each once", async () => {
+    await chest();
+    await give("ada", 100);
+    const bought = await buy("ada", 2);
+    await posted("/players/ext:ada/balances/gems/spend", {
+      amount: 5,
+      reason: "A hat",
+      reference: "order-1",
+    });
+    await exportAndLoad();
+    const lines = await warehouse.ask(
+      `select "asset" as asset, "amount"::varchar as amount, "kind" as kind, "refKey" as ref from ledger
+       where "projectId" = '${tenant.projectId}' order by "seq"`,
+    );
+    assert.deepEqual(lines, [
+      { asset: "CURRENCY", amount: "100", kind: "API", ref: null },
+      { asset: "CURRENCY", amount: "-20", kind: "API", ref: null },
+      { asset: "XP", amount: "100", kind: "REWARD", ref: "chest" },
+      { asset: "CURRENCY", amount: "6", kind: "REWARD", ref: "chest" },
+      { asset: "CURRENCY", amount: "-5", kind: "API", ref: null },
+    ]);
+    const [grant] = await warehouse.ask(
+      `select "grantId" as id, "priceCurrency" as currency, "priceAmount"::varchar as amount from rewards
+       where "projectId" = '${tenant.projectId}'`,
+    );
+    assert.deepEqual(grant, { id: bought.id, currency: "gems", amount: "20" });
+    const sold = [{ rewardKey: "chest", priceCurrency: "gems", sold: "2", paid: "20" }];
+    assert.deepEqual(await warehouse.ask(statementsOf("sold")), sold);
+    await buy("bob", 1).then(assert.fail, () => undefined);
+    await exportAndLoad();
+    assert.deepEqual(await warehouse.ask(statementsOf("sold")), sold);
+    const kinds = manifestIn(dir.path).map(({ path }) => path.split("/")[0]);
+    assert.deepEqual(kinds.toSorted(), ["ledger", "rewards"]);
+    const text = [...filesIn(dir.path).values()].join("");
+    assert.doesNotMatch(text, /secret of hers|A hat|order-1/);
+  });
+
+  it("tell of a grant again when it is claimed, taken back or over, and keep what it cost", async () => {
+    await chest({ claimSeconds: 3_600 });
+    await give("ada", 100);
+    await buy("ada", 1);
+    const grant = (user: string): Promise<Body> =>
+      posted("/rewards/chest/grant", { playerId: `ext:${user}`, delivery: "CLAIM" });
+    const [claimed, expired] = [await grant("ada"), await grant("bob")];
+    const rule = {
+      key: "chests",
+      name: "Chests",
+      triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
+      actions: [{ type: "grant_reward", rewardKey: "chest" }],
+    };
+    await post("/rules", rule, 201);
+    await post("/rules/chests/publish", {});
+    const event = await posted("/events?wait=true", { externalUserId: "bob", eventType: "won" });
+    await exportAndLoad();
+    const statuses = async (): Promise<unknown> =>
+      (
+        await warehouse.ask(
+          `select "status" as status from rewards
+           where "projectId" = '${tenant.projectId}' order by "grantId"`,
+        )
+      ).map(({ status }) => status);
+    assert.deepEqual(await statuses(), ["GRANTED", "PENDING", "PENDING", "GRANTED"]);
+    await posted(`/players/ext:ada/rewards/${claimed.id}/claim`, {});
+    await api.app.transact(({ db }) =>
+      sql`update reward_grants set expires_at = created_at
+        where project_id = ${tenant.projectId}::uuid and id = ${expired.id}::uuid`.execute(db),
+    );
+    const only = { projectId: tenant.projectId };
+    // The worker's sweep may come first.
+    await api.app.transact((work) => expireGrants(work, 10, only));
+    await ended(await posted(`/events/${event.eventId}/revert`, { reason: "test" }));
+    await exportAndLoad();
+    assert.deepEqual(await statuses(), ["GRANTED", "CLAIMED", "EXPIRED", "REVOKED"]);
+    await warehouse.load();
+    await assertLoaded(api.app, warehouse, tenant.projectId);
+    const anew = await openWarehouse(dir.path);
+    await anew.load();
+    await assertLoaded(api.app, anew, tenant.projectId);
+    anew.close();
+  });
+
+  it("say after merges and erasures what was paid, and name nobody", async () => {
+    await post(
+      "/rewards",
+      {
+        key: "prize",
+        name: "Prize",
+        kind: "PRIZE",
+        fulfilment: "EXTERNAL",
+        price: { currencyKey: "gems", amount: 7 },
+      },
+      201,
+    );
+    await give("bob", 100);
+    const { id } = await posted("/rewards/prize/purchase", { playerId: "ext:bob" });
+    await posted("/players/ext:ada/merge", { sourcePlayerId: "ext:bob" });
+    await posted(`/players/ext:ada/rewards/${id}/fulfil`, {});
+    await exportAndLoad();
+    const asked = `select "status" as status, "priceAmount"::varchar as paid from rewards`;
+    assert.deepEqual(await warehouse.ask(asked), [{ status: "FULFILLED", paid: "7" }]);
+    await ended(await posted("/players/ext:ada/erase", { reason: "test" }));
+    await exportAndLoad();
+    assert.deepEqual(await warehouse.ask(asked), [{ status: "FULFILLED", paid: "7" }]);
+    assert.doesNotMatch([...filesIn(dir.path).values()].join(""), /\bada\b|\bbob\b|secret/);
+  });
+});
 
 /** Rules that give XP, levels and a badge for events of the histories. */
 const defineGame = async (api: TestApp, { key }: Tenant): Promise<void> => {

@@ -47,22 +47,6 @@ describe("XP that rules take away", () => {
     return found;
   };
 
-  it("stop at 0, and leave the level where levels do not fall", async () => {
-    await rule();
-    await vote(260);
-    const { effects } = await vote(-100);
-    assert.ok(effects.some(({ type }) => type === "player.updated"));
-    assert.deepEqual(await standing(), [160, 3]);
-    await vote(-500);
-    assert.deepEqual(await standing(), [0, 3]);
-    assert.deepEqual(await findings(), []);
-    const lines = must(await get("/players/ext:ada/ledger?asset=XP"), 200).data;
-    assert.deepEqual(
-      new Set(lines.map(({ amount }: { amount: number }) => amount)),
-      new Set([260, -100, -160]),
-    );
-  });
-
   it("take the level with them where levels may fall, and a revert brings back both", async () => {
     await allowLevelDown();
     await rule();
@@ -87,17 +71,5 @@ describe("XP that rules take away", () => {
     assert.deepEqual((await standing())[0], 8);
     await vote(-2);
     assert.deepEqual((await standing())[0], 8, "the limit of firings is reached");
-  });
-
-  it("are shown by a simulation", async () => {
-    await rule();
-    const { resultingState } = must(
-      await post("/rules/simulate", {
-        event: { eventType: "vote", properties: { n: -30 } },
-        player: { snapshot: { xp: 20 } },
-      }),
-      200,
-    );
-    assert.deepEqual([resultingState.changed, resultingState.after.xp], [["xp"], 0]);
   });
 });

@@ -54,24 +54,6 @@ describe("super-admins and the rooms of two web processes", () => {
     await redis?.kill();
   });
 
-  it("list the processes that hold rooms, each as it describes itself, at any of them", async () => {
-    const pids = cluster.webs.map(({ child }) => child.pid!).toSorted((a, b) => a - b);
-    for (const { client } of cluster.webs) {
-      const found = await processes(client);
-      assert.deepEqual(
-        found.map(({ pid }) => pid!).toSorted((a, b) => a - b),
-        pids,
-      );
-      assert.deepEqual(
-        found.map(({ rooms, isAnswering }) => [rooms!.player, isAnswering]),
-        [
-          [1, true],
-          [1, true],
-        ],
-      );
-    }
-  });
-
   it("see all rooms at any process, by whichever filter, and look into those of another", async () => {
     const { projectId } = cluster.tenant;
     for (const { client } of cluster.webs) {

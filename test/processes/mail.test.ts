@@ -118,19 +118,4 @@ describe("mails of several workers", () => {
     assert.equal(new Set(ids).size, 1, "both have one Message-ID, so that programs show one");
     assert.equal((await logOf(to)).attempts, 2);
   });
-
-  it("are finished by a worker that is told to stop", async () => {
-    const to = anAddress();
-    let answer = (): void => undefined;
-    held.set(to, new Promise((resolve) => (answer = resolve)));
-    await queue(to);
-    const worker = await startWorker({ LOG_LEVEL: "info" });
-    await eventually(() => arrivedAt(to).length === 1, { timeoutMs: 60_000 });
-    worker.child.kill("SIGTERM");
-    await eventually(() => worker.output().includes("stopping"));
-    answer();
-    assert.equal(await worker.ended, 0, worker.output());
-    assert.equal((await logOf(to)).status, "SENT");
-    assert.equal(arrivedAt(to).length, 1);
-  });
 });

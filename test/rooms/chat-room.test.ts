@@ -1,23 +1,250 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { matchMaker } from "@colyseus/core";
+import { sql } from "kysely";
 import type { WebSocket } from "ws";
-import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import { type ChatMessage, chatTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { chatRoomId } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
+import { rejection } from "../support/lobbies/room.ts";
 import { aPlayer, join, type Listener, matchmake, type Player, range } from "../support/rooms/sdk.ts";
+
+const FREE = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
+
+const historyOf = async (listener: Listener) => {
+  await eventually(() => listener.named("chat.history").length > 0);
+  return listener.named("chat.history")[0]!.data;
+};
+
+describe("those who join a channel at once", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const as = () => ({ key: tenant.key });
+  const aChannel = async (key: string): Promise<string> => {
+    const body = { kind: "PROJECT", key, name: "Test", settings: FREE };
+    return must(await api.post("/api/v1/chat/channels", body, as()), 201).id;
+  };
+
+  it("are each shown what they may see: their own part of it, and what they have missed", async () => {
+    const key = `c-${randomUUID()}`;
+    const channelId = await aChannel(key);
+    const players = await Promise.all(range(1, 4).map(() => aPlayer(api, tenant.key)));
+    const [ann, bob, cid, dan] = players as [Player, Player, Player, Player];
+    const messages = `/api/v1/chat/channels/${channelId}/messages`;
+    for (const n of range(1, 4)) {
+      const body = { playerId: ann.playerId, content: `message ${n}`, clientMsgId: `m-${n}` };
+      must(await api.post(messages, body, as()), 201);
+    }
+    const thumb = `${messages}/2/reactions/${encodeURIComponent("👍")}`;
+    must(await api.put(`${thumb}?playerId=${bob.playerId}`, {}, as()), 200);
+
+    const [a, b, c, d] = await Promise.all([
+      join(api, ann.token, "chat", { channelId: key }),
+      join(api, bob.token, "chat", { channelId }),
+      join(api, cid.token, "chat", { channelId, lastSeq: 3 }),
+      join(api, dan.token, "chat", { channelId, lastSeq: 99 }),
+    ]);
+    const shown = await Promise.all([a, b, c, d].map((listener) => historyOf(listener)));
+    const seqs = shown.map(({ messages: all }) => all.map(({ seq }: { seq: number }) => seq));
+    assert.deepEqual(seqs, [range(1, 4), range(1, 4), [4], range(1, 4)]);
+    assert.deepEqual(
+      shown.map(({ resumed }) => resumed),
+      [false, false, true, false],
+    );
+    assert.deepEqual(
+      shown.map(({ messages: all }) => all.at(-1).clientMsgId),
+      ["m-4", undefined, undefined, undefined],
+    );
+    const mine = (n: number) => shown[n].messages[1].reactions;
+    assert.deepEqual(mine(0), [{ emoji: "👍", count: 1, mine: false }]);
+    assert.deepEqual(mine(1), [{ emoji: "👍", count: 1, mine: true }]);
+  });
+
+  it("are let in or refused each for themselves", async () => {
+    const [channelId, ann, bob] = [
+      await aChannel(`c-${randomUUID()}`),
+      await aPlayer(api, tenant.key),
+      await aPlayer(api, tenant.key),
+    ];
+    const ban = { playerId: bob.playerId, channelId, kind: "BAN", reason: "test" };
+    must(await api.post("/api/v1/chat/sanctions", ban, as()), 201);
+    const ask = (token: string, channel: string) =>
+      matchmake(api, "joinOrCreate/chat", { token, body: { channelId: channel } });
+    const answers = await Promise.all([
+      ask(bob.token, channelId),
+      ask(ann.token, channelId),
+      ask(ann.token, randomUUID()),
+      ask(ann.token, `none-${randomUUID()}`),
+      ask(bob.token, "global"),
+    ]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [403, 200, 404, 404, 200],
+    );
+    assert.equal(answers[0].body.error.reason, "PLAYER_BANNED");
+  });
+
+  it("end with a message deleted that another process deletes while the history is in memory", async () => {
+    const channelId = await aChannel(`c-${randomUUID()}`);
+    const { playerId } = await aPlayer(api, tenant.key);
+    const messages = `/api/v1/chat/channels/${channelId}/messages`;
+    for (const content of ["kept", "removed"])
+      must(await api.post(messages, { playerId, content }, as()), 201);
+    const [one, other] = [await aPlayer(api, tenant.key), await aPlayer(api, tenant.key)];
+    const here = await join(api, one.token, "chat", { channelId });
+    assert.equal((await historyOf(here)).messages[1].content, "removed");
+    // By SQL and a topic, as another process would have done it.
+    await api.app.transact(({ db }) =>
+      sql`update chat_messages set content = '', deleted_at = now(), deleted_by = 'SENDER'
+        where project_id = ${tenant.projectId} and channel_id = ${channelId} and seq = 2`.execute(db),
+    );
+    const line = { name: "chat.deleted", data: { channelId, seq: 2, by: "SENDER" } };
+    api.app.topics.publish(chatTopic(tenant.projectId, channelId), [line]);
+    await eventually(() => here.named("chat.deleted").length === 1);
+    const there = await join(api, other.token, "chat", { channelId });
+    await historyOf(there);
+    await eventually(() => {
+      const last = there.heard.findLast(({ name }) => name === "chat.history" || name === "chat.deleted")!;
+      return last.name === "chat.deleted" || last.data.messages[1].content === "";
+    });
+  });
+});
 
 type InChat = Player & Listener;
 
-const FREE = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
+describe("moderation of the room chat", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let channelId: string;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+  beforeEach(async () => {
+    const body = { key: `c-${randomUUID()}`, settings: FREE };
+    channelId = must(await api.post("/api/v1/chat/channels", body, { key: tenant.key }), 201).id;
+  });
+
+  const enter = async (): Promise<InChat> => {
+    const player = await aPlayer(api, tenant.key);
+    return Object.assign(await join(api, player.token, "chat", { channelId }), player);
+  };
+  const send = ({ room }: InChat, content: string) =>
+    room.request("chat.send", { content, clientMsgId: randomUUID() });
+  it("reads every message by the word lists as they are then, however often they change", async () => {
+    const [ada, reader] = [await enter(), await enter()];
+    const put = async (key: string, word: string) => {
+      const body = { action: "MASK", words: [word] };
+      must(await api.put(`/api/v1/chat/word-lists/${key}`, body, { key: tenant.key }), 200);
+    };
+    const said: string[] = [];
+    for (const word of ["one", "two", "three"]) {
+      await put(`list-${word}`, word);
+      await put("last", `${word}s`);
+      const all = await Promise.all(["one", "two threes"].map((text) => send(ada, `${text} ${word}s`)));
+      said.push(...all.map(({ content }) => content));
+    }
+    const expected = ["*** ****", "two threes ****", "*** ****", "*** threes ****", "*** ******"];
+    assert.deepEqual(said, [...expected, "*** ****** ******"]);
+    await eventually(() => reader.named("chat.message").length === said.length);
+  });
+
+  it("takes a message away from who reads it when five have reported it, and gives it back", async () => {
+    const [ada, reader] = [await enter(), await enter()];
+    const { seq } = await send(ada, "you again");
+    const path = `/api/v1/chat/channels/${channelId}/messages/${seq}`;
+    for (let at = 0; at < 5; at += 1) {
+      const { playerId } = await aPlayer(api, tenant.key);
+      must(await api.post(`${path}/reports`, { playerId, reason: "SPAM" }, { key: tenant.key }), 201);
+    }
+    await eventually(() => reader.named("chat.deleted").some(({ data }) => data.seq === seq));
+    must(await api.post(`${path}/restore`, {}, { key: tenant.key }), 200);
+    await eventually(() => reader.named("chat.edited").length === 1);
+    assert.equal(reader.named("chat.edited")[0]!.data.content, "you again");
+  });
+});
+
+describe("a chat message that an outage of the database refuses", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const execute = (statement: string): Promise<unknown> =>
+    api.app.transact(({ db }) => sql.raw(statement).execute(db));
+
+  /** Runs `run` while PostgreSQL stores no message of this project because its disk is full. */
+  const whileRefused = async (run: () => Promise<void>): Promise<void> => {
+    await execute(`create function refuse_message() returns trigger language plpgsql as
+      $$ begin raise exception 'refused' using errcode = '53100'; end $$`);
+    await execute(`create trigger refused before insert on chat_messages for each row
+      when (new.project_id = '${tenant.projectId}') execute function refuse_message()`);
+    try {
+      await run();
+    } finally {
+      await execute("drop trigger refused on chat_messages");
+      await execute("drop function refuse_message");
+    }
+  };
+
+  const aChannel = async (): Promise<string> => {
+    const settings = { slowModeSeconds: 60, burstMessages: 2, minuteMessages: 2 };
+    const body = { kind: "PROJECT", key: `c-${randomUUID()}`, name: "Test", settings };
+    return must(await api.post("/api/v1/chat/channels", body, { key: tenant.key }), 201).id;
+  };
+
+  it("in a room is told so and counts for nothing: the same clientMsgId goes through later", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const { room } = await join(api, token, "chat", { channelId: await aChannel() });
+    const message = { content: "hello", clientMsgId: randomUUID() };
+    await whileRefused(async () => {
+      for (const _ of range(1, 4)) {
+        const { code, reason } = await rejection(room.request("chat.send", message));
+        assert.deepEqual([code, reason], ["SERVICE_UNAVAILABLE", "DATABASE_UNAVAILABLE"]);
+      }
+    });
+    const sent = await room.request("chat.send", message);
+    assert.equal(sent.seq, 1);
+    const more = room.request("chat.send", { content: "more", clientMsgId: randomUUID() });
+    assert.equal((await rejection(more)).reason, "SLOW_MODE");
+    await room.leave();
+  });
+
+  for (const isKeyed of [false, true])
+    it(`by REST counts for nothing ${isKeyed ? "with" : "without"} an idempotency key`, async () => {
+      const { playerId } = await aPlayer(api, tenant.key);
+      const path = `/api/v1/chat/channels/${await aChannel()}/messages`;
+      const body = { content: "hello", clientMsgId: randomUUID(), playerId };
+      const headers = isKeyed ? { "X-Idempotency-Key": randomUUID() } : {};
+      const send = () => api.post(path, body, { key: tenant.key, headers });
+      await whileRefused(async () => {
+        for (const _ of range(1, 4)) {
+          const { status, headers: answered } = await send();
+          assert.equal(status, 503);
+          assert.ok(Number(answered.get("retry-after")) >= 1);
+        }
+      });
+      assert.equal((await send()).status, 201);
+      const more = { ...body, clientMsgId: randomUUID() };
+      assert.equal((await api.post(path, more, { key: tenant.key })).status, 429);
+    });
+});
 
 const messagesOf = ({ heard }: Listener): ChatMessage[] =>
   heard.flatMap(({ name, data }): ChatMessage[] => {
     if (name === "chat.history") return data.messages;
     return name === "chat.message" ? [data] : [];
   });
+
 const seqsOf = (listener: Listener): number[] => messagesOf(listener).map(({ seq }) => seq);
 
 describe("room chat", () => {

@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { COMMIT_EVERY_MS, GROUP_MAX, GroupSender, WAITING_MAX } from "../../src/rooms/chat-commands.ts";
+import { GROUP_MAX, GroupSender, WAITING_MAX } from "../../src/rooms/chat-commands.ts";
 import { range } from "../support/rooms/sdk.ts";
-
-/** Timers may fire this much early, in ms. */
-const EARLY_MS = 2;
 
 describe("sends of one room that are committed in groups", () => {
   type Commit = { group: readonly number[]; atMs: number };
@@ -19,25 +16,6 @@ describe("sends of one room that are committed in groups", () => {
     });
     return { sender, commits };
   };
-
-  it("keep their order, and their commits begin apart", async () => {
-    const { sender, commits } = aSender();
-    const sends: Promise<number>[] = [];
-    for (const n of range(1, 300)) {
-      sends.push(sender.send(n));
-      if (n % 10 === 0) await turn();
-    }
-    assert.deepEqual(
-      await Promise.all(sends),
-      range(1, 300).map((n) => 2 * n),
-    );
-    assert.deepEqual(
-      commits.flatMap(({ group }) => group),
-      range(1, 300),
-    );
-    for (const [i, { atMs }] of commits.slice(1).entries())
-      assert.ok(atMs - commits[i]!.atMs > COMMIT_EVERY_MS - EARLY_MS, `commit ${i + 1}`);
-  });
 
   it("are prepared while they wait for another group, and committed as prepared", async () => {
     const groups: (readonly string[])[] = [];

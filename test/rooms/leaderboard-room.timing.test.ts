@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { REREAD_EVERY_MS } from "../../src/rooms/mirror-room.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aPlayer, join, type Listener, matchmake, type Player, range } from "../support/rooms/sdk.ts";
+import { aPlayer, join, type Listener, type Player, range } from "../support/rooms/sdk.ts";
 
 type Row = { rank: number; playerId: string; score: number };
 
@@ -157,50 +157,6 @@ describe("room leaderboard", () => {
     scores.delete(gone);
     await holds();
     for (const { listener } of watching) await listener.room.leave();
-  });
-
-  it("sends only the cells that changed", async () => {
-    const board = await aBoard();
-    await seed(board, 10);
-    const watcher = await join(api, players[14]!.token, "leaderboard", { leaderboardKey: board });
-    await eventually(() => watcher.room.state.top?.length === 10 && watcher.room.state.top[9].score === 910);
-    const fullBytes = 10 * (36 + players[0]!.externalUserId.length);
-    const sizes: number[] = [];
-    const patch = watcher.room.serializer.patch.bind(watcher.room.serializer);
-    watcher.room.serializer.patch = (bytes: Uint8Array, ...rest: []) => {
-      sizes.push(bytes.byteLength);
-      return patch(bytes, ...rest);
-    };
-    await submit(board, players[4]!.playerId, 961);
-    await eventually(() => watcher.room.state.top[4].score === 961);
-    const sent = sizes.reduce((sum, size) => sum + size, 0);
-    assert.ok(sent > 0 && sent < 40, `${sent} bytes, the board has ${fullBytes}`);
-    await watcher.room.leave();
-  });
-
-  it("gives every length of list its own room", async () => {
-    const board = await aBoard();
-    await seed(board, 12);
-    const few = await join(api, players[0]!.token, "leaderboard", { leaderboardKey: board, top: 3 });
-    const more = await join(api, players[1]!.token, "leaderboard", { leaderboardKey: board, top: 12 });
-    const same = await join(api, players[2]!.token, "leaderboard", { leaderboardKey: board, top: 3 });
-    await eventually(() => few.room.state.top?.length === 3 && more.room.state.top?.length === 12);
-    assert.equal(few.room.roomId, same.room.roomId);
-    assert.notEqual(few.room.roomId, more.room.roomId);
-    for (const { room } of [few, more, same]) await room.leave();
-  });
-
-  it("refuses an unknown leaderboard, another project's, and bad options", async () => {
-    const board = await aBoard();
-    const [{ token }, stranger] = [players[0]!, await aTenant(api)];
-    const ask = async (body: object, as = token): Promise<number> =>
-      (await matchmake(api, "joinOrCreate/leaderboard", { token: as, body })).status;
-    assert.equal(await ask({ leaderboardKey: "no-such-board" }), 404);
-    assert.equal(await ask({ leaderboardKey: board }, (await aPlayer(api, stranger.key)).token), 404);
-    assert.equal(await ask({ leaderboardKey: board, projectId: stranger.projectId }), 200);
-    assert.equal(await ask({}), 400);
-    assert.equal(await ask({ leaderboardKey: board, top: 101 }), 400);
-    assert.equal(await ask({ leaderboardKey: board, around: 26 }), 400);
   });
 
   it("is told that the board is paused, goes on or has another name", async () => {

@@ -1,15 +1,26 @@
 import assert from "node:assert/strict";
 import { matchMaker } from "@colyseus/core";
+import fc from "fast-check";
 import { sql } from "kysely";
-import { LOBBY_COMMANDS } from "../../src/domain/social/lobbies/commands.ts";
-import { lobbyTopic } from "../../src/domain/kernel/events/chat-views.ts";
+import { lobbyTopic, type LobbyView, type Occurrence } from "../../src/domain/kernel/events/chat-views.ts";
+import { connectMember, disconnectMember, LOBBY_COMMANDS } from "../../src/domain/social/lobbies/commands.ts";
+import { settleOrphans } from "../../src/rooms/game-server.ts";
+import { LobbyMirror, LobbyPresence } from "../../src/rooms/lobby-mirror.ts";
 import { SignalRate } from "../../src/rooms/lobby-room.ts";
-import { lobbyRoomId, tickAll } from "../../src/rooms/mirror-room.ts";
+import { lobbyRoomId } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGuest, aLobby, enter, type InLobby, memberIn, rejection } from "../support/lobbies/room.ts";
-import { aPlayer, join, matchmake, range } from "../support/rooms/sdk.ts";
+import { must } from "../support/http/client.ts";
+import {
+  aGuest,
+  aLobby,
+  enter,
+  type InLobby,
+  memberIn,
+  readByApi,
+  rejection,
+} from "../support/lobbies/room.ts";
+import { aPlayer, join, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 
 /** What no request may carry, whatever it asks for, of what the SDK can encode at all. */
 const HOSTILE: readonly unknown[] = [
@@ -136,16 +147,18 @@ describe("the doors of a lobby", () => {
     rate.count("bob", 1_999);
   });
 
-  it("show a change of which no word came", async () => {
+  it("are shut to one who is no member any more, whatever the room shows", async () => {
     const host = await aLobby(api, tenant);
-    const { projectId } = tenant;
+    const { lobbyId, room } = host;
+    const player = await aPlayer(api, tenant.key);
+    const listener = await join(api, player.token, "lobby", { lobbyId });
+    // Nobody tells the room.
+    await listener.room.leave(false);
+    await eventually(() => room.state.members.get(player.playerId)?.status === "DISCONNECTED");
     await api.app.transact(({ db }) =>
-      sql`update lobbies set name = 'Renamed', version = version + 1
-        where project_id = ${projectId} and id = ${host.lobbyId}`.execute(db),
+      sql`update lobby_members set status = 'LEFT' where player_id = ${player.playerId}`.execute(db),
     );
-    tickAll();
-    await eventually(() => host.room.state.name === "Renamed");
-    await host.room.leave();
+    await assert.rejects(join(api, player.token, "lobby", { lobbyId }), /not in the lobby/);
   });
 
   it("keep what throws in one room from all others, and from the room itself", async () => {
@@ -166,5 +179,240 @@ describe("the doors of a lobby", () => {
       await eventually(() => client.state.version === version);
     }
     for (const { room: client } of [host, other]) await client.leave();
+  });
+});
+
+const lobbyAt = (version: number) => ({ version }) as LobbyView;
+
+const occurrencesOf = (version: number): Occurrence[] => [
+  { name: "lobby.countdown", data: { version } },
+  { name: "lobby.started", data: { version } },
+];
+
+/** How word of one version comes to a room. */
+const wordArbitrary = fc.record({
+  own: fc.boolean(),
+  relayed: fc.nat({ max: 2 }),
+  delay: fc.nat({ max: 6 }),
+});
+
+const FAILED_READS_MAX = 3;
+
+/** More work than any test here has: what goes on beyond it would go on for ever. */
+const STEPS_MAX = 1_000;
+
+/** A mirror over a lobby that is changed behind its back, and what it shows and tells. */
+const watch = (failedReads: number) => {
+  let committed = 1;
+  let failures = failedReads;
+  const seen: string[] = [];
+  const due: (() => unknown)[] = [];
+  const mirror: LobbyMirror = new LobbyMirror({
+    read: async () => {
+      if (failures-- > 0) throw new Error("the database is away");
+      return lobbyAt(committed);
+    },
+    show: ({ version }) => void seen.push(`show ${version}`),
+    onOccurrence: ({ name, data }) => {
+      assert.ok(mirror.version >= (data["version"] as number), "told before it is shown");
+      seen.push(`${name} ${Number(data["version"])}`);
+    },
+    later: (_delayMs, run) => void due.push(run),
+    onError: () => undefined,
+  });
+  const settle = async (): Promise<void> => {
+    for (let steps = 0; due.length > 0; steps++) {
+      assert.ok(steps < STEPS_MAX, "it comes to rest");
+      await due.shift()!();
+    }
+  };
+  const commit = (): number => ++committed;
+  return { mirror, seen, settle, commit };
+};
+
+describe("the mirror of a lobby", () => {
+  it("shows no older version, ends at the newest and tells what it heard once, in any order", () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.array(wordArbitrary, { maxLength: 20 }),
+        fc.nat({ max: FAILED_READS_MAX }),
+        async (words, failedReads) => {
+          const { mirror, seen, settle, commit } = watch(failedReads);
+          mirror.start(lobbyAt(1));
+          const relayed: { at: number; version: number }[] = [];
+          const heard = new Set<number>();
+          for (const [at, { own, relayed: times, delay }] of words.entries()) {
+            const version = commit();
+            if (own) mirror.apply({ lobby: lobbyAt(version), occurrences: occurrencesOf(version) });
+            if (own || times > 0) heard.add(version);
+            for (let i = 0; i < times; i++) relayed.push({ at: at + delay * i, version });
+            for (const notice of relayed.filter((late) => late.at === at))
+              mirror.receive({ version: notice.version, occurrences: occurrencesOf(notice.version) });
+            if (at % 3 === 0) await settle();
+          }
+          for (const { version } of relayed.toReversed())
+            mirror.receive({ version, occurrences: occurrencesOf(version) });
+          mirror.expect(words.length + 1);
+          await settle();
+
+          const shown = seen.filter((line) => line.startsWith("show")).map((line) => Number(line.slice(5)));
+          assert.equal(shown.at(-1), words.length + 1);
+          assert.deepEqual(
+            shown,
+            [...new Set(shown)].toSorted((a, b) => a - b),
+          );
+          const told = seen.filter((line) => !line.startsWith("show"));
+          const expected = [...heard].flatMap((v) => occurrencesOf(v).map(({ name }) => `${name} ${v}`));
+          assert.deepEqual(told.toSorted(), expected.toSorted());
+        },
+      ),
+    ));
+
+  it("does not read for ever for a version that nobody has committed", async () => {
+    const { mirror, seen, settle, commit } = watch(0);
+    mirror.start(lobbyAt(1));
+    mirror.expect(3);
+    await settle();
+    mirror.expect(commit());
+    await settle();
+    assert.deepEqual(seen, ["show 1", "show 2"]);
+  });
+
+  it("tells nothing of what was before it", async () => {
+    const { mirror, seen, settle } = watch(0);
+    mirror.receive({ version: 1, occurrences: occurrencesOf(1) });
+    mirror.start(lobbyAt(1));
+    mirror.receive({ version: 1, occurrences: occurrencesOf(1) });
+    await settle();
+    assert.deepEqual(seen, ["show 1"]);
+  });
+});
+
+describe("who is in a lobby", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const refOf = (lobbyId: string) => ({ projectId: tenant.projectId, lobbyId });
+
+  /** A lobby whose members were there by socket when their process ended. */
+  const aLobbyOfBefore = async (): Promise<{ lobbyId: string; players: Player[] }> => {
+    const { key } = tenant;
+    const players = [await aPlayer(api, key), await aPlayer(api, key)];
+    const [hostPlayerId] = players.map(({ playerId }) => playerId);
+    const body = { mode: "duel", maxPlayers: 4, hostPlayerId };
+    const { id: lobbyId } = must(await api.post("/api/v1/lobbies", body, { key }), 201);
+    const { playerId } = players[1]!;
+    must(await api.post(`/api/v1/lobbies/${lobbyId}/join`, { playerId }, { key }), 200);
+    for (const player of players)
+      await api.app.transact((work) => connectMember(work, refOf(lobbyId), player.playerId));
+    return { lobbyId, players };
+  };
+
+  const statuses = async (lobbyId: string): Promise<string[]> =>
+    (await readByApi(api, tenant, lobbyId)).members.map(({ status }) => status);
+
+  it("keeps, in a game, the seat of who leaves, ends their sockets and lets them come back", async () => {
+    const host = await aLobby(api, tenant, { settings: { readyPolicy: "HOST", countdownSeconds: 0 } });
+    const guest = await aGuest(api, tenant, host);
+    const again = await enter(api, guest, { lobbyId: host.lobbyId });
+    await host.room.request("lobby.start", {});
+    await guest.room.request("lobby.leave", {});
+    await eventually(() => guest.left?.code === 4000 && again.left?.code === 4000);
+    await eventually(() => memberIn(host, guest)?.status === "DISCONNECTED");
+    const back = await enter(api, guest, { lobbyId: host.lobbyId });
+    await eventually(() => memberIn(host, guest)?.status === "JOINED");
+    for (const { room } of [back, host]) await room.leave();
+  });
+
+  it("is there whose socket is there, whatever another room of the lobby has seen", async () => {
+    const host = await aLobby(api, tenant);
+    const guest = await aGuest(api, tenant, host);
+    const { version } = host.room.state;
+    await api.app.transact((work) => disconnectMember(work, refOf(host.lobbyId), guest.playerId));
+    await eventually(
+      () => memberIn(host, guest)?.status === "JOINED" && host.room.state.version >= version + 2,
+    );
+    for (const { room } of [guest, host]) await room.leave();
+  });
+
+  it("is away who does not come back to the room after a restart", async () => {
+    const { lobbyId, players } = await aLobbyOfBefore();
+    const [host, guest] = players as [Player, Player];
+    const first = await enter(api, host, { lobbyId });
+    await eventually(() => memberIn(first, guest)?.status === "DISCONNECTED");
+    assert.equal(memberIn(first, host)?.status, "JOINED");
+    await first.room.leave();
+  });
+
+  it("is away, too, when nobody comes back, and not before the lobby was quiet for a while", async () => {
+    const [{ lobbyId }, present] = [await aLobbyOfBefore(), await aLobby(api, tenant)];
+    await settleOrphans(api.app);
+    assert.deepEqual(await statuses(lobbyId), ["JOINED", "JOINED"]);
+    await api.app.transact(({ db }) =>
+      sql`update lobbies set updated_at = updated_at - interval '1 minute'
+        where project_id = ${tenant.projectId}`.execute(db),
+    );
+    await settleOrphans(api.app);
+    assert.deepEqual(await statuses(lobbyId), ["DISCONNECTED", "DISCONNECTED"]);
+    assert.deepEqual(await statuses(present.lobbyId), ["JOINED"]);
+    await present.room.leave();
+  });
+
+  it("is there in a room of this process, listed or not", async () => {
+    const host = await aLobby(api, tenant);
+    const { version } = host.room.state;
+    await api.app.transact(({ db }) =>
+      sql`update lobbies set updated_at = updated_at - interval '1 minute'
+        where project_id = ${tenant.projectId} and id = ${host.lobbyId}`.execute(db),
+    );
+    assert.ok(await matchMaker.driver.remove(lobbyRoomId(tenant.projectId, host.lobbyId)));
+    await settleOrphans(api.app);
+    assert.equal((await readByApi(api, tenant, host.lobbyId)).version, version);
+    await host.room.leave();
+  });
+
+  it("keeps no socket when the last player was taken out and the lobby has ended", async () => {
+    const host = await aLobby(api, tenant);
+    const path = `/api/v1/lobbies/${host.lobbyId}/leave`;
+    must(await api.post(path, { playerId: host.playerId }, { key: tenant.key }), 200);
+    await eventually(() => host.left);
+    assert.equal(host.left?.code, 4000);
+    assert.equal(host.named("session.closed")[0]?.data.reason, "LEFT");
+  });
+
+  it("watches, as a spectator, without a seat", async () => {
+    const host = await aLobby(api, tenant, { maxPlayers: 2, settings: { allowSpectators: true } });
+    const guest = await aGuest(api, tenant, host);
+    const spectator = await aGuest(api, tenant, host, { asSpectator: true });
+    assert.equal(host.room.state.memberCount, 2);
+    await eventually(() => memberIn(guest, spectator));
+    const again = await enter(api, spectator, { lobbyId: host.lobbyId });
+    for (const { room } of [again, spectator, guest, host]) await room.leave();
+  });
+
+  it("is missed again when the database could not be told, unless they have come back", async () => {
+    let outages = 2;
+    let commits = 0;
+    const presence = new LobbyPresence({
+      ref: () => refOf("lobby"),
+      commit: async () => {
+        if (outages-- > 0) throw new Error("the database is away");
+        commits++;
+      },
+      refresh: async () => undefined,
+      onError: () => undefined,
+    });
+    await presence.reportAbsence("gone", "DISCONNECT");
+    await presence.reportAbsence("back", "DISCONNECT");
+    await presence.arrive("session", "back");
+    await presence.retry();
+    await presence.retry();
+    // One that "back" is here and one that "gone" is not.
+    assert.equal(commits, 2);
+    assert.equal(presence.depart("session"), "back");
   });
 });

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
-import { linesOfPlayer } from "../support/app/player-lines.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
-import { playerTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import {
@@ -112,18 +110,6 @@ describe("room player", () => {
     await again.room.leave();
   });
 
-  it("replays from the first line on", async () => {
-    const { token, playerId } = await aPlayer(api, tenant.key);
-    await grantXp(api, tenant.key, playerId);
-    const me = await join(api, token, "player", { lastSeq: 0 });
-    await heardUpTo(me, 2);
-    assert.deepEqual(
-      me.stream.map(({ name }) => name),
-      ["player.created", "player.xp"],
-    );
-    await me.room.leave();
-  });
-
   it("sends the whole state to a client that knows more than there is", async () => {
     const { token } = await aPlayer(api, tenant.key);
     const me = await join(api, token, "player", { lastSeq: 99 });
@@ -186,34 +172,6 @@ describe("room player", () => {
     assert.deepEqual(seqs(me), [2, 3]);
     assert.equal(me.named("session.ready").at(-1)?.data.resumed, true);
     assert.equal(me.left, undefined);
-    await me.room.leave();
-  });
-
-  it("drops lines that are published again or late", async () => {
-    const { token, playerId } = await aPlayer(api, tenant.key);
-    const me = await join(api, token, "player");
-    for (let i = 0; i < 3; i++) await grantXp(api, tenant.key, playerId);
-    await heardUpTo(me, 4);
-    const { projectId } = tenant;
-    const lines = await api.app.transact((work) => linesOfPlayer(work, { projectId, playerId }));
-    api.app.topics.publish(playerTopic(tenant.projectId, playerId), lines.toReversed());
-    await grantXp(api, tenant.key, playerId);
-    await heardUpTo(me, 5);
-    assert.deepEqual(seqs(me), [2, 3, 4, 5]);
-    await me.room.leave();
-  });
-
-  it("reads a line whose publish was lost as soon as the next one comes", async () => {
-    const { token, playerId } = await aPlayer(api, tenant.key);
-    const me = await join(api, token, "player");
-    await grantSilently(playerId, 10);
-    await grantXp(api, tenant.key, playerId, 20);
-    await heardUpTo(me, 3);
-    assert.deepEqual(
-      me.named("player.xp").map(({ data }) => data.amount),
-      [10, 20],
-    );
-    assert.deepEqual(seqs(me), [2, 3]);
     await me.room.leave();
   });
 

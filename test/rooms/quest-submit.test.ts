@@ -113,29 +113,4 @@ describe("steps of quests in room player", () => {
     assert.equal((await game.get(`/players/${playerId}/quests/trail`)).steps[1].state, "DONE");
     for (const { room } of [me, other.me]) await room.leave();
   });
-
-  it("are refused as the operation refuses them", async () => {
-    const { me, submit } = await open();
-    const refusal = async (answer: Promise<unknown>): Promise<string> => {
-      const error = await answer.then(
-        () => assert.fail("it was answered"),
-        (rejected: { message?: string; code?: unknown; data?: unknown }) => rejected,
-      );
-      return JSON.stringify([error, error.message]);
-    };
-    for (const [step, body, what] of [
-      ["quiz", { answers: RIGHT }, "STEP_LOCKED"],
-      ["none", {}, "NOT_FOUND"],
-      ["arrive", { code: "a" }, "VALIDATION_ERROR"],
-      ["arrive", { playerId: "other" }, "VALIDATION_ERROR"],
-      ["sign", { code: "a", evidence: "b" }, "VALIDATION_ERROR"],
-    ] as const)
-      assert.match(await refusal(submit(step, body)), new RegExp(what), step);
-    await submit("arrive");
-    const tries = [];
-    for (let n = 0; n < 9; n++) tries.push(await submit("sign", { code: `wrong ${n}` }));
-    assert.equal(tries.at(-1).playerQuest.state, "FAILED");
-    assert.match(await refusal(submit("sign", { code: "oak" })), /QUEST_NOT_AVAILABLE|QUEST_ATTEMPTS/);
-    await me.room.leave();
-  });
 });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect } from "node:net";
 import { ClientState } from "@colyseus/core";
 import { WebSocket } from "ws";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
@@ -226,30 +225,5 @@ describe("sessions of rooms", () => {
     await heardUpTo(me, 2);
     assert.deepEqual(seqs(me), [2]);
     await me.room.leave();
-  });
-
-  it("a request with a malformed Host is answered 400 and ends nothing", async () => {
-    const answer = await new Promise<string>((resolve, reject) => {
-      const socket = connect(api.port, "127.0.0.1", () => socket.end("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"));
-      let text = "";
-      socket.on("data", (chunk) => (text += chunk.toString()));
-      socket.on("error", reject);
-      socket.on("close", () => resolve(text));
-    });
-    assert.match(answer, /^HTTP\/1.1 400 /);
-    const { token } = await aPlayer(api, tenant.key);
-    await (await join(api, token, "player")).room.leave();
-  });
-
-  it("a preflight allows the headers of the API", async () => {
-    const response = await fetch(`${api.url}/api/v1/players`, {
-      method: "OPTIONS",
-      headers: { Origin: "https://game.example" },
-    });
-    assert.equal(response.status, 204);
-    assert.equal(response.headers.get("access-control-allow-origin"), "https://game.example");
-    for (const name of ["X-API-Key", "X-Idempotency-Key", "X-Project-ID", "Authorization"]) {
-      assert.ok(response.headers.get("access-control-allow-headers")?.includes(name), name);
-    }
   });
 });

@@ -25,31 +25,3 @@ export const leastCpuMs = (run: () => unknown, enoughMs: number, tries = TRIES):
   }
   return least;
 };
-
-/** The most CPU in ms between two turns of the event loop while `run` is under way. */
-const longestBlock = async (run: () => Promise<unknown>): Promise<number> => {
-  let longest = 0;
-  let isOver = false;
-  let start = process.threadCpuUsage();
-  const look = (): void => {
-    longest = Math.max(longest, sinceMs(start));
-    start = process.threadCpuUsage();
-    if (!isOver) setImmediate(look);
-  };
-  setImmediate(look);
-  await run();
-  longest = Math.max(longest, sinceMs(start));
-  isOver = true;
-  return longest;
-};
-
-/** As `leastCpuMs`, of the longest time that `run` keeps the event loop from others. */
-export const leastBlockMs = async (
-  run: () => Promise<unknown>,
-  enoughMs: number,
-  tries = TRIES,
-): Promise<number> => {
-  let least = Infinity;
-  for (let i = 0; i < tries && least >= enoughMs; i++) least = Math.min(least, await longestBlock(run));
-  return least;
-};

@@ -12,7 +12,6 @@ import type {
   ChatMessage,
   ChatSend,
 } from "../../../src/domain/kernel/events/chat-views.ts";
-import type { Database } from "../../../src/platform/database.ts";
 import type { Domain } from "../domain/domain.ts";
 
 export type PlayerActor = Extract<ChatActor, { kind: "PLAYER" }>;
@@ -85,25 +84,4 @@ export const raceSends = async (talk: Talk): Promise<void> => {
     );
     assert.equal(new Set(read.map(({ content }) => content)).size, 200);
   }
-};
-
-type Queryable = { query: (text: string, ...rest: unknown[]) => Promise<unknown> };
-type Engine = { transaction: (run: (tx: Queryable) => Promise<unknown>) => Promise<unknown> };
-
-/** Notes every statement that transactions of an embedded database send. */
-export const noteStatements = async ({ em }: Database): Promise<string[]> => {
-  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
-  const engine = await connection.getNativeClient();
-  const noted: string[] = [];
-  const transaction = engine.transaction.bind(engine);
-  engine.transaction = (run) =>
-    transaction((tx) => {
-      const query = tx.query.bind(tx);
-      tx.query = (text, ...rest) => {
-        noted.push(text.replaceAll(/\s+/g, " ").trim().slice(0, 60));
-        return query(text, ...rest);
-      };
-      return run(tx);
-    });
-  return noted;
 };

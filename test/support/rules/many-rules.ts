@@ -64,11 +64,3 @@ export const aWideRule = (): RuleDocument => {
     actions: [{ id: "a1", type: "grant_xp", amount: 1 }],
   });
 };
-
-/** Writes the versions of a project's rules anew, so that nothing that a process keeps of them is good. */
-export const rewriteVersions = (transact: Transact, projectId: string): Promise<unknown> =>
-  transact(({ db }) =>
-    sql`
-      update rule_versions v set change_note = 'again' from rules r
-      where r.id = v.rule_id and r.project_id = ${projectId}::uuid`.execute(db),
-  );
