@@ -209,7 +209,7 @@ export type BatchObserver = {
 /** CPU time of evaluating the events of a claim, in ms: its partitions and players are locked meanwhile. */
 const CLAIM_MS = 150;
 /** Bytes that a claim writes in one statement, as `EventCost` counts them. */
-const CLAIM_WRITTEN_MAX = 2.5 * 1024 * 1024;
+const CLAIM_WRITTEN_MAX = 10 * 1024 * 1024;
 
 /** What a claim has taken. Once it is spent, the remaining events stay in the queue. */
 export class ClaimBudget {

@@ -255,6 +255,7 @@ const quests: PlayerPart = {
   },
   arms: (players) => [
     {
+      // By its name alone, the planner would read the rows of all players who do a quest.
       name: "qp",
       rows: players.flatMap(furtherRows),
       write: (rows, now) => sql`
@@ -262,7 +263,8 @@ const quests: PlayerPart = {
           updated_at = ${now}
         from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, "cycleKey" text, percent int,
           doc jsonb, "dueMs" float8)
-        where t.project_id = x.p and t.player_id = x.i and t.quest_key = x.k and t.cycle_key = x."cycleKey"`,
+        where t.project_id = x.p and t.player_id = x.i and t.quest_key || '' = x.k
+          and t.cycle_key = x."cycleKey"`,
     },
     {
       name: "qu",
