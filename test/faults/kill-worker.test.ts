@@ -72,11 +72,7 @@ describe("kill -9 of a cluster's worker at random moments of an import", () => {
     assert.ok(progress.size > KILLS / 3, `too few kills met the worker at work: ${processed.join(", ")}`);
     assert.equal(await importing.ended, 0, importing.output());
 
-    const holds = async (): Promise<boolean> => {
-      await assertInvariants(own.database.em);
-      return true;
-    };
-    await eventually(holds, { timeoutMs: 120_000 });
+    await eventuallyHolds(() => assertInvariants(own.database.em), { timeoutMs: 120_000 });
     assert.deepEqual(await readXp(own.database.em), [...(await expectedXp())].toSorted());
     const { goalsAll, goalsMen, goalsWomen } = worldcupTruth().leaderboards;
     const boards = { goals: goalsAll, "goals-men": goalsMen, "goals-women": goalsWomen };
