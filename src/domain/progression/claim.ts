@@ -211,6 +211,8 @@ type Found = {
   held: readonly QueuedEvent[];
   apart: readonly QueuedEvent[];
   places: ReadonlyMap<number, string>;
+  /** Resolves when the first of the projects that were left out rests no longer. */
+  reopened: Promise<void>;
 };
 
 /** `late`: events that could not be evaluated yet; `taken`: those that were; `isLost`: others have the claim. */
@@ -255,7 +257,7 @@ const seek = async (
 ): Promise<Found> => {
   const { group } = sought;
   const { order, beside } = options;
-  const closed = order.resting;
+  const [closed, reopened] = [order.resting, order.rested];
   const sizes = sizesOf(sought, options);
   const looked = await lookAt(work, { cursors: sought.cursors, closed, ...sizes }, options);
   const left = looked.filter(({ state }) => state === "LEFT");
@@ -266,8 +268,8 @@ const seek = async (
   const { free, held, apart } = sift(claimed.events);
   const { places } = claimed;
   const seen = group
-    ? { looked, places, found: firstOf(claimed.events, group), held: [], apart: [] }
-    : { looked, places, found: free, held, apart };
+    ? { looked, places, reopened, found: firstOf(claimed.events, group), held: [], apart: [] }
+    : { looked, places, reopened, found: free, held, apart };
   // A server keeps what it has committed when the worker dies; what its own end loses is claimed again.
   if (beside) await unanswered(work.db, sql`set local synchronous_commit = off`);
   const isEvaluating = isApart(group) && beside === undefined;
@@ -333,7 +335,7 @@ const evaluate = async (
 const doneOf = (
   seen: Found,
   { late, taken, unprepared, isLost = false }: Ready,
-  { transact, order }: SeekOptions,
+  { transact }: SeekOptions,
 ): Processed => {
   const { looked } = seen;
   const waiting = partsOf(late);
@@ -343,7 +345,7 @@ const doneOf = (
     again: againOf(seen, { done: [...taken, ...late, ...seen.held], isProgress: taken.length > 0 || isLost }),
     busy: partsOf(looked.filter(({ state }) => state === "BUSY")),
     closed: partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
-    reopened: order.rested,
+    reopened: seen.reopened,
     apart: seen.apart,
     ...(unprepared.length > 0 ? { preparing: prepareAll(transact, unprepared, waiting) } : {}),
   };
