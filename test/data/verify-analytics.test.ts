@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { dateOfDay, dayStart, localDay } from "../../src/domain/analytics/range.ts";
+import { daysIn } from "../support/analytics/naive-retention.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { rollUpAll } from "../support/analytics/both-ways.ts";
 import { openOracle, type Oracle } from "../support/analytics/duckdb.ts";
@@ -56,7 +57,7 @@ const aHistory = (random: Random): Past[] => {
   const events: Past[] = [];
   while (events.length < EVENTS) {
     const zone = random.pick(ZONES);
-    const midnight = dayStart(zone, aDay(random));
+    const midnight = dayStart(daysIn(zone), aDay(random));
     const at = random.chance(0.5)
       ? midnight + random.pick([-1, 0, 1, -1_800_000, 1_800_000, 3_599_999, 3_600_000, -3_600_001])
       : midnight + random.between(0, DAY_MS);
@@ -77,7 +78,7 @@ const aRange = (random: Random): AskedOracle => {
   const last = first + random.pick([0, 1, 6, random.between(0, 60), random.between(60, 200)]);
   // Everything is known, or all that was over, or the range is going on.
   const known = random.pick([last + 1, last + 1, last + 30, random.between(first + 1, last + 1)]);
-  const midnight = dayStart(zone, known);
+  const midnight = dayStart(daysIn(zone), known);
   const asOf = random.chance(0.5) ? midnight : midnight + random.between(1, DAY_MS);
   return {
     timezone: zone,
@@ -89,7 +90,7 @@ const aRange = (random: Random): AskedOracle => {
 
 /** Whether a range was over. */
 const isOver = ({ timezone, asOf, to }: AskedOracle): boolean =>
-  localDay(timezone, Date.parse(asOf)) > dayOf(to);
+  localDay(daysIn(timezone), Date.parse(asOf)) > dayOf(to);
 
 /** Checks an answer against the oracle. A new question is such a function, and a line in ASK. */
 type Check = (asker: Asker, oracle: Oracle, random: Random) => Promise<void>;

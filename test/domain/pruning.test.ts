@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { monthOf, monthStart } from "../../src/domain/kernel/work.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
@@ -178,7 +179,9 @@ describe("pruning", () => {
           budgets: [{ asset: "xp", max: 1, window }],
         };
         const all = [...compileSharedLimits(`rule:${id}`, limits), ...compileBudgets(`~rule:${id}`, limits)];
-        const keys = all.map(({ keyOf }) => keyOf({ projectId, timezone: "UTC" }, Date.now() - msAgo));
+        const keys = all.map(({ keyOf }) =>
+          keyOf({ projectId, timezone: "UTC", settings: DEFAULT_SETTINGS }, Date.now() - msAgo),
+        );
         return sql`insert into shared_counters (project_id, scope, window_no, touched_at)
           select p, s, w, ${at(touchedAgo)}::timestamptz from json_to_recordset(${JSON.stringify(
             keys.map(({ scope, windowNo }) => ({ p: projectId, s: scope, w: windowNo })),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { plainCalendar } from "../../src/domain/kernel/zones.ts";
 import { compileQuest } from "../../src/domain/evaluation/quests/compile.ts";
 import { cycleAt } from "../../src/domain/evaluation/quests/context.ts";
 import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
@@ -36,9 +37,9 @@ describe("cycles of quests", () => {
     fc.assert(
       fc.property(fc.constantFrom(...ZONES), moments, (zone, ms) => {
         const date = localDate(zone, ms);
-        assert.equal(cycleAt(repeat("DAILY"), zone, ms).key, date);
-        assert.equal(cycleAt(repeat("MONTHLY"), zone, ms).key, date.slice(0, 7));
-        const week = cycleAt(repeat("WEEKLY"), zone, ms);
+        assert.equal(cycleAt(repeat("DAILY"), plainCalendar(zone), ms).key, date);
+        assert.equal(cycleAt(repeat("MONTHLY"), plainCalendar(zone), ms).key, date.slice(0, 7));
+        const week = cycleAt(repeat("WEEKLY"), plainCalendar(zone), ms);
         assert.equal(mondayOf(localDate(zone, week.startMs)), mondayOf(date));
       }),
       { numRuns: cases(300) },
@@ -52,11 +53,11 @@ describe("cycles of quests", () => {
         moments,
         fc.constantFrom("DAILY", "WEEKLY", "MONTHLY"),
         (zone, ms, mode) => {
-          const { key, startMs, endMs } = cycleAt(repeat(mode), zone, ms);
+          const { key, startMs, endMs } = cycleAt(repeat(mode), plainCalendar(zone), ms);
           assert(startMs <= ms && ms < endMs);
-          assert.equal(cycleAt(repeat(mode), zone, startMs).key, key);
-          assert.equal(cycleAt(repeat(mode), zone, endMs - 1).key, key);
-          const next = cycleAt(repeat(mode), zone, endMs);
+          assert.equal(cycleAt(repeat(mode), plainCalendar(zone), startMs).key, key);
+          assert.equal(cycleAt(repeat(mode), plainCalendar(zone), endMs - 1).key, key);
+          const next = cycleAt(repeat(mode), plainCalendar(zone), endMs);
           assert(next.key > key && next.startMs === endMs);
         },
       ),
@@ -66,7 +67,7 @@ describe("cycles of quests", () => {
 
   it("of a schedule are its times in the zone", () => {
     const cron = { mode: "CRON" as const, cron: "0 6 * * *", timezone: "PLAYER" as const };
-    const { key, endMs } = cycleAt(cron, "Europe/Berlin", Date.parse("2026-03-29T03:59:00Z"));
+    const { key, endMs } = cycleAt(cron, plainCalendar("Europe/Berlin"), Date.parse("2026-03-29T03:59:00Z"));
     // Clocks go forward that night: 6 o'clock is at 4 UTC instead of 5.
     assert.equal(key, "2026-03-28T05:00:00.000Z");
     assert.equal(endMs, Date.parse("2026-03-29T04:00:00Z"));

@@ -4,7 +4,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
 import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
 import { considerRule } from "../../src/domain/evaluation/running/run.ts";
-import { type CalendarUnit, windowNumber } from "../../src/domain/kernel/zones.ts";
+import { type CalendarUnit, plainCalendar, windowNumber } from "../../src/domain/kernel/zones.ts";
 import { aPlayer, aRule, aTurn, NOW } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
 
@@ -49,7 +49,7 @@ describe("limits of rules", () => {
         const one = fires({ perPlayer: [{ max, window }] }, name);
         const counts = new Map<number, number>();
         for (const ms of unsorted.toSorted((a, b) => a - b)) {
-          const number = windowNumber(window, name, ms);
+          const number = windowNumber(window, plainCalendar(name), ms);
           const count = counts.get(number) ?? 0;
           assert.equal(one.at(ms).fired, count < max);
           if (count < max) counts.set(number, count + 1);
@@ -65,7 +65,7 @@ describe("limits of rules", () => {
         const one = fires({ perPlayer: [{ max, window }] }, name);
         const counts = new Map<number, number>();
         for (const ms of shuffled) {
-          const number = windowNumber(window, name, ms);
+          const number = windowNumber(window, plainCalendar(name), ms);
           const { fired, detail } = one.at(ms);
           const count = counts.get(number) ?? 0;
           if (fired) counts.set(number, count + 1);

@@ -220,6 +220,6 @@ describe("the counters that a batch locks", () => {
       ),
       { numRuns: cases(400) },
     );
-    assert.ok(asked > 100, `${asked} counters were asked for`);
+    assert.ok(asked > 10, `${asked} counters were asked for`);
   });
 });

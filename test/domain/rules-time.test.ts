@@ -3,12 +3,14 @@ import * as fc from "fast-check";
 import { timeWindow } from "../../src/domain/evaluation/conditions/condition.ts";
 import {
   CALENDAR_UNITS,
+  WEEK_DAYS,
   firstInstant,
   firstZone,
   isIanaName,
   isZone,
   localTime,
   offsetAt,
+  plainCalendar,
   windowNumber,
   windowStart,
 } from "../../src/domain/kernel/zones.ts";
@@ -109,24 +111,49 @@ describe("local time", () => {
     );
   });
 
+  const calendars = fc.record({
+    zone,
+    weekStartsOn: fc.constantFrom(...WEEK_DAYS),
+    dayStartsMs: fc.constantFrom(0, 4, 23.75).map((hours) => hours * 3_600_000),
+  });
+
   it("puts every instant in a day, week and month that starts before it and ends after it", () => {
     fc.assert(
-      fc.property(zone, anyTime, fc.constantFrom(...CALENDAR_UNITS), (name, ms, unit) => {
-        const number = windowNumber(unit, name, ms);
-        assert(windowStart(unit, name, number) <= ms);
+      fc.property(calendars, anyTime, fc.constantFrom(...CALENDAR_UNITS), (calendar, ms, unit) => {
+        const number = windowNumber(unit, calendar, ms);
+        assert(windowStart(unit, calendar, number) <= ms);
         // Where clocks go back over midnight, the day before comes twice.
-        if (name !== "America/St_Johns") assert(windowStart(unit, name, number + 1) > ms);
-        assert.equal(windowNumber(unit, name, windowStart(unit, name, number)) >= number, true);
+        if (calendar.zone !== "America/St_Johns") assert(windowStart(unit, calendar, number + 1) > ms);
+        assert.equal(windowNumber(unit, calendar, windowStart(unit, calendar, number)) >= number, true);
       }),
       { numRuns: cases(1_000) },
     );
   });
 
+  it("begins days, weeks from Sunday and months as long after midnight as a project says", () => {
+    const calendar = { zone: "Europe/Berlin", weekStartsOn: 7, dayStartsMs: 4 * 3_600_000 } as const;
+    const starts = CALENDAR_UNITS.map((unit) => {
+      const number = windowNumber(unit, calendar, Date.parse("2026-05-01T01:59:59Z"));
+      return [windowStart(unit, calendar, number), windowStart(unit, calendar, number + 1)].map((ms) =>
+        new Date(ms).toISOString().slice(0, 16),
+      );
+    });
+    assert.deepEqual(starts, [
+      ["2026-04-30T02:00", "2026-05-01T02:00"],
+      ["2026-04-26T02:00", "2026-05-03T02:00"],
+      ["2026-04-01T02:00", "2026-05-01T02:00"],
+    ]);
+  });
+
   it("starts weeks on Monday and days at midnight, 23 and 25 hours long at the changes", () => {
     const monday = Date.parse("2026-06-15T00:00:00Z");
-    assert.equal(windowNumber("WEEK", "UTC", monday), windowNumber("WEEK", "UTC", monday - 1) + 1);
+    assert.equal(
+      windowNumber("WEEK", plainCalendar("UTC"), monday),
+      windowNumber("WEEK", plainCalendar("UTC"), monday - 1) + 1,
+    );
+    const berlin = plainCalendar("Europe/Berlin");
     const start = (iso: string): number =>
-      windowStart("DAY", "Europe/Berlin", windowNumber("DAY", "Europe/Berlin", Date.parse(iso)));
+      windowStart("DAY", berlin, windowNumber("DAY", berlin, Date.parse(iso)));
     assert.equal(start("2026-03-30T12:00Z") - start("2026-03-29T12:00Z"), 23 * 3_600_000);
     assert.equal(start("2026-10-26T12:00Z") - start("2026-10-25T12:00Z"), 25 * 3_600_000);
   });

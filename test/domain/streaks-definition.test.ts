@@ -24,7 +24,6 @@ describe("definitions of streaks", () => {
       period: "DAY",
       qualify: { mode: "ALL", parts: [{ ...part(), threshold: 1 }] },
       timezonePolicy: "PLAYER",
-      dayStartsAtMinutes: 0,
       graceSeconds: 0,
       repairWindowHours: 0,
       milestones: [],
@@ -56,6 +55,10 @@ describe("definitions of streaks", () => {
       ["breakOn", { mode: "CONSECUTIVE" }],
       ["period", { ...wins, period: "WEEK" }],
       ["graceSeconds", { ...wins, graceSeconds: 1 }],
+      ["daysOff", { ...wins, daysOff: {} }],
+      ["daysOff", { period: "WEEK", daysOff: {} }],
+      ["daysOff.weekdays", { daysOff: { weekdays: [1, 2, 3, 4, 5, 6, 7] } }],
+      ["daysOff.dates.0", { daysOff: { dates: ["2026-02-30"] } }],
     ];
     for (const [field, more] of wrong) assert.deepEqual(fields(more), [field], JSON.stringify(more));
     assert.deepEqual(fields(wins), []);

@@ -253,3 +253,63 @@ describe("a lost run", () => {
     assert.equal(after.state.current, 1);
   });
 });
+
+describe("days off of a streak", () => {
+  it("need nothing on days off, which neither break a run nor use a freeze, and count if they are done", () => {
+    // 2 January 2026 is a Friday.
+    const off = { weekdays: [6, 7], dates: ["2026-01-06"] };
+    const played = aPlayedStreak(aStreak({ daysOff: off, freeze: { initial: 1 } }));
+    played.hit("2026-01-02T12:00Z");
+    assert.equal(new Date(played.state.deadlineMs!).toISOString(), "2026-01-06T00:00:00.000Z");
+    played.hit("2026-01-04T12:00Z");
+    assert.equal(played.state.current, 2);
+    played.hit("2026-01-05T12:00Z");
+    // Monday the 5th was done, Tuesday is off, Wednesday uses the freeze, Thursday breaks.
+    played.settle("2026-01-08T12:00Z");
+    assert.deepEqual([played.state.current, played.state.freezes], [3, 0]);
+    played.hit("2026-01-07T12:00Z");
+    assert.deepEqual([played.state.current, played.state.freezes], [4, 1]);
+    played.hit("2026-01-06T12:00Z");
+    assert.deepEqual([played.state.current, played.state.freezes], [5, 1]);
+    played.settle("2026-01-12T00:00Z");
+    assert.equal(played.state.current, 0);
+  });
+
+  it("with days off, run as long as somebody who counts by hand says, in order and late", () => {
+    const weekdays = fc.uniqueArray(fc.integer({ min: 1, max: 7 }), { maxLength: 3 });
+    const start = T("2026-01-05T12:00Z");
+    fc.assert(
+      fc.property(
+        weekdays,
+        fc.array(fc.boolean(), { minLength: 21, maxLength: 21 }),
+        fc.integer({ min: 0, max: 2 }),
+        (off, done, initial) => {
+          const played = aPlayedStreak(aStreak({ daysOff: { weekdays: off }, freeze: { initial } }));
+          let [current, longest, freezes] = [0, 0, initial];
+          done.forEach((isDone, i) => {
+            if (isDone) played.hit(start + i * DAY_MS);
+            if (isDone) longest = Math.max(longest, ++current);
+            else if (current > 0 && !off.includes((i % 7) + 1)) {
+              if (freezes > 0) freezes--;
+              else current = 0;
+            }
+          });
+          played.settle(start + 21 * DAY_MS);
+          const { state } = played;
+          assert.deepEqual([state.current, state.longest, state.freezes], [current, longest, freezes]);
+        },
+      ),
+      { numRuns: cases(2_000) },
+    );
+    fc.assert(
+      fc.property(weekdays, fc.nat({ max: 6 }), (off, shift) => {
+        const days = Array.from({ length: 12 }, (_, i) => i).filter((i) => !off.includes((i % 7) + 1));
+        const shuffled = [...days.slice(shift), ...days.slice(0, shift).toReversed()];
+        const played = aPlayedStreak(aStreak({ daysOff: { weekdays: off } }));
+        for (const day of shuffled) played.hit(start + day * DAY_MS);
+        assert.equal(played.state.current, days.length);
+      }),
+      { numRuns: cases(500) },
+    );
+  });
+});

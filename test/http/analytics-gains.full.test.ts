@@ -35,6 +35,7 @@ describe("rollups of what players gain", () => {
             projectId,
             timezone: "UTC",
             weekStart: "monday" as const,
+            dayStartsMs: 0,
             asOfMs: now + 1,
             aheadMs: 0,
           };

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import { daysIn } from "../support/analytics/naive-retention.ts";
 import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/range.ts";
 import { anAsker, markEvent, type Past } from "../support/analytics/questions.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
@@ -131,7 +132,7 @@ describe("the numbers of analytics", () => {
         };
         const { metrics } = await asker.ask("overview", { ...query, compare: "none" });
 
-        const local = past.map((event) => ({ ...event, day: localDay(zone, event.at) }));
+        const local = past.map((event) => ({ ...event, day: localDay(daysIn(zone), event.at) }));
         const players = (from: number, to: number): Set<string> =>
           new Set(local.filter(({ day }) => day >= from && day <= to).map(({ user }) => user));
         const firstDays = new Map<string, number>();

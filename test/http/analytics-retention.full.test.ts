@@ -6,8 +6,9 @@ import { aChange, apply, aQuestion, START_MS, whenOf } from "../support/analytic
 import { type Cohort, type Happening, historiesAskedBy } from "../support/analytics/histories.ts";
 import {
   type NaiveQuestion,
-  naiveRetention,
   type NaiveVisit,
+  daysIn,
+  naiveRetention,
   periodOfDay,
 } from "../support/analytics/naive-retention.ts";
 import { anAsker } from "../support/analytics/questions.ts";
@@ -57,7 +58,7 @@ describe("retention of a random history", () => {
     });
     await fc.assert(
       fc.asyncProperty(Question, async ({ from, length, clock, ...asked }) => {
-        const firstDay = localDay("UTC", firstMs) + from;
+        const firstDay = localDay(daysIn("UTC"), firstMs) + from;
         const question: NaiveQuestion = {
           ...asked,
           clock: asked.unit === "day" ? clock : "calendar",

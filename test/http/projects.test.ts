@@ -22,6 +22,8 @@ describe("projects", () => {
       description: null,
       timezone: "UTC",
       settings: {
+        weekStartsOn: 1,
+        dayStartsAtMinutes: 0,
         autoCreatePlayers: true,
         maxEventAgeDays: null,
         allowLevelDown: false,

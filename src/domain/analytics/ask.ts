@@ -8,16 +8,17 @@ import { etagOf, ReadyJson } from "../kernel/ready-json.ts";
 import type { SizedCache } from "../kernel/caches.ts";
 import type { Work } from "../kernel/work.ts";
 import {
-  checkZone,
   type Frame,
+  type ProjectDays,
   type Range,
-  rangeOf,
   type RangeQuery,
   type RangeView,
+  type WeekStart,
+  dayFrame,
+  rangeOf,
   readAsOf,
   showRange,
   today,
-  type WeekStart,
 } from "./range.ts";
 import { eventsOf } from "./events.ts";
 import { eachFirstTime } from "./rollups/players.ts";
@@ -60,8 +61,7 @@ export type KeptAnswer = {
 /** What a question is asked about: where, when, and what else is needed to resolve it. */
 export type Asked = { frame: Frame; range: Range };
 
-type Facts = {
-  timezone: string;
+type Facts = ProjectDays & {
   plan: Plan;
   planOverrides: Partial<PlanLimits>;
   lastEvent: string | null;
@@ -74,7 +74,7 @@ type Facts = {
 /** The project's zone, its plan, and its newest rows. */
 const readFacts = async ({ db }: Work, projectId: string): Promise<Facts> => {
   const { rows } = await sql<Facts>`
-    select p.timezone, t.plan, t.plan_overrides as "planOverrides",
+    select p.timezone, p.settings, t.plan, t.plan_overrides as "planOverrides",
       (select e.id::text from tracked_events e where e.project_id = p.id
         order by e.id desc limit 1) as "lastEvent",
       pg_is_in_recovery() as "isReplica",
@@ -147,8 +147,7 @@ const resolve = async (work: Work, { projectId, query, daysMax }: Question, fact
   const aheadMs = nowMs - work.serverNow.getTime();
   const frame: Frame = {
     projectId,
-    timezone: checkZone(query.timezone ?? facts.timezone),
-    weekStart: query.weekStart ?? "monday",
+    ...dayFrame(facts, query),
     asOfMs: Math.min(readAsOf(query.asOf, nowMs), knownUntil(nowMs, aheadMs, facts)),
     aheadMs,
   };
@@ -186,7 +185,8 @@ export const answer = async (
   const facts = await readFacts(work, question.projectId);
   const asked = await resolve(work, question, facts);
   const fingerprint = await readFingerprint(work, asked.frame, facts);
-  const cacheKey = JSON.stringify([question.projectId, question.key, asked.frame.timezone]);
+  const { timezone, weekStart, dayStartsMs } = asked.frame;
+  const cacheKey = JSON.stringify([question.projectId, question.key, timezone, weekStart, dayStartsMs]);
   const nowMs = work.now.getTime();
   const found = kept.get(cacheKey);
   if (found && found.fingerprint === fingerprint && nowMs - found.madeMs < KEPT_MS && nowMs >= found.madeMs)
@@ -199,7 +199,7 @@ export const answer = async (
     asOfMs: asked.frame.asOfMs,
     range,
     text,
-    etag: etagOf(Buffer.from(JSON.stringify([range, asked.frame.timezone]) + text)),
+    etag: etagOf(Buffer.from(JSON.stringify([range, timezone]) + text)),
   };
   const bytes = 2 * text.length + cacheKey.length;
   return show(asked.frame, kept.keep(cacheKey, made, { owner: question.projectId, bytes }), {

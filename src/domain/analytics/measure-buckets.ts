@@ -231,13 +231,10 @@ const addActivity = async ({ work, frame, range, buckets }: Measuring, wholes: W
 };
 
 /** The local days of each bucket, as numbers. */
-const daysOfBuckets = (
-  { timezone }: Frame,
-  { startsMs, endMs }: Buckets,
-): { first: number; last: number }[] =>
+const daysOfBuckets = (frame: Frame, { startsMs, endMs }: Buckets): { first: number; last: number }[] =>
   startsMs.map((start, i) => ({
-    first: localDay(timezone, start),
-    last: localDay(timezone, (startsMs[i + 1] ?? endMs) - 1),
+    first: localDay(frame, start),
+    last: localDay(frame, (startsMs[i + 1] ?? endMs) - 1),
   }));
 
 /** Counts active players by day, and by the week and the month that end with each, from rollups. */

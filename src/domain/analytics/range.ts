@@ -1,6 +1,14 @@
 import { type RawBuilder, sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
-import { isIanaName, localTime, offsetAt, windowStart } from "../kernel/zones.ts";
+import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
+import {
+  type Calendar,
+  isIanaName,
+  offsetAt,
+  plainCalendar,
+  windowNumber,
+  windowStart,
+} from "../kernel/zones.ts";
 
 const FULL_DAY_MS = 86_400_000;
 
@@ -22,11 +30,44 @@ export const dayOfDate = (date: string): number | undefined => {
 /** Returns the date `YYYY-MM-DD` of a day number. */
 export const dateOfDay = (day: number): string => new Date(day * FULL_DAY_MS).toISOString().slice(0, 10);
 
-/** Returns the number of the local day that contains an instant. */
-export const localDay = (zone: string, ms: number): number => localTime(zone, ms).dayNumber;
+/** What decides when days begin. */
+export type DayFrame = {
+  /** An IANA name: days are those of its calendar. */
+  timezone: string;
+  weekStart: WeekStart;
+  /** How long after midnight days begin. */
+  dayStartsMs: number;
+};
 
-/** Returns the first instant of a local day in ms: midnight, or where that was skipped the moment after. */
-export const dayStart = (zone: string, day: number): number => windowStart("DAY", zone, day);
+/** A project's calendar as its row has it. */
+export type ProjectDays = { timezone: string; settings: Partial<ProjectSettings> };
+
+/**
+ * Returns how days begin for a question: as in the project, unless it says otherwise.
+ * @throws DomainError VALIDATION_ERROR for a zone that is none
+ */
+export const dayFrame = (
+  project: ProjectDays,
+  asked: { timezone?: string | undefined; weekStart?: WeekStart | undefined },
+): DayFrame => {
+  const { weekStartsOn, dayStartsAtMinutes } = settingsFrom(project.settings);
+  return {
+    timezone: checkZone(asked.timezone ?? project.timezone),
+    weekStart: asked.weekStart ?? (weekStartsOn === 7 ? "sunday" : "monday"),
+    dayStartsMs: dayStartsAtMinutes * 60_000,
+  };
+};
+
+const calendarFor = ({ timezone, dayStartsMs }: DayFrame): Calendar => ({
+  ...plainCalendar(timezone),
+  dayStartsMs,
+});
+
+/** Returns the number of the local day that contains an instant. */
+export const localDay = (frame: DayFrame, ms: number): number => windowNumber("DAY", calendarFor(frame), ms);
+
+/** Returns the first instant of a local day in ms. */
+export const dayStart = (frame: DayFrame, day: number): number => windowStart("DAY", calendarFor(frame), day);
 
 /** Returns the day on which the week of a day begins. */
 export const weekOf = (day: number, weekStart: WeekStart): number => {
@@ -73,11 +114,8 @@ export const PERIODS = [
 type Period = (typeof PERIODS)[number];
 
 /** What every question of analytics is about. Instants are ms. */
-export type Frame = {
+export type Frame = DayFrame & {
   projectId: string;
-  /** An IANA name: days are those of its calendar. */
-  timezone: string;
-  weekStart: WeekStart;
   /** Events at it or later do not exist for the question. */
   asOfMs: number;
   /** How far the project's clock is ahead of the server's: ids of events are of the server's. */
@@ -107,15 +145,15 @@ export const checkZone = (timezone: string): string => {
 };
 
 /** Returns the range of whole local days. */
-export const rangeOfDays = ({ timezone }: Frame, firstDay: number, lastDay: number): Range => ({
-  startMs: dayStart(timezone, firstDay),
-  endMs: dayStart(timezone, lastDay + 1),
+export const rangeOfDays = (frame: Frame, firstDay: number, lastDay: number): Range => ({
+  startMs: dayStart(frame, firstDay),
+  endMs: dayStart(frame, lastDay + 1),
   firstDay,
   lastDay,
 });
 
 /** Returns the local day that is going on at `asOf`: the last one of which there may be events. */
-export const today = ({ timezone, asOfMs }: Frame): number => localDay(timezone, asOfMs - 1);
+export const today = (frame: Frame): number => localDay(frame, frame.asOfMs - 1);
 
 /** Returns the number of local days that a range touches. */
 export const daysOf = ({ firstDay, lastDay }: Range): number => lastDay - firstDay + 1;
@@ -139,7 +177,7 @@ const rangeOfPeriod = (frame: Frame, period: Period, firstEventMs: number | unde
   const last = today(frame);
   if (period === "yesterday") return rangeOfDays(frame, last - 1, last - 1);
   if (period !== "all") return rangeOfDays(frame, FIRST_DAYS[period](last), last);
-  const first = firstEventMs === undefined ? last : localDay(frame.timezone, firstEventMs);
+  const first = firstEventMs === undefined ? last : localDay(frame, firstEventMs);
   return rangeOfDays(frame, Math.min(last, first), last);
 };
 
@@ -197,15 +235,15 @@ export const rangeOf = (
   return bounded({ startMs, endMs, firstDay, lastDay }, daysMax);
 };
 
-const startOf = ({ timezone }: Frame, bound: Bound): Pick<Range, "firstDay" | "startMs"> =>
+const startOf = (frame: Frame, bound: Bound): Pick<Range, "firstDay" | "startMs"> =>
   "day" in bound
-    ? { firstDay: bound.day, startMs: dayStart(timezone, bound.day) }
-    : { firstDay: localDay(timezone, bound.ms), startMs: bound.ms };
+    ? { firstDay: bound.day, startMs: dayStart(frame, bound.day) }
+    : { firstDay: localDay(frame, bound.ms), startMs: bound.ms };
 
-const endOf = ({ timezone }: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> =>
+const endOf = (frame: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> =>
   "day" in bound
-    ? { lastDay: bound.day, endMs: dayStart(timezone, bound.day + 1) }
-    : { lastDay: localDay(timezone, bound.ms - 1), endMs: bound.ms };
+    ? { lastDay: bound.day, endMs: dayStart(frame, bound.day + 1) }
+    : { lastDay: localDay(frame, bound.ms - 1), endMs: bound.ms };
 
 const bounded = (range: Range, daysMax = POINTS_MAX): Range => {
   if (daysOf(range) > daysMax) throw invalid("from", `a range has at most ${daysMax} days`);
@@ -244,26 +282,27 @@ export const INTERVALS = ["hour", "day", "week", "month"] as const;
 export type Interval = (typeof INTERVALS)[number];
 
 /** Returns the first instants of the local days `first` to `last`, in ms. */
-const dayStarts = (zone: string, first: number, last: number): number[] => {
+const dayStarts = (frame: DayFrame, first: number, last: number): number[] => {
+  const { timezone: zone, dayStartsMs } = frame;
   const starts: number[] = [];
   for (let day = first; day <= last;) {
     const week = Math.min(PROBE_DAYS, last - day + 1);
-    const start = dayStart(zone, day);
+    const start = dayStart(frame, day);
     const offset = offsetAt(zone, start);
     const isSteady =
-      start === day * DAY_MS - offset &&
+      start === day * DAY_MS - offset + dayStartsMs &&
       offset === offsetAt(zone, start + week * DAY_MS) &&
       offset === offsetAt(zone, start + (week * DAY_MS) / 2);
     for (let i = 0; i < week; i++)
-      starts.push(isSteady ? start + i * DAY_MS : i === 0 ? start : dayStart(zone, day + i));
+      starts.push(isSteady ? start + i * DAY_MS : i === 0 ? start : dayStart(frame, day + i));
     day += week;
   }
   return starts;
 };
 
 /** Returns the local days of a range, whole ones: also where the range begins or ends within one. */
-export const dayBuckets = ({ timezone }: Frame, firstDay: number, lastDay: number): Buckets => {
-  const starts = dayStarts(timezone, firstDay, lastDay + 1);
+export const dayBuckets = (frame: Frame, firstDay: number, lastDay: number): Buckets => {
+  const starts = dayStarts(frame, firstDay, lastDay + 1);
   return { startsMs: starts.slice(0, -1), endMs: starts.at(-1)! };
 };
 
@@ -288,8 +327,8 @@ export const calendarBuckets = (
 ): Buckets & { days: number[] } => {
   const days = intervalDays(frame, interval, firstDay, lastDay);
   if (interval === "day") return { ...dayBuckets(frame, firstDay, lastDay), days };
-  const startsMs = days.map((day) => dayStart(frame.timezone, day));
-  return { startsMs, endMs: dayStart(frame.timezone, intervalAfter(interval, days.at(-1)!)), days };
+  const startsMs = days.map((day) => dayStart(frame, day));
+  return { startsMs, endMs: dayStart(frame, intervalAfter(interval, days.at(-1)!)), days };
 };
 
 /** A local hour begins where the hour of the clock changes, and where the clock is put forward or back. */
@@ -309,13 +348,14 @@ const hoursOfDay = (zone: string, startMs: number, endMs: number): number[] => {
  * Returns the local hours of the days that a range touches.
  * @throws DomainError VALIDATION_ERROR for too many
  */
-export const hourBuckets = ({ timezone }: Frame, { firstDay, lastDay }: Range): Buckets => {
-  const days = dayStarts(timezone, firstDay, lastDay + 1);
+export const hourBuckets = (frame: Frame, { firstDay, lastDay }: Range): Buckets => {
+  const { timezone, dayStartsMs } = frame;
+  const days = dayStarts(frame, firstDay, lastDay + 1);
   const endMs = days.at(-1)!;
   if ((endMs - days[0]!) / HOUR_MS > POINTS_MAX) throw tooManyPoints();
   const startsMs = days.slice(0, -1).flatMap((start, i) => {
     const next = days[i + 1]!;
-    const isPlain = next - start === DAY_MS && offsetAt(timezone, start) % HOUR_MS === 0;
+    const isPlain = next - start === DAY_MS && (offsetAt(timezone, start) - dayStartsMs) % HOUR_MS === 0;
     return isPlain
       ? Array.from({ length: 24 }, (_, hour) => start + hour * HOUR_MS)
       : hoursOfDay(timezone, start, next);

@@ -195,7 +195,7 @@ export const SEGMENTS: Readonly<Record<SegmentGroup, readonly Definition[]>> = {
 };
 
 /** The last local day that was over at `asOf`. */
-export const lastCompleteDay = ({ timezone, asOfMs }: Frame): number => localDay(timezone, asOfMs) - 1;
+export const lastCompleteDay = (frame: Frame): number => localDay(frame, frame.asOfMs) - 1;
 
 const LEVEL_BANDS = sql`case when p.level >= 50 then '50+' when p.level >= 20 then '20-49'
   when p.level >= 10 then '10-19' when p.level >= 5 then '5-9' when p.level >= 2 then '2-4' else '1' end`;
@@ -362,7 +362,7 @@ const sizesOf = (name: string, now: Count, before: Count | undefined) => {
 };
 
 /** The same time of the day, a week before `asOf`. */
-const weekBefore = ({ timezone, asOfMs }: Frame): number => {
-  const day = localDay(timezone, asOfMs);
-  return dayStart(timezone, day - 7) + (asOfMs - dayStart(timezone, day));
+const weekBefore = (frame: Frame): number => {
+  const day = localDay(frame, frame.asOfMs);
+  return dayStart(frame, day - 7) + (frame.asOfMs - dayStart(frame, day));
 };

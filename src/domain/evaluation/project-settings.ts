@@ -8,6 +8,7 @@ import type { MetricIndex } from "./metrics/compile.ts";
 import type { Reward, RewardBundle } from "./rewards/bundle.ts";
 import type { CompiledStreak } from "./streaks/compile.ts";
 import type { Level, LevelCurve } from "./xp/levels.ts";
+import type { WeekDay } from "../kernel/zones.ts";
 
 /** How a project's lives regenerate. */
 export type LivesSettings = {
@@ -23,6 +24,10 @@ export type LivesSettings = {
 
 /** Settings of a project; absent ones have defaults, see `settingsOf`. */
 export type ProjectSettings = {
+  /** The first day of weeks: 1 for Monday, 7 for Sunday. */
+  weekStartsOn: WeekDay;
+  /** How long after midnight days begin, and with them weeks and months. */
+  dayStartsAtMinutes: number;
   /** An event or a connection of an unknown player creates the player. */
   autoCreatePlayers: boolean;
   /** Older events are rejected; null accepts any age. */
@@ -53,6 +58,8 @@ export type ProjectSettings = {
 };
 
 export const DEFAULT_SETTINGS: ProjectSettings = {
+  weekStartsOn: 1,
+  dayStartsAtMinutes: 0,
   autoCreatePlayers: true,
   maxEventAgeDays: null,
   allowLevelDown: false,

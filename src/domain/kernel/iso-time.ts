@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { z } from "zod";
-import { windowStart } from "./zones.ts";
+import { plainCalendar, windowStart } from "./zones.ts";
 
 const DAY_MS = 86_400_000;
 /** The zone of the project that a request is about. */
@@ -12,7 +12,7 @@ export const inZone = <T>(zone: string, run: () => T): T => zones.run(zone, run)
 /** Returns when a date begins in a zone, by default that of `inZone`; of anything else the text itself. */
 export const beginningOf = (text: string, zone = zones.getStore() ?? "UTC"): string =>
   text.length === "2026-01-31".length
-    ? new Date(windowStart("DAY", zone, Date.parse(text) / DAY_MS)).toISOString()
+    ? new Date(windowStart("DAY", plainCalendar(zone), Date.parse(text) / DAY_MS)).toISOString()
     : text;
 
 const FORMS = [z.iso.datetime({ offset: true }), z.iso.date()] as const;

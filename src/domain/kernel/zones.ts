@@ -1,10 +1,12 @@
 /** Wall-clock arithmetic in IANA zones. All instants are ms since 1970 UTC. */
 
 const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
 const SLOT_MS = 900_000;
-/** Names are chosen by callers, so both caches are bounded; a full one is cleared. */
+/** Names are chosen by callers, so caches are bounded; a full one is cleared. */
 const ZONES_MAX = 1_000;
 const SLOTS_MAX = 10_000;
+const STARTS_MAX = 1_000;
 /** Intl's years stay positive from here on; local mean time does not change before it. */
 const OLDEST_MS = Date.UTC(1000, 0, 1);
 
@@ -112,29 +114,88 @@ export const localTime = (zone: string, ms: number): LocalTime => {
 export const CALENDAR_UNITS = ["DAY", "WEEK", "MONTH"] as const;
 export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
 
-/**
- * Returns the number of the local day, week (from Monday) or month that contains an instant; numbers increase
- * with time.
- */
-export const windowNumber = (unit: CalendarUnit, zone: string, ms: number): number => {
-  const { dayNumber, month, year } = localTime(zone, ms);
-  if (unit === "DAY") return dayNumber;
-  return unit === "WEEK" ? Math.floor((dayNumber + 3) / 7) : year * 12 + month - 1;
+/** The first day of a week: 1 for Monday, 7 for Sunday. */
+export const WEEK_DAYS = [1, 7] as const;
+export type WeekDay = (typeof WEEK_DAYS)[number];
+
+/** How a zone's time is divided: days begin so long after midnight, and months and weeks with their first day. */
+export type Calendar = { zone: string; weekStartsOn: WeekDay; dayStartsMs: number };
+
+/** A project as far as it decides about calendars. */
+export type CalendarProject = {
+  timezone: string;
+  settings: { weekStartsOn: WeekDay; dayStartsAtMinutes: number };
 };
+
+/** Returns the calendar of a project, in the first of `names` that is a zone, else in the project's own zone. */
+export const calendarOf = (
+  { timezone, settings }: CalendarProject,
+  ...names: (string | null | undefined)[]
+): Calendar => ({
+  zone: firstZone(...names, timezone),
+  weekStartsOn: settings.weekStartsOn,
+  dayStartsMs: settings.dayStartsAtMinutes * MINUTE_MS,
+});
+
+/** Returns the calendar whose days begin at midnight, and weeks on Monday. */
+export const plainCalendar = (zone: string): Calendar => ({ zone, weekStartsOn: 1, dayStartsMs: 0 });
+
+/** Returns the first day of a window, in days from 1970-01-01. */
+export const firstDayOf = (unit: CalendarUnit, number: number, weekStartsOn: WeekDay = 1): number => {
+  if (unit === "DAY") return number;
+  return unit === "WEEK" ? number * 7 - WEEK_SHIFT[weekStartsOn] : firstDayOfMonth(number);
+};
+
+/** 1970-01-01 was a Thursday. */
+const WEEK_SHIFT: Record<WeekDay, number> = { 1: 3, 7: 4 };
+
+/**
+ * Returns the number of the local day, week or month that contains an instant; numbers increase with time, and
+ * a week from Sunday has the number of its Monday's week.
+ */
+export const windowNumber = (
+  unit: CalendarUnit,
+  { zone, weekStartsOn, dayStartsMs }: Calendar,
+  ms: number,
+): number => {
+  const { dayNumber, month, year } = localTime(zone, ms - dayStartsMs);
+  if (unit === "DAY") return dayNumber;
+  return unit === "WEEK" ? Math.floor((dayNumber + WEEK_SHIFT[weekStartsOn]) / 7) : year * 12 + month - 1;
+};
+
+/** Starts of days by zone: finding one takes a search, and most players need the same few. */
+const starts = new Map<string, Map<number, number>>();
 
 /**
  * Returns the instant at which a window begins: its local midnight, or the first moment after it where that
- * was skipped.
+ * was skipped, and then as long as days begin after it.
  */
-export const windowStart = (unit: CalendarUnit, zone: string, number: number): number => {
-  const day = unit === "DAY" ? number : unit === "WEEK" ? number * 7 - 3 : firstDayOfMonth(number);
-  const midnight = day * DAY_MS;
-  // The result lies within a day and a half of the reading taken as UTC.
-  let low = midnight - DAY_MS * 1.5;
-  let high = midnight + DAY_MS * 1.5;
+export const windowStart = (
+  unit: CalendarUnit,
+  { zone, weekStartsOn, dayStartsMs }: Calendar,
+  number: number,
+): number => {
+  const day = firstDayOf(unit, number, weekStartsOn);
+  let known = starts.get(zone);
+  if (!known) {
+    if (starts.size >= ZONES_MAX) starts.clear();
+    starts.set(zone, (known = new Map()));
+  }
+  let start = known.get(day);
+  if (start === undefined) {
+    if (known.size >= STARTS_MAX) known.clear();
+    known.set(day, (start = searchMidnight(zone, day)));
+  }
+  return start + dayStartsMs;
+};
+
+/** The result lies within a day and a half of the reading taken as UTC. */
+const searchMidnight = (zone: string, day: number): number => {
+  let low = (day - 1.5) * DAY_MS;
+  let high = (day + 1.5) * DAY_MS;
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (windowNumber(unit, zone, middle) >= number) high = middle;
+    if (localTime(zone, middle).dayNumber >= day) high = middle;
     else low = middle + 1;
   }
   return low;

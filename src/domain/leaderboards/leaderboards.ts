@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
+import { settingsFrom } from "../evaluation/project-settings.ts";
 import { Project } from "../accounts/projects/project.ts";
 import { checkActiveKey } from "../economy/definitions/references.ts";
 import { changeRunning, checkSize } from "../economy/definitions/running.ts";
@@ -12,7 +13,7 @@ import {
   type NewLeaderboard,
 } from "../evaluation/boards/definition.ts";
 import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, listOf } from "../evaluation/boards/lists.ts";
-import { inZone } from "../evaluation/boards/period.ts";
+import { inCalendar } from "../evaluation/boards/period.ts";
 import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
@@ -159,7 +160,7 @@ export const createLeaderboard = async (
   projectId: string,
   { key, name, backfill, period, ...given }: NewLeaderboard,
 ): Promise<Leaderboard> => {
-  const definition = { ...given, period: inZone(period, await zoneOf(work, projectId)) };
+  const definition = { ...given, period: inCalendar(period, await calendarOfProject(work, projectId)) };
   await changeConfig(work, projectId);
   await checkRoom(work, projectId, key);
   await checkReferences(work, projectId, { key, definition });
@@ -186,8 +187,11 @@ export const createLeaderboard = async (
   return leaderboard;
 };
 
-const zoneOf = async ({ em }: Work, projectId: string): Promise<string> =>
-  (await em.findOneOrFail(Project, { id: projectId })).timezone;
+const calendarOfProject = async ({ em }: Work, projectId: string) => {
+  const project = await em.findOneOrFail(Project, { id: projectId });
+  const { weekStartsOn, dayStartsAtMinutes } = settingsFrom(project.settings);
+  return { timezone: project.timezone, weekStartsOn, dayStartsAtMinutes };
+};
 
 const sizeOf = (projectId: string) => ({ projectId, reason: "LEADERBOARD_LIMIT" });
 

@@ -3,7 +3,7 @@ import { levelOf } from "../evaluation/xp/levels.ts";
 import { longestRunsIn } from "../economy/streaks/longest-runs.ts";
 import { invalid } from "../kernel/errors.ts";
 import type { Work } from "../kernel/work.ts";
-import { firstZone, localTime, windowStart } from "../kernel/zones.ts";
+import { type Calendar, calendarOf, windowNumber, windowStart } from "../kernel/zones.ts";
 import type { Player } from "../players/player.ts";
 import { projectPlans, readPlan } from "../progression/plan.ts";
 
@@ -28,9 +28,9 @@ type Recap = {
   streaks: { streakKey: string; longest: number }[];
 };
 
-/** Returns the moment itself, or when the day of a date begins in a zone. */
-const beginning = (given: Date | string, zone: string): Date =>
-  typeof given === "string" ? new Date(windowStart("DAY", zone, Date.parse(given) / DAY_MS)) : given;
+/** Returns the moment itself, or when the day of a date begins. */
+const beginning = (given: Date | string, calendar: Calendar): Date =>
+  typeof given === "string" ? new Date(windowStart("DAY", calendar, Date.parse(given) / DAY_MS)) : given;
 
 /** Summarizes a player's recorded activity in a span, of moments or days. @throws DomainError VALIDATION_ERROR */
 export const readRecap = async (
@@ -39,13 +39,13 @@ export const readRecap = async (
   asked: { from: Date | string; to: Date | string },
 ): Promise<Recap> => {
   const plan = await readPlan(work, player.projectId, projectPlans);
-  const timezone = firstZone(player.timezone, plan.timezone);
-  const [from, to] = [beginning(asked.from, timezone), beginning(asked.to, timezone)];
+  const calendar = calendarOf(plan, player.timezone);
+  const [from, to] = [beginning(asked.from, calendar), beginning(asked.to, calendar)];
   if (to.getTime() <= from.getTime()) throw invalid("to", "must be after from");
   if (to.getTime() - from.getTime() > RECAP_DAYS_MAX * DAY_MS)
     throw invalid("to", `must be at most ${RECAP_DAYS_MAX} days after from`);
   const span = spanOf(player, from, to);
-  const days = await readDays(work, span, timezone);
+  const days = await readDays(work, span, calendar);
   const [best] = days.toSorted((a, b) => b.xp - a.xp || (a.date < b.date ? -1 : 1));
   const { levelsGained, streaks } = await readStream(work, span);
   const runs = await longestRunsIn(work, player, { from, to });
@@ -54,7 +54,7 @@ export const readRecap = async (
     playerId: player.id,
     from: from.toISOString(),
     to: to.toISOString(),
-    timezone,
+    timezone: calendar.zone,
     xpGained: days.reduce((sum, { xp }) => sum + xp, 0),
     levelsGained,
     currencies: await readCurrencies(work, span),
@@ -92,7 +92,11 @@ const spanOf =
 const QUARTER_S = 900;
 
 /** Returns XP gained by local day; merged XP belongs to the days on which the other player gained it. */
-const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date: string; xp: number }[]> => {
+const readDays = async (
+  { db }: Work,
+  span: Span,
+  calendar: Calendar,
+): Promise<{ date: string; xp: number }[]> => {
   // The database may know other zones than this process, or older rules of them.
   const found = await sql<{ quarter: string | number; xp: string | number }>`
     select floor(extract(epoch from at) / ${QUARTER_S}) as quarter, sum(amount) as xp
@@ -101,8 +105,8 @@ const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date:
     group by 1 order by 1`.execute(db);
   const days = new Map<number, number>();
   for (const { quarter, xp } of found.rows) {
-    const { dayNumber } = localTime(zone, Number(quarter) * QUARTER_S * 1_000);
-    days.set(dayNumber, (days.get(dayNumber) ?? 0) + Number(xp));
+    const day = windowNumber("DAY", calendar, Number(quarter) * QUARTER_S * 1_000);
+    days.set(day, (days.get(day) ?? 0) + Number(xp));
   }
   return [...days].map(([day, xp]) => ({ date: new Date(day * DAY_MS).toISOString().slice(0, 10), xp }));
 };

@@ -163,7 +163,7 @@ const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outc
     projectId,
     playerId,
     streakKey: streak.definition.key,
-    ...runOf(streak.definition, { ...run, length: loser.current }, "MERGED" as const),
+    ...runOf(streak, { ...run, length: loser.current }, "MERGED" as const),
   });
 };
 

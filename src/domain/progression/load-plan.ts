@@ -38,6 +38,7 @@ import { atOnce, inSlices, type Steps } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { getCurve } from "./level-curves.ts";
+import { type Streak } from "../evaluation/streaks/streak.ts";
 
 /** Active definitions of a project by kind. */
 type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;
@@ -69,15 +70,24 @@ function* compiled<D, C>(
 }
 
 /** Compiles the economy definitions of a project, with the metrics that they and its rules read. */
-export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): Economy =>
-  atOnce(economyPieces(definitions, rules));
+export const compileEconomy = (
+  definitions: DefinitionsByKind,
+  rules: RuleSet,
+  settings: ProjectSettings,
+): Economy => atOnce(economyPieces(definitions, rules, settings));
 
 /** As `compileEconomy`, in slices. */
-function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): Steps<Economy> {
+function* economyPieces(
+  definitions: DefinitionsByKind,
+  rules: RuleSet,
+  settings: ProjectSettings,
+): Steps<Economy> {
   const leftOut: LeftOut[] = [...rules.leftOut];
   const given = { definitions, leftOut };
   const badges = yield* compiled(given, "badge", compileBadge);
-  const streaks = yield* compiled(given, "streak", compileStreak);
+  const streaks = yield* compiled(given, "streak", (live: Live<Streak>) =>
+    compileStreak({ ...live, settings }),
+  );
   const segments = yield* compiled(given, "segment", compileSegment);
   const spenders = new Map<Metric, Spender>();
   for (const { id, key, metrics } of rules.all)
@@ -414,7 +424,8 @@ export const compileParts = (parts: PlanParts): Promise<ProjectPlan> => inSlices
 function* planPieces(parts: PlanParts): Steps<ProjectPlan> {
   const { row, boards, rules: given, definitions, curve, unread } = parts;
   const rules = isCompiled(given) ? given : yield* publishedPieces(given, row.tenant_id);
-  const economy = yield* economyPieces(definitions, rules);
+  const settings = settingsFrom(row.settings);
+  const economy = yield* economyPieces(definitions, rules, settings);
   const stored = [...definitions.values()].flat();
   return {
     ...economy,
@@ -424,7 +435,7 @@ function* planPieces(parts: PlanParts): Steps<ProjectPlan> {
     timezone: row.timezone,
     isSandbox: row.sandbox_of !== null,
     clockAheadMs: Number(row.clock_ahead_ms),
-    settings: settingsFrom(row.settings),
+    settings,
     curve,
     boards,
     boardsByKey: new Map(boards.map((board) => [board.key, board])),

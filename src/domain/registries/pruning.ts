@@ -3,7 +3,7 @@ import { SPELLS_KEPT_MS } from "../economy/segments/members.ts";
 import { IDEMPOTENCY_HOURS } from "../kernel/idempotency.ts";
 import { CLOSED_KEPT_MS } from "../social/lobbies/fields.ts";
 import { monthOf, monthStart, type Work } from "../kernel/work.ts";
-import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../kernel/zones.ts";
+import { CALENDAR_UNITS, type CalendarUnit, plainCalendar, windowNumber } from "../kernel/zones.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -47,7 +47,7 @@ const oldCounters = (unit: CalendarUnit): Prune => ({
   table: "shared_counters",
   isOver: (now) => {
     const keptMs = COUNTERS_KEPT_MS[unit];
-    const oldest = windowNumber(unit, "UTC", now.getTime() - keptMs);
+    const oldest = windowNumber(unit, plainCalendar("UTC"), now.getTime() - keptMs);
     return sql`scope like ${sql.lit(`%rule:%:%:${unit}`)} and window_no < ${oldest}::bigint
       and touched_at <= ${ago(now, keptMs)}`;
   },

@@ -18,7 +18,7 @@ import type { Turn } from "../evaluation/turn.ts";
 import { levelOf } from "../evaluation/xp/levels.ts";
 import { XP_MAX } from "../evaluation/xp/xp.ts";
 import type { Steps } from "../kernel/slices.ts";
-import { firstZone, localTime } from "../kernel/zones.ts";
+import { calendarOf, windowNumber } from "../kernel/zones.ts";
 import {
   addTo,
   type CausedEvent,
@@ -28,6 +28,7 @@ import {
   type StreakDay,
   type StreakDays,
 } from "./record.ts";
+import { coveredOf } from "../evaluation/streaks/settle.ts";
 
 /** Latest first: amounts that an event gave and spent again are restored without a temporary shortfall. */
 const backwards = (lines: readonly CausedLine[]): CausedLine[] => lines.toSorted((a, b) => b.seq - a.seq);
@@ -85,7 +86,7 @@ const addSpentGain = ({ root }: Turn, key: string | null, amount: number): void 
 const takeFromDay = ({ player, project, event }: Turn, { amount, cause }: CausedLine): void => {
   const { x } = player.doc;
   if (!x || cause.kind !== "RULE" || amount < 0) return;
-  const { dayNumber } = localTime(firstZone(player.timezone, project.timezone), event.at);
+  const dayNumber = windowNumber("DAY", calendarOf(project, player.timezone), event.at);
   if (dayNumber !== x[0]) return;
   player.doc = { ...player.doc, x: [x[0], Math.max(0, x[1] - amount)] };
   player.dirty.doc = true;
@@ -365,12 +366,11 @@ const runBefore = (
   const run = doc.run!;
   if (current === 1) return { deadlineMs: null, doc: without(doc, "run") };
   const last = doneBefore(run);
-  const covered = Math.max(last, run.frozen.at(-1) ?? last);
   // Under another name, so that a milestone whose rewards are taken back gives them again when it is reached.
   const [name, times = "0"] = run.name.split("~") as [string, string?];
   const nextName = isGivenAgain ? `${name}~${Number(times) + 1}` : run.name;
   return {
-    deadlineMs: deadlineAfter(calendar, doc.zone!, covered),
+    deadlineMs: deadlineAfter(calendar, doc.zone!, coveredOf({ ...run, last })),
     doc: { ...doc, run: { ...run, last, name: nextName } },
   };
 };

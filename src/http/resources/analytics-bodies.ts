@@ -28,7 +28,7 @@ export const FrameFields = z.object({
   asOf: bound(
     "Events at this time or later do not exist for the question; default: now, or where a replica is",
   ),
-  weekStart: z.enum(WEEK_STARTS).default("monday"),
+  weekStart: z.enum(WEEK_STARTS).optional().meta({ description: "Default: as the project's weeks begin" }),
 });
 
 export const RangeFields = z.object({

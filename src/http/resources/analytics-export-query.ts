@@ -53,7 +53,7 @@ export const fileFieldsOf = (query: z.output<typeof FileQuery>): Omit<ExportFiel
 /** The parameters that several reports have, and of which each checks its own. */
 const ReportParameters = z.object({
   ...QuestionQuery.shape,
-  weekStart: FrameFields.shape.weekStart.unwrap().optional(),
+  weekStart: FrameFields.shape.weekStart,
   segment: parameter("Of players: such as lifecycle:at_risk"),
   of: parameter("Of players: those behind a number, as GET /analytics/players takes it"),
   metric: list("Of trends"),

@@ -46,7 +46,7 @@ const ListQuery = z.looseObject({
   of: z.enum(LISTED),
   ...RangeFields.shape,
   ...FrameFields.shape,
-  weekStart: FrameFields.shape.weekStart.unwrap().optional(),
+  weekStart: FrameFields.shape.weekStart,
   ...NumberFields,
   cursor,
   limit: Limit,

@@ -105,6 +105,7 @@ export const whenOf = (projectId: string, { timezone, from, days, minutes, asOf 
     projectId,
     timezone,
     weekStart: "monday" as const,
+    dayStartsMs: 0,
     asOfMs: Math.floor(START_MS + asOf * HOUR_MS),
     aheadMs: 0,
   };

@@ -1,9 +1,11 @@
 import {
   type CalendarInterval,
+  type DayFrame,
+  type WeekStart,
+  dayFrame,
   localDay,
   monthOf,
   weekOf,
-  type WeekStart,
 } from "../../../src/domain/analytics/range.ts";
 
 /** An event of a history, with its time in ms; in the order of arrival. */
@@ -24,11 +26,14 @@ export type NaiveQuestion = {
   lastDay: number;
 };
 
+/** Days of a zone from midnight to midnight. */
+export const daysIn = (zone: string): DayFrame => dayFrame({ timezone: zone, settings: {} }, {});
+
 const DAY_MS = 86_400_000;
 
 /** The number of the day, week or month of an instant, so that neighbours differ by one. */
 const periodOf = ({ zone, unit, weekStart }: NaiveQuestion, at: number): number => {
-  const day = localDay(zone, at);
+  const day = localDay(daysIn(zone), at);
   if (unit === "day") return day;
   if (unit === "week") return Math.round(weekOf(day, weekStart) / 7);
   const date = new Date(monthOf(day) * DAY_MS);
@@ -46,7 +51,7 @@ const startsOf = (events: readonly NaiveVisit[], question: NaiveQuestion): Naive
     .filter(({ type }) => startEvent === undefined || type === startEvent)
     .toSorted((a, b) => a.at - b.at);
   const inRange = (one: NaiveVisit): boolean => {
-    const day = localDay(zone, one.at);
+    const day = localDay(daysIn(zone), one.at);
     return day >= firstDay && day <= lastDay;
   };
   if (entry === "first_time") return all.slice(0, 1).filter(inRange);

@@ -10,7 +10,11 @@ import type { Effects } from "../../../src/domain/evaluation/effects.ts";
 import type { Stored } from "../../../src/domain/evaluation/live.ts";
 import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
 import { indexBoards } from "../../../src/domain/evaluation/boards/holdings.ts";
-import { DEFAULT_SETTINGS, type ProjectSettings } from "../../../src/domain/evaluation/project-settings.ts";
+import {
+  DEFAULT_SETTINGS,
+  type ProjectSettings,
+  settingsFrom,
+} from "../../../src/domain/evaluation/project-settings.ts";
 import { compileRules } from "../../../src/domain/evaluation/running/compile.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { randomUUID } from "node:crypto";
@@ -40,7 +44,7 @@ export const aPlan = ({ settings, define = {}, ...more }: PlanParts = {}): Proje
     Object.entries(define).map(([kind, documents]) => [kind, documents.map((one) => aDefinition(kind, one))]),
   );
   return {
-    ...compileEconomy(definitions, rules),
+    ...compileEconomy(definitions, rules, settingsFrom(settings ?? {})),
     projectId: PROJECT,
     tenantId: TENANT,
     configVersion: 1,

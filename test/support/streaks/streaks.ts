@@ -8,6 +8,7 @@ import {
   type Streak,
   untouched,
 } from "../../../src/domain/evaluation/streaks/compile.ts";
+import { DEFAULT_SETTINGS } from "../../../src/domain/evaluation/project-settings.ts";
 import { qualify } from "../../../src/domain/evaluation/streaks/qualify.ts";
 import { settle, type ZoneChange } from "../../../src/domain/evaluation/streaks/settle.ts";
 import { aDefinition } from "../rules/plan.ts";
@@ -17,10 +18,10 @@ export const HOUR_MS = 3_600_000;
 export const T = (text: string): number => Date.parse(text);
 
 /** A streak of days in which something was `done`, unless told otherwise. */
-export const aStreak = (more: Json = {}): CompiledStreak => {
+export const aStreak = (more: Json = {}, settings = DEFAULT_SETTINGS): CompiledStreak => {
   const qualifies = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
   const { id, definition } = aDefinition("streak", { key: "s", name: "S", qualify: qualifies, ...more });
-  return compileStreak({ id, definition: definition as unknown as CompiledStreak["definition"] });
+  return compileStreak({ id, definition: definition as unknown as CompiledStreak["definition"], settings });
 };
 
 export type Played = { type?: string; properties?: Json };

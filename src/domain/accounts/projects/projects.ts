@@ -1,5 +1,6 @@
 import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { z } from "zod";
+import { WEEK_DAYS } from "../../kernel/zones.ts";
 import { forgetKeys } from "../api-keys/authenticate.ts";
 import { audit } from "../audit/audit.ts";
 import { endWebhooks } from "./end-webhooks.ts";
@@ -17,6 +18,8 @@ import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
 const COUNT_MAX = 1_000_000;
+/** Analytics count by quarters of an hour. */
+const QUARTER_MINUTES = 15;
 const KEPT_DAYS_MAX = 3_650;
 
 const Lives = z.strictObject({
@@ -32,6 +35,17 @@ const Share = z.number().min(0).max(1);
 
 /** Schema of a project's settings; see ProjectSettings for their meaning. */
 export const SettingsShape = z.strictObject({
+  weekStartsOn: z.literal(WEEK_DAYS).meta({ description: "The first day of weeks: 1: Monday, 7: Sunday" }),
+  dayStartsAtMinutes: z
+    .int()
+    .min(0)
+    .max(24 * 60 - QUARTER_MINUTES)
+    .multipleOf(QUARTER_MINUTES)
+    .meta({
+      description:
+        "How long after midnight days begin, and with them weeks and months: of limits, caps, metrics, " +
+        "streaks, quests, adventures and analytics at once, of leaderboards as they are made",
+    }),
   autoCreatePlayers: z
     .boolean()
     .meta({ description: "Events, scores and connections of unknown players create them" }),

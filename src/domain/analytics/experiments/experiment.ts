@@ -133,7 +133,7 @@ const activeDays = (parts: Parts, days: number): RawBuilder<unknown> => {
 };
 
 const since = ({ frame, range }: Parts, days: number): EventSelection => ({
-  fromMs: dayStart(frame.timezone, range.lastDay - days + 1),
+  fromMs: dayStart(frame, range.lastDay - days + 1),
 });
 
 type Make = (parts: Parts) => PlayerValue;

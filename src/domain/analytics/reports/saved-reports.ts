@@ -20,7 +20,7 @@ import {
   type Schedule,
   ScheduleTimes,
   type StoredQuestion,
-  zoneOfProject,
+  readProjectDays,
 } from "./schedule.ts";
 import { Key } from "../../evaluation/language/syntax.ts";
 import { EVERY_ROLE, type Role } from "../../kernel/caller.ts";
@@ -191,7 +191,8 @@ const plan = async (
 ): Promise<Planned> => {
   if (schedule === null) return { schedule, nextAt: null };
   await checkMembers(work, projectId, schedule.mailTo);
-  const timezone = schedule.timezone ?? question.timezone ?? (await zoneOfProject(work, projectId));
+  const timezone =
+    schedule.timezone ?? question.timezone ?? (await readProjectDays(work, projectId)).timezone;
   const planned: Schedule = { ...schedule, timezone };
   return {
     schedule: planned,

@@ -17,16 +17,17 @@ import {
 import { EXPORT_KEPT_MS } from "../exports/export-job.ts";
 import { type ExportFormat, fileWriter, inParts } from "../exports/reports.ts";
 import {
-  checkZone,
+  type DayFrame,
+  type ProjectDays,
+  type RangeQuery,
   dateOfDay,
+  dayFrame,
   intervalAfter,
   intervalOf,
   localDay,
   monthOf,
-  type RangeQuery,
   readAsOf,
   showRange,
-  type WeekStart,
 } from "../range.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
@@ -87,16 +88,13 @@ export const RelativeRange = z.strictObject({
 export type RelativeRange = z.output<typeof RelativeRange>;
 
 /** Where and when a range is asked for. `asOfMs`: what is over then is whole. */
-type RangeFrame = { timezone: string; weekStart: WeekStart; asOfMs: number };
+type RangeFrame = DayFrame & { asOfMs: number };
 
 /** Returns the local dates that a relative range has at a moment, both included. */
-const datesOf = (
-  { timezone, weekStart, asOfMs }: RangeFrame,
-  { last, unit, current }: RelativeRange,
-): { from: string; to: string } => {
+const datesOf = (frame: RangeFrame, { last, unit, current }: RelativeRange): { from: string; to: string } => {
   const interval = INTERVALS[unit];
-  const day = localDay(timezone, asOfMs);
-  const running = intervalOf(interval, day, weekStart);
+  const day = localDay(frame, frame.asOfMs);
+  const running = intervalOf(interval, day, frame.weekStart);
   const first = intervalAfter(interval, running, current ? 1 - last : -last);
   return { from: dateOfDay(first), to: dateOfDay(current ? day : running - 1) };
 };
@@ -171,12 +169,12 @@ export const asOfReport = (error: unknown, range: RelativeRange | null): unknown
   return new DomainError(code, text, { details, ...(reason === undefined ? {} : { reason }) });
 };
 
-/** Returns the zone of a project. @throws DomainError NOT_FOUND */
-export const zoneOfProject = async ({ db }: Work, projectId: string): Promise<string> => {
-  const { rows } = await sql<{ timezone: string }>`
-    select timezone from projects where id = ${projectId}::uuid`.execute(db);
+/** Returns the calendar of a project. @throws DomainError NOT_FOUND */
+export const readProjectDays = async ({ db }: Work, projectId: string): Promise<ProjectDays> => {
+  const { rows } = await sql<ProjectDays>`
+    select timezone, settings from projects where id = ${projectId}::uuid`.execute(db);
   if (!rows[0]) throw notFound("project");
-  return rows[0].timezone;
+  return rows[0];
 };
 
 /**
@@ -190,8 +188,7 @@ export const atDates = async <Q extends FrameQuery & RangeQuery>(
 ): Promise<Q> => {
   if (range === null) return question;
   const frame = {
-    timezone: checkZone(question.timezone ?? (await zoneOfProject(work, projectId))),
-    weekStart: question.weekStart ?? "monday",
+    ...dayFrame(await readProjectDays(work, projectId), question),
     asOfMs: readAsOf(question.asOf, work.now.getTime()),
   };
   return { ...question, ...datesOf(frame, range) };

@@ -7,8 +7,8 @@ import { fittingPlayers } from "../../progression/load-states.ts";
 import { changePage, DUE_PAGE, type EndingRows } from "../../progression/moved-ends.ts";
 
 /** What decides how far a run has come and what it gives, as a number: other changes make nobody due. */
-const measureOf = ({ qualify, milestones }: Streak): number =>
-  fnv1a(JSON.stringify([qualify, milestones.map(({ length, every }) => [length, every])]));
+const measureOf = ({ qualify, milestones, daysOff }: Streak): number =>
+  fnv1a(JSON.stringify([qualify, milestones.map(({ length, every }) => [length, every]), daysOff]));
 
 /** Completes periods, and gives milestones, that an edited streak asks no more for than players have done. */
 export const STREAK_EDITS: EndingRows = {

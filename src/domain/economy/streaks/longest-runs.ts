@@ -1,7 +1,14 @@
 import { sql } from "kysely";
 import { settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
 import type { CompiledStreak, Streak } from "../../evaluation/streaks/compile.ts";
-import { periodAt, periodName, periodOfDate } from "../../evaluation/streaks/periods.ts";
+import {
+  isNext,
+  periodAt,
+  periodName,
+  periodsBetween,
+  periodsOfRun,
+  type StreakCalendar,
+} from "../../evaluation/streaks/periods.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
@@ -23,21 +30,26 @@ const lengthIn = (unit: CalendarUnit, { first, last, frozen }: Run, range: Range
 };
 
 /** The runs that are not archived, and the periods that wait for what is between them and a run. */
-const latestOf = (unit: CalendarUnit, { doc: { run, lost, early = [] } }: Streak): Run[] => [
+const latestOf = ({ calendar }: CompiledStreak, { doc: { run, lost, early = [] } }: Streak): Run[] => [
   ...[run, lost].flatMap((one) =>
-    one ? [{ ...one, frozen: one.frozen.map((period) => periodName(unit, period)) }] : [],
+    one ? [{ ...one, frozen: one.frozen.map((period) => periodName(calendar.unit, period)) }] : [],
   ),
-  ...rowsOf(early),
+  ...rowsOf(calendar, early),
 ];
 
 /** Rows of neighbours among ascending periods. */
-const rowsOf = (periods: readonly number[]): Run[] =>
-  periods.flatMap((last, i) => {
-    if (periods[i + 1] === last + 1) return [];
-    let first = last;
-    while (periods.includes(first - 1)) first--;
-    return [{ first, last, frozen: [] }];
-  });
+const rowsOf = (calendar: StreakCalendar, periods: readonly number[]): Run[] => {
+  const rows: Run[] = [];
+  for (const period of periods) {
+    const row = rows.at(-1);
+    if (!row || !isNext(calendar, row.last, period)) rows.push({ first: period, last: period, frozen: [] });
+    else {
+      const off = periodsBetween(row.last, period).map((one) => periodName(calendar.unit, one));
+      rows[rows.length - 1] = { ...row, last: period, frozen: [...row.frozen, ...off] };
+    }
+  }
+  return rows;
+};
 
 type Row = { key: string; started: string; ended: string; frozen: string[] };
 
@@ -82,11 +94,10 @@ export const longestRunsIn = async (
     const { state } = settledAt(streak, whose, work.now.getTime());
     const range = rangeOf(streak, state.doc.zone ?? zoneOf(streak, whose).zone, span);
     const past = (archived.get(key) ?? []).map(({ started, ended, frozen }) => ({
-      first: periodOfDate(unit, started),
-      last: periodOfDate(unit, ended),
+      ...periodsOfRun(unit, started, ended),
       frozen,
     }));
-    const runs = [...latestOf(unit, state), ...past];
+    const runs = [...latestOf(streak, state), ...past];
     longest.set(key, Math.max(0, ...runs.map((run) => lengthIn(unit, run, range))));
   }
   return longest;

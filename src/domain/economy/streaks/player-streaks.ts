@@ -25,8 +25,15 @@ import {
   statesOf,
   type Streak,
 } from "../../evaluation/streaks/compile.ts";
-import { firstDate, lastDate, periodAt, periodName, periodOfDate } from "../../evaluation/streaks/periods.ts";
-import type { Streak as Definition } from "../../evaluation/streaks/streak.ts";
+import {
+  type Dates,
+  firstDate,
+  lastDate,
+  periodAt,
+  periodName,
+  periodOfDate,
+  periodsOfRun,
+} from "../../evaluation/streaks/periods.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -148,8 +155,8 @@ const showStreak = (
   };
 };
 
-const showRun = ({ definition: { period } }: CompiledStreak, run: Run | undefined) => ({
-  startedOn: run ? firstDate(period, run.first) : null,
+const showRun = ({ calendar, definition: { period } }: CompiledStreak, run: Run | undefined) => ({
+  startedOn: run ? firstDate(calendar, run.first) : null,
   lastPeriod: run ? periodName(period, run.last) : null,
   frozenPeriods: (run?.frozen ?? []).slice(-FROZEN_SHOWN).map((one) => periodName(period, one)),
 });
@@ -279,7 +286,9 @@ const payFor = (
   { settled, lost, cause }: { settled: Streak; lost: LostRun; cause: Cause },
 ): Streak => {
   const { key, freeze, repairCost } = streak.definition;
-  const missed = missedPeriods(streak, settled, { lost, atMs: turn.nowMs }).length;
+  const missed = missedPeriods(streak, settled, { lost, atMs: turn.nowMs }).filter(
+    (period) => !streak.calendar.isOff(period),
+  ).length;
   if (freeze?.enabled && !freeze.autoUse && missed > 0 && settled.freezes >= missed)
     return { ...settled, freezes: settled.freezes - missed };
   if (!repairCost) throw conflict("INVALID_STATE", "the streak has no price for a repair");
@@ -348,10 +357,10 @@ export const streakHistory = async (
   const { state } = settledAt(streak, whose, nowMs);
   const zone = state.doc.zone ?? zoneOf(streak, whose).zone;
   const unit = streak.definition.period;
-  const range = rangeOf(unit, query, periodAt(streak.calendar, zone, nowMs));
-  const [from, to] = [firstDate(unit, range.first), lastDate(unit, range.last)];
+  const range = rangeOf(streak.calendar, query, periodAt(streak.calendar, zone, nowMs));
+  const [from, to] = [firstDate(streak.calendar, range.first), lastDate(streak.calendar, range.last)];
   const past = await readRuns(work, player, { streakKey, from, to });
-  const runs = [...latestRuns(streak.definition, state), ...past].filter(
+  const runs = [...latestRuns(streak, state), ...past].filter(
     ({ startedOn, endedOn }) => startedOn <= to && (endedOn === null || endedOn >= from),
   );
   const isPeriodic = streak.definition.mode === "PERIODIC";
@@ -360,9 +369,9 @@ export const streakHistory = async (
 
 type Range = { first: number; last: number };
 
-const rangeOf = (unit: CalendarUnit, { from, to }: HistoryQuery, today: number): Range => {
-  const given = from === undefined ? undefined : periodOfDate(unit, from);
-  const last = to === undefined ? Math.max(today, given ?? today) : periodOfDate(unit, to);
+const rangeOf = ({ unit, weekStartsOn }: Dates, { from, to }: HistoryQuery, today: number): Range => {
+  const given = from === undefined ? undefined : periodOfDate(unit, from, weekStartsOn);
+  const last = to === undefined ? Math.max(today, given ?? today) : periodOfDate(unit, to, weekStartsOn);
   const first = given ?? last - HISTORY_PERIODS_DEFAULT + 1;
   if (last < first) throw invalid("to", "must not be before from");
   if (last - first >= HISTORY_PERIODS_MAX)
@@ -371,9 +380,9 @@ const rangeOf = (unit: CalendarUnit, { from, to }: HistoryQuery, today: number):
 };
 
 /** Returns the current run and the last lost one, which are not archived yet. */
-const latestRuns = (definition: Definition, { current, doc }: Streak): HistoricRun[] => [
-  ...(doc.run ? [{ ...runOf(definition, { ...doc.run, length: current }, null), endedOn: null }] : []),
-  ...(doc.lost ? [runOf(definition, doc.lost, doc.lost.by)] : []),
+const latestRuns = (streak: CompiledStreak, { current, doc }: Streak): HistoricRun[] => [
+  ...(doc.run ? [{ ...runOf(streak, { ...doc.run, length: current }, null), endedOn: null }] : []),
+  ...(doc.lost ? [runOf(streak, doc.lost, doc.lost.by)] : []),
 ];
 
 type RunRow = {
@@ -409,10 +418,10 @@ const periodsOf = (
   { runs, state }: { runs: readonly HistoricRun[]; state: Streak },
 ): StreakHistory["data"] => {
   const frozen = new Set(runs.flatMap(({ frozenPeriods }) => frozenPeriods));
-  const spans = runs.map(({ startedOn, endedOn }) => ({
-    first: periodOfDate(unit, startedOn),
-    last: endedOn === null ? state.doc.run!.last : periodOfDate(unit, endedOn),
-  }));
+  const spans = runs.map(({ startedOn, endedOn }) => {
+    const span = periodsOfRun(unit, startedOn, endedOn ?? startedOn);
+    return endedOn === null ? { ...span, last: state.doc.run!.last } : span;
+  });
   return Array.from({ length: last - first + 1 }, (_, i) => {
     const number = first + i;
     const period = periodName(unit, number);

@@ -14,10 +14,9 @@ import type { PlanTurn } from "../project-plan.ts";
 import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
 import { grantBundle } from "../rewards/shared-keys.ts";
 import type { EventContext } from "../rule-event.ts";
-import { periodAt, periodStart } from "../streaks/periods.ts";
 import type { EventData } from "../../kernel/events/domain-events.ts";
 import { newId } from "../../kernel/ids.ts";
-import { firstZone } from "../../kernel/zones.ts";
+import { calendarOf, windowNumber, windowStart } from "../../kernel/zones.ts";
 
 /** Returns whether an adventure runs at a moment: players can join and get further. */
 export const isRunning = ({ phase, fromMs, endMs }: CompiledAdventure, atMs: number): boolean =>
@@ -37,8 +36,6 @@ export const pointsOfEvent = (adventure: CompiledAdventure, context: EventContex
 export const rowOf = ({ player }: Pick<PlanTurn, "player">, { key }: CompiledAdventure) =>
   player.adventures.get(key);
 
-const DAYS = { unit: "DAY", dayStartsMs: 0 } as const;
-
 /** Returns when an item is unlocked by time alone; Infinity for one that waits for something else. */
 export const unlocksMs = (
   { player, project }: Pick<PlanTurn, "player" | "project">,
@@ -50,8 +47,8 @@ export const unlocksMs = (
   if (unlock.mode !== "DAY_OFFSET") return Infinity;
   if (unlock.days === 0) return -Infinity;
   if (row?.startedMs === undefined || row.startedMs === null) return Infinity;
-  const zone = firstZone(timezone, player.timezone, project.timezone);
-  return periodStart(DAYS, zone, periodAt(DAYS, zone, row.startedMs) + unlock.days);
+  const calendar = calendarOf(project, timezone, player.timezone);
+  return windowStart("DAY", calendar, windowNumber("DAY", calendar, row.startedMs) + unlock.days);
 };
 
 const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {

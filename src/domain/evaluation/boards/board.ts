@@ -3,9 +3,16 @@ import type { Audience, Bounds, EntryCost, Sort } from "./definition.ts";
 import type { Metric, Operator, Period } from "./period.ts";
 import type { Ties } from "./ranks.ts";
 import { lastRunMs, nextRunMs } from "../language/cron.ts";
-import { periodAt, periodName, periodOfDate, periodStart } from "../streaks/periods.ts";
+import { periodName, periodOfDate } from "../streaks/periods.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import type { CalendarUnit } from "../../kernel/zones.ts";
+import {
+  type Calendar,
+  type CalendarUnit,
+  type WeekDay,
+  calendarOf,
+  windowNumber,
+  windowStart,
+} from "../../kernel/zones.ts";
 
 export type BoardStatus = "ACTIVE" | "PAUSED" | "ARCHIVED";
 
@@ -54,7 +61,8 @@ export type PeriodKind =
 type Timing = {
   kind: PeriodKind;
   timezone: string;
-  weekStartsOn?: 1 | 7 | undefined;
+  weekStartsOn?: WeekDay | undefined;
+  dayStartsAtMinutes?: number | undefined;
   cron?: string | undefined;
   startsAt?: string | undefined;
   endsAt?: string | undefined;
@@ -113,7 +121,7 @@ const boundsAt = (period: Timing, atMs: number): WindowBounds | undefined => {
   if (kind === "ALL_TIME") return { name: ALL_TIME_KEY, startsAtMs: null, endsAtMs: null };
   if (kind === "FIXED") return fixedBounds(period, atMs);
   if (kind === "CRON") return cronBounds(period.cron!, timezone, atMs);
-  return calendarBounds(seriesOf(period), timezone, atMs);
+  return calendarBounds(seriesOf(period), calendarOfBoard(period), atMs);
 };
 
 const fixedBounds = ({ startsAt, endsAt }: Timing, atMs: number): WindowBounds | undefined => {
@@ -137,29 +145,20 @@ const cronBounds = (cron: string, zone: string, atMs: number): WindowBounds | un
 
 /** Calendar windows, numbered without gaps. */
 type Series = {
-  numberAt(zone: string, ms: number): number;
-  startOf(zone: string, number: number): number;
+  numberAt(calendar: Calendar, ms: number): number;
+  startOf(calendar: Calendar, number: number): number;
   nameOf(number: number): string;
 };
 
-const seriesOfUnit = (unit: CalendarUnit): Series => {
-  const calendar = { unit, dayStartsMs: 0 };
-  return {
-    numberAt: (zone, ms) => periodAt(calendar, zone, ms),
-    startOf: (zone, number) => periodStart(calendar, zone, number),
-    nameOf: (number) => periodName(unit, number),
-  };
-};
+const seriesOfUnit = (unit: CalendarUnit): Series => ({
+  numberAt: (calendar, ms) => windowNumber(unit, calendar, ms),
+  startOf: (calendar, number) => windowStart(unit, calendar, number),
+  nameOf: (number) => periodName(unit, number),
+});
 
 const DAYS = seriesOfUnit("DAY");
 const WEEKS = seriesOfUnit("WEEK");
 const MONTHS = seriesOfUnit("MONTH");
-/** Day 0 was a Thursday, so the week from Sunday with the number n begins with day 7n - 4. */
-const SUNDAY_WEEKS: Series = {
-  numberAt: (zone, ms) => Math.floor((DAYS.numberAt(zone, ms) + 4) / 7),
-  startOf: (zone, number) => DAYS.startOf(zone, number * 7 - 4),
-  nameOf: WEEKS.nameOf,
-};
 
 const YEAR_MONTHS = 12;
 const QUARTER_MONTHS = 3;
@@ -167,8 +166,8 @@ const YEAR_LENGTH = "2026".length;
 
 /** Windows of several months; months are numbered from January of the year 0. */
 const seriesOfMonths = (months: number, nameOf: Series["nameOf"]): Series => ({
-  numberAt: (zone, ms) => Math.floor(MONTHS.numberAt(zone, ms) / months),
-  startOf: (zone, number) => MONTHS.startOf(zone, number * months),
+  numberAt: (calendar, ms) => Math.floor(MONTHS.numberAt(calendar, ms) / months),
+  startOf: (calendar, number) => MONTHS.startOf(calendar, number * months),
   nameOf,
 });
 
@@ -180,26 +179,29 @@ const QUARTERS = seriesOfMonths(QUARTER_MONTHS, (number) => {
   return `${yearName(year)}-Q${number - year * QUARTERS_PER_YEAR + 1}`;
 });
 
-const seriesOf = ({ kind, weekStartsOn }: Timing): Series => {
+const seriesOf = ({ kind }: Timing): Series => {
   if (kind === "DAILY") return DAYS;
   if (kind === "MONTHLY") return MONTHS;
   if (kind === "QUARTERLY") return QUARTERS;
   if (kind === "YEARLY") return YEARS;
-  return weekStartsOn === 7 ? SUNDAY_WEEKS : WEEKS;
+  return WEEKS;
 };
+
+const calendarOfBoard = ({ timezone, weekStartsOn = 1, dayStartsAtMinutes = 0 }: Timing): Calendar =>
+  calendarOf({ timezone, settings: { weekStartsOn, dayStartsAtMinutes } });
 
 /**
  * Windows are bounded by their starts, not by the clock's date: where clocks go back over midnight, a date
  * occurs twice. A day skipped by a zone is empty.
  */
-const calendarBounds = (series: Series, zone: string, atMs: number): WindowBounds => {
-  let number = series.numberAt(zone, atMs);
-  while (series.startOf(zone, number) > atMs) number--;
-  while (series.startOf(zone, number + 1) <= atMs) number++;
+const calendarBounds = (series: Series, calendar: Calendar, atMs: number): WindowBounds => {
+  let number = series.numberAt(calendar, atMs);
+  while (series.startOf(calendar, number) > atMs) number--;
+  while (series.startOf(calendar, number + 1) <= atMs) number++;
   return {
     name: series.nameOf(number),
-    startsAtMs: series.startOf(zone, number),
-    endsAtMs: series.startOf(zone, number + 1),
+    startsAtMs: series.startOf(calendar, number),
+    endsAtMs: series.startOf(calendar, number + 1),
   };
 };
 
@@ -235,7 +237,7 @@ const DAY_MS = 86_400_000;
 
 /** Returns a moment in the window with a name, if there is one. */
 const momentOf = (period: Timing, name: string): number | undefined => {
-  const { kind, timezone } = period;
+  const { kind } = period;
   if (kind === "ALL_TIME") return 0;
   if (kind === "FIXED") return Date.parse(period.startsAt!);
   const day = firstDateOf(kind, name);
@@ -243,7 +245,7 @@ const momentOf = (period: Timing, name: string): number | undefined => {
   // Historic local times have seconds, which names omit.
   if (kind === "CRON") return Date.parse(day) + 59_999;
   const series = seriesOf(period);
-  return series.startOf(timezone, numberOfDate(kind, day));
+  return series.startOf(calendarOfBoard(period), numberOfDate(kind, day));
 };
 
 const numberOfDate = (kind: PeriodKind, date: string): number => {

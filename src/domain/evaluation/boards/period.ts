@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Cron } from "../language/cron.ts";
+import { WEEK_DAYS, type WeekDay } from "../../kernel/zones.ts";
 import { EventPattern, Key, Path, Zone } from "../language/syntax.ts";
 import { Filter } from "../metrics/filter.ts";
 import { beginningOf, IsoTimeOrDate } from "../../kernel/iso-time.ts";
@@ -125,6 +126,7 @@ const KEEP_PERIODS_MAX = 1_000;
 /** Maximum length of a FIXED period, in days. */
 const FIXED_DAYS_MAX = 3_660;
 const DAY_MS = 86_400_000;
+const DAY_MINUTES = 1_440;
 
 const CloseGraceSeconds = z
   .int()
@@ -159,22 +161,39 @@ const fromDates = <P extends { startsAt: string; endsAt: string }>(period: P): P
   return { ...period, startsAt, endsAt };
 };
 
-const WeekStartsOn = z
-  .union([z.literal(1), z.literal(7)])
-  .default(1)
-  .describe("1: Monday, 7: Sunday");
+const WeekStartsOn = z.literal(WEEK_DAYS).describe("1: Monday, 7: Sunday");
+const DayStartsAtMinutes = z
+  .int()
+  .min(0)
+  .max(DAY_MINUTES - 1)
+  .describe("How long after midnight days begin");
 
-/** The schema of a period whose time zone has this one. */
-const periodIn = <Z extends z.ZodType<string | undefined>>(timezone: Z) => {
+/** The schema of a period whose calendar has these fields. */
+const periodIn = <
+  Z extends z.ZodType<string | undefined>,
+  W extends z.ZodType<WeekDay | undefined>,
+  D extends z.ZodType<number | undefined>,
+>({
+  timezone,
+  weekStartsOn,
+  dayStartsAtMinutes,
+}: {
+  timezone: Z;
+  weekStartsOn: W;
+  dayStartsAtMinutes: D;
+}) => {
   const common = { timezone, ...closing };
   const periodic = <K extends string>(kind: K) =>
-    z.strictObject({ kind: z.literal(kind), ...common }, NOT_SUPPORTED);
+    z.strictObject({ kind: z.literal(kind), dayStartsAtMinutes, ...common }, NOT_SUPPORTED);
   return z.discriminatedUnion(
     "kind",
     [
       z.strictObject({ kind: z.literal("ALL_TIME"), timezone }, NOT_SUPPORTED),
       periodic("DAILY"),
-      z.strictObject({ kind: z.literal("WEEKLY"), weekStartsOn: WeekStartsOn, ...common }, NOT_SUPPORTED),
+      z.strictObject(
+        { kind: z.literal("WEEKLY"), weekStartsOn, dayStartsAtMinutes, ...common },
+        NOT_SUPPORTED,
+      ),
       periodic("MONTHLY"),
       periodic("QUARTERLY"),
       periodic("YEARLY"),
@@ -194,18 +213,35 @@ const periodIn = <Z extends z.ZodType<string | undefined>>(timezone: Z) => {
 const ONE_ZONE = "One time zone for all players, so that all compete in the same window";
 
 /** How a board's time is divided into windows. */
-export const Period = periodIn(Zone.default("UTC").describe(ONE_ZONE));
+export const Period = periodIn({
+  timezone: Zone.default("UTC").describe(ONE_ZONE),
+  weekStartsOn: WeekStartsOn.default(1),
+  dayStartsAtMinutes: DayStartsAtMinutes.default(0),
+});
 export type Period = z.output<typeof Period>;
 
-/** As a request asks for it: without a time zone it takes the project's. */
-export const AskedPeriod = periodIn(Zone.optional().describe(`${ONE_ZONE}. Default: the project's`));
+/** As a request asks for it: what it does not say of its calendar it takes from the project. */
+export const AskedPeriod = periodIn({
+  timezone: Zone.optional().describe(`${ONE_ZONE}. Default: the project's`),
+  weekStartsOn: WeekStartsOn.optional().describe("1: Monday, 7: Sunday. Default: the project's"),
+  dayStartsAtMinutes: DayStartsAtMinutes.optional().describe(
+    "How long after midnight days begin. Default: the project's",
+  ),
+});
 export type AskedPeriod = z.output<typeof AskedPeriod>;
 
-/** Completes a period that has no time zone of its own. */
-export const inZone = (period: AskedPeriod, timezone: string): Period => ({
-  ...period,
-  timezone: period.timezone ?? timezone,
-});
+/** The fields of a period's calendar, as a project or another period has them. */
+type OwnCalendar = { timezone: string; weekStartsOn?: WeekDay; dayStartsAtMinutes?: number };
+
+/** Completes what a period does not say of its calendar. */
+export const inCalendar = (
+  asked: AskedPeriod,
+  { timezone, weekStartsOn, dayStartsAtMinutes }: OwnCalendar,
+): Period => {
+  const isOfDays = !["ALL_TIME", "CRON", "FIXED"].includes(asked.kind);
+  const week = asked.kind === "WEEKLY" ? { weekStartsOn } : {};
+  return Period.parse({ timezone, ...week, ...(isOfDays ? { dayStartsAtMinutes } : {}), ...asked });
+};
 
 /** Fields of a period that may change. */
 export const PeriodPatch = z.strictObject(

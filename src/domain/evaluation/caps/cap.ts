@@ -1,5 +1,12 @@
 import { z } from "zod";
-import { CALENDAR_UNITS, type CalendarUnit, firstZone, windowNumber } from "../../kernel/zones.ts";
+import {
+  CALENDAR_UNITS,
+  type Calendar,
+  type CalendarProject,
+  type CalendarUnit,
+  calendarOf,
+  windowNumber,
+} from "../../kernel/zones.ts";
 
 /** Maximum caps of a rule, and of a project. */
 export const CAPS_MAX = 10;
@@ -51,17 +58,17 @@ export type ScopeAmounts = Readonly<Record<string, Amounts>>;
 export const nameOf = ({ asset, window, counts }: Cap): string =>
   `${asset} ${window}${counts === "NET" ? " NET" : ""}`;
 
-/** The event's time and the zone of the player. */
-export type CapMoment = { at: number; zone: string };
+/** The event's time and the calendar of the player. */
+export type CapMoment = { at: number; calendar: Calendar };
 
 type Owner = {
   player: { timezone: string | null };
-  project: { timezone: string };
+  project: CalendarProject;
   event: { at: number };
 };
 export const capMoment = ({ player, project, event }: Owner): CapMoment => ({
   at: event.at,
-  zone: firstZone(player.timezone, project.timezone),
+  calendar: calendarOf(project, player.timezone),
 });
 
 const unitOf = ({ window }: Cap): CalendarUnit | undefined => CALENDAR_UNITS.find((unit) => unit === window);
@@ -74,7 +81,7 @@ export const countedIn = (cap: Cap, amounts: Amounts | undefined, moment: CapMom
   const unit = unitOf(cap);
   if (unit === undefined) return typeof amounts === "number" ? amounts : 0;
   const windows = windowsOf(amounts);
-  const number = windowNumber(unit, moment.zone, moment.at);
+  const number = windowNumber(unit, moment.calendar, moment.at);
   const found = windows.find(([window]) => window === number);
   if (found) return found[1];
   return windows.length === CAP_WINDOWS_KEPT && number < windows[0]![0] ? undefined : 0;
@@ -95,7 +102,7 @@ export const addAmount = (
 ): Amounts => {
   const unit = unitOf(cap);
   if (unit === undefined) return clamp((typeof amounts === "number" ? amounts : 0) + change);
-  return addToWindow(windowsOf(amounts), [windowNumber(unit, moment.zone, moment.at), change]);
+  return addToWindow(windowsOf(amounts), [windowNumber(unit, moment.calendar, moment.at), change]);
 };
 
 const addToWindow = (windows: readonly Amount[], [number, change]: Amount): readonly Amount[] => {
@@ -117,7 +124,7 @@ export const takeAmount = (
 ): Amounts | undefined => {
   if (amounts === undefined) return undefined;
   const unit = unitOf(cap);
-  const number = unit && windowNumber(unit, moment.zone, moment.at);
+  const number = unit && windowNumber(unit, moment.calendar, moment.at);
   const isKept = number === undefined || windowsOf(amounts).some(([window]) => window === number);
   if (!isKept) return amounts;
   const taken = addAmount(cap, amounts, { change: -change, moment });

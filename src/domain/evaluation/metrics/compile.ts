@@ -26,7 +26,7 @@ import type { EventContext } from "../rule-event.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { atOnce, type Steps } from "../../kernel/slices.ts";
-import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
+import { CALENDAR_UNITS, type Calendar, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
 
 /** Calendar windows kept per counter: older events are not counted any more. */
 const WINDOWS_KEPT = 8;
@@ -48,9 +48,9 @@ type CounterWindow =
   | { type: "CALENDAR"; unit: CalendarUnit }
   | { type: "ROLLING"; bucketMs: number };
 
-/** A counter, as these functions see it. `zone` of a moment is an IANA name, used by CALENDAR only. */
+/** A counter, as these functions see it. The calendar of a moment is used by CALENDAR only. */
 type Counter = { aggregate: Aggregate; window: CounterWindow };
-export type Moment = { at: number; zone: string };
+export type Moment = { at: number; calendar?: Calendar };
 
 /**
  * A counter of one player as JSON: the aggregate's state, or with a CALENDAR or ROLLING window the states by
@@ -60,8 +60,8 @@ export type CounterState = AggregateState | Windows;
 type Windows = readonly Counted[];
 type Counted = readonly [number: number, state: AggregateState | null];
 
-const numberAt = (window: CounterWindow, { at, zone }: Moment): number | undefined => {
-  if (window.type === "CALENDAR") return windowNumber(window.unit, zone, at);
+const numberAt = (window: CounterWindow, { at, calendar }: Moment): number | undefined => {
+  if (window.type === "CALENDAR") return windowNumber(window.unit, calendar!, at);
   return window.type === "ROLLING" ? Math.floor(at / window.bucketMs) : undefined;
 };
 

@@ -1,6 +1,6 @@
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
 import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
-import { firstZone } from "../../kernel/zones.ts";
+import { calendarOf } from "../../kernel/zones.ts";
 import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
 import {
   addToCounter,
@@ -20,11 +20,8 @@ const momentOf = (
   { player, project }: PlayerContext,
   at: number,
 ): Moment => {
-  if (window.type !== "CALENDAR") return { at, zone: "UTC" };
-  return {
-    at,
-    zone: zone === "PLAYER" ? firstZone(player.timezone, project.timezone) : firstZone(project.timezone),
-  };
+  if (window.type !== "CALENDAR") return { at };
+  return { at, calendar: calendarOf(project, zone === "PLAYER" ? player.timezone : null) };
 };
 
 const stateOf = ({ player }: PlayerContext, { id }: CompiledMetric): CounterState | undefined =>

@@ -4,8 +4,15 @@ import type { PlanTurn } from "../project-plan.ts";
 import { type CompiledQuest, versionOf } from "./compile.ts";
 import type { Quest } from "./quest.ts";
 import type { QuestRow } from "./row.ts";
-import { periodAt, periodName, periodStart } from "../streaks/periods.ts";
-import { type CalendarUnit, firstZone } from "../../kernel/zones.ts";
+import { periodName } from "../streaks/periods.ts";
+import {
+  type Calendar,
+  type CalendarProject,
+  type CalendarUnit,
+  calendarOf,
+  windowNumber,
+  windowStart,
+} from "../../kernel/zones.ts";
 
 /**
  * A cycle of a repeating quest: it is named by a key that follows from a moment and a time zone, so nothing
@@ -50,25 +57,29 @@ const cronCycle = (cron: string, zone: string, atMs: number): Cycle => {
   return cycle;
 };
 
-const calendarCycle = (unit: CalendarUnit, zone: string, atMs: number): Cycle => {
-  const calendar = { unit, dayStartsMs: 0 };
-  const period = periodAt(calendar, zone, atMs);
+const calendarCycle = (unit: CalendarUnit, calendar: Calendar, atMs: number): Cycle => {
+  const period = windowNumber(unit, calendar, atMs);
   return {
     key: periodName(unit, period),
-    startMs: periodStart(calendar, zone, period),
-    endMs: periodStart(calendar, zone, period + 1),
+    startMs: windowStart(unit, calendar, period),
+    endMs: windowStart(unit, calendar, period + 1),
   };
 };
 
 /**
  * Returns the cycle of a moment.
- * @param zone the time zone that the quest's cycles follow
+ * @param calendar that the quest's cycles follow; schedules go by its zone alone
  * @param sequence number of the cycle, for quests that repeat UNLIMITED
  */
-export const cycleAt = ({ mode, cron }: Quest["repeat"], zone: string, atMs: number, sequence = 1): Cycle => {
-  if (mode === "CRON") return cronCycle(cron!, zone, atMs);
+export const cycleAt = (
+  { mode, cron }: Quest["repeat"],
+  calendar: Calendar,
+  atMs: number,
+  sequence = 1,
+): Cycle => {
+  if (mode === "CRON") return cronCycle(cron!, calendar.zone, atMs);
   const unit = UNITS[mode];
-  if (unit) return calendarCycle(unit, zone, atMs);
+  if (unit) return calendarCycle(unit, calendar, atMs);
   return { key: mode === "NONE" ? ONCE : String(sequence), startMs: -Infinity, endMs: Infinity };
 };
 
@@ -79,12 +90,12 @@ export const hasPeriods = ({ mode }: Quest["repeat"]): boolean =>
 /** A player and the project, for time zones and stored quests. */
 export type QuestOwner = {
   player: Pick<PlayerState, "quests" | "timezone">;
-  project: Pick<PlanTurn["project"], "timezone">;
+  project: CalendarProject;
 };
 
-/** Returns the zone that a player's cycles or periods follow. */
-export const zoneFor = (whose: "PLAYER" | "PROJECT", { player, project }: QuestOwner): string =>
-  whose === "PROJECT" ? firstZone(project.timezone) : firstZone(player.timezone, project.timezone);
+/** Returns the calendar that a player's cycles or periods follow. */
+export const calendarFor = (whose: "PLAYER" | "PROJECT", { player, project }: QuestOwner): Calendar =>
+  calendarOf(project, whose === "PROJECT" ? null : player.timezone);
 
 /** Returns the version that a row is done by: the current one where its own is no longer kept. */
 export const doneBy = (quest: CompiledQuest, row: QuestRow): CompiledQuest =>
@@ -145,7 +156,7 @@ export const nextCycle = (
 ): NextCycle | undefined => {
   const { repeat } = quest.definition;
   const latest = state?.latest;
-  const cycleOf: CycleOf = (sequence) => cycleAt(repeat, zoneFor(repeat.timezone, owner), atMs, sequence);
+  const cycleOf: CycleOf = (sequence) => cycleAt(repeat, calendarFor(repeat.timezone, owner), atMs, sequence);
   if (!latest) return { cycle: cycleOf(1), again: undefined };
   if (latest.state === "IN_PROGRESS") return undefined;
   if (repeat.mode === "UNLIMITED") return nextUnlimited(latest, cycleOf, atMs);
@@ -185,7 +196,7 @@ const whyTaken = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest, lat
   const restedMs = (lastCompletedMs ?? -Infinity) + cooldownSeconds * 1_000;
   if (at < restedMs) return `it can be started again at ${isoOf(restedMs)}, after its cooldown`;
   if (!hasPeriods(repeat)) return `it is ${state}, and can be done once`;
-  const { endMs } = cycleAt(repeat, zoneFor(repeat.timezone, turn), at);
+  const { endMs } = cycleAt(repeat, calendarFor(repeat.timezone, turn), at);
   const next = Number.isFinite(endMs) ? `; the next one begins at ${isoOf(endMs)}` : "";
   return `its cycle ${cycleKey} is ${state}${next}`;
 };

@@ -3,14 +3,14 @@ import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts"
 import type { QuestState } from "../player-state.ts";
 import { type CompiledQuest, type CompiledStep, keptVersions, takePlace, versionOf } from "./compile.ts";
 import {
+  type NextCycle,
+  type QuestOwner,
+  calendarFor,
   deadlineOf,
   doneBy,
   isOffered,
   isRested,
   nextCycle,
-  type NextCycle,
-  type QuestOwner,
-  zoneFor,
 } from "./context.ts";
 import { isOpenState, type QuestRow, type StartedBy } from "./row.ts";
 import { activeSteps, canComplete, type EventStep, isComplete } from "./step.ts";
@@ -33,10 +33,10 @@ import {
   storeRow,
   subjectOf,
 } from "./store.ts";
-import { periodAt } from "../streaks/periods.ts";
 import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
+import { windowNumber } from "../../kernel/zones.ts";
 
 const isDoneIn =
   ({ steps }: QuestRow) =>
@@ -69,8 +69,7 @@ const GROWTH_MAX = 200;
 
 const nextStreak = (turn: Turn, { metric }: EventStep, old: AggregateState | undefined): AggregateState => {
   if (metric.aggregate !== "streak") throw new Error("not a streak");
-  const zone = zoneFor(metric.timezone, turn);
-  const period = periodAt({ unit: metric.period, dayStartsMs: 0 }, zone, turn.event.at);
+  const period = windowNumber(metric.period, calendarFor(metric.timezone, turn), turn.event.at);
   const [last, length] = (old as readonly [number, number] | undefined) ?? [-Infinity, 0];
   if (period <= last) return old!;
   return [period, period === last + 1 ? length + 1 : 1];

@@ -12,7 +12,15 @@ import {
   stepStates,
   versionOf,
 } from "./compile.ts";
-import { cycleAt, deadlineOf, doneBy, hasPeriods, type NextCycle, whyNotFree, zoneFor } from "./context.ts";
+import {
+  cycleAt,
+  deadlineOf,
+  doneBy,
+  hasPeriods,
+  type NextCycle,
+  whyNotFree,
+  calendarFor,
+} from "./context.ts";
 import {
   addToStep,
   forceSteps,
@@ -115,7 +123,7 @@ const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Stan
 
 /** Returns when the next cycle begins; null for a quest without periods. */
 const resetsAt = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest): string | null =>
-  hasPeriods(repeat) ? isoOf(cycleAt(repeat, zoneFor(repeat.timezone, turn), turn.event.at).endMs) : null;
+  hasPeriods(repeat) ? isoOf(cycleAt(repeat, calendarFor(repeat.timezone, turn), turn.event.at).endMs) : null;
 
 /** Returns the cycles of a player's quest whose rewards can be claimed at the turn's time, oldest first. */
 const claimableOf = (turn: PlanTurn, quest: CompiledQuest): ClaimableCycle[] => {

@@ -4,7 +4,13 @@ import type { Limit, RuleDocument } from "../language/document.ts";
 import type { SharedCounters, SharedKey } from "../shared-counters.ts";
 import { type Turn, write } from "../turn.ts";
 import { outboxRow } from "../../kernel/outbox-row.ts";
-import { type CalendarUnit, firstZone, windowNumber, windowStart } from "../../kernel/zones.ts";
+import {
+  type CalendarProject,
+  type CalendarUnit,
+  calendarOf,
+  windowNumber,
+  windowStart,
+} from "../../kernel/zones.ts";
 
 /**
  * Minimum number of firing times kept, and windows of each calendar unit: how late an event may arrive and
@@ -108,8 +114,8 @@ const mergeTimes = (a: Kept, b: Kept): Kept => ({
   ...(a.f !== undefined && b.f !== undefined ? { f: Math.max(a.f, b.f) } : {}),
 });
 
-/** The project whose counters are used, and the zone in which its days begin. */
-export type SharedScope = { projectId: string; timezone: string };
+/** The project whose counters are used, and whose calendar they follow. */
+export type SharedScope = { projectId: string } & CalendarProject;
 
 /** One counter across all players. `keyOf` names the row that an event at `atMs` touches. */
 export type SharedLimit = {
@@ -127,15 +133,15 @@ const windowName = (window: LimitWindow): string =>
   typeof window === "string" ? window : `${window.rollingSeconds}s`;
 
 /** Returns the row number for a moment: that of its calendar window in the project's zone, else 0. */
-const rowNumber = (window: LimitWindow, { timezone }: SharedScope, atMs: number): number =>
-  window === "LIFETIME" || typeof window !== "string" ? 0 : windowNumber(window, firstZone(timezone), atMs);
+const rowNumber = (window: LimitWindow, project: SharedScope, atMs: number): number =>
+  window === "LIFETIME" || typeof window !== "string" ? 0 : windowNumber(window, calendarOf(project), atMs);
 
 /** Returns when the window after the one that contains `atMs` begins; undefined where there is none. */
-const nextWindowMs = (window: LimitWindow, { timezone }: SharedScope, atMs: number): number | undefined => {
+const nextWindowMs = (window: LimitWindow, project: SharedScope, atMs: number): number | undefined => {
   if (window === "LIFETIME" || typeof window !== "string") return undefined;
   const unit: CalendarUnit = window;
-  const zone = firstZone(timezone);
-  return windowStart(unit, zone, windowNumber(unit, zone, atMs) + 1);
+  const calendar = calendarOf(project);
+  return windowStart(unit, calendar, windowNumber(unit, calendar, atMs) + 1);
 };
 
 /** Compiles the limits across all players. @param prefix of the names of a rule's counters */

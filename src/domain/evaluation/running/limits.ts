@@ -21,7 +21,8 @@ import { fnv1a } from "../../kernel/ids.ts";
 import {
   CALENDAR_UNITS,
   type CalendarUnit,
-  firstZone,
+  type Calendar,
+  calendarOf,
   windowNumber,
   windowStart,
 } from "../../kernel/zones.ts";
@@ -51,7 +52,7 @@ const NONE: LimitState = {};
 /** Maximum bytes of JSON that a firing adds to a document: those of a rule that had not fired. */
 const GROWTH_MAX = 200;
 
-const zoneOf = ({ player, project }: Turn): string => firstZone(player.timezone, project.timezone);
+const calendarFor = ({ player, project }: Turn): Calendar => calendarOf(project, player.timezone);
 
 const isCalendar = (limit: Limit): limit is Limit & { window: CalendarUnit } =>
   CALENDAR_UNITS.includes(limit.window as CalendarUnit);
@@ -93,9 +94,8 @@ const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): Compiled
       const { player, event } = turn;
       const state: LimitState = { ...stateOf(player.doc, ruleId) };
       if (parts.lifetimeMax !== Infinity) state.n = (state.n ?? 0) + 1;
-      const zone = units.length === 0 ? "UTC" : zoneOf(turn);
       for (const unit of units)
-        state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, zone, event.at));
+        state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, calendarFor(turn), event.at));
       if (timesKept > 0) keepTime(state, event.at, timesKept);
       const old = player.doc.l?.[ruleId];
       const grown = () => jsonLength(state) - (old === undefined ? -`"${ruleId}":,`.length : jsonLength(old));
@@ -107,7 +107,9 @@ const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): Compiled
       const { player, event } = turn;
       const known = player.doc.l?.[ruleId];
       if (known === undefined) return;
-      const windows = units.map((unit) => [SLOT[unit], windowNumber(unit, zoneOf(turn), event.at)] as const);
+      const windows = units.map(
+        (unit) => [SLOT[unit], windowNumber(unit, calendarFor(turn), event.at)] as const,
+      );
       const left = without(known as LimitState, windows, event.at);
       if (left) player.doc.l![ruleId] = left;
       else delete player.doc.l![ruleId];
@@ -155,8 +157,8 @@ const checkLifetime = ({ lifetimeMax }: LimitParts, { n = 0 }: LimitState): Refu
 const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Turn): Refusal | undefined => {
   const kept = state[SLOT[unit]];
   if (!kept) return undefined;
-  const zone = zoneOf(turn);
-  const window = windowNumber(unit, zone, turn.event.at);
+  const calendar = calendarFor(turn);
+  const window = windowNumber(unit, calendar, turn.event.at);
   const firings = kept.find(([number]) => number === window)?.[1];
   if (firings === undefined) {
     // A window without an entry never fired, unless it is older than those that are kept.
@@ -167,7 +169,7 @@ const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Tu
   return {
     reason: "LIMIT_REACHED",
     detail: `${max} ${unit}`,
-    nextEligibleMs: windowStart(unit, zone, window + 1),
+    nextEligibleMs: windowStart(unit, calendar, window + 1),
   };
 };
 

@@ -11,9 +11,9 @@ import {
   untouched,
   without,
 } from "./compile.ts";
-import { deadlineAfter, firstDate, lastDate, periodAt, periodName } from "./periods.ts";
+import { deadlineAfter, firstDate, lastDate, periodAt, periodName, periodsBetween } from "./periods.ts";
 import { completeNow, qualify } from "./qualify.ts";
-import { adoptZone, settle, type ZoneChange } from "./settle.ts";
+import { adoptZone, coveredOf, settle, type ZoneChange } from "./settle.ts";
 import type { Streak as Definition } from "./streak.ts";
 import { type Turn, write } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -41,9 +41,7 @@ export const missedPeriods = (
   { lost, atMs }: { lost: LostRun; atMs: number },
 ): number[] => {
   if (definition.mode === "CONSECUTIVE") return [];
-  const covered = Math.max(lost.last, lost.frozen.at(-1) ?? lost.last);
-  const until = doc.run?.first ?? periodAt(calendar, doc.zone!, atMs);
-  return Array.from({ length: Math.max(0, until - covered - 1) }, (_, i) => covered + 1 + i);
+  return periodsBetween(coveredOf(lost), doc.run?.first ?? periodAt(calendar, doc.zone!, atMs));
 };
 
 /**
@@ -64,9 +62,8 @@ export const repair = (
     name: lost.name,
   };
   const current = lost.length + state.current;
-  const covered = Math.max(run.last, run.frozen.at(-1) ?? run.last);
   const ownDeadlineMs = () =>
-    lost.deadlineMs === null ? null : deadlineAfter(streak.calendar, doc.zone!, covered);
+    lost.deadlineMs === null ? null : deadlineAfter(streak.calendar, doc.zone!, coveredOf(run));
   const steps: Step[] = [{ kind: "REPAIRED", current, by }];
   if (doc.run) steps.push({ kind: "REACHED", name: run.name, from: lost.length + 1, to: current });
   const repaired: Streak = {
@@ -168,7 +165,7 @@ const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind:
   const { player, emit } = turn;
   const { key } = streak.definition;
   const { id: playerId, externalUserId, projectId } = player;
-  const run = runOf(streak.definition, step.run, step.by);
+  const run = runOf(streak, step.run, step.by);
   write(turn, "streakRuns", { id: newId(), projectId, playerId, streakKey: key, ...run });
   if (step.by === "RESET") {
     const { length } = step.run;
@@ -178,14 +175,14 @@ const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind:
 
 /** Converts a run to dates. */
 export const runOf = <By>(
-  { period }: Definition,
+  { calendar }: CompiledStreak,
   { first, last, length, frozen }: ArchivedRun,
   endedBy: By,
 ) => ({
-  startedOn: firstDate(period, first),
-  endedOn: lastDate(period, last),
+  startedOn: firstDate(calendar, first),
+  endedOn: lastDate(calendar, last),
   length,
-  frozenPeriods: frozen.map((one) => periodName(period, one)),
+  frozenPeriods: frozen.map((one) => periodName(calendar.unit, one)),
   endedBy,
 });
 
@@ -287,6 +284,14 @@ const advance = (turn: Turn, streak: CompiledStreak): void => {
   announce(turn, streak, steps);
 };
 
+/** Days that are off now give a run more time. */
+const withDaysOff = ({ calendar }: CompiledStreak, state: Streak): Streak => {
+  const { run, zone } = state.doc;
+  if (!run || state.deadlineMs === null) return state;
+  const deadlineMs = Math.max(state.deadlineMs, deadlineAfter(calendar, zone!, coveredOf(run)));
+  return { ...state, deadlineMs };
+};
+
 /**
  * Brings a streak that was edited to what it asks now: the period counts if its progress suffices, and the run
  * has the milestones that it has passed, of lengths beyond those that it was given any for.
@@ -296,7 +301,7 @@ export const followEdit = (turn: Turn, key: string): void => {
   if (!streak || turn.player.status !== "ACTIVE" || !turn.player.streaks.has(key)) return;
   const { nowMs } = turn;
   const settled = settledAt(streak, turn, nowMs);
-  const { state, steps } = completeNow(streak, settled.state, nowMs);
+  const { state, steps } = completeNow(streak, withDaysOff(streak, settled.state), nowMs);
   storeStreak(turn, streak, state);
   announce(turn, streak, [...settled.steps, ...steps]);
   const { run } = state.doc;

@@ -4,10 +4,10 @@ import { compileSample } from "../metrics/compile.ts";
 import { compileFilter } from "../metrics/filter.ts";
 import type { StreakState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
-import type { Calendar } from "./periods.ts";
+import type { StreakCalendar } from "./periods.ts";
 import type { Streak as StreakDefinition } from "./streak.ts";
 import { fnv1a } from "../../kernel/ids.ts";
-import type { CalendarUnit } from "../../kernel/zones.ts";
+import type { CalendarProject, CalendarUnit } from "../../kernel/zones.ts";
 
 /** A part of the qualification, compiled for evaluation. */
 type CompiledPart = {
@@ -24,7 +24,7 @@ type EventImpact = { parts: readonly number[]; mayBreak: boolean };
 export type CompiledStreak = {
   id: string;
   definition: StreakDefinition;
-  calendar: Calendar;
+  calendar: StreakCalendar;
   graceMs: number;
   /** A run is at risk when this much or less is left, in ms. */
   riskMs: number;
@@ -39,6 +39,7 @@ export type CompiledStreak = {
 };
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 /** Domain convention: the last 4 hours of a day, the last day of a week, the last 3 days of a month. */
 const RISK_MS: Record<CalendarUnit, number> = { DAY: 4 * HOUR_MS, WEEK: 24 * HOUR_MS, MONTH: 72 * HOUR_MS };
 
@@ -59,14 +60,26 @@ const compilePart = ({ metric, threshold }: StreakDefinition["qualify"]["parts"]
   };
 };
 
+/** Returns which days are off, by their number. */
+const compileDaysOff = ({ daysOff }: StreakDefinition): ((day: number) => boolean) => {
+  if (!daysOff) return () => false;
+  const weekdays = new Set(daysOff.weekdays);
+  const dates = new Set(daysOff.dates.map((date) => Date.parse(date) / DAY_MS));
+  // 1970-01-01 was a Thursday.
+  return (day) => weekdays.has(((((day + 3) % 7) + 7) % 7) + 1) || dates.has(day);
+};
+
 export const compileStreak = ({
   id,
   definition,
+  settings,
 }: {
   id: string;
   definition: StreakDefinition;
+  settings: CalendarProject["settings"];
 }): CompiledStreak => {
-  const { qualify, breakOn, period, dayStartsAtMinutes, graceSeconds } = definition;
+  const { qualify, breakOn, period, graceSeconds } = definition;
+  const dayStartsAtMinutes = definition.dayStartsAtMinutes ?? settings.dayStartsAtMinutes;
   const listeners = [
     ...qualify.parts.map(({ metric }, part) => ({ patterns: metric.eventTypes, part })),
     ...(breakOn ? [{ patterns: breakOn.eventTypes, part: -1 }] : []),
@@ -79,7 +92,12 @@ export const compileStreak = ({
   return {
     id,
     definition,
-    calendar: { unit: period, dayStartsMs: dayStartsAtMinutes * 60_000 },
+    calendar: {
+      unit: period,
+      weekStartsOn: settings.weekStartsOn,
+      dayStartsMs: dayStartsAtMinutes * 60_000,
+      isOff: compileDaysOff(definition),
+    },
     graceMs: graceSeconds * 1_000,
     riskMs: RISK_MS[period],
     parts: qualify.parts.map(compilePart),

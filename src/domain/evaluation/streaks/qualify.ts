@@ -13,15 +13,25 @@ import {
   sufficesAlone,
   without,
 } from "./compile.ts";
-import { deadlineAfter, firstDate, periodAt, periodStart } from "./periods.ts";
+import {
+  deadlineAfter,
+  firstDate,
+  isNext,
+  offBetween,
+  periodAt,
+  periodsBetween,
+  periodStart,
+} from "./periods.ts";
 import {
   adoptZone,
   breakRun,
+  coveredOf,
   EARLY_MAX,
   restoreRun,
   returnFreezes,
   rewind,
   settle,
+  withReturned,
   type ZoneChange,
 } from "./settle.ts";
 
@@ -33,27 +43,27 @@ const earn = ({ definition: { freeze } }: CompiledStreak, freezes: number, lengt
     : freezes;
 };
 
+/** The kept periods of a run that has completed one: days off before it are kept too. */
+const frozenUntil = ({ calendar }: CompiledStreak, run: Run, period: number): number[] =>
+  [...run.frozen, ...offBetween(calendar, coveredOf(run), period)].filter((one) => one !== period);
+
 /** Extends the current run by a period, or starts a new one. A freeze used for that period is returned. */
 const extend = (
   streak: CompiledStreak,
   state: Streak,
   { period, atMs }: { period: number; atMs: number },
 ): Settled => {
-  const { calendar, definition } = streak;
+  const { calendar } = streak;
   const { doc } = state;
   const isKept = doc.run?.frozen.includes(period) === true;
   const run: Run = doc.run
-    ? {
-        ...doc.run,
-        last: period,
-        frozen: isKept ? doc.run.frozen.filter((one) => one !== period) : doc.run.frozen,
-      }
-    : { first: period, last: period, frozen: [], name: firstDate(calendar.unit, period) };
+    ? { ...doc.run, last: period, frozen: frozenUntil(streak, doc.run, period) }
+    : { first: period, last: period, frozen: [], name: firstDate(calendar, period) };
   const current = state.current + 1;
   const longest = Math.max(state.longest, current);
   const ownDeadlineMs = deadlineAfter(calendar, doc.zone!, period);
   const deadlineMs = doc.run ? Math.max(state.deadlineMs ?? ownDeadlineMs, ownDeadlineMs) : ownDeadlineMs;
-  const held = isKept ? Math.min(definition.freeze?.max ?? 0, state.freezes + 1) : state.freezes;
+  const held = isKept ? withReturned(streak, state, period) : state.freezes;
   const steps: Step[] = [
     { kind: "EXTENDED", period, current, longest, deadlineMs },
     { kind: "REACHED", name: run.name, from: current, to: current },
@@ -108,7 +118,7 @@ const lengthen = (streak: CompiledStreak, before: Streak, atMs: number): Settled
   const runs = doc.run ? doc.runs : (doc.runs ?? 0) + 1;
   const run: Run = doc.run
     ? { ...doc.run, last: Math.max(period, doc.run.last) }
-    : { first: period, last: period, frozen: [], name: `${firstDate(calendar.unit, period)}.${runs}` };
+    : { first: period, last: period, frozen: [], name: `${firstDate(calendar, period)}.${runs}` };
   const current = before.current + 1;
   const longest = Math.max(before.longest, current);
   const steps: Step[] = [
@@ -127,11 +137,11 @@ const lengthen = (streak: CompiledStreak, before: Streak, atMs: number): Settled
 
 type Late = { run: Run; period: number };
 
-/** Completes a period that a freeze has kept: the freeze is returned. */
+/** Completes a period that was kept: a freeze that it used is returned. */
 const fillFrozen = (streak: CompiledStreak, state: Streak, { run, period }: Late): Settled => {
-  const max = streak.definition.freeze?.max ?? 0;
   const filled = { ...run, frozen: run.frozen.filter((one) => one !== period) };
-  const held = { ...state, freezes: Math.min(max, state.freezes + 1), doc: { ...state.doc, run: filled } };
+  const freezes = withReturned(streak, state, period);
+  const held = { ...state, freezes, doc: { ...state.doc, run: filled } };
   return lengthenEarlier(streak, held, { run: filled, period, by: 1 });
 };
 
@@ -146,7 +156,7 @@ const addEarlier = (streak: CompiledStreak, state: Streak, late: Late): Settled 
   if (early.includes(late.period)) return undefined;
   if (isOfLost && lost.first <= late.period) return fillLost(streak, state, { lost, period: late.period });
   const known = [...early, late.period].toSorted((a, b) => a - b);
-  return isOfLost ? addToLost(state, lost, known) : addToRun(streak, state, { ...late, known });
+  return isOfLost ? addToLost(streak, state, { lost, known }) : addToRun(streak, state, { ...late, known });
 };
 
 const addToRun = (
@@ -156,14 +166,15 @@ const addToRun = (
 ): Settled => {
   const after = state.doc.lost?.last ?? -Infinity;
   const waiting = known.filter((one) => one < run.first && one > after);
-  const { reached, missed } = reachBack(streak, state, { run, waiting });
+  const { reached, kept } = reachBack(streak, state, { run, waiting });
+  const missed = kept.filter((one) => !streak.calendar.isOff(one));
   const left = known.filter((one) => !reached.includes(one));
-  const frozen = [...missed.toReversed(), ...run.frozen];
+  const frozen = [...kept.toReversed(), ...run.frozen];
   const joined = { ...run, first: reached.at(-1) ?? run.first, frozen };
   const next: Streak = {
     ...state,
     freezes: state.freezes - missed.length,
-    longest: Math.max(state.longest, longestOf(left)),
+    longest: Math.max(state.longest, longestOf(streak, left)),
     doc: { ...state.doc, run: joined, ...earlyOf(left) },
   };
   if (reached.length === 0) return { state: next, steps: [] };
@@ -175,62 +186,76 @@ const addToRun = (
   return { state: longer.state, steps: [...steps, ...longer.steps] };
 };
 
-/** The waiting periods that a run reaches backwards, latest first, and those that freezes bridge on the way. */
+/**
+ * The waiting periods that a run reaches backwards, latest first, and those that freezes, or days off, keep on
+ * the way.
+ */
 const reachBack = (
-  { definition: { freeze } }: CompiledStreak,
+  { calendar, definition: { freeze } }: CompiledStreak,
   { freezes }: Streak,
   { run, waiting }: { run: Run; waiting: readonly number[] },
-): { reached: number[]; missed: number[] } => {
-  const room = freeze?.enabled === true && freeze.autoUse ? freezes : 0;
-  const [reached, missed]: [number[], number[]] = [[], []];
+): { reached: number[]; kept: number[] } => {
+  let room = freeze?.enabled === true && freeze.autoUse ? freezes : 0;
+  const [reached, kept]: [number[], number[]] = [[], []];
   let { first } = run;
   for (const next of waiting.toReversed()) {
-    if (missed.length + first - next - 1 > room) break;
-    for (let period = first - 1; period > next; period--) missed.push(period);
+    const between = periodsBetween(next, first);
+    room -= between.filter((period) => !calendar.isOff(period)).length;
+    if (room < 0) break;
+    kept.push(...between.toReversed());
     reached.push(next);
     first = next;
   }
-  return { reached, missed };
+  return { reached, kept };
 };
 
 const earlyOf = (early: readonly number[]): { early: readonly number[] } => ({
   early: early.slice(-EARLY_MAX),
 });
 
-/** Completes a period that a freeze had kept in the run before. */
+/** Completes a period that was kept in the run before. */
 const fillLost = (
-  { definition: { freeze } }: CompiledStreak,
+  streak: CompiledStreak,
   state: Streak,
   { lost, period }: { lost: LostRun; period: number },
 ): Settled | undefined => {
   if (!lost.frozen.includes(period)) return undefined;
   const length = lost.length + 1;
   const filled = { ...lost, length, frozen: lost.frozen.filter((one) => one !== period) };
-  const freezes = Math.min(freeze?.max ?? 0, state.freezes + 1);
+  const freezes = withReturned(streak, state, period);
   const longest = Math.max(state.longest, length);
   return { state: { ...state, freezes, longest, doc: { ...state.doc, lost: filled } }, steps: [] };
 };
 
-const addToLost = (state: Streak, lost: LostRun, known: readonly number[]): Settled => {
-  const early = [...known];
-  let { first, length } = lost;
-  for (let at = early.indexOf(first - 1); at >= 0; at = early.indexOf(first - 1)) {
-    early.splice(at, 1);
-    first--;
+const addToLost = (
+  streak: CompiledStreak,
+  state: Streak,
+  { lost, known }: { lost: LostRun; known: readonly number[] },
+): Settled => {
+  let { first, length, frozen } = lost;
+  const early: number[] = [];
+  for (const period of known.toReversed()) {
+    if (period > first || !isNext(streak.calendar, period, first)) {
+      early.unshift(period);
+      continue;
+    }
+    frozen = [...periodsBetween(period, first), ...frozen];
+    first = period;
     length++;
   }
-  const longest = Math.max(state.longest, length, longestOf(early));
+  const longest = Math.max(state.longest, length, longestOf(streak, early));
+  const longer = { ...lost, first, length, frozen };
   return {
-    state: { ...state, longest, doc: { ...state.doc, lost: { ...lost, first, length }, ...earlyOf(early) } },
+    state: { ...state, longest, doc: { ...state.doc, lost: longer, ...earlyOf(early) } },
     steps: [],
   };
 };
 
 /** The longest row of neighbours. */
-const longestOf = (ascending: readonly number[]): number => {
+const longestOf = ({ calendar }: CompiledStreak, ascending: readonly number[]): number => {
   let [longest, length] = [0, 0];
   ascending.forEach((one, i) => {
-    length = i > 0 && one === ascending[i - 1]! + 1 ? length + 1 : 1;
+    length = i > 0 && isNext(calendar, ascending[i - 1]!, one) ? length + 1 : 1;
     longest = Math.max(longest, length);
   });
   return longest;

@@ -9,7 +9,7 @@ import {
   type StreakDoc,
   without,
 } from "./compile.ts";
-import { deadlineAfter, periodAt } from "./periods.ts";
+import { deadlineAfter, offBetween, periodAt } from "./periods.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -17,15 +17,20 @@ const DAY_MS = 86_400_000;
 const usesFreeze = ({ definition: { freeze } }: CompiledStreak, { freezes }: Streak): boolean =>
   freeze?.enabled === true && freeze.autoUse && freezes > 0;
 
+/** Returns the last period that a run has completed or that is kept of it. */
+export const coveredOf = ({ last, frozen }: Run): number => Math.max(last, frozen.at(-1) ?? last);
+
 const freezeOne = (streak: CompiledStreak, state: Streak, run: Run): Settled => {
   const zone = state.doc.zone!;
   const period = periodAt(streak.calendar, zone, state.deadlineMs! - 1);
   const freezes = state.freezes - 1;
+  // Days off before it are kept with it.
+  const frozen = [...run.frozen, ...offBetween(streak.calendar, coveredOf(run), period), period];
   const next: Streak = {
     ...state,
     freezes,
     deadlineMs: deadlineAfter(streak.calendar, zone, period),
-    doc: { ...state.doc, run: { ...run, frozen: [...run.frozen, period] } },
+    doc: { ...state.doc, run: { ...run, frozen } },
   };
   const step: Step = { kind: "FROZEN", period, current: state.current, freezesLeft: freezes };
   return { state: next, steps: [step] };
@@ -104,9 +109,16 @@ export const rewind = (streak: CompiledStreak, before: Streak, atMs: number): Se
 export const isInTime = ({ graceMs }: CompiledStreak, { deadlineMs }: LostRun, atMs: number): boolean =>
   deadlineMs !== null && atMs < deadlineMs + graceMs;
 
+/** Returns the freezes after the one that a period has used is given back; a day off uses none. */
+export const withReturned = (
+  { calendar, definition }: CompiledStreak,
+  { freezes }: Streak,
+  period: number,
+): number => (calendar.isOff(period) ? freezes : Math.min(definition.freeze?.max ?? 0, freezes + 1));
+
 /** Returns freezes of periods that were not over at a moment. */
 export const returnFreezes = (streak: CompiledStreak, before: Streak, atMs: number): Streak => {
-  const { calendar, graceMs, definition } = streak;
+  const { calendar, graceMs } = streak;
   let state = before;
   for (;;) {
     const { run, zone } = state.doc;
@@ -116,7 +128,7 @@ export const returnFreezes = (streak: CompiledStreak, before: Streak, atMs: numb
     if (atMs >= endMs + graceMs) return state;
     state = {
       ...state,
-      freezes: Math.min(definition.freeze?.max ?? 0, state.freezes + 1),
+      freezes: withReturned(streak, state, period),
       deadlineMs: endMs,
       doc: { ...state.doc, run: { ...run, frozen: run.frozen.slice(0, -1) } },
     };
@@ -146,7 +158,6 @@ export const adoptZone = (
   const { run } = state.doc;
   const adopted: Streak = { ...state, doc: { ...state.doc, zone, zoneMs } };
   if (!run || state.deadlineMs === null) return { state: adopted, steps };
-  const covered = Math.max(run.last, run.frozen.at(-1) ?? run.last);
-  const deadlineMs = Math.max(state.deadlineMs, deadlineAfter(streak.calendar, zone, covered));
+  const deadlineMs = Math.max(state.deadlineMs, deadlineAfter(streak.calendar, zone, coveredOf(run)));
   return { state: { ...adopted, deadlineMs }, steps };
 };

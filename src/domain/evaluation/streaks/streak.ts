@@ -16,10 +16,16 @@ export const REPAIR_HOURS_MAX = 720;
 const LENGTH_MAX = 100_000;
 const THRESHOLD_MAX = 9e9;
 const DAY_MINUTES = 1_440;
+const DATES_OFF_MAX = 400;
 
 const Part = z.strictObject({
   metric: WindowlessMetric,
   threshold: z.number().gt(0).max(THRESHOLD_MAX).default(1).describe("The required value of the metric"),
+});
+
+const DaysOff = z.strictObject({
+  weekdays: z.array(z.int().min(1).max(7)).max(6).default([]).describe("1: Monday, to 7: Sunday"),
+  dates: z.array(z.iso.date()).max(DATES_OFF_MAX).default([]).describe("Planned rest, such as holidays"),
 });
 
 const BreakOn = z.strictObject({
@@ -59,7 +65,7 @@ export const streakShape = z.strictObject({
     .enum(["PERIODIC", "CONSECUTIVE"])
     .default("PERIODIC")
     .describe("PERIODIC: periods in a row. CONSECUTIVE: events in a row, until one of `breakOn`"),
-  period: z.enum(CALENDAR_UNITS).default("DAY").describe("Local days, weeks from Monday, or months"),
+  period: z.enum(CALENDAR_UNITS).default("DAY").describe("Local days, weeks or months"),
   qualify: z
     .strictObject({
       mode: z.enum(["ALL", "ANY"]).default("ALL").describe("Whether all parts are required, or one"),
@@ -75,8 +81,12 @@ export const streakShape = z.strictObject({
     .int()
     .min(0)
     .max(DAY_MINUTES - 1)
-    .default(0)
-    .describe("How long after midnight periods begin"),
+    .optional()
+    .describe("How long after midnight periods begin; default: the project's"),
+  daysOff: DaysOff.optional().describe(
+    "Days on which nothing needs to be done: they neither break a run nor use a freeze, and count if they " +
+      "are completed. For the period DAY",
+  ),
   graceSeconds: z
     .int()
     .min(0)
@@ -109,9 +119,10 @@ const OWN_PATTERNS: ReadonlySet<string> = new Set(
 const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
   const refuse = (path: (string | number)[], message: string) =>
     context.addIssue({ code: "custom", path, message });
-  const { mode, breakOn, freeze, key } = streak;
-  if (mode === "PERIODIC" && breakOn) refuse(["breakOn"], "is for CONSECUTIVE streaks");
+  const { mode, period, breakOn, freeze, key, daysOff } = streak;
   if (mode === "CONSECUTIVE") checkConsecutive(streak, refuse);
+  else if (breakOn) refuse(["breakOn"], "is for CONSECUTIVE streaks");
+  if (daysOff && period !== "DAY") refuse(["daysOff"], "is for streaks of days");
   if (freeze && freeze.initial > freeze.max) refuse(["freeze", "initial"], "must be at most max");
   if (streak.repairCost && streak.repairWindowHours === 0)
     refuse(["repairCost"], "needs repairWindowHours above 0");
@@ -143,12 +154,13 @@ const checkEventTypes = (
 };
 
 const checkConsecutive = (
-  { breakOn, period, graceSeconds }: Streak,
+  { breakOn, period, graceSeconds, daysOff }: Streak,
   refuse: (path: string[], message: string) => void,
 ): void => {
   if (!breakOn) refuse(["breakOn"], "is needed: an event that ends a CONSECUTIVE streak");
   if (period !== "DAY") refuse(["period"], "is for PERIODIC streaks");
   if (graceSeconds > 0) refuse(["graceSeconds"], "is for PERIODIC streaks");
+  if (daysOff) refuse(["daysOff"], "is for PERIODIC streaks");
 };
 
 /** A streak of a project. */

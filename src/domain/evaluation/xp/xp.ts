@@ -8,7 +8,7 @@ import { grantBundle } from "../rewards/shared-keys.ts";
 import type { Turn } from "../turn.ts";
 import { levelOf } from "./levels.ts";
 import type { Cause } from "../../kernel/events/events.ts";
-import { firstZone, localTime } from "../../kernel/zones.ts";
+import { calendarOf, windowNumber } from "../../kernel/zones.ts";
 
 /** A reward that was reversed can be granted again, under another key. */
 const levelKey = ({ r }: PlayerDoc, level: number): string => {
@@ -135,7 +135,7 @@ const underSoftCap = (turn: Turn, wanted: number, room: number): number => {
   const { player, project, event } = turn;
   const cap = project.settings.xpDailySoftCap;
   if (cap === null) return Math.min(room, wanted);
-  const { dayNumber } = localTime(firstZone(player.timezone, project.timezone), event.at);
+  const dayNumber = windowNumber("DAY", calendarOf(project, player.timezone), event.at);
   const [keptDay, keptXp] = player.doc.x ?? [dayNumber, 0];
   const isNewDay = dayNumber > keptDay;
   const before = isNewDay ? 0 : keptXp;

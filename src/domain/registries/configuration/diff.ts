@@ -383,10 +383,14 @@ export const itemFields = (wanted: Json, before: Json): string[] => {
 };
 
 /**
- * The time zone of a board, or of a report's schedule, is chosen when that is made: a period or a schedule
- * that names none keeps it.
+ * The calendar of a board, and the zone of a report's schedule, are chosen when that is made: a period or a
+ * schedule that says nothing of them keeps them.
  */
-const zonedAs = (wanted: Json, before: Json): Json => ({ timezone: before["timezone"], ...wanted });
+const zonedAs = (wanted: Json, before: Json): Json => {
+  const kept = Object.entries(before).filter(([field]) => CALENDAR_FIELDS.has(field));
+  return { ...Object.fromEntries(kept), ...wanted };
+};
+const CALENDAR_FIELDS: ReadonlySet<string> = new Set(["timezone", "weekStartsOn", "dayStartsAtMinutes"]);
 
 /** `backfill` is an instruction and not a property: it makes no difference afterwards. */
 const flat = (item: Json): Json => {

@@ -17,7 +17,7 @@ import {
   type LeaderboardPatch,
   type NewLeaderboard,
 } from "../../evaluation/boards/definition.ts";
-import { inZone, windowsOf } from "../../evaluation/boards/period.ts";
+import { inCalendar, windowsOf } from "../../evaluation/boards/period.ts";
 import type { Phase } from "../../evaluation/live.ts";
 import { approvalRequired } from "../../kernel/approval.ts";
 import { ADMINS, type Caller } from "../../kernel/caller.ts";
@@ -392,7 +392,7 @@ const refuseFixed = (fields: readonly string[]): void => {
  */
 const patchTo = (before: Definition, wanted: NewLeaderboard): LeaderboardPatch => {
   const { name, ties, prizeClaim, prizesForLate } = wanted;
-  const period = inZone(wanted.period, before.period.timezone);
+  const period = inCalendar(wanted.period, before.period);
   if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))
     throw conflict("LEADERBOARD_FIXED", "period cannot change; create another leaderboard");
   const cleared = Object.fromEntries(CLEARED_FIELDS.map((field) => [field, wanted[field] ?? null]));

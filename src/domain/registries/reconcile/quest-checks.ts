@@ -85,7 +85,7 @@ const isEarnable = (badge: CompiledBadge): boolean =>
 
 /** @param atMs now */
 const dueBy = ({ badge, metric, counter }: Held, atMs: number): number =>
-  dueTier(badge.definition, readCounter(metric, counter, { at: atMs, zone: "UTC" }) ?? 0);
+  dueTier(badge.definition, readCounter(metric, counter, { at: atMs }) ?? 0);
 
 type Row = {
   player_id: string;

@@ -12,7 +12,7 @@ import {
   isRested,
   type NextCycle,
   nextCycle,
-  zoneFor,
+  calendarFor,
 } from "../../evaluation/quests/context.ts";
 import {
   countEventFor,
@@ -219,7 +219,10 @@ class QuestReplay implements Replay {
   /** Starts a cycle that a request or rule has started, or a state. */
   #startAs(turn: PlanTurn, row: QuestRow): void {
     const { repeat } = this.#quest.definition;
-    const cycle = { ...cycleAt(repeat, zoneFor(repeat.timezone, turn), turn.event.at), key: row.cycleKey };
+    const cycle = {
+      ...cycleAt(repeat, calendarFor(repeat.timezone, turn), turn.event.at),
+      key: row.cycleKey,
+    };
     const latest = turn.player.quests.get(this.#quest.key)?.latest;
     if (latest?.cycleKey === row.cycleKey) return;
     startQuest(turn, this.#quest, { cycle, again: undefined }, row.startedBy);

@@ -35,7 +35,7 @@ import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { bytesOf, findOversize } from "../../kernel/oversize.ts";
 import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { firstZone, windowNumber } from "../../kernel/zones.ts";
+import { type Calendar, calendarOf, windowNumber } from "../../kernel/zones.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { emptyHoldings, readPlayer } from "../../progression/load.ts";
 import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
@@ -129,11 +129,11 @@ type SnapshotMoment = { now: Date; atMs: number };
 /** Creates the player described by a snapshot, as of the event's time. */
 const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs }: SnapshotMoment): PlayerState => {
   const { xp, level, attributes, tags, status, externalUserId } = snapshot;
-  const zone = firstZone(snapshot.timezone, plan.timezone);
+  const calendar = calendarOf(plan, snapshot.timezone);
   const counters = snapshot.counters.map(({ metric, value }) => {
     const compiled = compileMetric(metric);
-    const own = compiled.zone === "PLAYER" ? zone : firstZone(plan.timezone);
-    return [compiled.id, counterOf(compiled, value, { atMs, zone: own })] as const;
+    const own = compiled.zone === "PLAYER" ? calendar : calendarOf(plan);
+    return [compiled.id, counterOf(compiled, value, { atMs, calendar: own })] as const;
   });
   return {
     id: newId(),
@@ -158,13 +158,13 @@ const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs }: Sna
     lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
     activeMonth: null,
     ...emptyHoldings(),
-    ...holdingsOf(plan, snapshot, { atMs, zone, projectZone: firstZone(plan.timezone) }),
+    ...holdingsOf(plan, snapshot, { atMs, zone: calendar.zone, projectZone: calendarOf(plan).zone }),
     ...(counters.length === 0 ? {} : { doc: { c: Object.fromEntries(counters) } }),
   };
 };
 
-type SnapshotContext = { atMs: number; zone: string };
-type Places = SnapshotContext & { projectZone: string };
+type SnapshotContext = { atMs: number; calendar: Calendar };
+type Places = { atMs: number; zone: string; projectZone: string };
 
 const holdingsOf = ({ streaks }: ProjectPlan, snapshot: Snapshot, place: Places) => ({
   balances: new Map(
@@ -220,10 +220,10 @@ const streakOf = (
 const counterOf = (
   { aggregate, window }: CompiledMetric,
   value: number,
-  { atMs, zone }: SnapshotContext,
+  { atMs, calendar }: SnapshotContext,
 ): CounterState => {
   const state = aggregateOf(aggregate, value, atMs);
-  if (window.type === "CALENDAR") return [[windowNumber(window.unit, zone, atMs), state]];
+  if (window.type === "CALENDAR") return [[windowNumber(window.unit, calendar, atMs), state]];
   return window.type === "ROLLING" ? [[Math.floor(atMs / window.bucketMs), state]] : state;
 };
 
