@@ -42,6 +42,7 @@ export const SettingsShape = z.strictObject({
     .max(24 * 60 - QUARTER_MINUTES)
     .multipleOf(QUARTER_MINUTES)
     .meta({
+      example: 240,
       description:
         "How long after midnight days begin, and with them weeks and months: of limits, caps, metrics, " +
         "streaks, quests, adventures and analytics at once, of leaderboards as they are made",
