@@ -332,6 +332,8 @@ describe("API keys", () => {
       assert.equal(body.deletedAt, body.updatedAt);
       assertError(await use(key), 401, "API_KEY_REVOKED");
       assertError(await revoke(id), 409, "INVALID_STATE");
+      const refuse = () => assert.fail("no transaction for a key that was refused a moment ago");
+      await assert.rejects(authenticateKey(refuse, api.app.apiKeys, key), { reason: "API_KEY_REVOKED" });
     });
   });
 

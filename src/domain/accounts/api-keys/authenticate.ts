@@ -5,7 +5,8 @@ import { type DomainError, unauthorized } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { type ApiKeyHasher, type ApiKeyStatus, isSecret } from "./api-key.ts";
 
-type KnownKey = { caller: KeyCaller; freshForMs: number };
+type Refusal = readonly [reason: string, message: string];
+type KnownKey = { caller: KeyCaller; freshForMs: number } | { refusal: Refusal; freshForMs: number };
 
 const known = createShortCache<KnownKey>(({ freshForMs }) => freshForMs);
 
@@ -25,19 +26,18 @@ export const authenticateKey = async (
   if (!isSecret(secret)) throw unknownKey();
   const key = await known.get(apiKeys.hash(secret), () => load(transact, apiKeys.hashes(secret)));
   if (!key) throw unknownKey();
+  if ("refusal" in key) throw unauthorized(...key.refusal);
   return key.caller;
 };
 
 const unknownKey = (): DomainError => unauthorized("API_KEY_INVALID", "The API key is unknown");
 
-type Found = { key: KnownKey; isUseDue: boolean; id: string } | { refusal: DomainError } | undefined;
+type Found = { key: KnownKey; isUseDue: boolean; id: string };
 
 const load = async (transact: Transact, hashes: string[]): Promise<KnownKey | undefined> => {
   const found = await transact((work) => read(work, hashes));
-  if (!found) return undefined;
-  if ("refusal" in found) throw found.refusal;
-  if (found.isUseDue) noteUse(transact, "api_keys", found.id);
-  return found.key;
+  if (found?.isUseDue) noteUse(transact, "api_keys", found.id);
+  return found?.key;
 };
 
 type KeyRow = {
@@ -57,7 +57,7 @@ type KeyRow = {
   approval_status: ApprovalStatus;
 };
 
-const read = async ({ db, now }: Work, hashes: string[]): Promise<Found> => {
+const read = async ({ db, now }: Work, hashes: string[]): Promise<Found | undefined> => {
   const found = await sql<KeyRow>`
     select k.id, k.project_id, k.acts_on_project_id, to_jsonb(k.scopes) as scopes, k.status, k.rate_limit,
       k.expires_at, k.last_used_at, p.tenant_id, t.plan, t.plan_overrides, t.approval_status,
@@ -68,7 +68,8 @@ const read = async ({ db, now }: Work, hashes: string[]): Promise<Found> => {
   if (!row) return undefined;
   const leftMs = msFrom(now, row.expires_at) ?? Infinity;
   const refusal = refusalOf(row, leftMs);
-  if (refusal) return { refusal };
+  // A program that goes on with a key that has ended costs the database one read in 5 s.
+  if (refusal) return { id: row.id, key: { refusal, freshForMs: CACHE_TTL_MS }, isUseDue: false };
   const key = { caller: callerOf(row), freshForMs: Math.min(leftMs, CACHE_TTL_MS) };
   return { id: row.id, key, isUseDue: isUseDue(row.last_used_at, now) };
 };
@@ -76,15 +77,12 @@ const read = async ({ db, now }: Work, hashes: string[]): Promise<Found> => {
 const msFrom = (now: Date, at: Date | string | null): number | undefined =>
   at === null ? undefined : new Date(at).getTime() - now.getTime();
 
-const refusalOf = (row: KeyRow, leftMs: number): DomainError | undefined => {
+const refusalOf = (row: KeyRow, leftMs: number): Refusal | undefined => {
   // Not API_KEY_INVALID: whoever still has the key has not guessed it, and is not to be blocked for that.
-  if (row.is_project_gone)
-    return unauthorized("API_KEY_REVOKED", "The project of this API key has been deleted");
-  if (row.is_tenant_gone)
-    return unauthorized("API_KEY_REVOKED", "The tenant of this API key has been deleted");
-  if (row.status === "REVOKED") return unauthorized("API_KEY_REVOKED", "The API key has been revoked");
-  if (row.status === "EXPIRED" || leftMs <= 0)
-    return unauthorized("API_KEY_EXPIRED", "The API key has expired");
+  if (row.is_project_gone) return ["API_KEY_REVOKED", "The project of this API key has been deleted"];
+  if (row.is_tenant_gone) return ["API_KEY_REVOKED", "The tenant of this API key has been deleted"];
+  if (row.status === "REVOKED") return ["API_KEY_REVOKED", "The API key has been revoked"];
+  if (row.status === "EXPIRED" || leftMs <= 0) return ["API_KEY_EXPIRED", "The API key has expired"];
   return undefined;
 };
 
