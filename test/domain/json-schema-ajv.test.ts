@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
-import { compileSchema } from "../../src/domain/tracking/json-schema/schema.ts";
+import { compileSchema } from "../../src/domain/tracking/json-schema.ts";
 import { cases } from "../support/properties.ts";
 
 /** Few names and values, so that schemas and values often meet. */

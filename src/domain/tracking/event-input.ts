@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { sql } from "kysely";
+import type { CheckTime } from "./json-schema.ts";
 import { z } from "zod";
 import { DomainError, invalidField } from "../kernel/errors.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
@@ -10,7 +11,6 @@ import { ignoredFields, ignoredWarnings } from "../kernel/ignored-fields.ts";
 import { isJsonObject } from "../kernel/json.ts";
 import { EXTERNAL_ID_MAX } from "../kernel/limits.ts";
 import { isLongJson } from "../kernel/oversize.ts";
-import type { StepBudget } from "../kernel/pace.ts";
 import { kept } from "../kernel/statements.ts";
 import { monthOf, type Work } from "../kernel/work.ts";
 import { problemsOf } from "../kernel/zod-problems.ts";
@@ -96,11 +96,8 @@ export const partsOf = (events: readonly NewEvent[]): Set<number> => new Set(eve
  */
 export type ReadContext = {
   now: Date;
-  /**
-   * Shared step budget of the schema checks of all events of a request; each check has a budget of its own as
-   * well.
-   */
-  checks?: StepBudget;
+  /** The time for the schema checks of all events of a request. */
+  checks?: CheckTime;
   resolve(
     projectId: string | undefined,
   ): { id: string; maxEventAgeDays: number | null; schemas?: EventSchemas } | undefined;

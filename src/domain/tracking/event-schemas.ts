@@ -5,16 +5,13 @@ import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { fitsBytes } from "../kernel/oversize.ts";
-import type { StepBudget } from "../kernel/pace.ts";
-import { nextSlice } from "../kernel/slices.ts";
-import { busy, Semaphore } from "../kernel/slots.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
 import { EVENT_TYPES_MAX, type PropertyShapes } from "./event-type-recorder.ts";
 import { auditEvent } from "./events.ts";
-import { compileSchema, SCHEMA_MAX_BYTES, type Validate } from "./json-schema/schema.ts";
+import { type CheckTime, compileSchema, SCHEMA_MAX_BYTES, type Validate } from "./json-schema.ts";
 
 export const ENFORCEMENTS = ["OFF", "WARN", "REJECT"] as const;
 type Enforcement = (typeof ENFORCEMENTS)[number];
@@ -26,158 +23,82 @@ export type Mismatch = { enforcement: "WARN" | "REJECT"; failures: { field: stri
 export type EventSchemas = {
   /**
    * Returns undefined when the type has no schema or the properties match it.
-   * @param shared step budget of all checks of a request
+   * @param time for all checks of a request
    */
-  check(eventType: string, properties: Json, shared?: StepBudget): Mismatch | undefined;
+  check(eventType: string, properties: Json, time?: CheckTime): Mismatch | undefined;
 };
 
 const PROPERTIES = "properties";
 
-/** A compiled schema. `version` rises with each change. */
-type Compiled = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
-
-const schemasOf = (ready: ReadonlyMap<string, Compiled>): EventSchemas => ({
-  check: (eventType, properties, shared) => {
-    const type = ready.get(eventType);
-    if (!type) return undefined;
-    const failures = type.validate(properties, shared).map(({ path, message }) => ({
-      field: path === "" ? PROPERTIES : `${PROPERTIES}.${path}`,
-      message,
-    }));
-    return failures.length === 0 ? undefined : { enforcement: type.enforcement, failures };
-  },
-});
+type Enforced = { enforcement: "WARN" | "REJECT"; validate: Validate };
 
 /** A project with the sum of its schemas' versions, which rises with every change of one; null for none. */
 export type SchemaProject = { id: string; tenantId: string; stamp: number | null };
 
-/**
- * Loads the compiled schemas that events of these types are checked against, by project. Schemas that are not
- * cached are read and compiled: one project at a time in a process, in slices, next that of the tenant with
- * the least consumption.
- */
-export type SchemaStore = (
-  wanted: ReadonlyMap<SchemaProject, ReadonlySet<string>>,
-) => Promise<Map<SchemaProject, EventSchemas>>;
+/** Loads the schemas that events are checked against, by project. */
+export type SchemaStore = (projects: Iterable<SchemaProject>) => Promise<Map<SchemaProject, EventSchemas>>;
 
-/** Maximum characters of the schemas, as JSON, that the events of one request are checked against. */
-export const REQUEST_CHARACTERS_MAX = 2 * 1024 * 1024;
-/** Maximum memory of compiled schemas in a process, in bytes. */
+/** Maximum memory of the schemas that a process keeps, and what one takes for each byte of its JSON. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
-/** Upper bound of a compiled schema's memory for each character of its JSON, and its fixed part. */
-const BYTES_PER_CHARACTER = 36;
-const SCHEMA_BYTES = 1_024;
-/** Maximum memory of the schemas' metadata, in bytes. */
-const HEADS_BYTES_MAX = 8 * 1024 * 1024;
-const HEAD_BYTES = 256;
+const BYTES_PER_BYTE = 12;
 const PROJECTS_MAX = 10_000;
 
-/** Metadata of an enforced schema, without the schema itself. */
-type Head = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
-type Heads = { stamp: number; byName: ReadonlyMap<string, Head> };
-
-const MANY: Validate = () => [
-  {
-    path: "",
-    message:
-      `cannot be checked: the schemas for this request's events hold more than ${REQUEST_CHARACTERS_MAX} ` +
-      "characters together; send events of fewer types at once",
-  },
-];
+type Kept = { stamp: number; schemas: EventSchemas };
 
 /** @param bytesMax maximum memory of cached schemas */
 export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
-  const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
-  const kept = createSizedCache<Compiled>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
-  const compiling = new Semaphore({ slots: 1, waitingMax: Infinity, refusal: busy });
+  const kept = createSizedCache<Kept>({ items: PROJECTS_MAX, bytes: bytesMax });
 
-  const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
-    const known = heads.get(id);
-    if (known?.stamp === stamp) return known.byName;
-    const byName = new Map((await readHeads(transact, id)).map((head) => [head.name, head]));
-    const size = { owner: tenantId, bytes: HEAD_BYTES * (1 + byName.size) };
-    heads.keep(id, { stamp: stamp!, byName }, size);
-    return byName;
+  const load = async ({ id, tenantId, stamp }: SchemaProject): Promise<EventSchemas> => {
+    const known = kept.get(id);
+    if (known?.stamp === stamp) return known.schemas;
+    const rows = await readSchemas(transact, id);
+    const bytes = 1_024 + rows.reduce((sum, row) => sum + BYTES_PER_BYTE * row.schema.length, 0);
+    return kept.keep(id, { stamp: stamp!, schemas: schemasOf(rows) }, { owner: tenantId, bytes }).schemas;
   };
 
-  /** Copies the cached schemas to `ready`. @returns the others */
-  const takeKept = ({ id }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>): Head[] =>
-    asked.filter(({ name, version }) => {
-      const found = kept.get(keyOf(id, name));
-      if (!found || found.version < version) return true;
-      ready.set(name, found);
-      return false;
-    });
-
-  const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>) =>
-    compiling.run(async () => {
-      // A request before this one may have loaded the same.
-      const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
-      for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
-        const size = {
-          owner: tenantId,
-          bytes: SCHEMA_BYTES + BYTES_PER_CHARACTER * stored.characters,
-        };
-        ready.set(stored.name, kept.keep(keyOf(id, stored.name), readyOf(stored), size));
-        await nextSlice();
-      }
-    });
-
-  return async (wanted) => {
+  return async (projects) => {
     const found = new Map<SchemaProject, EventSchemas>();
-    let characters = 0;
-    for (const [project, types] of wanted) {
-      if (project.stamp === null) continue;
-      const known = await headsOf(project);
-      const ready = new Map<string, Compiled>();
-      const asked: Head[] = [];
-      for (const type of types) {
-        const head = known.get(type);
-        if (!head) continue;
-        characters += head.characters;
-        if (characters <= REQUEST_CHARACTERS_MAX) asked.push(head);
-        else ready.set(type, { ...head, validate: MANY });
-      }
-      const missing = takeKept(project, asked, ready);
-      if (missing.length > 0) await compile(project, missing, ready);
-      if (ready.size > 0) found.set(project, schemasOf(ready));
-    }
+    for (const project of projects) if (project.stamp !== null) found.set(project, await load(project));
     return found;
   };
 };
 
-const keyOf = (projectId: string, name: string): string => `${projectId} ${name}`;
-
-type StoredSchema = Head & { schema: unknown };
-
-const readyOf = ({ version, enforcement, schema }: StoredSchema): Compiled => {
-  const made = compileSchema(schema);
-  // A stored schema has been compiled once; one of another server version that fails to compile accepts
-  // everything.
-  return { version, enforcement, validate: "validate" in made ? made.validate : () => [] };
+/** Schemas are prepared as events of their types come. */
+const schemasOf = (rows: readonly StoredSchema[]): EventSchemas => {
+  const stored = new Map(rows.map((row) => [row.name, row]));
+  const ready = new Map<string, Enforced>();
+  const prepare = (name: string): Enforced | undefined => {
+    const row = stored.get(name);
+    if (!row) return undefined;
+    const made = compileSchema(JSON.parse(row.schema));
+    // It was prepared when it was stored; one that only another version of the server takes accepts everything.
+    const validate = "validate" in made ? made.validate : () => [];
+    const prepared = { enforcement: row.enforcement, validate };
+    ready.set(name, prepared);
+    return prepared;
+  };
+  return {
+    check: (eventType, properties, time) => {
+      const type = ready.get(eventType) ?? prepare(eventType);
+      if (!type) return undefined;
+      const failures = type.validate(properties, time).map(({ path, message }) => ({
+        field: path === "" ? PROPERTIES : `${PROPERTIES}.${path}`,
+        message,
+      }));
+      return failures.length === 0 ? undefined : { enforcement: type.enforcement, failures };
+    },
+  };
 };
 
-const HEAD = sql`name, schema_version as version, enforcement, octet_length(schema::text) as characters`;
-const ENFORCED = sql`schema_version > 0 and schema is not null and enforcement <> 'OFF'`;
+type StoredSchema = { name: string; enforcement: "WARN" | "REJECT"; schema: string };
 
-const readHeads = (transact: Transact, projectId: string): Promise<Head[]> =>
+const readSchemas = (transact: Transact, projectId: string): Promise<StoredSchema[]> =>
   transact(async ({ db }) => {
-    const { rows } = await sql<Head>`
-      select ${HEAD} from event_types where project_id = ${projectId} and ${ENFORCED}`.execute(db);
-    return rows;
-  });
-
-const readSchemas = (
-  transact: Transact,
-  projectId: string,
-  heads: readonly Head[],
-): Promise<StoredSchema[]> =>
-  transact(async ({ db }) => {
-    const names = JSON.stringify(heads.map(({ name }) => name));
     const { rows } = await sql<StoredSchema>`
-      select ${HEAD}, schema from event_types
-      where project_id = ${projectId} and ${ENFORCED}
-        and name = any(array(select json_array_elements_text(${names}::json)))`.execute(db);
+      select name, enforcement, schema::text as schema from event_types
+      where project_id = ${projectId} and schema_version > 0 and schema is not null
+        and enforcement <> 'OFF'`.execute(db);
     return rows;
   });
 

@@ -16,7 +16,7 @@ const RULES_BYTES = 512;
 const CACHE_MAX_BYTES = 16 * 1024 * 1024;
 
 /** An event as sent, unchecked. */
-type Sent = { eventType?: unknown; projectId?: unknown };
+type Sent = { projectId?: unknown };
 
 /** @param inputs the events of the request, whose schemas are loaded */
 export type ProjectRules = (
@@ -47,7 +47,7 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
   return async (caller, projectId, inputs) => {
     if (caller.kind !== "user" && caller.kind !== "key") return { resolve: () => undefined };
     const find = await finder(caller, projectId, cached);
-    const ready = await schemas(typesOf(inputs, find));
+    const ready = await schemas(projectsOf(inputs, find));
     return {
       resolve: (named) => {
         const rules = find(named);
@@ -61,20 +61,11 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
 /** Returns the rules of the project that an event names; undefined for one out of reach. */
 type Find = (named: string | undefined) => Rules | undefined;
 
-/** Groups the types of the events by the rules of their projects, for projects with schemas. */
-const typesOf = (inputs: readonly unknown[], find: Find): Map<Rules, Set<string>> => {
-  const types = new Map<Rules, Set<string>>();
-  for (const input of inputs) {
-    const { eventType, projectId } = (input ?? {}) as Sent;
-    if (typeof eventType !== "string" || !(projectId === undefined || typeof projectId === "string"))
-      continue;
-    const rules = find(projectId);
-    if (!rules || rules.stamp === null) continue;
-    const known = types.get(rules);
-    if (known) known.add(eventType);
-    else types.set(rules, new Set([eventType]));
-  }
-  return types;
+/** The rules of the projects that events name. */
+const projectsOf = (inputs: readonly unknown[], find: Find): Set<Rules> => {
+  const named = inputs.map((input) => ((input ?? {}) as Sent).projectId);
+  const found = named.map((id) => (id === undefined || typeof id === "string" ? find(id) : undefined));
+  return new Set(found.filter((rules) => rules !== undefined));
 };
 
 const finder = async (

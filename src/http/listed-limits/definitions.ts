@@ -107,9 +107,9 @@ import {
   FUTURE_LIMIT_MS,
   PROPERTIES_MAX_BYTES,
 } from "../../domain/tracking/event-input.ts";
-import { REQUEST_CHARACTERS_MAX, SCHEMAS_MAX } from "../../domain/tracking/event-schemas.ts";
+import { SCHEMAS_MAX } from "../../domain/tracking/event-schemas.ts";
 import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
-import { SCHEMA_MAX_BYTES, SCHEMA_MAX_PARTS } from "../../domain/tracking/json-schema/schema.ts";
+import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES, SCHEMA_MAX_PARTS } from "../../domain/tracking/json-schema.ts";
 import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { type Limit, limit } from "./limit.ts";
 
@@ -169,12 +169,7 @@ export const EVENT_LIMITS: readonly Limit[] = [
   limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
   limit("event.schema", SCHEMA_MAX_BYTES, "bytes", "the schema of an event type, as JSON"),
   limit("event.schema.parts", SCHEMA_MAX_PARTS, "items", "schemas inside such a schema"),
-  limit(
-    "event.schemas.request",
-    REQUEST_CHARACTERS_MAX,
-    "items",
-    "characters of the schemas, as JSON, that the events of one request are checked against",
-  ),
+  limit("event.schemas.request", CHECKS_MAX_MS, "ms", "the schemas of all events of one request"),
   limit(
     "batch.refusals.short",
     SHORT_REFUSALS_EXPLAINED,

@@ -8,7 +8,7 @@ import {
   listEventTypes,
   putEventSchema,
 } from "../../domain/tracking/event-schemas.ts";
-import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema/schema.ts";
+import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
 import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/event-type-recorder.ts";
 import { route } from "../route.ts";
 import { pageReply, Search, sortedBy } from "./list-bodies.ts";

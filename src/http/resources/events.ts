@@ -14,7 +14,6 @@ import { DomainError, invalid } from "../../domain/kernel/errors.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
 import { mapInSlices } from "../../domain/kernel/slices.ts";
-import { StepBudget } from "../../domain/kernel/pace.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
@@ -31,7 +30,7 @@ import {
   WAIT_MAX_EVENTS,
 } from "../../domain/tracking/group-commit.ts";
 import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
-import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/keywords.ts";
+import { CHECKS_MAX_MS } from "../../domain/tracking/json-schema.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
@@ -151,7 +150,7 @@ const reader = async (
   { caller, projectId, inputs }: { caller: Caller; projectId: string; inputs: readonly unknown[] },
 ): Promise<(input: unknown) => NewEvent> => {
   const { resolve } = await app.projectRules(caller, projectId, inputs);
-  const context = { now: app.clock(), resolve, checks: new StepBudget(BATCH_STEPS_MAX) };
+  const context = { now: app.clock(), resolve, checks: { leftMs: CHECKS_MAX_MS } };
   return (input) => readEvent(input, context);
 };
 

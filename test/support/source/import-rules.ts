@@ -38,6 +38,7 @@ const FILES_FOR: Partial<Record<Layer, readonly string[]>> = { platform: ["src/j
 const DOMAIN_PACKAGES = new RegExp(
   `^(${[
     "zod",
+    "@cfworker/json-schema",
     "jose",
     "@mikro-orm\\/.+",
     "kysely",
