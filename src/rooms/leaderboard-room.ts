@@ -6,7 +6,7 @@ import { BREAKDOWN_VALUE_MAX } from "../domain/evaluation/boards/lists.ts";
 import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/ranks.ts";
 import { KEY_MAX } from "../domain/evaluation/language/syntax.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/chat-views.ts";
-import type { LeaderboardEvents } from "../domain/kernel/events/domain-events.ts";
+import type { EventData } from "../domain/kernel/events/domain-events.ts";
 import type { BoardList } from "../domain/leaderboards/board-list.ts";
 import { createPlayerAuthentication, type LiveClient, parse, pinOptions } from "./authenticate.ts";
 import { assignChanged } from "./chat-room.ts";
@@ -107,7 +107,7 @@ type Watcher = BoardWatcher & {
   view: StateView;
 };
 
-type Closed = LeaderboardEvents["leaderboard.period_closed"];
+type Closed = EventData<"leaderboard.period_closed">;
 
 /**
  * Room `leaderboard`: the top of a board for every client, and for each watcher their own standing. A mirror

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { LeaderboardEvents } from "../../src/domain/kernel/events/domain-events.ts";
+import type { EventData } from "../../src/domain/kernel/events/domain-events.ts";
 import { addList, addPlayers, boardPeriods, DAY } from "../support/leaderboards/board-periods.ts";
 import { rowsOf } from "../support/domain/rule-projects.ts";
 import { beginClosing, closingListsOf, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
@@ -13,7 +13,7 @@ const BY_TEAM = {
   breakdownProperty: "team",
 };
 
-type Ranked = LeaderboardEvents["leaderboard.values_ranked"];
+type Ranked = EventData<"leaderboard.values_ranked">;
 
 describe("windows of breakdowns that are over", () => {
   const { domain, boards } = boardPeriods();

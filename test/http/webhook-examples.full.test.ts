@@ -7,7 +7,7 @@ import {
   eventTypes,
   shapeOf,
   type WebhookEvent,
-} from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
+} from "../../src/domain/delivery/webhooks/catalogue.ts";
 import { NOISY_TYPES } from "../../src/domain/kernel/events/event-types.ts";
 import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { isSubscribed } from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
+import { isSubscribed } from "../../src/domain/delivery/webhooks/catalogue.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce, madeForEach } from "../support/made.ts";

@@ -3,14 +3,8 @@ import { auditDefinition } from "../accounts/audit/audit.ts";
 import { publish } from "../evaluation/emit.ts";
 import { eachHolding, type PlayerState } from "../evaluation/player-state.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
-import {
-  type Cause,
-  DEFAULT_STRATEGY,
-  emptySummary,
-  type Json,
-  type MergeStrategy,
-  type MergeSummary,
-} from "../kernel/events/events.ts";
+import { type Cause, DEFAULT_STRATEGY, type Json, type MergeStrategy } from "../kernel/events/events.ts";
+import { emptySummary, type MergeSummary } from "../kernel/events/shapes.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { fnv1a, newId } from "../kernel/ids.ts";
 import { inSlices, type Steps } from "../kernel/slices.ts";

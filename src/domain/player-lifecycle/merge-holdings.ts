@@ -1,6 +1,7 @@
 import { badgeStateOf, otherAwards, setOtherAwards } from "../evaluation/badges/award.ts";
 import { addToLots, BALANCE_MAX, expireLots, takeFromLots, touch } from "../evaluation/currencies/adjust.ts";
-import type { Cause, MergeStrategy, MergeSummary } from "../kernel/events/events.ts";
+import type { Cause, MergeStrategy } from "../kernel/events/events.ts";
+import type { MergeSummary } from "../kernel/events/shapes.ts";
 import { newId } from "../kernel/ids.ts";
 import { appendLedger } from "../evaluation/ledger/append.ts";
 import { currentLives, showLives } from "../evaluation/lives/lives.ts";

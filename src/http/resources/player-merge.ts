@@ -4,7 +4,7 @@ import { DEFAULT_STRATEGY } from "../../domain/kernel/events/events.ts";
 import { mergePlayers } from "../../domain/player-lifecycle/alias.ts";
 import { getPlayer, refreshPlayer } from "../../domain/progression/players/players.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
-import { MergeSummaryShape } from "../../domain/delivery/webhooks/catalogue/shapes.ts";
+import { MergeSummaryShape } from "../../domain/kernel/events/shapes.ts";
 import { route } from "../route.ts";
 import { PlayerBody, writesPlayers } from "./player-bodies.ts";
 import { PlayerParams } from "./player-params.ts";

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import { PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
-import { eventTypes } from "../../domain/delivery/webhooks/catalogue/catalogue.ts";
+import { eventTypes } from "../../domain/delivery/webhooks/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { route } from "../route.ts";

@@ -26,15 +26,15 @@ const loop: Scenario = {
 const steps: Scenario = {
   tells: ["event.steps_exhausted"],
   play: async (stage) => {
-    const dear = (n: number) => ({
-      type: "event_property",
-      path: "text",
-      op: "glob",
-      value: `*${"a".repeat(180)}${n}`,
-    });
-    const conditions = { all: [{ none: Array.from({ length: 50 }, (_, n) => dear(n)) }] };
-    await ruleOn(stage, "dear", { conditions, actions: [{ type: "grant_xp", amount: 1 }] });
-    await stage.game.track("ada", "dear", { text: `${"a".repeat(1_000)}b` });
+    const properties = { text: { $ref: "event.properties.text" } };
+    const telling = { type: "emit_event", eventType: "told", channels: ["webhook"], properties };
+    const actions = Array.from({ length: 20 }, () => telling);
+    for (const key of ["dear", "dear-too", "dear-also", "dear-last"]) {
+      const triggers = [{ kind: "EVENT", eventTypes: ["dear"] }];
+      await stage.game.make("/rules", { key, name: key, triggers, actions });
+      must(await stage.game.post(`/rules/${key}/publish`), 200);
+    }
+    await stage.game.track("ada", "dear", { text: "y".repeat(15_000) });
   },
 };
 

@@ -9,7 +9,7 @@ import {
 } from "./read-queue.ts";
 import { type Backlog, type Backlogs, RelaySchedule, type RoundSize } from "./relay-schedule.ts";
 import { messageOf } from "./stream.ts";
-import { isWebhookType } from "../webhooks/catalogue/catalogue.ts";
+import { isWebhookType } from "../webhooks/catalogue.ts";
 import {
   eventsFor,
   type Happened,

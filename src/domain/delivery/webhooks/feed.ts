@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { DomainError, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
-import { isPattern, typesOf } from "./catalogue/catalogue.ts";
+import { isPattern, typesOf } from "./catalogue.ts";
 
 /** Number of events examined per call, however many of them match; the seqs of a feed have no gap. */
 export const SEEN_AT_ONCE = 10_000;

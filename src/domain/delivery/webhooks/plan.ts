@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { isSubscribed, isWebhookType } from "./catalogue/catalogue.ts";
+import { isSubscribed, isWebhookType } from "./catalogue.ts";
 import { hasFeature, limitsOf, type Plan, PLAN_LIMITS, type PlanLimits } from "../../kernel/caller.ts";
 import { feedReadSince } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { audit } from "../../accounts/audit/audit.ts";
 import { Project } from "../../accounts/projects/project.ts";
 import { lockTenant } from "../../accounts/tenants/tenant.ts";
-import { isPattern } from "./catalogue/catalogue.ts";
+import { isPattern } from "./catalogue.ts";
 import type { WebhookSender } from "./delivering/sender.ts";
 import { PLAN_REASON } from "./fit-plan.ts";
 import { actorOf, limitsOf, planLimitExceeded } from "../../kernel/caller.ts";

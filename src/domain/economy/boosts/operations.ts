@@ -1,5 +1,5 @@
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
-import type { BoostView } from "../../kernel/events/events.ts";
+import type { BoostView } from "../../kernel/events/shapes.ts";
 import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";

@@ -1,5 +1,5 @@
 import { conflict } from "../../kernel/errors.ts";
-import type { LivesView } from "../../kernel/events/events.ts";
+import type { LivesView } from "../../kernel/events/shapes.ts";
 import { newId } from "../../kernel/ids.ts";
 import { changePlayer, type PlayerKey } from "../../progression/change.ts";
 import type { Player } from "../../players/player.ts";

@@ -1,5 +1,6 @@
 import type { EventData } from "../../kernel/events/domain-events.ts";
-import type { BoostView, Cause } from "../../kernel/events/events.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import type { BoostView } from "../../kernel/events/shapes.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { BoostState, PlayerState, Stacking } from "../player-state.ts";
 import type { RuleEvent } from "../rule-event.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Key } from "../language/syntax.ts";
 import type { Live } from "../live.ts";
-import type { BoostView } from "../../kernel/events/events.ts";
+import type { BoostView } from "../../kernel/events/shapes.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 
 /** Maximum duration of a boost, in seconds: also of one of a bundle that is granted several times. */

@@ -1,4 +1,5 @@
-import type { Cause, LivesView } from "../../kernel/events/events.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import type { LivesView } from "../../kernel/events/shapes.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { LivesStored, PlayerState } from "../player-state.ts";
 import type { LivesSettings } from "../project-settings.ts";

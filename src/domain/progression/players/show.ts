@@ -3,7 +3,7 @@ import { showLives } from "../../evaluation/lives/lives.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { type LevelProgress, levelProgress } from "../../evaluation/xp/levels.ts";
-import type { LivesView } from "../../kernel/events/events.ts";
+import type { LivesView } from "../../kernel/events/shapes.ts";
 import { isId } from "../../kernel/ids.ts";
 import type { Read } from "../../kernel/read.ts";
 import { together } from "../../kernel/together.ts";

@@ -11,7 +11,7 @@ import type {
   LobbyVisibility,
   Occurrence,
 } from "../../kernel/events/chat-views.ts";
-import type { LobbyEvents } from "../../kernel/events/domain-events.ts";
+import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Json, PlayerRef } from "../../kernel/events/events.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { unansweredKept } from "../../kernel/statements.ts";
@@ -359,10 +359,10 @@ export const touch = (edit: LobbyEdit, ...members: readonly Member[]): void => {
 export const addOccurrence = (edit: LobbyEdit, name: LobbyOccurrence, data: Json): void =>
   void edit.occurrences.push({ name, data });
 
-type AnnouncedEvent = Exclude<keyof LobbyEvents, "lobby.created" | "lobby.changed">;
+type AnnouncedEvent = Exclude<Extract<EventType, `lobby.${string}`>, "lobby.created" | "lobby.changed">;
 
 /** Adds an event for rooms and integrators. */
-export const announce = <T extends AnnouncedEvent>(edit: LobbyEdit, name: T, data: LobbyEvents[T]): void => {
+export const announce = <T extends AnnouncedEvent>(edit: LobbyEdit, name: T, data: EventData<T>): void => {
   addOccurrence(edit, name, data);
   edit.work.emit(edit.lobby.projectId, name, data as never);
 };

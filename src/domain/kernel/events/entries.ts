@@ -20,21 +20,7 @@ import {
   MEMBER_STATUSES,
   OUTCOMES,
   SANCTION_KINDS,
-} from "../../../kernel/events/chat-views.ts";
-import type { EventData, EventType } from "../../../kernel/events/domain-events.ts";
-
-/** Documentation of an event type. */
-export type Entry<T = unknown> = {
-  /** When it is sent, in a sentence. */
-  occurs: string;
-  /** The schema of `data`. */
-  data: z.ZodType<T>;
-};
-
-/** Entries whose schemas match the emitted events. */
-export type EntriesOf<T extends EventType> = { [K in T]: Entry<EventData<K>> };
-
-type LobbyType = Exclude<Extract<EventType, `lobby.${string}`>, "lobby.changed">;
+} from "./chat-views.ts";
 
 const Member: z.ZodType<LobbyMember> = z.object({
   ...PLAYER,
@@ -136,9 +122,9 @@ const games = {
       metadata: Data,
     }),
   },
-} satisfies Partial<EntriesOf<LobbyType>>;
+};
 
-export const lobbyTypes: EntriesOf<LobbyType> = {
+export const lobbyTypes = {
   ...games,
   "lobby.member_joined": {
     occurs: "a player joined a lobby",
@@ -160,9 +146,6 @@ export const lobbyTypes: EntriesOf<LobbyType> = {
   },
 };
 
-type ChatType = Exclude<Extract<EventType, `chat.${string}`>, "chat.changed">;
-type RuleType = Extract<EventType, `rule.${string}` | `event.${string}`>;
-
 const Message = z.object({
   id: Id,
   channelId: Id,
@@ -181,7 +164,7 @@ const Message = z.object({
   createdAt: Time,
 }) as z.ZodType<ChatMessage>;
 
-export const chatTypes: EntriesOf<ChatType> = {
+export const chatTypes = {
   "chat.message_sent": { occurs: "a message was sent to a channel that every player reads", data: Message },
   "chat.message_reported": {
     occurs: "a player reported a message",
@@ -220,7 +203,7 @@ export const chatTypes: EntriesOf<ChatType> = {
 
 const Counts = z.record(z.string(), z.int());
 
-export const ruleTypes: EntriesOf<RuleType> = {
+export const ruleTypes = {
   "rule.loop_detected": {
     occurs: "rules set one another off, and were stopped",
     data: z.object({
@@ -284,8 +267,6 @@ export const ruleTypes: EntriesOf<RuleType> = {
   },
 };
 
-type PlayerType = Exclude<Extract<EventType, `player.${string}`>, "player.notice">;
-
 const balance = { currencyKey: Text, amount: z.int(), balance: z.int(), ledgerEntryId: Id };
 
 const profile = {
@@ -322,7 +303,7 @@ const profile = {
     occurs: "a player left a segment",
     data: z.object({ ...PLAYER, segmentKey: Text }),
   },
-} satisfies Partial<EntriesOf<PlayerType>>;
+};
 
 const assets = {
   "player.xp_granted": {
@@ -385,7 +366,7 @@ const assets = {
       cause: CauseShape,
     }),
   },
-} satisfies Partial<EntriesOf<PlayerType>>;
+};
 
 const achievements = {
   "player.badge_earned": {
@@ -440,6 +421,6 @@ const achievements = {
       by: z.enum(["LATE_EVENT", "PURCHASE", "ADMIN"]),
     }),
   },
-} satisfies Partial<EntriesOf<PlayerType>>;
+};
 
-export const playerTypes: EntriesOf<PlayerType> = { ...profile, ...assets, ...achievements };
+export const playerTypes = { ...profile, ...assets, ...achievements };

@@ -1,11 +1,5 @@
 import { z } from "zod";
-import {
-  type BoostView,
-  type Cause,
-  CAUSE_KINDS,
-  type LivesView,
-  type MergeSummary,
-} from "../../../kernel/events/events.ts";
+import { type Cause, CAUSE_KINDS } from "./events.ts";
 
 /** Schemas shared by events of several types. */
 export const Id = z.uuid();
@@ -31,15 +25,17 @@ export const CauseShape: z.ZodType<Cause> = z
   })
   .meta({ description: "Why it happened" }) as z.ZodType<Cause>;
 
-export const Lives: z.ZodType<LivesView> = z.object({
+export const Lives = z.object({
   current: z.int(),
   max: z.int(),
   nextLifeAt: Time.nullable(),
   fullAt: Time.nullable(),
   unlimitedUntil: Time.nullable(),
 });
+/** Lives of a player in the API. */
+export type LivesView = z.output<typeof Lives>;
 
-export const Boost: z.ZodType<BoostView> = z.object({
+export const Boost = z.object({
   id: Id,
   boostKey: Text,
   applies: Text,
@@ -49,10 +45,12 @@ export const Boost: z.ZodType<BoostView> = z.object({
   usesLeft: z.int().nullable(),
   scope: z.enum(["PLAYER", "SEGMENT", "PROJECT"]),
 });
+/** A boost in the API. */
+export type BoostView = z.output<typeof Boost>;
 
 const Joined = z.object({ target: z.int(), source: z.int(), result: z.int() });
 
-export const MergeSummaryShape: z.ZodType<MergeSummary> = z.object({
+export const MergeSummaryShape = z.object({
   xp: Joined,
   level: z.object({ target: z.int(), result: z.int() }),
   currencies: z.record(z.string(), Joined),
@@ -60,11 +58,31 @@ export const MergeSummaryShape: z.ZodType<MergeSummary> = z.object({
     .record(z.string(), z.int())
     .meta({ description: "Amounts lost because they exceeded a currency's maximum" }),
   lives: Joined.nullable(),
+  /** Badges and tiers that the target did not have. */
   badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
   streaks: z.array(z.object({ streakKey: z.string(), current: z.int(), longest: z.int(), freezes: z.int() })),
+  /** Static segments that the target was not in. */
   segments: z.array(z.string()),
   boosts: z.int(),
   leaderboards: z.array(z.object({ leaderboardKey: z.string(), score: z.number() })),
   dropped: z.array(z.string()).meta({ description: "Left out, because the sum would be beyond a limit" }),
   holdsReleased: z.int(),
+});
+
+/** Changes made by a merge, or that it would make. */
+export type MergeSummary = z.output<typeof MergeSummaryShape>;
+
+export const emptySummary = (): MergeSummary => ({
+  xp: { target: 0, source: 0, result: 0 },
+  level: { target: 1, result: 1 },
+  currencies: {},
+  clamped: {},
+  lives: null,
+  badges: [],
+  streaks: [],
+  segments: [],
+  boosts: 0,
+  leaderboards: [],
+  dropped: [],
+  holdsReleased: 0,
 });
