@@ -12,23 +12,24 @@ import { outboxQueueRows, type OutboxRow, outboxRow, packLines } from "../kernel
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { storedLine } from "./ledger-line.ts";
-import { type Arm, at } from "./parts/part.ts";
+import { type Arm, at, insertInto } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/quests.ts";
 
 /** Arms of the save statement that write the effects of a batch. */
 export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[] => [
   ...outboxArms(outbox),
-  ledgerArm(effects),
-  executionArm(effects),
+  {
+    name: "lg",
+    rows: effects.ledger.map((row) => ({ ...row, ...storedLine(row) })),
+    write: insertLedger,
+  },
   ...spawnedArms(effects),
-  badgeAwardArm(effects),
-  streakRunArm(effects),
-  segmentSpellArm(effects),
-  rewardGrantArm(effects),
-  inboxArm(effects),
-  scoreReviewArm(effects),
+  ...Object.entries(INSERTS).map(([name, write]) => ({
+    name: name.toLowerCase(),
+    rows: effects[name as keyof typeof INSERTS],
+    write,
+  })),
   ...submissionArms(effects),
-  traceArm(effects),
 ];
 
 const outboxArms = (outbox: readonly OutboxRow[]): Arm[] => [
@@ -36,137 +37,88 @@ const outboxArms = (outbox: readonly OutboxRow[]): Arm[] => [
   { name: "oq", rows: outboxQueueRows(outbox), write: insertOutboxQueue },
 ];
 
-const ledgerArm = ({ ledger }: Effects): Arm => ({
-  name: "lg",
-  rows: ledger.map((row) => ({ ...row, ...storedLine(row) })),
-  write: (rows, now) => sql`
-    insert into ledger_entries (project_id, player_id, seq, id, asset, currency_key, amount, balance_after,
-      reason, idempotency_key, cause, tx_id, reverses, event_id, hash, created_at)
-    select "projectId", "playerId", seq, id, asset, "currencyKey", amount, "balanceAfter",
-      reason, key, cause, "txId", reverses, "eventId", hash, ${now}
-    from jsonb_to_recordset(${rows}::jsonb) as x(
-      "projectId" uuid, "playerId" uuid, seq bigint, id uuid, asset text, "currencyKey" text, amount bigint,
-      "balanceAfter" bigint, reason text, key text, cause jsonb, "txId" uuid, reverses uuid, "eventId" uuid,
-      hash text)`,
-});
+const insertLedger = insertInto(
+  "ledger_entries",
+  `project_id uuid, player_id uuid, seq bigint, id uuid, asset text, currency_key text, amount bigint,
+  balance_after bigint, reason text, idempotency_key text key, cause jsonb, tx_id uuid, reverses uuid,
+  event_id uuid, hash text, created_at now`,
+  { json: "jsonb" },
+);
 
-const executionArm = ({ executions }: Effects): Arm => ({
-  name: "ex",
-  rows: executions,
-  write: (rows, now) => sql`
-    insert into rule_executions
-      (project_id, rule_id, id, rule_version, player_id, event_id, depth, mode, effects, created_at)
-    select "projectId", "ruleId", id, "ruleVersion", "playerId", "eventId", depth, mode, effects, ${now}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, "ruleId" uuid, id uuid, "ruleVersion" int,
-      "playerId" uuid, "eventId" uuid, depth smallint, mode text, effects jsonb)`,
-});
+const insertSpawned = insertInto(
+  "tracked_events",
+  `project_id uuid, id uuid, external_user_id text, event_type text, properties jsonb, occurred_at ms atMs,
+  received_at now`,
+);
+const queueSpawned = insertInto("event_q", "project_id uuid, part smallint, event_id uuid id");
+const laterSpawned = insertInto(
+  "event_due",
+  "project_id uuid, event_id uuid id, part smallint, attempts int, due_at ms dueMs",
+);
 
 /** Events that the service emits itself: stored, and queued now or later. An id is stored once. */
 const spawnedArms = ({ spawned }: Effects): Arm[] => {
   const rows = spawned.map((event) => ({
     ...event,
     part: partitionOf(event.projectId, event.externalUserId),
+    attempts: 0,
   }));
-  const columns = sql.raw(`"projectId" uuid, id uuid, "externalUserId" text, "eventType" text,
-    properties jsonb, "atMs" float8, "dueMs" float8, part smallint`);
   return [
-    {
-      name: "sp",
-      rows,
-      write: (given, now) => sql`
-        insert into tracked_events
-          (project_id, id, external_user_id, event_type, properties, occurred_at, received_at)
-        select "projectId", id, "externalUserId", "eventType", properties, ${at('x."atMs"')}, ${now}
-        from json_to_recordset(${given}::json) as x(${columns})`,
-    },
-    {
-      name: "sq",
-      rows: rows.filter(({ dueMs }) => dueMs === null),
-      write: (given) => sql`
-        insert into event_q (project_id, part, event_id)
-        select "projectId", part, id from json_to_recordset(${given}::json) as x(${columns})`,
-    },
-    {
-      name: "sd",
-      rows: rows.filter(({ dueMs }) => dueMs !== null),
-      write: (given) => sql`
-        insert into event_due (project_id, event_id, part, attempts, due_at)
-        select "projectId", id, part, 0, ${at('x."dueMs"')}
-        from json_to_recordset(${given}::json) as x(${columns})`,
-    },
+    { name: "sp", rows, write: insertSpawned },
+    { name: "sq", rows: rows.filter(({ dueMs }) => dueMs === null), write: queueSpawned },
+    { name: "sd", rows: rows.filter(({ dueMs }) => dueMs !== null), write: laterSpawned },
   ];
 };
 
-const badgeAwardArm = ({ badgeAwards }: Effects): Arm => ({
-  name: "ba",
-  rows: badgeAwards,
-  write: (rows, now) => sql`
-    insert into badge_awards
-      (project_id, player_id, id, badge_key, tier, action, serial_no, idempotency_key, cause, event_id,
-        created_at)
-    select "projectId", "playerId", id, "badgeKey", tier, action, "serialNo", key, cause, "eventId", ${now}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, "badgeKey" text,
-      tier int, action text, "serialNo" bigint, key text, cause jsonb, "eventId" uuid)`,
-});
+/** Effects that are rows of a table, by their name in `Effects`. */
+const INSERTS = {
+  executions: insertInto(
+    "rule_executions",
+    `project_id uuid, rule_id uuid, id uuid, rule_version int, player_id uuid, event_id uuid, depth smallint,
+    mode text, effects jsonb, created_at now`,
+  ),
+  badgeAwards: insertInto(
+    "badge_awards",
+    `project_id uuid, player_id uuid, id uuid, badge_key text, tier int, action text, serial_no bigint,
+    idempotency_key text key, cause jsonb, event_id uuid, created_at now`,
+  ),
+  streakRuns: insertInto(
+    "streak_runs",
+    `project_id uuid, player_id uuid, id uuid, streak_key text, started_on date, ended_on date, length int,
+    frozen_periods jsonb, ended_by text, created_at now`,
+  ),
+  segmentSpells: insertInto(
+    "segment_spells",
+    "project_id uuid, player_id uuid, id uuid, segment_key text, entered_at ms enteredMs, left_at ms leftMs",
+  ),
+  rewardGrants: insertInto(
+    "reward_grants",
+    `project_id uuid, player_id uuid, id uuid, reward_key text, quantity int, status text,
+    idempotency_key text key, contents jsonb, code text, cause jsonb, event_id uuid, expires_at ms expiresMs,
+    created_at now, updated_at now`,
+  ),
+  inbox: insertInto(
+    "inbox_messages",
+    `project_id uuid, player_id uuid, id uuid, type text, title text, body text, data jsonb,
+    reward_grant_id uuid, expires_at ms expiresMs, created_at now`,
+  ),
+  scoreReviews: insertInto(
+    "score_reviews",
+    `project_id uuid, id uuid, leaderboard_id uuid, period_id uuid, player_id uuid, score float8,
+    violation text, meta json, occurred_at ms atMs, submitted_at now`,
+  ),
+  traces: insertInto("event_traces", "project_id uuid, event_id uuid, trace jsonb, expires_at ms expiresMs", {
+    key: "project_id, event_id",
+    set: "trace",
+  }),
+} satisfies { [K in keyof Effects]?: Arm["write"] };
 
-const streakRunArm = ({ streakRuns }: Effects): Arm => ({
-  name: "sr",
-  rows: streakRuns,
-  write: (rows, now) => sql`
-    insert into streak_runs (project_id, player_id, id, streak_key, started_on, ended_on, length,
-      frozen_periods, ended_by, created_at)
-    select "projectId", "playerId", id, "streakKey", "startedOn", "endedOn", length,
-      "frozenPeriods", "endedBy", ${now}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, "streakKey" text,
-      "startedOn" date, "endedOn" date, length int, "frozenPeriods" jsonb, "endedBy" text)`,
-});
-
-const segmentSpellArm = ({ segmentSpells }: Effects): Arm => ({
-  name: "ss",
-  rows: segmentSpells,
-  write: (rows) => sql`
-    insert into segment_spells (project_id, player_id, id, segment_key, entered_at, left_at)
-    select "projectId", "playerId", id, "segmentKey", ${at('x."enteredMs"')}, ${at('x."leftMs"')}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid,
-      "segmentKey" text, "enteredMs" float8, "leftMs" float8)`,
-});
-
-const rewardGrantArm = ({ rewardGrants }: Effects): Arm => ({
-  name: "rg",
-  rows: rewardGrants,
-  write: (rows, now) => sql`
-    insert into reward_grants (project_id, player_id, id, reward_key, quantity, status, idempotency_key,
-      contents, code, cause, event_id, expires_at, created_at, updated_at)
-    select "projectId", "playerId", id, "rewardKey", quantity, status, key,
-      contents, code, cause, "eventId", ${at('x."expiresMs"')}, ${now}, ${now}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid,
-      "rewardKey" text, quantity int, status text, key text, contents jsonb, code text, cause jsonb,
-      "eventId" uuid, "expiresMs" float8)`,
-});
-
-const inboxArm = ({ inbox }: Effects): Arm => ({
-  name: "ib",
-  rows: inbox,
-  write: (rows, now) => sql`
-    insert into inbox_messages
-      (project_id, player_id, id, type, title, body, data, reward_grant_id, expires_at, created_at)
-    select "projectId", "playerId", id, type, title, body, data, "rewardGrantId",
-      ${at('x."expiresMs"')}, ${now}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, type text,
-      title text, body text, data jsonb, "rewardGrantId" uuid, "expiresMs" float8)`,
-});
-
-const scoreReviewArm = ({ scoreReviews }: Effects): Arm => ({
-  name: "rv",
-  rows: scoreReviews,
-  write: (rows, now) => sql`
-    insert into score_reviews (project_id, id, leaderboard_id, period_id, player_id, score, violation, meta,
-      occurred_at, submitted_at)
-    select "projectId", id, "leaderboardId", "periodId", "playerId", score, violation, meta,
-      ${at('x."atMs"')}, ${now}
-    from json_to_recordset(${rows}::json) as x("projectId" uuid, id uuid, "leaderboardId" uuid,
-      "periodId" uuid, "playerId" uuid, score float8, violation text, meta json, "atMs" float8)`,
-});
+const insertSubmissions = insertInto(
+  "quest_submissions",
+  `project_id uuid, id uuid, player_id uuid, quest_key text, player_quest_id uuid, cycle_key text,
+  step_key text, evidence_type text, evidence text, status text, submitted_at now, reviewed_by text by,
+  note text, closed_at ms closedMs`,
+);
 
 /** Submissions for steps of quests; what is decided about one in its own batch is written with it. */
 const submissionArms = ({ questSubmissions, submissionDecisions }: Effects): Arm[] => {
@@ -185,14 +137,7 @@ const submissionArms = ({ questSubmissions, submissionDecisions }: Effects): Arm
     {
       name: "qs",
       rows: made,
-      write: (rows, now) => sql`
-        insert into quest_submissions (project_id, id, player_id, quest_key, player_quest_id, cycle_key,
-          step_key, evidence_type, evidence, status, submitted_at, reviewed_by, note, closed_at)
-        select "projectId", id, "playerId", "questKey", "playerQuestId", "cycleKey", "stepKey",
-          "evidenceType", evidence, status, ${now}, by, note, ${at('x."closedMs"')}
-        from json_to_recordset(${rows}::json) as x("projectId" uuid, id uuid, "playerId" uuid,
-          "questKey" text, "playerQuestId" uuid, "cycleKey" text, "stepKey" text, "evidenceType" text,
-          evidence text, status text, by text, note text, "closedMs" float8)`,
+      write: insertSubmissions,
     },
     {
       name: "qd",
@@ -206,17 +151,6 @@ const submissionArms = ({ questSubmissions, submissionDecisions }: Effects): Arm
     },
   ];
 };
-
-const traceArm = ({ traces }: Effects): Arm => ({
-  name: "tr",
-  rows: traces,
-  write: (rows) => sql`
-    insert into event_traces (project_id, event_id, trace, expires_at)
-    select "projectId", "eventId", trace, ${at('x."expiresMs"')}
-    from json_to_recordset(${rows}::json) as x(
-      "projectId" uuid, "eventId" uuid, trace jsonb, "expiresMs" float8)
-    on conflict (project_id, event_id) do update set trace = excluded.trace`,
-});
 
 /** The arm that deletes the queue rows of what was processed. */
 const QUEUE_ARM = "q";

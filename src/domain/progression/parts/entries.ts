@@ -3,7 +3,7 @@ import { type ListStatus, type LoadedList, periodIdOf } from "../../evaluation/b
 import { BREAKDOWN_VALUES_MAX, breakdownNameOf, isPlain } from "../../evaluation/boards/lists.ts";
 import { graceMsOf } from "../../evaluation/boards/period.ts";
 import type { EntryState, PlayerState } from "../../evaluation/player-state.ts";
-import { type Arm, msOf, type PlayerPart } from "./part.ts";
+import { type Arm, deleteFrom, msOf, type PlayerPart } from "./part.ts";
 
 /** Maximum age of the recorded time of the last write, in ms; it decides when a late period is closed. */
 const WRITTEN_EVERY_MS = 60_000;
@@ -200,10 +200,7 @@ export const entries: PlayerPart = {
     {
       name: "el",
       rows: players.flatMap(leftRowsOf),
-      write: (rows) => sql`
-        delete from leaderboard_entries t
-        using json_to_recordset(${rows}::json) as x(p uuid, w uuid, i uuid)
-        where t.project_id = x.p and t.period_id = x.w and t.player_id = x.i`,
+      write: deleteFrom("leaderboard_entries", "project_id uuid p, period_id uuid w, player_id uuid i"),
     },
   ],
 };

@@ -77,6 +77,64 @@ export const msOf = (column: string): RawBuilder<unknown> =>
 /** Converts epoch ms in JSON to timestamptz; null stays null. */
 export const at = (column: string): RawBuilder<unknown> => sql.raw(`to_timestamp(${column} / 1000.0)`);
 
+/** A column, the type of its JSON value, and the name of that. */
+type Column = { column: string; type: string; name: string };
+
+/** @param columns `column type name`, the name where it is not the column in camel case */
+const columnsOf = (columns: string): Column[] =>
+  columns.split(",").map((text) => {
+    const [column, type, name] = text.trim().split(/\s+/) as [string, string, string?];
+    const camel = column.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    return { column, type, name: name ?? camel };
+  });
+
+const recordOf = (columns: readonly Column[]): string =>
+  columns
+    .filter(({ type }) => type !== "now")
+    .map(({ name, type }) => `"${name}" ${type === "ms" ? "float8" : type}`)
+    .join(", ");
+
+type Upsert = {
+  /** The columns of the key; without it all rows are new. */
+  key?: string;
+  /** What a known row takes over, by default all columns but those of the key; and of which rows. */
+  set?: string;
+  where?: string;
+  json?: "json" | "jsonb";
+};
+
+/**
+ * Inserts rows of JSON into a table, or updates those that are there.
+ * @param columns see `columnsOf`. Type `ms`: a time in ms; `now`: the time of the transaction
+ */
+export const insertInto = (
+  table: string,
+  columns: string,
+  { key, set, where, json = "json" }: Upsert = {},
+): Arm["write"] => {
+  const all = columnsOf(columns);
+  const names = all.map(({ column }) => column);
+  const taken = set?.split(", ") ?? names.filter((name) => !key?.split(", ").includes(name));
+  const update = taken.map((name) => `${name} = excluded.${name}`).join(", ");
+  const conflict = key ? `on conflict (${key}) do update set ${update}` : "";
+  const head = sql.raw(`insert into ${table} (${names.join(", ")})`);
+  const type = sql.raw(json);
+  const record = sql.raw(`x(${recordOf(all)}) ${where ? `${conflict} where ${where}` : conflict}`);
+  const valueOf = all.map((one) => (one.type === "ms" ? at(`x."${one.name}"`) : sql.raw(`"${one.name}"`)));
+  return (rows, now) => {
+    const values = valueOf.map((value, i) => (all[i]!.type === "now" ? now : value));
+    return sql`${head} select ${sql.join(values)} from ${type}_to_recordset(${rows}::${type}) as ${record}`;
+  };
+};
+
+/** Deletes the rows of a table with these columns. */
+export const deleteFrom = (table: string, columns: string): Arm["write"] => {
+  const all = columnsOf(columns);
+  const isIt = all.map(({ column, name }) => `t.${column} = x."${name}"`).join(" and ");
+  const [head, record] = [sql.raw(`delete from ${table} t`), sql.raw(`x(${recordOf(all)}) where ${isIt}`)];
+  return (rows) => sql`${head} using json_to_recordset(${rows}::json) as ${record}`;
+};
+
 /** Currency balances. */
 export const balances: PlayerPart = {
   tag: "b",
@@ -95,14 +153,12 @@ export const balances: PlayerPart = {
         const { balance, held, earned, spent } = value!;
         return { p: player.projectId, i: player.id, k: key, b: balance, h: held, e: earned, s: spent };
       }),
-      write: (rows, now) => sql`
-        insert into player_balances
-          (project_id, player_id, currency_key, balance, held, earned, spent, updated_at)
-        select p, i, k, b, h, e, s, ${now} from json_to_recordset(${rows}::json) as x(
-          p uuid, i uuid, k text, b bigint, h bigint, e bigint, s bigint)
-        on conflict (project_id, player_id, currency_key) do update set balance = excluded.balance,
-          held = excluded.held, earned = excluded.earned, spent = excluded.spent,
-          updated_at = excluded.updated_at`,
+      write: insertInto(
+        "player_balances",
+        `project_id uuid p, player_id uuid i, currency_key text k, balance bigint b, held bigint h,
+        earned bigint e, spent bigint s, updated_at now`,
+        { key: "project_id, player_id, currency_key" },
+      ),
     },
   ],
 };
@@ -168,18 +224,17 @@ export const lots: PlayerPart = {
       {
         name: "og",
         rows: rows.filter(({ r }) => r === 0),
-        write: (given) => sql`
-          delete from currency_lots t using json_to_recordset(${given}::json) as x(p uuid, i uuid, id uuid)
-          where t.project_id = x.p and t.player_id = x.i and t.id = x.id`,
+        write: deleteFrom("currency_lots", "project_id uuid p, player_id uuid i, id uuid"),
       },
       {
         name: "o",
         rows: rows.filter(({ r }) => r > 0),
-        write: (given) => sql`
-          insert into currency_lots (project_id, player_id, id, currency_key, remaining, expires_at)
-          select p, i, id, k, r, ${at("x.x")} from json_to_recordset(${given}::json) as x(
-            p uuid, i uuid, k text, id uuid, r bigint, x float8)
-          on conflict (project_id, player_id, id) do update set remaining = excluded.remaining`,
+        write: insertInto(
+          "currency_lots",
+          `project_id uuid p, player_id uuid i, id uuid, currency_key text k, remaining bigint r,
+          expires_at ms x`,
+          { key: "project_id, player_id, id", set: "remaining" },
+        ),
       },
     ];
   },
@@ -205,24 +260,19 @@ export const boosts: PlayerPart = {
         rows: changed
           .filter(({ value }) => value === undefined)
           .map(({ player, key }) => ({ p: player.projectId, i: player.id, k: key })),
-        write: (rows) => sql`
-          delete from player_boosts t using json_to_recordset(${rows}::json) as x(p uuid, i uuid, k uuid)
-          where t.project_id = x.p and t.player_id = x.i and t.id = x.k`,
+        write: deleteFrom("player_boosts", "project_id uuid p, player_id uuid i, id uuid k"),
       },
       {
         name: "f",
         rows: changed.flatMap(({ player, value }) =>
           value === undefined ? [] : [{ p: player.projectId, i: player.id, ...value }],
         ),
-        write: (rows) => sql`
-          insert into player_boosts (project_id, player_id, id, boost_key, applies, factor, stacking,
-            starts_at, expires_at, uses_left, cause)
-          select p, i, id, "boostKey", applies, factor, stacking, ${at('x."startsMs"')},
-            ${at('x."expiresMs"')}, "usesLeft", cause
-          from json_to_recordset(${rows}::json) as x(p uuid, i uuid, id uuid, "boostKey" text, applies text,
-            factor float8, stacking text, "startsMs" float8, "expiresMs" float8, "usesLeft" int, cause jsonb)
-          on conflict (project_id, player_id, id) do update set factor = excluded.factor,
-            starts_at = excluded.starts_at, expires_at = excluded.expires_at, uses_left = excluded.uses_left`,
+        write: insertInto(
+          "player_boosts",
+          `project_id uuid p, player_id uuid i, id uuid, boost_key text, applies text, factor float8,
+          stacking text, starts_at ms startsMs, expires_at ms expiresMs, uses_left int, cause jsonb`,
+          { key: "project_id, player_id, id", set: "factor, starts_at, expires_at, uses_left" },
+        ),
       },
     ];
   },
@@ -271,19 +321,19 @@ export const segments: PlayerPart = {
       {
         name: "xg",
         rows: changed.filter(({ x }) => x === undefined),
-        write: (rows) => sql`
-          delete from player_segments t using json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text)
-          where t.project_id = x.p and t.player_id = x.i and t.segment_key = x.k`,
+        write: deleteFrom("player_segments", "project_id uuid p, player_id uuid i, segment_key text k"),
       },
       {
         name: "x",
         rows: changed.filter(({ x }) => x !== undefined),
-        write: (rows) => sql`
-          insert into player_segments (project_id, player_id, segment_key, entered_at)
-          select p, i, k, ${at("x.x")} from json_to_recordset(${rows}::json) as x(
-            p uuid, i uuid, k text, x float8)
-          on conflict (project_id, player_id, segment_key) do update set entered_at = excluded.entered_at
-          where player_segments.entered_at <> excluded.entered_at`,
+        write: insertInto(
+          "player_segments",
+          "project_id uuid p, player_id uuid i, segment_key text k, entered_at ms x",
+          {
+            key: "project_id, player_id, segment_key",
+            where: "player_segments.entered_at <> excluded.entered_at",
+          },
+        ),
       },
     ];
   },
@@ -314,15 +364,12 @@ export const streaks: PlayerPart = {
         const dueMs = value!.doc["dueMs"] ?? null;
         return { p: player.projectId, i: player.id, k: key, ...value!, dueMs };
       }),
-      write: (rows, now) => sql`
-        insert into player_streaks
-          (project_id, player_id, streak_key, current, longest, freezes, deadline_at, due_at, doc, updated_at)
-        select p, i, k, current, longest, freezes, ${at('x."deadlineMs"')}, ${at('x."dueMs"')}, doc, ${now}
-        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, current int, longest int,
-          freezes int, "deadlineMs" float8, "dueMs" float8, doc jsonb)
-        on conflict (project_id, player_id, streak_key) do update set current = excluded.current,
-          longest = excluded.longest, freezes = excluded.freezes, deadline_at = excluded.deadline_at,
-          due_at = excluded.due_at, doc = excluded.doc, updated_at = excluded.updated_at`,
+      write: insertInto(
+        "player_streaks",
+        `project_id uuid p, player_id uuid i, streak_key text k, current int, longest int, freezes int,
+        deadline_at ms deadlineMs, due_at ms dueMs, doc jsonb, updated_at now`,
+        { key: "project_id, player_id, streak_key" },
+      ),
     },
   ],
 };

@@ -9,6 +9,7 @@ import {
   boosts,
   changesOf,
   docPart,
+  insertInto,
   lots,
   msOf,
   type PlayerPart,
@@ -47,10 +48,6 @@ const changedAdventures = (player: PlayerState) =>
     return [{ p: player.projectId, i: player.id, k: key, ...columns, doc }];
   });
 
-const ADVENTURE_COLUMNS =
-  sql.raw(`id, adventure_version, state, points, started_at, completed_at, claimed_at, premium_at,
-  doc, due_at, updated_at`);
-
 /** Adventures that a player has joined, or has premium of. */
 const adventures: PlayerPart = {
   tag: "av",
@@ -67,17 +64,13 @@ const adventures: PlayerPart = {
     {
       name: "av",
       rows: players.flatMap(changedAdventures),
-      write: (rows, now) => sql`
-        insert into player_adventures (project_id, player_id, adventure_key, ${ADVENTURE_COLUMNS})
-        select p, i, k, id, version, state, points, ${at('x."startedMs"')}, ${at('x."completedMs"')},
-          ${at('x."claimedMs"')}, ${at('x."premiumMs"')}, doc, ${at('x."dueMs"')}, ${now}
-        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, id uuid, version int, state text,
-          points numeric, "startedMs" float8, "completedMs" float8, "claimedMs" float8, "premiumMs" float8,
-          doc jsonb, "dueMs" float8)
-        on conflict (project_id, player_id, adventure_key) do update set
-          (${ADVENTURE_COLUMNS}) = row(excluded.id, excluded.adventure_version, excluded.state, excluded.points,
-            excluded.started_at, excluded.completed_at, excluded.claimed_at, excluded.premium_at,
-            excluded.doc, excluded.due_at, excluded.updated_at)`,
+      write: insertInto(
+        "player_adventures",
+        `project_id uuid p, player_id uuid i, adventure_key text k, id uuid, adventure_version int version,
+        state text, points numeric, started_at ms startedMs, completed_at ms completedMs,
+        claimed_at ms claimedMs, premium_at ms premiumMs, doc jsonb, due_at ms dueMs, updated_at now`,
+        { key: "project_id, player_id, adventure_key" },
+      ),
     },
   ],
 };
@@ -124,19 +117,13 @@ const badges: PlayerPart = {
         k: key,
         ...value!,
       })),
-      write: (rows, now) => sql`
-        insert into player_badges (project_id, player_id, badge_key, tier, progress, times_awarded, serial_no,
-          first_earned_at, last_earned_at, revoked_at, updated_at)
-        select p, i, k, tier, progress, "timesAwarded", "serialNo", ${at('x."firstEarnedMs"')},
-          ${at('x."lastEarnedMs"')}, ${at('x."revokedMs"')}, ${now}
-        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, tier int, progress float8,
-          "timesAwarded" int, "serialNo" bigint, "firstEarnedMs" float8, "lastEarnedMs" float8,
-          "revokedMs" float8)
-        on conflict (project_id, player_id, badge_key) do update set tier = excluded.tier,
-          progress = excluded.progress, times_awarded = excluded.times_awarded,
-          serial_no = excluded.serial_no, first_earned_at = excluded.first_earned_at,
-          last_earned_at = excluded.last_earned_at, revoked_at = excluded.revoked_at,
-          updated_at = excluded.updated_at`,
+      write: insertInto(
+        "player_badges",
+        `project_id uuid p, player_id uuid i, badge_key text k, tier int, progress float8,
+        times_awarded int, serial_no bigint, first_earned_at ms firstEarnedMs,
+        last_earned_at ms lastEarnedMs, revoked_at ms revokedMs, updated_at now`,
+        { key: "project_id, player_id, badge_key" },
+      ),
     },
   ],
 };
