@@ -34,8 +34,6 @@ const ANSWER_GRACE_MS = 1_000;
 
 /** A client of pg, whose socket can be terminated at any time. */
 export type Socketed = {
-  /** The backend's process id, as reported by PostgreSQL. */
-  processID?: number | null;
   connection: { stream: { destroy(error?: Error): unknown } };
 };
 
@@ -51,8 +49,6 @@ export class Waiting {
   #owed = 0;
   #waitedMs = 0;
   #timeouts: Timeouts | undefined;
-  #suspectedForMs: number | undefined;
-  #looksAtRest = 0;
 
   constructor(client: Socketed) {
     this.#client = client;
@@ -65,8 +61,6 @@ export class Waiting {
     const answered = (): void => {
       this.#owed--;
       this.#waitedMs = 0;
-      this.#suspectedForMs = undefined;
-      this.#looksAtRest = 0;
     };
     answer.then(answered, answered);
   }
@@ -76,35 +70,11 @@ export class Waiting {
     return this.#owed > 0 ? this.#timeouts : undefined;
   }
 
-  get waitedMs(): number {
-    return this.#waitedMs;
-  }
-
-  /** Marks the connection as possibly dead: its next statement must be answered within `ms`. */
-  suspect(ms: number): void {
-    this.#suspectedForMs = ms;
-    this.#waitedMs = 0;
-  }
-
-  /** Returns the id of a backend that has owed an answer for `ms` or longer; undefined if there is none. */
-  backendOwing(ms: number): number | undefined {
-    return this.#owed > 0 && this.#waitedMs >= ms ? (this.#client.processID ?? undefined) : undefined;
-  }
-
-  /**
-   * Records whether PostgreSQL reports the backend as idle although it owes an answer: then the statement or
-   * its answer was lost on the way. @returns whether it was idle at two consecutive checks
-   */
-  rests(isAtRest: boolean): boolean {
-    this.#looksAtRest = isAtRest ? this.#looksAtRest + 1 : 0;
-    return this.#looksAtRest > 1;
-  }
-
   /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
   tick(): boolean {
     if (this.#owed === 0) return false;
     this.#waitedMs += CHECK_EVERY_MS;
-    return this.#waitedMs > (this.#suspectedForMs ?? this.#timeouts!.statementMs + ANSWER_GRACE_MS);
+    return this.#waitedMs > this.#timeouts!.statementMs + ANSWER_GRACE_MS;
   }
 
   /** Terminates the socket: waiting callers fail at once, and the pool opens another one. */
@@ -119,14 +89,6 @@ const POLL_EVERY_MS = 500;
 const ANSWER_MAX_MS = 1_000;
 /** Delay before another connection is tried, in ms. */
 const RETRY_MS = 100;
-/** Requests that have waited this long when PostgreSQL falls silent are aborted, in ms. */
-const WEB_MAX_MS = 500;
-/** Any other work is aborted when PostgreSQL has been silent for this long, in ms. */
-const SILENT_MAX_MS = 20_000;
-/** Time for a connection from before a silence to answer after it, in ms. */
-const SUSPECT_MS = 750;
-/** After this time without an answer, PostgreSQL is asked whether it is running the statement, in ms. */
-const LOST_AFTER_MS = 1_000;
 /** Interval at which the watch counts waiting time, in ms. */
 const TICK_MS = 100;
 
@@ -144,11 +106,6 @@ export type WatchedPool = {
   connect(...args: unknown[]): Promise<PooledClient>;
   on(event: "connect" | "acquire" | "release" | "remove", listener: (...of: never[]) => void): unknown;
 };
-
-/** Backends of this installation that have been idle for a second; a hidden state is null. */
-const AT_REST = `select pid from pg_stat_activity where pid = any($1) and datname = current_database()
-  and usename = current_user and state like 'idle%'
-  and state_change < clock_timestamp() - interval '1 second'`;
 
 const silence = (): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ANSWER_MAX_MS} ms`), { code: "ETIMEDOUT" });
@@ -188,7 +145,7 @@ const isAnswer = (error: unknown): boolean =>
 /**
  * Watches the connections of a pool: ends those that owe an answer for too long, and queries PostgreSQL over
  * a connection of its own. While that gets no answer, requests are refused instead of waiting; once it does,
- * older connections must prove themselves, since a network may drop packets without any error.
+ * older connections are ended, since a network may drop packets without any error.
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
@@ -196,15 +153,11 @@ export class DatabaseWatch {
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
-  /** Refusals of requests that wait for a connection. */
-  readonly #refusals = new Set<() => void>();
   readonly #stopping = new AbortController();
   readonly #time = databaseTime();
   readonly #timer: NodeJS.Timeout;
   readonly #polling: Promise<void>;
   #isSilent = false;
-  /** Counted in ticks, as waits are. */
-  #silentMs = 0;
   #onBegun: (() => void) | undefined;
   /** Resolves when the database has answered for the first time. */
   readonly begun = new Promise<void>((resolve) => {
@@ -251,24 +204,16 @@ export class DatabaseWatch {
   /** Lets requests wait for a connection only while PostgreSQL answers. */
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
-    this.#pool.connect = (...args) => {
+    this.#pool.connect = async (...args) => {
       const isWeb = isOfRequests(chosenTimeouts() ?? this.#usual);
       if (!isWeb || args.length > 0) return connect(...args);
-      return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
+      this.check();
+      try {
+        return await connect();
+      } catch (error) {
+        throw this.#isFull(error) ? tooBusy() : error;
+      }
     };
-  }
-
-  #unlessSilent(connected: Promise<PooledClient>): Promise<PooledClient> {
-    return new Promise((resolve, reject) => {
-      const refuse = (): void => reject(silence());
-      this.#refusals.add(refuse);
-      connected
-        .then(
-          (client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()),
-          (error: unknown) => reject(this.#isFull(error) ? tooBusy() : (error as Error)),
-        )
-        .finally(() => this.#refusals.delete(refuse));
-    });
   }
 
   /** Whether an error says that all connections stayed in use while PostgreSQL answers. */
@@ -278,38 +223,26 @@ export class DatabaseWatch {
   }
 
   #checkAll(): void {
-    this.#silentMs = this.#isSilent ? this.#silentMs + CHECK_EVERY_MS : 0;
     for (const { waiting } of this.#clients) {
-      if (!waiting.tick() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
+      if (!waiting.tick()) continue;
       waiting.end();
       // An answer lost on one connection may mean that the others are dead too.
-      this.#endIdle();
+      for (const idle of this.#idle) idle.waiting.end();
     }
-  }
-
-  #isGivenUp({ owedTo, waitedMs }: Waiting): boolean {
-    if (isOfRequests(owedTo)) return waitedMs >= WEB_MAX_MS;
-    return owedTo !== undefined && this.#silentMs >= SILENT_MAX_MS;
-  }
-
-  #endIdle(): void {
-    for (const { waiting } of this.#idle) waiting.end();
   }
 
   #beginSilence(err: unknown): void {
     if (this.#isSilent || this.#stopping.signal.aborted) return;
     this.#isSilent = true;
     this.#log?.warn({ err }, "the database does not answer");
-    for (const refuse of this.#refusals) refuse();
-    this.#refusals.clear();
+    for (const { waiting } of this.#clients) if (isOfRequests(waiting.owedTo)) waiting.end();
   }
 
   #endSilence(): void {
     if (!this.#isSilent) return;
     this.#isSilent = false;
     this.#log?.info("the database answers again");
-    this.#endIdle();
-    for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.suspect(SUSPECT_MS);
+    for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.end();
   }
 
   async #pollForever(): Promise<void> {
@@ -337,25 +270,7 @@ export class DatabaseWatch {
       this.#time.observe(Number(rows[0]!.ms), sentMs);
       this.#endSilence();
       this.#onBegun?.();
-      await this.#endLost(client);
       await this.#pause(POLL_EVERY_MS);
-    }
-  }
-
-  /** Ends connections that wait for an answer although their backend is idle. */
-  async #endLost(client: PollingClient): Promise<void> {
-    const owing = [...this.#clients].flatMap(({ waiting }) => {
-      const pid = waiting.backendOwing(LOST_AFTER_MS);
-      return pid === undefined ? [] : [{ waiting, pid }];
-    });
-    if (owing.length === 0) return;
-    const { rows } = await answered(client.query<{ pid: number }>(AT_REST, [owing.map(({ pid }) => pid)]));
-    const resting = new Set(rows.map(({ pid }) => pid));
-    for (const { waiting, pid } of owing) {
-      if (!waiting.rests(resting.has(pid)) || waiting.backendOwing(LOST_AFTER_MS) !== pid) continue;
-      this.#log?.warn({ pid }, "a connection to the database has lost a statement or its answer");
-      waiting.end();
-      this.#endIdle();
     }
   }
 
