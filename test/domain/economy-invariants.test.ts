@@ -69,7 +69,7 @@ const scored = (model: Model, points: number): void => {
 };
 
 describe("the player economy", () => {
-  const { database, domain } = memoryDomain();
+  const { database, domain } = memoryDomain(undefined, true);
   const crashing = madeOnce(() => makeCrashing(database));
 
   const survive = (item: Program[number], run: (work: Work) => Promise<unknown>): Promise<boolean> =>

@@ -41,7 +41,7 @@ const programs: fc.Arbitrary<Item[]> = fc.array(
 describe("what reverts and merges leave of the economy", () => {
   const database = madeOnce(openMemoryDatabase, (made) => made.close());
 
-  const domain = madeOnce(() => openDomain(database));
+  const domain = madeOnce(() => openDomain(database, undefined, true));
   const crashing = madeOnce(() => makeCrashing(database));
 
   /** A game as a program goes on: its events in order, and those that were taken back. */
