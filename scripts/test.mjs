@@ -9,7 +9,7 @@ import { basename, join, relative, resolve } from "node:path";
 import { findServices } from "./services.mjs";
 
 /** A lane of the gate takes five minutes on two cores, and one of the other suites half an hour. */
-const [GATE_TIMEOUT_MS, TIMEOUT_MS] = [20 * 60_000, 60 * 60_000];
+const TIMEOUTS_MS = { gate: 20 * 60_000, other: 60 * 60_000 };
 const root = join(import.meta.dirname, "..");
 /** Properties try a tenth of their cases in the gate, and all of them in the full suite. */
 const hasCases = (file) => readFileSync(join(root, file), "utf8").includes("support/properties.ts");
@@ -25,10 +25,7 @@ const SUITES = {
 };
 
 const needsServices = (file) => /^test\/(db|processes|faults)\//.test(file);
-/**
- * A process has one server: a file of `servers` has its own, all others of a lane share one. Two lanes, since
- * each costs 15 s of CPU to begin with; a few files of `http` are with the others, so that both end together.
- */
+/** A process has one server. Each lane costs 15 s of CPU to begin with; both of the gate end together. */
 const laneOf = (file) => {
   const [, folder = ""] = /^test\/(\w+)\//.exec(file) ?? [];
   if (folder === "servers") return file;
@@ -50,7 +47,6 @@ const { variables, missing } = await findServices();
 const left = missing.length > 0 ? wanted.filter(needsServices) : [];
 const files = wanted.filter((file) => !left.includes(file));
 const env = { ...process.env, ...variables };
-// Modules that were compiled before; coverage would be coarse of code from there.
 if (!env.NODE_V8_COVERAGE) env.NODE_COMPILE_CACHE = join(root, "node_modules/.cache/laurel-compile");
 // The gate tries the same cases each time; the other suites try new ones, and have time for whole histories.
 if (suiteName !== "gate" && suiteName !== "files") {
@@ -70,14 +66,14 @@ const runFiles = async (lane, laneFiles) => {
   const child = spawn(process.execPath, flags, {
     cwd: root,
     stdio: "inherit",
-    timeout: suiteName === "gate" ? GATE_TIMEOUT_MS : TIMEOUT_MS,
+    timeout: TIMEOUTS_MS[suiteName] ?? TIMEOUTS_MS.other,
     killSignal: "SIGKILL",
     env: { ...env, TEST_REPORT: report, TEST_LANE: files.length === 1 ? "" : lane },
   });
   const [status, signal] = await once(child, "close");
-  const lines = existsSync(report) ? readFileSync(report, "utf8").trim().split("\n") : [];
-  const ended = lines.map((line) => JSON.parse(line));
+  const text = existsSync(report) ? readFileSync(report, "utf8") : "";
   rmSync(folder, { recursive: true });
+  const ended = text.split("\n").flatMap((line) => (line === "" ? [] : JSON.parse(line)));
   const results = ended.filter(({ file }) => file);
   const isWhole = ended.at(-1)?.end === true && (status === 0 || results.some(({ failed }) => failed > 0));
   if (!isWhole) console.log(`The lane ${lane} did not end as it should: ${signal ?? `exit code ${status}`}`);
@@ -114,10 +110,9 @@ const sum = (key) => done.reduce((total, result) => total + result[key], 0);
 if (left.length > 0) console.log(`\nNot run: ${left.length} files, because ${missing.join(" and ")}.`);
 const flaky = done.filter(({ isFlaky }) => isFlaky);
 for (const { file } of flaky) console.log(`FLAKY ${file}`);
-for (const { file } of done.filter(({ failed: red }) => red > 0)) console.log(`RED ${file}`);
+for (const { file, failed: red } of done) if (red > 0) console.log(`RED ${file}`);
 const isGate = suiteName === "gate";
 const notRun = isGate && !env.REQUIRE_SERVICES ? 0 : left.length;
 const failed = sum("failed") + notRun + (isGate ? 0 : flaky.length) + (done.length === 0 ? 1 : 0);
-const skipped = sum("skipped") > 0 ? `, ${sum("skipped")} skipped` : "";
-console.log(`${sum("passed")} passed, ${failed} failed${skipped}`);
+console.log(`${sum("passed")} passed, ${failed} failed, ${sum("skipped")} skipped`);
 process.exit(failed > 0 ? 1 : 0);
