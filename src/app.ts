@@ -18,7 +18,7 @@ import type { PasskeyVerifier } from "./domain/accounts/mfa/passkeys.ts";
 import type { SsoClients } from "./domain/accounts/sso/clients.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
 import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
-import { connectionSlots } from "./domain/kernel/slots.ts";
+import { connectionSlots } from "./domain/kernel/bulkhead.ts";
 import { connectedIn, createTransact, Lanes, type WakeUps } from "./domain/kernel/transact.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { Config } from "./config.ts";
 import { createMemoryRanks } from "./domain/leaderboards/rank-index.ts";
 import type { EntrySource, RankStore } from "./domain/evaluation/boards/ranks.ts";
-import { CONNECTION_WAIT_MS } from "./domain/kernel/slots.ts";
+import { CONNECTION_WAIT_MS } from "./domain/kernel/bulkhead.ts";
 import { stampIdsBy } from "./domain/kernel/ids.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import type { Topics } from "./domain/kernel/events/chat-views.ts";

@@ -10,7 +10,7 @@ import { authenticateScim, isScimSecret } from "../domain/accounts/scim/tokens.t
 import type { Caller } from "../domain/kernel/caller.ts";
 import { retryLater, unauthorized } from "../domain/kernel/errors.ts";
 import { requestIdFrom } from "../domain/kernel/request-id.ts";
-import { busy, createWaitingRoom, SharedSlots } from "../domain/kernel/slots.ts";
+import { Bulkhead, busy, WAITING } from "../domain/kernel/bulkhead.ts";
 import type { AnyRoute } from "./route.ts";
 
 const MIB = 1024 * 1024;
@@ -282,21 +282,23 @@ type Asker = { caller: Caller; ip: string; bytes: number; signal: AbortSignal };
  * in the order of their arrival.
  */
 class LargeWork {
-  readonly #slots: SharedSlots;
+  readonly #slots: Bulkhead;
 
-  constructor(slots: Slots) {
-    const waitingMax = {
-      ofOwner: slots.ofOwner * SLOT_WAITING_MAX,
-      ofProcess: slots.ofProcess * SLOT_WAITING_MAX,
-    };
-    const room = createWaitingRoom();
-    this.#slots = new SharedSlots({ slots, waitingMax, waitMaxMs: WAIT_MAX_MS, refusal: busy, room });
+  constructor({ ofOwner, ofProcess }: Slots) {
+    const boundsOf = (slots: number) => ({ slots, waiting: slots * SLOT_WAITING_MAX });
+    this.#slots = new Bulkhead({
+      ofKey: boundsOf(ofOwner),
+      ofOwner: WAITING.ofOwner,
+      ofAll: { ...boundsOf(ofProcess), bytes: WAITING.ofAll.bytes },
+      waitMaxMs: WAIT_MAX_MS,
+      refusal: busy,
+    });
   }
 
   /** @throws DomainError SERVICE_UNAVAILABLE BUSY when too much waits, or for too long */
   run<T>({ caller, ip, bytes, signal }: Asker, make: () => Promise<T>): Promise<T> {
-    const tenantId = "tenantId" in caller ? caller.tenantId : undefined;
-    return this.#slots.run(ownerOf(caller, ip), make, { tenantId, bytes, signal });
+    const owner = ownerOf(caller, ip);
+    return this.#slots.run(owner, make, { owner, bytes, signal });
   }
 }
 

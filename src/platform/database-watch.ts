@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { tooBusy } from "../domain/kernel/slots.ts";
+import { tooBusy } from "../domain/kernel/bulkhead.ts";
 import { chosenTimeouts, isOfOperators, isOfRequests, type Timeouts } from "../domain/kernel/timeouts.ts";
 
 /** This process's estimate of the database's time. */

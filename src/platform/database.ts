@@ -10,7 +10,7 @@ import type { Logger } from "pino";
 import { makeDir } from "../domain/kernel/data-dir.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
 import type { CommitAs, ReadAs, ReadStatement } from "../domain/kernel/read.ts";
-import { CONNECTION_WAIT_MS } from "../domain/kernel/slots.ts";
+import { CONNECTION_WAIT_MS } from "../domain/kernel/bulkhead.ts";
 import { LONG, MIGRATION, type Timeouts, withTimeouts } from "../domain/kernel/timeouts.ts";
 import { LOCKS, type RowScope } from "../domain/kernel/work.ts";
 import { entities } from "../domain/registries/entities.ts";

@@ -29,7 +29,7 @@ import {
   Refused,
   type Target,
 } from "./guard/faults.ts";
-import { Semaphore } from "../domain/kernel/slots.ts";
+import { Bulkhead } from "../domain/kernel/bulkhead.ts";
 
 /** Maximum number of concurrent requests of a process; further ones queue within their own time limit. */
 const IN_FLIGHT_MAX = 256;
@@ -54,7 +54,7 @@ export const createWebhookSender = (
   const guard = createGuard(settings);
   const names = createNameResolver({ isLocal: guard.isLocal, servers: dnsServers });
   const connections = createConnections(createConnect({ guard, names, ca }));
-  const slots = new Semaphore({ slots: IN_FLIGHT_MAX, waitingMax: QUEUED_MAX, refusal: tooMany });
+  const slots = new Bulkhead({ ofAll: { slots: IN_FLIGHT_MAX, waiting: QUEUED_MAX }, refusal: tooMany });
   const ways: Ways = { connections, slots, flood: new FloodWatch() };
 
   return {
@@ -73,7 +73,7 @@ export const createWebhookSender = (
   };
 };
 
-type Ways = { connections: Connections; slots: Semaphore; flood: FloodWatch };
+type Ways = { connections: Connections; slots: Bulkhead; flood: FloodWatch };
 
 const tooMany = (): Fault => new Fault("too many requests are on their way");
 
@@ -97,7 +97,7 @@ const without = (error: unknown): Answer => ({
 const deliver = async (target: Target, request: WebhookRequest, ways: Ways): Promise<Answer> => {
   const deadline = new Deadline(request.timeoutMs, request.signal);
   try {
-    return await ways.slots.run(() => ask(target, request, { ...ways, deadline }), deadline);
+    return await ways.slots.run("", () => ask(target, request, { ...ways, deadline }), deadline);
   } catch (error) {
     // Its time was over, or too many queued, before it had a slot.
     if (error instanceof Fault) return without(error);

@@ -22,7 +22,7 @@ import {
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { requestIdFrom } from "../domain/kernel/request-id.ts";
-import { SharedSlots } from "../domain/kernel/slots.ts";
+import { Bulkhead } from "../domain/kernel/bulkhead.ts";
 import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { asOneJoin, type Listing, openRooms } from "./admission.ts";
 import { authenticate, errorObject, INTERNAL_ERROR, parse, verifyToken } from "./authenticate.ts";
@@ -77,16 +77,15 @@ const stopping = (): DomainError => retryLater("the server is stopping", "NOT_RE
  * keep others waiting. Further joins wait in a queue; those beyond the queue's limit are refused.
  */
 export class Gate {
-  readonly #slots: SharedSlots;
+  readonly #slots: Bulkhead;
   #waiting = 0;
   readonly #workMaxMs: number;
   readonly #closed = new AbortController();
 
   constructor({ activeMax, workMaxMs, waitingMax, waitMaxMs }: GateLimits) {
-    this.#slots = new SharedSlots({
-      slots: activeMax,
-      // Who waits for one of the process has one of the tenant's.
-      waitingMax: { ofOwner: waitingMax, ofProcess: Infinity },
+    this.#slots = new Bulkhead({
+      ofKey: { slots: activeMax.ofOwner, waiting: waitingMax },
+      ofAll: { slots: activeMax.ofProcess },
       waitMaxMs,
       refusal: tooMany,
     });

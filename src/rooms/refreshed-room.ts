@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import { fromRankScore } from "../domain/evaluation/boards/lists.ts";
 import type { Standing } from "../domain/evaluation/boards/ranks.ts";
 import { DomainError, retryLater } from "../domain/kernel/errors.ts";
-import { KeyedSemaphore } from "../domain/kernel/slots.ts";
+import { Bulkhead } from "../domain/kernel/bulkhead.ts";
 import {
   type BoardList,
   findList,
@@ -233,7 +233,7 @@ const tooMany = () => retryLater("too many rooms are read at once: try again", "
 
 /** A room has one refresh at a time, so no more can wait than there may be rooms. */
 const slotsOf = (slots: number) =>
-  new KeyedSemaphore({ slots, waitingMax: PROCESS_ROOMS_MAX, refusal: tooMany });
+  new Bulkhead({ ofKey: { slots, waiting: PROCESS_ROOMS_MAX }, refusal: tooMany });
 
 /**
  * Bounds the refreshes of a process by project and by tenant, so that one with many rooms leaves the pool to

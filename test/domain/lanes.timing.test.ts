@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { changeConfig, type RowScope, Unprepared } from "../../src/domain/kernel/work.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createTransact, Lanes, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
-import { createWaitingRoom } from "../../src/domain/kernel/slots.ts";
 import { eventually } from "../support/eventually.ts";
 import { memoryDomain } from "../support/domain/memory-domain.ts";
 
@@ -51,27 +50,27 @@ describe("a lane", () => {
 
   it("holds no more of a tenant over all lanes than its share, and so has room for another", async () => {
     const lanes = new Lanes({
-      room: createWaitingRoom({ tenantMax: { count: 3, bytes: 100 }, processMax: { count: 4, bytes: 150 } }),
+      bounds: { ofOwner: { waiting: 3, bytes: 100 }, ofAll: { waiting: 4, bytes: 150 } },
     });
     for (const key of ["a", "b", "c"]) lanes.tryEnter(key);
     const waiting = [
-      lanes.enter("a", { tenantId: "greedy", bytes: 60 }),
-      lanes.enter("b", { tenantId: "greedy", bytes: 40 }),
+      lanes.enter("a", { owner: "greedy", bytes: 60 }),
+      lanes.enter("b", { owner: "greedy", bytes: 40 }),
     ];
-    await assert.rejects(lanes.enter("c", { tenantId: "greedy", bytes: 1 }), BUSY);
-    waiting.push(lanes.enter("c", { tenantId: "greedy", bytes: 0 }));
-    await assert.rejects(lanes.enter("c", { tenantId: "greedy", bytes: 0 }), BUSY);
-    waiting.push(lanes.enter("c", { tenantId: "other", bytes: 50 }));
+    await assert.rejects(lanes.enter("c", { owner: "greedy", bytes: 1 }), BUSY);
+    waiting.push(lanes.enter("c", { owner: "greedy", bytes: 0 }));
+    await assert.rejects(lanes.enter("c", { owner: "greedy", bytes: 0 }), BUSY);
+    waiting.push(lanes.enter("c", { owner: "other", bytes: 50 }));
     // All is taken now, whoever asks; the server itself still waits in its place.
-    await assert.rejects(lanes.enter("c", { tenantId: "third", bytes: 0 }), BUSY);
+    await assert.rejects(lanes.enter("c", { owner: "third", bytes: 0 }), BUSY);
     waiting.push(lanes.enter("c"));
     for (const key of ["a", "b", "c"]) lanes.leave(key);
     await Promise.all(waiting.slice(0, 2));
-    lanes.leave("a", { tenantId: "greedy" });
+    lanes.leave("a", { owner: "greedy" });
     await waiting[2];
-    lanes.leave("c", { tenantId: "greedy" });
+    lanes.leave("c", { owner: "greedy" });
     await waiting[3];
-    lanes.leave("c", { tenantId: "other" });
+    lanes.leave("c", { owner: "other" });
     await waiting[4];
   });
 
@@ -80,14 +79,14 @@ describe("a lane", () => {
     lanes.tryEnter("a");
     const gone = new AbortController();
     const left = Array.from({ length: 60 }, () =>
-      lanes.enter("a", { tenantId: "t", bytes: 0, signal: gone.signal }),
+      lanes.enter("a", { owner: "t", bytes: 0, signal: gone.signal }),
     );
     gone.abort(new Error("gone"));
     for (const one of left) await assert.rejects(one, { message: "gone" });
-    await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 0, signal: gone.signal }), {
+    await assert.rejects(lanes.enter("a", { owner: "t", bytes: 0, signal: gone.signal }), {
       message: "gone",
     });
-    const stays = lanes.enter("a", { tenantId: "t", bytes: 0 });
+    const stays = lanes.enter("a", { owner: "t", bytes: 0 });
     lanes.leave("a");
     await stays;
   });
@@ -113,7 +112,9 @@ describe("a transaction that changes definitions", () => {
 
   it("waits as the request it is of: for a tenant, with its bytes, while its client is there", async () => {
     const projectId = await domain.addProject();
-    const lanes = new Lanes({ room: createWaitingRoom({ tenantMax: { count: 10, bytes: 100 } }) });
+    const lanes = new Lanes({
+      bounds: { ofOwner: { waiting: 10, bytes: 100 }, ofAll: { waiting: 20, bytes: 200 } },
+    });
     const parts = {
       em: database.em,
       clock: () => new Date(),

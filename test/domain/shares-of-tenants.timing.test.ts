@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { connectionSlots, SharedSlots } from "../../src/domain/kernel/slots.ts";
+import { connectionSlots, Bulkhead } from "../../src/domain/kernel/bulkhead.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
@@ -31,13 +31,8 @@ describe("what tenants share", () => {
         fc.integer({ min: 1, max: 6 }),
         fc.array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 40 }),
         async (ofOwner, ofProcess, owners) => {
-          const waitingMax = { ofOwner: Infinity, ofProcess: Infinity };
-          const slots = new SharedSlots({
-            slots: { ofOwner, ofProcess },
-            waitingMax,
-            waitMaxMs: 60_000,
-            refusal,
-          });
+          const bounds = { ofKey: { slots: ofOwner }, ofAll: { slots: ofProcess } };
+          const slots = new Bulkhead({ ...bounds, waitMaxMs: 60_000, refusal });
           const held: string[] = [];
           const begun: number[] = [];
           const work = (owner: string, n: number) => async (): Promise<void> => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
-import { tooBusy } from "./slots.ts";
+import { tooBusy } from "./bulkhead.ts";
 import { outageOf } from "./outages.ts";
 import { Apart, type MemberOutcome, type MemberRun, runMembers } from "./together.ts";
 import { isTransacting } from "./transact.ts";

@@ -9,14 +9,7 @@ import { insertOutbox, insertOutboxQueue } from "./outbox-insert.ts";
 import { OF_RANKS, outboxPart, outboxQueueRows, type OutboxRow, outboxRow } from "./outbox-row.ts";
 import type { OwnChanges } from "./own-changes.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
-import {
-  busy,
-  createWaitingRoom,
-  KeyedSemaphore,
-  type SharedSlots,
-  type Waiter,
-  type WaitingRoom,
-} from "./slots.ts";
+import { Bulkhead, busy, WAITING, type Waiter } from "./bulkhead.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
 import { type RowScope, type Transact, type TransactAs, Unprepared, type Work, WorkState } from "./work.ts";
 
@@ -32,7 +25,8 @@ const TENANT_LANES = 2;
 type LanesOptions = {
   /** Maximum wait in ms. */
   waitMaxMs?: number;
-  room?: WaitingRoom;
+  /** What waits at most, of a tenant and in all. */
+  bounds?: typeof WAITING;
 };
 
 /**
@@ -40,34 +34,35 @@ type LanesOptions = {
  * together; others wait in the order of their arrival.
  */
 export class Lanes {
-  readonly #lanes: KeyedSemaphore;
-  readonly #tenants: KeyedSemaphore;
+  readonly #lanes: Bulkhead;
+  readonly #tenants: Bulkhead;
 
-  constructor({ waitMaxMs = WAIT_MAX_MS, room = createWaitingRoom() }: LanesOptions = {}) {
-    const common = { waitMaxMs, room, refusal: busy };
-    this.#lanes = new KeyedSemaphore({ ...common, slots: 1, waitingMax: LANE_WAITING_MAX });
-    // Bounded by the room, and by who is first in their lane.
-    this.#tenants = new KeyedSemaphore({ ...common, slots: TENANT_LANES, waitingMax: Infinity });
+  constructor({ waitMaxMs = WAIT_MAX_MS, bounds = WAITING }: LanesOptions = {}) {
+    const common = { waitMaxMs, refusal: busy };
+    this.#lanes = new Bulkhead({ ...common, ...bounds, ofKey: { slots: 1, waiting: LANE_WAITING_MAX } });
+    // Bounded by who is first in their lane.
+    this.#tenants = new Bulkhead({ ...common, ofKey: { slots: TENANT_LANES } });
   }
 
   /** Enters a lane if it is free. @returns whether it was entered */
-  tryEnter(key: string, { tenantId }: Waiter = {}): boolean {
+  tryEnter(key: string, { owner }: Waiter = {}): boolean {
     if (!this.#lanes.tryAcquire(key)) return false;
-    if (tenantId === undefined || this.#tenants.tryAcquire(tenantId)) return true;
+    if (owner === undefined || this.#tenants.tryAcquire(owner)) return true;
     this.#lanes.release(key);
     return false;
   }
 
   /**
    * Enters a lane after all who wait for it.
+   * @param waiter its owner is the tenant
    * @throws DomainError SERVICE_UNAVAILABLE BUSY where too much waits in the lane, for the tenant or in the
    * process, or after WAIT_MAX_MS; the reason of the signal as soon as it is aborted
    */
   async enter(key: string, waiter: Waiter = {}): Promise<void> {
     await this.#lanes.acquire(key, waiter);
-    if (waiter.tenantId === undefined) return;
+    if (waiter.owner === undefined) return;
     try {
-      await this.#tenants.acquire(waiter.tenantId, waiter);
+      await this.#tenants.acquire(waiter.owner, waiter);
     } catch (error) {
       this.#lanes.release(key);
       throw error;
@@ -75,9 +70,9 @@ export class Lanes {
   }
 
   /** Leaves a lane and admits the next one. @param waiter as it was entered */
-  leave(key: string, { tenantId }: Waiter = {}): void {
+  leave(key: string, { owner }: Waiter = {}): void {
     this.#lanes.release(key);
-    if (tenantId !== undefined) this.#tenants.release(tenantId);
+    if (owner !== undefined) this.#tenants.release(owner);
   }
 }
 
@@ -167,7 +162,7 @@ export type TransactParts = {
   /** Shared by all transactions of a process; absent: by those of one Transact. */
   lanes?: Lanes;
   /** Bounds the connections that one tenant's requests and rooms hold; absent: nothing does. */
-  connections?: SharedSlots;
+  connections?: Bulkhead;
 };
 
 const open = new AsyncLocalStorage<true>();
@@ -203,7 +198,7 @@ export const createTransact = (parts: TransactParts, rowScope?: RowScope): Trans
   const lanes = parts.lanes ?? new Lanes();
   const tenantId = rowScope?.role === "web" ? rowScope.tenantId || undefined : undefined;
   const transact: Transact = async (run) => {
-    const holds = new LaneHolds(lanes, { tenantId, ...rowScope?.by?.waits });
+    const holds = new LaneHolds(lanes, { owner: tenantId, ...rowScope?.by?.waits });
     const retained = new WorkState<"RETRIES">();
     try {
       for (;;) {

@@ -5,7 +5,7 @@ import type { Role, Scope } from "../kernel/caller.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
-import { busy, Semaphore } from "../kernel/slots.ts";
+import { Bulkhead, busy } from "../kernel/bulkhead.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
@@ -213,8 +213,8 @@ type ReadResult = (transact: Transact, ref: JobRef) => Promise<string>;
 
 /** Creates a reader of results, which may be megabytes: a process reads one at a time. */
 export const createResultReader = (): ReadResult => {
-  const reading = new Semaphore({ slots: 1, waitingMax: READERS_MAX, refusal: busy });
-  return (transact, ref) => reading.run(() => transact((work) => getJobResult(work, ref)));
+  const reading = new Bulkhead({ ofAll: { slots: 1, waiting: READERS_MAX }, refusal: busy });
+  return (transact, ref) => reading.run("", () => transact((work) => getJobResult(work, ref)));
 };
 
 /** Requests that wait to read a result. */

@@ -3,7 +3,7 @@ import type { RuleSet } from "../evaluation/running/compile.ts";
 import { createSizedCache } from "../kernel/caches.ts";
 import { notFound } from "../kernel/errors.ts";
 import { joinFlight } from "../kernel/flights.ts";
-import { busy, Semaphore } from "../kernel/slots.ts";
+import { Bulkhead, busy } from "../kernel/bulkhead.ts";
 import { mayChangeConfig, shareConfig, type Transact, tryShareConfig, type Work } from "../kernel/work.ts";
 import {
   compileParts,
@@ -91,7 +91,7 @@ export const observedPlans = (onPreparing: Required<PlanCacheOptions>["onPrepari
 });
 
 /** Plans that are compiled at once: all their definitions are in memory meanwhile. */
-const compiling = new Semaphore({ slots: 2, waitingMax: Infinity, refusal: busy });
+const compiling = new Bulkhead({ ofAll: { slots: 2 }, refusal: busy });
 
 /**
  * Compiles the plan of one project outside any transaction, which would hold locks meanwhile, once for all who
@@ -100,7 +100,7 @@ const compiling = new Semaphore({ slots: 2, waitingMax: Infinity, refusal: busy 
  */
 const preparePlan = (transact: Transact, version: Version, cache: PlanCache): Promise<void> =>
   joinFlight(cache.preparing, version.projectId, () => {
-    const preparing = compiling.run(() => prepareNow(transact, version, cache));
+    const preparing = compiling.run("", () => prepareNow(transact, version, cache));
     cache.noteBegun(version.projectId, preparing);
     return preparing;
   });

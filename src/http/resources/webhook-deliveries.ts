@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, BUILDERS, type Caller, DEVELOPERS, userOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { busy, KeyedSemaphore } from "../../domain/kernel/slots.ts";
+import { Bulkhead, busy } from "../../domain/kernel/bulkhead.ts";
 import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/record-results.ts";
 import {
   DELIVERY_ORDERS,
@@ -128,7 +128,7 @@ const readRoutes = [
 
 /** Maximum number of concurrent tests per tenant and process: more would take capacity from deliveries. */
 const TESTS_AT_ONCE = 4;
-const tests = new KeyedSemaphore({ slots: TESTS_AT_ONCE, waitingMax: 0, refusal: busy });
+const tests = new Bulkhead({ ofKey: { slots: TESTS_AT_ONCE, waiting: 0 }, refusal: busy });
 
 const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | undefined => {
   const { secretBox, config, log } = app;

@@ -11,7 +11,7 @@ import type {
   SsoClients,
   SsoProbe,
 } from "../../domain/accounts/sso/clients.ts";
-import { KeyedSemaphore, Semaphore } from "../../domain/kernel/slots.ts";
+import { Bulkhead } from "../../domain/kernel/bulkhead.ts";
 import { type Connections, Deadline } from "../guard/connections.ts";
 import { codeOf, Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
 import { asOAuthError, createDiscovery, TIMEOUT_SECONDS } from "../oauth-fetch.ts";
@@ -75,8 +75,11 @@ export type TenantFetch = (tenantId: string) => CustomFetch;
  */
 export const createGuardedFetch = (guard: Guard, connections: Connections): TenantFetch => {
   const refusal = () => new Fault("too many requests are on their way");
-  const all = new Semaphore({ slots: IN_FLIGHT_MAX, waitingMax: QUEUED_MAX, refusal });
-  const ofTenants = new KeyedSemaphore({ slots: OF_TENANT_MAX, waitingMax: OF_TENANT_QUEUED_MAX, refusal });
+  const slots = new Bulkhead({
+    ofKey: { slots: OF_TENANT_MAX, waiting: OF_TENANT_QUEUED_MAX },
+    ofAll: { slots: IN_FLIGHT_MAX, waiting: QUEUED_MAX },
+    refusal,
+  });
   const ask = async (url: string, request: Request, deadline: Deadline): Promise<Response> => {
     const { target, problem } = guard.judge(url);
     if (target === undefined) throw new Refused(problem);
@@ -101,9 +104,8 @@ export const createGuardedFetch = (guard: Guard, connections: Connections): Tena
   };
   return (tenantId) => async (url, request) => {
     const deadline = new Deadline(REQUEST_MS, request.signal);
-    const send = () => all.run(() => ask(url, request, deadline), deadline);
     try {
-      return await ofTenants.run(tenantId, send, deadline);
+      return await slots.run(tenantId, () => ask(url, request, deadline), deadline);
     } catch (error) {
       throw new FetchFailed(deadline.fault ?? error);
     } finally {

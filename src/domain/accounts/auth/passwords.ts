@@ -12,7 +12,7 @@ import {
 } from "../rate-limits/limiter.ts";
 import { DomainError, type FieldProblem, forbidden } from "../../kernel/errors.ts";
 import { BUSY } from "../../kernel/outages.ts";
-import { Semaphore } from "../../kernel/slots.ts";
+import { Bulkhead } from "../../kernel/bulkhead.ts";
 import type { Transact } from "../../kernel/work.ts";
 
 /**
@@ -193,15 +193,14 @@ const tooMany = (): DomainError =>
 
 /** Hashes with argon2id over the NFKC form, so that a password is the same from every keyboard. */
 export const createPasswords = (cost: PasswordCost = COST): Passwords => {
-  const slots = new Semaphore({
-    slots: HASHES_AT_ONCE_MAX,
-    waitingMax: HASHES_WAITING_MAX,
+  const slots = new Bulkhead({
+    ofAll: { slots: HASHES_AT_ONCE_MAX, waiting: HASHES_WAITING_MAX },
     refusal: tooMany,
   });
   return {
-    hash: (password) => slots.run(() => argonHash(password.normalize("NFKC"), cost)),
+    hash: (password) => slots.run("", () => argonHash(password.normalize("NFKC"), cost)),
     verify: (hash, password) =>
-      slots.run(() => argonVerify(hash, password.normalize("NFKC")).catch(() => false)),
+      slots.run("", () => argonVerify(hash, password.normalize("NFKC")).catch(() => false)),
   };
 };
 

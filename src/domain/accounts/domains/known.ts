@@ -11,7 +11,7 @@ import { lockTenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { KeyedSemaphore, Semaphore } from "../../kernel/slots.ts";
+import { Bulkhead } from "../../kernel/bulkhead.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 /** A check that is not over after this time, in ms, is another worker's to do. */
@@ -25,26 +25,20 @@ const refusal = (): Error => new Error("nobody waits for a slot");
 
 /** Bounds how many domains a process looks at because their tenants ask for it: as many as a worker does. */
 class DomainLooks {
-  readonly #ofTenants = new KeyedSemaphore({ slots: TOGETHER_OF_TENANT, waitingMax: 0, refusal });
-  readonly #all = new Semaphore({ slots: TOGETHER, waitingMax: 0, refusal });
+  readonly #slots = new Bulkhead({
+    ofKey: { slots: TOGETHER_OF_TENANT },
+    ofAll: { slots: TOGETHER },
+    refusal,
+  });
 
   /** Has `look` run where a slot is free, until it is over. @returns whether there was one */
   async take(tenantId: string, look: () => Promise<void>): Promise<boolean> {
-    if (!this.#ofTenants.tryAcquire(tenantId)) return false;
-    try {
-      return await this.#takeOfAll(look);
-    } finally {
-      this.#ofTenants.release(tenantId);
-    }
-  }
-
-  async #takeOfAll(look: () => Promise<void>): Promise<boolean> {
-    if (!this.#all.tryAcquire()) return false;
+    if (!this.#slots.tryAcquire(tenantId)) return false;
     try {
       await look();
       return true;
     } finally {
-      this.#all.release();
+      this.#slots.release(tenantId);
     }
   }
 }
