@@ -143,21 +143,29 @@ export class Bulkhead {
     if (this.#keys.get(key)?.isIdle) this.#keys.delete(key);
   }
 
-  async #queue(key: string, { owner, bytes = 0, signal }: Waiter = {}): Promise<void> {
-    const { ofKey, ofOwner, ofAll, refusal } = this.#options;
-    const held = this.#of(this.#keys, key);
-    const owned = owner === undefined ? undefined : this.#of(this.#owners, owner);
-    const isServer = ofOwner !== undefined && owner === undefined;
-    const those = owned ? [held, owned, this.#all] : [held, this.#all];
+  async #queue(key: string, waiter: Waiter = {}): Promise<void> {
+    const { owner, bytes = 0, signal } = waiter;
     try {
-      const hasRoom = held.hasRoom(ofKey, bytes) && (isServer || this.#all.hasRoom(ofAll, bytes));
-      if (!hasRoom || owned?.hasRoom(ofOwner, bytes) === false) throw refusal();
-      for (const one of those) one.wait(bytes, 1);
-      await this.#wait(key, signal).finally(() => those.forEach((one) => one.wait(bytes, -1)));
+      const places = this.#placesFor(key, waiter);
+      for (const held of places) held.wait(bytes, 1);
+      await this.#wait(key, signal).finally(() => places.forEach((held) => held.wait(bytes, -1)));
     } finally {
-      if (owned?.isIdle) this.#owners.delete(owner!);
       this.#forgetIdle(key);
+      if (owner !== undefined && this.#owners.get(owner)?.isIdle) this.#owners.delete(owner);
     }
+  }
+
+  /** Where a wait is counted. @throws the refusal where there is no room */
+  #placesFor(key: string, { owner, bytes = 0 }: Waiter): Held[] {
+    const { ofKey, ofOwner, ofAll, refusal } = this.#options;
+    const isServer = ofOwner !== undefined && owner === undefined;
+    const places: [Held, Bounds | undefined][] = [
+      [this.#of(this.#keys, key), ofKey],
+      [this.#all, isServer ? undefined : ofAll],
+    ];
+    if (owner !== undefined) places.push([this.#of(this.#owners, owner), ofOwner]);
+    if (!places.every(([held, bounds]) => held.hasRoom(bounds, bytes))) throw refusal();
+    return places.map(([held]) => held);
   }
 
   /** Who gives up leaves the line at once: a slot passed on to them would be lost. */
