@@ -66,7 +66,7 @@ describe("a bulkhead", () => {
           await nextTurn();
           assert.ok(those("holds").length <= ofAll);
           for (const one of ["a", "b", "c"]) {
-            assert.ok(those("holds", one).length <= ofKey);
+            assert.ok(those("holds", one).length <= ofKey && those("waits", one).length <= waiting);
             assert.ok(!hasSlot(one) || those("waits", one).length === 0, "nobody waits for a free slot");
           }
         }
