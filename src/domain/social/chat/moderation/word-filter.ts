@@ -1,4 +1,3 @@
-import { StepBudget, StepsExceeded, TEXT_PER_STEP } from "../../../kernel/pace.ts";
 import { atOnce, type Steps } from "../../../kernel/slices.ts";
 import { GAP, REPEATS_SEEN, type Run, spellingsOf } from "./runs.ts";
 
@@ -69,7 +68,17 @@ type Found = {
 export const NOTHING_FOUND: Found = { hits: [], steps: 0, isSpent: false };
 
 /** State of a search. */
-type Search = { filter: WordFilter; line: Line; hits: Hit[]; budget: StepBudget };
+type Search = { filter: WordFilter; line: Line; hits: Hit[]; spent: { steps: number } };
+
+class Spent extends Error {}
+
+/** A step is one comparison, or this many characters of text. */
+const TEXT_PER_STEP = 32;
+
+const charge = ({ spent }: Search, steps: number): void => {
+  spent.steps += steps;
+  if (spent.steps > SCREEN_STEPS_MAX) throw new Spent();
+};
 
 /**
  * Finds the words of a filter in a text, in any reading of it. A shorter word of the same list and position
@@ -78,13 +87,13 @@ type Search = { filter: WordFilter; line: Line; hits: Hit[]; budget: StepBudget 
 export const findWords = (filter: WordFilter, lines: readonly Line[]): Found => {
   if (filter.words === 0) return NOTHING_FOUND;
   const hits: Hit[] = [];
-  const budget = new StepBudget(SCREEN_STEPS_MAX);
+  const spent = { steps: 0 };
   try {
-    for (const line of lines) findIn({ filter, line, hits, budget });
+    for (const line of lines) findIn({ filter, line, hits, spent });
   } catch (error) {
-    if (!(error instanceof StepsExceeded)) throw error;
+    if (!(error instanceof Spent)) throw error;
   }
-  return { hits, steps: budget.spent, isSpent: budget.isSpent };
+  return { hits, steps: spent.steps, isSpent: spent.steps > SCREEN_STEPS_MAX };
 };
 
 /** A reading as one text, the code points of its runs, and the offset of each run. */
@@ -106,12 +115,12 @@ export const lineOf = (runs: readonly Run[]): Line => {
 };
 
 const findIn = (search: Search): void => {
-  const { filter, line, budget } = search;
+  const { filter, line } = search;
   const { codes } = line;
   const count = line.runs.length;
   const nodes = new Int32Array(BEGIN_MAX);
   for (let from = 0; from < count; from += 1) {
-    budget.charge(1);
+    charge(search, 1);
     let depth = 0;
     let node: number | undefined = 0;
     while (depth < BEGIN_MAX && (node = filter.edges.get(edgeOf(node, codes[from + depth]!))) !== undefined)
@@ -127,9 +136,9 @@ type Start = { from: number; node: number; before: number };
 
 /** Tries all lengths of rules that begin like the text at this position. */
 const tryFrom = (search: Search, { from, node, before }: Start): void => {
-  const { filter, line, budget } = search;
+  const { filter, line } = search;
   for (const length of filter.lengths.get(node) ?? []) {
-    budget.charge(1 + Math.floor(length / TEXT_PER_STEP));
+    charge(search, 1 + Math.floor(length / TEXT_PER_STEP));
     if (from + length <= line.runs.length) findAt(search, { from, upTo: from + length }, before);
   }
 };
@@ -140,15 +149,16 @@ type Stretch = { from: number; upTo: number };
 /** Number of a rule's letters compared per step. */
 const LETTERS_PER_STEP = 4;
 
-const findAt = ({ filter, line, hits, budget }: Search, stretch: Stretch, before: number): void => {
+const findAt = (search: Search, stretch: Stretch, before: number): void => {
+  const { filter, line, hits } = search;
   const { runs, text, offsets } = line;
   const { from, upTo } = stretch;
   for (const rule of filter.rules.get(text.slice(offsets[from], offsets[upTo])) ?? []) {
-    budget.charge(1);
+    charge(search, 1);
     if (!isBounded(rule, runs, stretch) || hasLonger(rule, hits, before)) continue;
     // Scores, times, prices and versions are numbers, and no words in disguise.
     if (!isMeant(runs, stretch)) continue;
-    budget.charge(Math.ceil((upTo - from) / LETTERS_PER_STEP));
+    charge(search, Math.ceil((upTo - from) / LETTERS_PER_STEP));
     if (isDoubled(rule, runs, stretch))
       hits.push({ rule, start: runs[from]!.start, end: runs[upTo - 1]!.end });
   }
