@@ -1,7 +1,7 @@
 import { DomainError } from "../domain/kernel/errors.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { ignoredFields } from "../domain/kernel/ignored-fields.ts";
-import { isLongJson, parseSized } from "../domain/kernel/oversize.ts";
+import { isLongJson } from "../domain/kernel/oversize.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { type BatchScore, type ScoreSubmission, unreadable } from "../domain/leaderboards/record-scores.ts";
@@ -23,7 +23,7 @@ const FIELDS: ReadonlySet<string> = new Set(Object.keys(NewPlayer.shape));
 const readItem = (item: unknown): ReadItem => {
   const hostile = hostileProblem(item);
   if (hostile !== undefined) return { externalUserId: null, problem: hostile };
-  const read = parseSized(NewPlayer, item);
+  const read = NewPlayer.safeParse(item);
   if (read.success) {
     const { tags, ...profile } = read.data;
     const player = { ...profile, ...(tags ? { addTags: tags } : {}) };
@@ -63,7 +63,7 @@ const readScoreItem = (item: unknown): ScoreItem => {
     if (error instanceof DomainError) return { problem: error.message };
     throw error;
   }
-  const read = parseSized(SubmittedScore, item);
+  const read = SubmittedScore.safeParse(item);
   if (!read.success) {
     return { problem: firstProblem(read.error) };
   }

@@ -12,7 +12,6 @@ import {
   MESSAGE_MAX,
 } from "../domain/kernel/errors.ts";
 import { outageError } from "../domain/kernel/outages.ts";
-import { findOversize } from "../domain/kernel/oversize.ts";
 import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import type { AnyRoute } from "./route.ts";
 import { sendScimError } from "./scim/answers.ts";
@@ -124,8 +123,6 @@ export const fieldsOf = (schema: z.ZodType | undefined): string[] => {
 
 const parse = async (schema: z.ZodType | undefined, value: unknown, root: string): Promise<unknown> => {
   if (schema === undefined) return undefined;
-  const oversize = findOversize(schema, value);
-  if (oversize) throw validationError(new z.ZodError([oversize]), root);
   const result = await schema.safeParseAsync(value);
   if (!result.success) throw validationError(result.error, root);
   return result.data;

@@ -2,7 +2,12 @@ import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@
 import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { checkSize, refuseLargeDraft } from "../economy/definitions/running.ts";
-import { identifyActions, RuleDocument, type RulePatch } from "../evaluation/language/document.ts";
+import {
+  identifyActions,
+  KeptRule,
+  type RuleDocument,
+  type RulePatch,
+} from "../evaluation/language/document.ts";
 import { patternsOf } from "../evaluation/language/patterns.ts";
 import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
@@ -319,7 +324,7 @@ export const patchRule = async (
   );
   const given = Object.fromEntries(merged);
   checkSize("rule", given, RULE_MAX_BYTES);
-  const draft = keptAs(RuleDocument.parse(given));
+  const draft = keptAs(KeptRule.parse(given));
   const isLarger = rule.publishedVersion === null && bytesOf(draft) > bytesOf(rule.draft);
   rule.draft = draft;
   rule.key = draft.key;

@@ -99,11 +99,11 @@ export type DefinitionKind<D extends Defined = Defined> = {
   };
 };
 
-/** Defines a kind whose documents are limited in bytes before they are parsed. */
-export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => {
-  boundBytes(kind.schema, DEFINITION_MAX_BYTES);
-  return kind;
-};
+/** Defines a kind whose documents are limited in bytes. */
+export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => ({
+  ...kind,
+  schema: boundBytes(kind.schema, DEFINITION_MAX_BYTES),
+});
 
 /** A step of a quest as far as it has secrets; stored ones may be of an earlier version of the service. */
 type Step = Json & { key?: string; kind?: string; codeHashes?: unknown; questions?: Json[] };

@@ -219,11 +219,11 @@ const checkReadings = (rule: RuleDocument, context: z.RefinementCtx): void => {
     context.addIssue({ code: "custom", path, message: `the rule has no metric ${name}` });
 };
 
+/** A rule as it is kept, of whatever size. */
+export const KeptRule = z.preprocess(explain, StoredRule.superRefine(checkReadings));
+
 /** A rule as written by designers. */
-export const RuleDocument = boundBytes(
-  z.preprocess(explain, StoredRule.superRefine(checkReadings)),
-  RULE_MAX_BYTES,
-);
+export const RuleDocument = boundBytes(KeptRule, RULE_MAX_BYTES);
 
 /**
  * Some fields of a rule; null removes an optional one. `draftVersion` is the version that the edit is based

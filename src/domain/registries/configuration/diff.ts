@@ -14,7 +14,7 @@ import { CurveInput } from "../../evaluation/xp/levels.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { DEFINITION_MAX_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { boundBytes, findOversize, isLongJson, parseSized } from "../../kernel/oversize.ts";
+import { boundBytes, isLongJson } from "../../kernel/oversize.ts";
 import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { getCurve } from "../../progression/level-curves.ts";
@@ -104,17 +104,15 @@ export type ConfigDocument = {
 
 type Issue = z.core.$ZodIssue;
 
-type Apart = { rest: Json; lengths: Json; sections: [name: string, items: readonly unknown[]][] };
+type Apart = { rest: Json; sections: [name: string, items: readonly unknown[]][] };
 
-/** Returns the document with empty sections, lists as long as its sections, and these, by name. */
+/** Returns the document with empty sections, and these, by name; what is too long stays where it is. */
 const apart = (document: Json): Apart => {
   const sections = Object.entries(document).filter(
-    (entry): entry is [string, unknown[]] => Object.hasOwn(ITEMS, entry[0]) && isArray(entry[1]),
+    (entry): entry is [string, unknown[]] =>
+      Object.hasOwn(ITEMS, entry[0]) && isArray(entry[1]) && entry[1].length <= maxOf(entry[0]),
   );
-  const withSections = (make: (items: readonly unknown[]) => unknown): Json =>
-    Object.fromEntries(sections.map(([name, items]) => [name, make(items)]));
-  const rest = { ...document, ...withSections(() => []) };
-  return { rest, lengths: withSections(({ length }) => Object.assign([], { length })), sections };
+  return { rest: { ...document, ...Object.fromEntries(sections.map(([name]) => [name, []])) }, sections };
 };
 
 const isArray = (value: unknown): value is unknown[] => Array.isArray(value);
@@ -130,7 +128,7 @@ const readSection = async (
   const read = await mapInSlices(items, (item, place): unknown => {
     if (issues.length > ISSUES_MAX) return undefined;
     if (isLongJson(item, ITEM_CHARS_MAX)) return note([place], { ...TOO_LARGE, input: item, path: [] });
-    const parsed = parseSized(ITEMS[section]!, item);
+    const parsed = ITEMS[section]!.safeParse(item);
     if (!parsed.success) return parsed.error.issues.forEach((issue) => note([place, ...issue.path], issue));
     const key = keyOf(parsed.data as Json);
     if (seen.has(key)) note([place, "key"], { code: "custom", path: [], message: `"${key}" is there twice` });
@@ -146,10 +144,7 @@ const readSection = async (
  */
 export const readConfigDocument = async (given: unknown): Promise<ConfigDocument> => {
   if (given === null || typeof given !== "object" || isArray(given)) return ConfigDocument.parse(given);
-  const { rest, lengths, sections } = apart(given as Json);
-  // Items are looked at one by one.
-  const oversize = findOversize(ConfigDocument, { ...rest, ...lengths });
-  if (oversize) throw new z.ZodError([oversize]);
+  const { rest, sections } = apart(given as Json);
   const parsed = ConfigDocument.safeParse(rest);
   const issues: Issue[] = [...(parsed.error?.issues ?? [])];
   const document: Json = { ...parsed.data };

@@ -32,7 +32,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
-import { bytesOf, findOversize } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/oversize.ts";
 import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Calendar, calendarOf, windowNumber } from "../../kernel/zones.ts";
@@ -293,10 +293,8 @@ export type Simulation = z.output<typeof Simulation>;
  * Parses a simulation with its inline rules one by one, yielding to other work in between. @throws ZodError
  */
 export const readSimulation = async (given: unknown): Promise<Simulation> => {
-  const oversize = findOversize(Simulation, given);
-  if (oversize) throw new z.ZodError([oversize]);
   const inline = (given as { inline?: unknown } | null)?.inline;
-  if (!Array.isArray(inline)) return Simulation.parse(given);
+  if (!Array.isArray(inline) || inline.length > INLINE_MAX) return Simulation.parse(given);
   const read = await mapInSlices(inline, (rule) => RuleDocument.safeParse(rule));
   const issues = read.flatMap(({ error }, place) =>
     (error?.issues ?? []).map((issue) => ({ ...issue, path: ["inline", place, ...issue.path] })),

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { changeRunning, checkSize } from "../../economy/definitions/running.ts";
 import { cyclesWith, cycleText, loopText } from "../../economy/loops/loops.ts";
-import { RuleDocument } from "../../evaluation/language/document.ts";
+import { KeptRule, type RuleDocument } from "../../evaluation/language/document.ts";
 import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
@@ -84,7 +84,7 @@ const check = async (work: Work, place: RuleRef, choose: Choose): Promise<Omit<R
 
 /** Validates a rule's published document again: the schema may have changed since it was saved. */
 const checkDocument = (document: unknown): RuleDocument => {
-  const parsed = RuleDocument.safeParse(document);
+  const parsed = KeptRule.safeParse(document);
   if (!parsed.success) throw refusal(problemsOf(parsed.error));
   return parsed.data;
 };

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
 import type { Metric } from "../../evaluation/metrics/compile.ts";
 import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { bytesOf, parseSized } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/oversize.ts";
 import type { Work } from "../../kernel/work.ts";
 import { identifyActions, mentionsOf, needsOf, RuleDocument } from "../../evaluation/language/document.ts";
 import { cyclesWith, cycleText, LOOP_ADVICE } from "../../economy/loops/loops.ts";
@@ -82,7 +82,7 @@ export const refusal = (details: FieldProblem[], reason?: string): DomainError =
  * @param document any value sent by a caller
  */
 export const validateRule = async (work: Work, projectId: string, document: unknown): Promise<Validation> => {
-  const parsed = parseSized(RuleDocument, document);
+  const parsed = RuleDocument.safeParse(document);
   if (!parsed.success) return withErrors(problemsOf(parsed.error));
   const rule = parsed.data;
   const bytes = bytesOf({ ...rule, actions: identifyActions(rule.actions) });
