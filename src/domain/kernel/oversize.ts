@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { isJsonObject } from "./json.ts";
 
 /** Bounds documents in bytes. Lists and names need nothing: zod looks at lengths before it reads the items. */
