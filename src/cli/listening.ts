@@ -97,6 +97,8 @@ const explained = (error: unknown, place: ListenAddress): Error => {
 /** Listens with several sockets. @throws Error that says what to do */
 export const listen = async (server: HttpServer, place: ListenAddress): Promise<void> => {
   await openAll(server, place).catch((error: unknown) => {
+    // Its name among them: who tries again would meet itself.
+    for (const other of listening.get(server)?.others ?? []) other.close();
     throw explained(error, place);
   });
 };
