@@ -199,10 +199,13 @@ const reachBack = (
   const [reached, kept]: [number[], number[]] = [[], []];
   let { first } = run;
   for (const next of waiting.toReversed()) {
-    const between = periodsBetween(next, first);
-    room -= between.filter((period) => !calendar.isOff(period)).length;
+    const between: number[] = [];
+    for (let period = first - 1; period > next && room >= 0; period--) {
+      if (!calendar.isOff(period)) room--;
+      between.push(period);
+    }
     if (room < 0) break;
-    kept.push(...between.toReversed());
+    kept.push(...between);
     reached.push(next);
     first = next;
   }
