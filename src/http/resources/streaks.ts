@@ -32,7 +32,9 @@ export const PlayerStreakBody = z
     maxFreezes: z.int(),
     startedOn: z.iso.date().nullable(),
     lastPeriod: z.string().nullable(),
-    frozenPeriods: z.array(z.string()).meta({ description: "Of the current run, the newest 100" }),
+    frozenPeriods: z.array(z.string()).meta({
+      description: "Periods of the current run that a freeze, a repair or a day off has kept: the newest 100",
+    }),
     repairableUntil: z.iso.datetime().nullable(),
     lostLength: z.int().nullable().meta({ description: "Of the run that was lost" }),
   })

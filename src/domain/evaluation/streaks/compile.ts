@@ -119,7 +119,7 @@ export type Run = {
   first: number;
   /** The last completed one. */
   last: number;
-  /** Periods kept by a freeze, or bridged by a repair, ascending. */
+  /** Periods kept by a freeze, a repair or a day off, ascending. */
   frozen: readonly number[];
   /** Name of the run in keys of rewards: its first date, of CONSECUTIVE with the run's number. */
   name: string;
