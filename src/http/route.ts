@@ -35,8 +35,6 @@ export type RouteContext<P, Q, B> = {
   origin: string | undefined;
   /** The raw Cookie header. */
   cookie: string;
-  /** The raw X-Device-Token header. */
-  deviceToken: string;
   /** The raw If-Match header. */
   ifMatch: string | undefined;
   /** For a route with `signatureHeader`: the body as sent, and the header that signs it. */

@@ -19,15 +19,11 @@ const RATE_TEXTS: Readonly<Record<LimitName, readonly [unit: Limit["unit"], appl
   questAttempts: ["requests", "codes and answers that one player tries at one step of a quest"],
   badKeys: ["requests", "unknown API keys from one address, which is then blocked for a while"],
   loginFailures: ["requests", "failed logins from one address, which is then blocked for a while"],
-  loginAccount: [
-    "requests",
-    "failed logins to one account, from addresses and devices that it does not know",
-  ],
   mfaFailures: [
     "requests",
-    "wrong codes of a second factor, of one known device or of all strangers together",
+    "wrong codes of a second factor, of one known address or of all strangers together",
   ],
-  mfaDay: ["requests", "wrong codes of a second factor, of one known device or of all strangers together"],
+  mfaDay: ["requests", "wrong codes of a second factor, of one known address or of all strangers together"],
   mailMinute: ["items", "mails of one kind to one recipient"],
   mailDay: ["items", "mails of one kind to one recipient"],
   mailHalfHour: ["items", "mails to one recipient beyond those of the day, but for invitations"],

@@ -30,16 +30,8 @@ import { DomainError } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { requireAccess } from "../access.ts";
-import { type AnyRoute, Reply, route } from "../route.ts";
-import {
-  DEVICE_TOKEN,
-  CurrentPassword,
-  Email,
-  LoginBody,
-  NewPassword,
-  signedInReply,
-  TOKEN_INPUT_MAX,
-} from "./auth-bodies.ts";
+import { type AnyRoute, route } from "../route.ts";
+import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { FactorCode, proofParts } from "./mfa-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
@@ -129,12 +121,10 @@ const signInRoutes = [
     tag: "Authentication",
     summary: "Log in",
     description:
-      "After 5 wrong passwords for an account from one address, the next tries wait 1, 2, 4 .. 60 seconds; " +
-      "an address has 20 wrong passwords in 15 minutes, and an account 10 in an hour from all addresses " +
-      "and devices together that have not signed in to it before. The answer's X-Device-Token, as that of " +
-      "every way to sign in, makes the device known wherever it is when later logins send it; a new " +
-      "password makes the address known. An account with a second factor answers 401 with the reason " +
-      "MFA_REQUIRED, and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
+      "After 5 wrong passwords for an account, the next tries wait 1, 2, 4 .. seconds: up to 60 at an " +
+      "address that has signed in to it before, up to 360 at all others together. An address has 20 wrong " +
+      "passwords in 15 minutes. An account with a second factor answers 401 with the reason MFA_REQUIRED, " +
+      "and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
@@ -145,8 +135,7 @@ const signInRoutes = [
     }),
     example: { email: "ada@example.com", password: "Engine-No-1" },
     response: LoginBody,
-    outside: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await login(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => login(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
   route({
     method: "post",
@@ -158,16 +147,14 @@ const signInRoutes = [
     description:
       "A refresh token is good once: keep the new one. For 30 seconds after its use it works again, for " +
       "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
-      "are read anew; the session ends 30 days after the sign-in all the same. To a refresh token that " +
-      "came in an address the answer has an X-Device-Token, as that of a login.",
+      "are read anew; the session ends 30 days after the sign-in all the same.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
     example: { refreshToken: "the refreshToken of the last answer" },
     response: LoginBody,
-    outside: async (app, { body, deviceToken }) =>
-      signedInReply(await refresh(app, { ...body, deviceToken })),
+    outside: (app, { body }) => refresh(app, body.refreshToken),
   }),
   route({
     ...own,
@@ -234,17 +221,14 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     path: "/auth/change-password",
     id: "changePassword",
     summary: "Change your password",
-    description:
-      "Ends your other sessions. Without a password so far: POST /auth/forgot-password. The answer's " +
-      "X-Device-Token makes the device known at the next login; one that was known keeps its own.",
+    description: "Ends your other sessions. Without a password so far: POST /auth/forgot-password.",
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: Accepted,
-    outside: async (app, { caller, body, actor, deviceToken: sent }) => {
-      const self = { ...selfOf(caller, actor.ip), deviceToken: sent };
-      const deviceToken = await changePassword(app, self, body);
-      return new Reply(200, { accepted: true as const }, { [DEVICE_TOKEN]: deviceToken });
+    outside: async (app, { caller, body, actor }) => {
+      await changePassword(app, selfOf(caller, actor.ip), body);
+      return { accepted: true as const };
     },
   }),
 ];

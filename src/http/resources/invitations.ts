@@ -21,7 +21,7 @@ import {
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";
-import { Email, LoginBody, NewPassword, signedInReply } from "./auth-bodies.ts";
+import { Email, LoginBody, NewPassword } from "./auth-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import { InvitationBody, RoleInput } from "./team-bodies.ts";
 
@@ -151,14 +151,11 @@ export const invitationRoutes = [
     method: "post",
     id: "acceptInvitation",
     summary: "Accept an invitation",
-    description:
-      "Makes the account that the invitation is for, and logs in. The link proves the address. The " +
-      "answer's X-Device-Token makes the device known at the next login.",
+    description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
     takesNoIdempotencyKey: true,
     body: z.object({ token: Token, name: Name, password: NewPassword }),
     example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
     response: LoginBody,
-    outside: async (app, { body, deviceToken }) =>
-      signedInReply(await joinByInvitation(app, { ...body, deviceToken })),
+    outside: (app, { body }) => joinByInvitation(app, body),
   }),
 ];

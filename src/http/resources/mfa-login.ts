@@ -4,7 +4,7 @@ import { completeLogin, loginWithPasskey } from "../../domain/accounts/mfa/sign-
 import { verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
 import { OWN_ACCOUNT } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
-import { LoginBody, signedInReply } from "./auth-bodies.ts";
+import { LoginBody } from "./auth-bodies.ts";
 import {
   AssertionInput,
   ChallengeAnswerBody,
@@ -30,12 +30,11 @@ export const mfaLoginRoutes = [
       "`challengeToken` is `error.challenge.token` of a login, or challenge_token of an OAuth sign-in: " +
       "good for 5 minutes, for one session. Send a `code` of the app or a recovery code, or a " +
       "`passkey` that answers POST /auth/passkeys/options. 10 wrong codes in 15 minutes, and 50 in a day, " +
-      "are refused with 429, for strangers and for each known device apart.",
+      "are refused with 429, for strangers and for each known address apart.",
     body: ChallengeAnswerBody,
     example: { challengeToken: "header.payload.signature", code: "492039" },
     response: LoginBody,
-    outside: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await completeLogin(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => completeLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
   route({
     ...open,
@@ -76,8 +75,7 @@ export const mfaLoginRoutes = [
       },
     },
     response: LoginBody,
-    outside: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
   route({
     ...common,

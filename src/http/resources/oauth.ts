@@ -26,7 +26,7 @@ import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { route } from "../route.ts";
 import { answerOf, cookieOf, redirect, reportTo } from "./oauth-browser.ts";
 import { ChangeProofBody, proofParts, selfOf } from "./mfa-bodies.ts";
-import { LoginBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { LoginBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 
 const SECRET_MAX = 128;
@@ -153,17 +153,16 @@ export const oauthRoutes = [
     errors: ["UNAUTHORIZED"],
     summary: "Exchange a code for tokens",
     description:
-      "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. The answer's " +
-      "X-Device-Token makes the device known at the next login. A user with a second factor gets the " +
-      "challenge of POST /auth/login instead.",
+      "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. A user with a second " +
+      "factor gets the challenge of POST /auth/login instead.",
     access: "public",
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     example: { code: "the code of the redirection" },
     response: LoginBody,
-    outside: async ({ transact, tokens }, { body, deviceToken, host }) => {
-      const brought = { ...body, deviceToken, tenantId: host?.tenantId };
-      return signedInReply(orChallenge(await transact((work) => exchangeCode(work, tokens, brought))));
+    outside: async ({ transact, tokens }, { body, host }) => {
+      const brought = { ...body, tenantId: host?.tenantId };
+      return orChallenge(await transact((work) => exchangeCode(work, tokens, brought)));
     },
   }),
   route({
@@ -176,8 +175,8 @@ export const oauthRoutes = [
     description:
       "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
       "refresh_token, token_type and expires_in (seconds), or with error and error_description. The " +
-      "refresh token must be exchanged with POST /auth/refresh within 5 minutes, whose answer has the " +
-      "X-Device-Token of the device. The error mfa_required has a challenge_token for POST /auth/login/mfa.",
+      "refresh token must be exchanged with POST /auth/refresh within 5 minutes. The error " +
+      "mfa_required has a challenge_token for POST /auth/login/mfa.",
     access: "public",
     params: Params,
     query: z.object({

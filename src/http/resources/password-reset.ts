@@ -6,8 +6,8 @@ import {
   resetPassword,
   verifyEmail,
 } from "../../domain/accounts/auth/email-verification.ts";
-import { Reply, route } from "../route.ts";
-import { DEVICE_TOKEN, Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { route } from "../route.ts";
+import { Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
 
 export const CaptchaToken = z
@@ -42,16 +42,15 @@ export const passwordResetRoutes = [
     summary: "Ask for a link that sets a new password",
     description:
       "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
-      "day, then one in half an hour, with a link that is good once, for an hour. Addresses and devices " +
-      "(X-Device-Token) that have signed in to the account before are counted apart.",
+      "day, then one in half an hour, with a link that is good once, for an hour. IP addresses that have " +
+      "signed in to the account before are counted apart.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     example: { email: "ada@example.com" },
     response: Accepted,
-    outside: (app, { body, actor, deviceToken }) =>
-      hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip })),
   }),
   route({
     method: "post",
@@ -59,9 +58,7 @@ export const passwordResetRoutes = [
     id: "resetPassword",
     tag: "Authentication",
     summary: "Set a new password",
-    description:
-      "With the token of the mail. Every session of the user ends. The answer's X-Device-Token makes the " +
-      "device known at the next login.",
+    description: "With the token of the mail. Every session of the user ends.",
     access: "public",
     project: "none",
     limits: ["verifyEmail"],
@@ -70,9 +67,9 @@ export const passwordResetRoutes = [
     example: { token: "the token of the mail", password: "Copper-Kettle-91" },
     errors: ["GONE"],
     response: Accepted,
-    outside: async (app, { body, actor, deviceToken: sent }) => {
-      const deviceToken = await resetPassword(app, { ...body, ip: actor.ip, deviceToken: sent });
-      return new Reply(200, accepted, { [DEVICE_TOKEN]: deviceToken });
+    outside: async (app, { body, actor }) => {
+      await resetPassword(app, { ...body, ip: actor.ip });
+      return accepted;
     },
   }),
   route({

@@ -4,7 +4,7 @@ import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.t
 import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { Reply, route } from "../route.ts";
-import { Email, NewPassword, SignedInBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { Email, NewPassword, SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { CaptchaToken } from "./password-reset.ts";
 
 const RegisterBody = z.object({
@@ -41,8 +41,7 @@ export const registrationRoutes = [
     description:
       "Without tenantId and invitationToken it creates a tenant with the user as its OWNER. Each address " +
       "of a client has 5 attempts an hour, except the machine's own in development. Addresses of " +
-      "throw-away mailboxes are refused. The answer's X-Device-Token makes the device known at the next " +
-      "login.",
+      "throw-away mailboxes are refused.",
     access: "public",
     project: "none",
     limits: ["registration"],
@@ -57,11 +56,10 @@ export const registrationRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED", "GONE"],
     response: SignedInBody.extend({ user: RegisteredUser }),
-    outside: async (app, { body, actor, deviceToken }) => {
+    outside: (app, { body, actor }) => {
       const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
       const settings = { autoApproveTenants, defaultPlan, disposableEmail };
-      const from = { ip: actor.ip, deviceToken };
-      return signedInReply(await register({ ...app, ...settings }, body, from), 201);
+      return register({ ...app, ...settings }, body, actor.ip);
     },
   }),
   route({

@@ -8,8 +8,8 @@ import {
 } from "../../domain/accounts/admin/login.ts";
 import { adminOf } from "../../domain/kernel/caller.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
-import { Reply, route } from "../route.ts";
-import { CurrentPassword, DEVICE_TOKEN, NewPassword } from "./auth-bodies.ts";
+import { route } from "../route.ts";
+import { CurrentPassword, NewPassword } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
 import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-bodies.ts";
 import { AdminSignedInBody, PEOPLE, PEOPLE_ENROLLING, superadmin } from "./superadmin-bodies.ts";
@@ -48,11 +48,7 @@ export const superadminAuthRoutes = [
     }),
     example: { email: "root@example.com", password: "Engine-No-1" },
     response: AdminSignedInBody,
-    outside: async (app, { body, actor, deviceToken: sent }) => {
-      const origin = { ip: actor.ip, deviceToken: sent };
-      const { signedIn, deviceToken } = await adminLogin(proofParts(app, actor), body, origin);
-      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
-    },
+    outside: (app, { body, actor }) => adminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
   route({
     ...superadmin,
@@ -67,11 +63,7 @@ export const superadminAuthRoutes = [
     body: ChallengeAnswerBody,
     example: { challengeToken: "header.payload.signature", code: "492039" },
     response: AdminSignedInBody,
-    outside: async (app, { body, actor, deviceToken: sent }) => {
-      const answer = { ...body, ip: actor.ip, deviceToken: sent };
-      const { signedIn, deviceToken } = await completeAdminLogin(proofParts(app, actor), answer);
-      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
-    },
+    outside: (app, { body, actor }) => completeAdminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
   route({
     ...superadmin,
@@ -93,20 +85,14 @@ export const superadminAuthRoutes = [
     path: "/superadmin/auth/change-password",
     id: "superadminChangePassword",
     summary: "Change your password",
-    description:
-      "Ends every login of yours; the answer is a new one. Its X-Device-Token makes the device known at " +
-      "the next login; one that was known keeps its own.",
+    description: "Ends every login of yours; the answer is a new one.",
     access: PEOPLE,
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: AdminSignedInBody,
-    outside: async (app, { caller, body, actor, deviceToken: sent }) => {
-      const { adminId } = adminOf(caller);
-      const from = { adminId, ip: actor.ip, deviceToken: sent };
-      const { signedIn, deviceToken } = await changeAdminPassword(app, from, body);
-      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
-    },
+    outside: (app, { caller, body, actor }) =>
+      changeAdminPassword(app, { adminId: adminOf(caller).adminId, ip: actor.ip }, body),
   }),
   route({
     ...superadmin,

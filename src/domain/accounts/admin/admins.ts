@@ -5,7 +5,7 @@ import { audit } from "../audit/audit.ts";
 import { isCheckedSecret, newCheckedSecret } from "../auth/one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { CACHE_TTL_MS, createShortCache, isUseDue, noteUse, type ShortCache } from "../auth/short-cache.ts";
-import { forgetOrigins, type Tokens } from "../auth/tokens.ts";
+import { forgetAddresses, type Tokens } from "../auth/tokens.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { actorOf, type AdminCaller, type AdminScope, type Caller } from "../../kernel/caller.ts";
 import { conflict, notFound, unauthorized } from "../../kernel/errors.ts";
@@ -358,7 +358,7 @@ export const resetAdminPassword = async (
   const admin = await findAdminByEmail(work, email);
   admin.passwordHash = passwordHash;
   endLogins(work, admin);
-  await forgetOrigins(work, admin.id);
+  await forgetAddresses(work, admin.id);
   await auditAdmin(work, "platform_admin.password_reset", admin);
   return admin;
 };

@@ -4,14 +4,7 @@ import { unauthorized } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { requireSso } from "../sso/enforcement.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import {
-  ACCESS_TOKEN_SECONDS,
-  rememberAddress,
-  rememberDevice,
-  Session,
-  type SignInMethod,
-  type Tokens,
-} from "./tokens.ts";
+import { ACCESS_TOKEN_SECONDS, rememberAddress, Session, type SignInMethod, type Tokens } from "./tokens.ts";
 import { createShortCache, isUseDue, noteUse } from "./short-cache.ts";
 import { issueRefreshToken } from "./one-time-secrets.ts";
 import type { User } from "./user.ts";
@@ -31,8 +24,6 @@ export type SignedIn<U = SignedInUser> = {
   expiresIn: number;
   user: U;
 };
-/** `deviceToken`: identifies the device at the next sign-in. */
-export type LoggedIn<U = SignedInUser> = { signedIn: SignedIn<U>; deviceToken: string };
 export type SignedInUser = { id: string; email: string; role: User["role"] };
 
 type SessionStart = {
@@ -82,17 +73,6 @@ export const startSession = async (
   const refreshToken = await issueRefreshToken(work, session, refreshUntil ?? expiresAt);
   return signedIn(work, tokens, { user, session, refreshToken, expiresIn });
 };
-
-/** As `startSession`, on a device that sent `deviceToken` of an earlier sign-in, or "". */
-export const startSessionOn = async (
-  work: Work,
-  tokens: Tokens,
-  user: User,
-  { deviceToken, ...start }: Omit<SessionStart, "refreshUntil"> & { deviceToken: string },
-): Promise<LoggedIn> => ({
-  signedIn: await startSession(work, tokens, user, start),
-  deviceToken: await rememberDevice(work, user, deviceToken),
-});
 
 type SignIn = { user: User; session: Session; refreshToken: string; expiresIn?: number };
 

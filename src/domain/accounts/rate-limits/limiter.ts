@@ -228,9 +228,7 @@ export const LIMITS = {
   registration: { name: "registration", points: 5, seconds: HOUR },
   badKeys: { name: "bad-keys", points: 60, seconds: MINUTE },
   loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
-  /** Wrong passwords for one account, from all unknown addresses and devices together. */
-  loginAccount: { name: "login-account", points: 10, seconds: HOUR },
-  /** Wrong codes of a second factor for an account: of one known origin, and of all strangers together. */
+  /** Wrong codes of a second factor for an account: of one known address, and of all strangers together. */
   mfaFailures: { name: "mfa", points: 10, seconds: 15 * MINUTE },
   mfaDay: { name: "mfa-day", points: 50, seconds: DAY },
   honeypot: { name: "honeypot", points: 10, seconds: HOUR },
