@@ -5,17 +5,15 @@ import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { draftFields, VersionBody } from "./definition-bodies.ts";
+import { group } from "../route.ts";
 
-const common = { tag: "Adventures", project: "caller" } as const;
+const common = group({ tag: "Adventures", project: "caller" });
 
 /** Properties shared by operations on adventures. */
-export const readAdventures = { ...common, access: { scope: "adventures:read", roles: EVERY_ROLE } } as const;
-export const manageAdventures = {
-  ...common,
-  access: { scope: "adventures:manage", roles: DESIGNERS },
-} as const;
+export const readAdventures = common.with({ access: { scope: "adventures:read", roles: EVERY_ROLE } });
+export const manageAdventures = common.with({ access: { scope: "adventures:manage", roles: DESIGNERS } });
 /** Players' adventures are changed by the game's server. */
-export const writeAdventures = { ...common, access: { scope: "adventures:write" } } as const;
+export const writeAdventures = common.with({ access: { scope: "adventures:write" } });
 
 export const AdventureParams = z.object({
   adventureId: z.string().max(64).meta({ description: "The adventure's UUID or its key", example: "winter" }),

@@ -5,7 +5,7 @@ import { adventureKind, readAdventureStats } from "../../domain/economy/adventur
 import { listAdventures, ADVENTURE_ORDERS } from "../../domain/economy/adventures/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { type AnyRoute, route } from "../route.ts";
+import { type AnyRoute } from "../route.ts";
 import { draftRoutes } from "./draft-routes.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
 import {
@@ -42,12 +42,8 @@ const { editing, running } = draftRoutes({
 });
 
 export const adventureRoutes: readonly AnyRoute[] = [
-  route({
-    ...read,
-    method: "get",
-    path: "/adventures",
+  read.get("/adventures", "listAdventures", {
     isRevalidated: true,
-    id: "listAdventures",
     summary: "List adventures",
     description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
     query: ListQuery,
@@ -58,11 +54,7 @@ export const adventureRoutes: readonly AnyRoute[] = [
     },
   }),
   ...editing,
-  route({
-    ...write,
-    method: "post",
-    path: "/adventures/{adventureId}/publish",
-    id: "publishAdventure",
+  write.post("/adventures/{adventureId}/publish", "publishAdventure", {
     summary: "Publish an adventure's draft",
     description:
       "As the next version, effective from the next events on, also for players in progress: what they " +
@@ -76,11 +68,7 @@ export const adventureRoutes: readonly AnyRoute[] = [
     },
   }),
   ...running,
-  route({
-    ...read,
-    method: "get",
-    path: "/adventures/{adventureId}/stats",
-    id: "getAdventureStats",
+  read.get("/adventures/{adventureId}/stats", "getAdventureStats", {
     summary: "Get statistics of an adventure",
     description: "How far players have come: items and tiers of the draft.",
     params: AdventureParams,

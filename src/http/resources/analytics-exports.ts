@@ -17,7 +17,7 @@ import { notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import { type ByteRange, StreamedBody } from "../compression.ts";
 import { asFile, exporting } from "./analytics-export.ts";
 import {
@@ -83,11 +83,7 @@ const fileOf = (transact: Transact, projectId: string, found: StoredExport): Str
   });
 
 export const analyticsExportsRoutes = [
-  route({
-    ...exporting,
-    method: "post",
-    path: "/analytics/exports",
-    id: "createAnalyticsExport",
+  exporting.post("/analytics/exports", "createAnalyticsExport", {
     summary: "Make a file of a report",
     description:
       "As a job, for what is large: takes what GET /analytics/export takes. What comes after the request " +
@@ -105,11 +101,7 @@ export const analyticsExportsRoutes = [
       );
     },
   }),
-  route({
-    ...exporting,
-    method: "get",
-    path: "/analytics/exports",
-    id: "listAnalyticsExports",
+  exporting.get("/analytics/exports", "listAnalyticsExports", {
     summary: "List the files of reports",
     description: "Those of the reports that the caller may export; the others are not there for them.",
     query: PageQuery.extend(sortedBy(EXPORT_ORDERS)),
@@ -123,21 +115,13 @@ export const analyticsExportsRoutes = [
       return pageReply(exports, total, query);
     },
   }),
-  route({
-    ...exporting,
-    method: "get",
-    path: "/analytics/exports/{exportId}",
-    id: "getAnalyticsExport",
+  exporting.get("/analytics/exports/{exportId}", "getAnalyticsExport", {
     summary: "Get how far a file of a report is",
     params: Params,
     response: StoredExportBody,
     run: (work, asked) => getExport(work, refOf(asked)),
   }),
-  route({
-    ...exporting,
-    method: "get",
-    path: "/analytics/exports/{exportId}/download",
-    id: "downloadAnalyticsExport",
+  exporting.get("/analytics/exports/{exportId}/download", "downloadAnalyticsExport", {
     summary: "Download a file of a report",
     description: "As gzip. Range asks for a part, so that a download goes on where it broke.",
     params: Params,
@@ -150,11 +134,7 @@ export const analyticsExportsRoutes = [
       return new Reply(200, fileOf(transact, asked.projectId, found) as never, asFile(found.fileName));
     },
   }),
-  route({
-    ...exporting,
-    method: "delete",
-    path: "/analytics/exports/{exportId}",
-    id: "deleteAnalyticsExport",
+  exporting.delete("/analytics/exports/{exportId}", "deleteAnalyticsExport", {
     summary: "Delete a file of a report",
     description: "One that is being made ends before its next step.",
     params: Params,

@@ -26,7 +26,7 @@ import { forbidden } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import type { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { StreamedBody } from "../compression.ts";
 import { question } from "./analytics-bodies.ts";
 import { asFile } from "./analytics-export.ts";
@@ -38,20 +38,14 @@ import { Deleted } from "./plain-bodies.ts";
 /** The media types of an answer, and of its files. */
 export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
 
-const common = { tag: "Analytics", project: "caller" } as const;
+const common = group({ tag: "Analytics", project: "caller" });
 const NEEDS = { approval: true } as const;
 /** What operations have in common that read reports. */
-export const reading = {
-  ...common,
-  access: { scope: "analytics:read", roles: EVERY_ROLE, needs: NEEDS },
-} as const;
+export const reading = common.with({ access: { scope: "analytics:read", roles: EVERY_ROLE, needs: NEEDS } });
 /** The same of those that change them. */
-export const writing = {
-  ...common,
-  access: { scope: "config:manage", roles: BUILDERS, needs: NEEDS },
-} as const;
+export const writing = common.with({ access: { scope: "config:manage", roles: BUILDERS, needs: NEEDS } });
 /** It asks a question before it writes: not of a replica. */
-const asking = { ...writing, timeouts: ANALYTICS, isQuestion: true } as const;
+const asking = writing.with({ timeouts: ANALYTICS, isQuestion: true });
 
 export const ReportParams = z.object({ reportId: z.string().max(64) });
 
@@ -90,11 +84,7 @@ export const fileReply = (
 };
 
 const savingRoutes = [
-  route({
-    ...asking,
-    method: "post",
-    path: "/analytics/reports",
-    id: "createAnalyticsReport",
+  asking.post("/analytics/reports", "createAnalyticsReport", {
     summary: "Save a report",
     description:
       "Takes the parameters of the report's own operation, which is asked once: what cannot be answered is " +
@@ -123,11 +113,7 @@ const savingRoutes = [
         createdBy: actorOf(caller),
       }),
   }),
-  route({
-    ...asking,
-    method: "patch",
-    path: "/analytics/reports/{reportId}",
-    id: "updateAnalyticsReport",
+  asking.patch("/analytics/reports/{reportId}", "updateAnalyticsReport", {
     summary: "Change a saved report",
     description: "What is left out stays. Parameters are replaced as a whole.",
     params: ReportParams,
@@ -147,11 +133,7 @@ const savingRoutes = [
     run: (work, { body: { name, description, schedule }, prepared, ...asked }) =>
       updateReport(work, refOf(asked), { name, description, schedule, ...prepared }),
   }),
-  route({
-    ...writing,
-    method: "delete",
-    path: "/analytics/reports/{reportId}",
-    id: "deleteAnalyticsReport",
+  writing.delete("/analytics/reports/{reportId}", "deleteAnalyticsReport", {
     summary: "Delete a saved report",
     description: "With its runs and their results.",
     params: ReportParams,
@@ -164,11 +146,7 @@ const savingRoutes = [
 ];
 
 const readingRoutes = [
-  route({
-    ...reading,
-    method: "get",
-    path: "/analytics/reports",
-    id: "listAnalyticsReports",
+  reading.get("/analytics/reports", "listAnalyticsReports", {
     summary: "List the saved reports",
     query: PageQuery.extend({
       ...sortedBy(REPORT_ORDERS),
@@ -180,21 +158,13 @@ const readingRoutes = [
       return pageReply(reports, total, query);
     },
   }),
-  route({
-    ...reading,
-    method: "get",
-    path: "/analytics/reports/{reportId}",
-    id: "getAnalyticsReport",
+  reading.get("/analytics/reports/{reportId}", "getAnalyticsReport", {
     summary: "Get a saved report",
     params: ReportParams,
     response: ReportBody,
     run: (work, asked) => getReport(work, refOf(asked)),
   }),
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/reports/{reportId}/run",
-    id: "runAnalyticsReport",
+  question.get("/analytics/reports/{reportId}/run", "runAnalyticsReport", {
     isRevalidated: true,
     summary: "Run a saved report",
     description: "The answer is that of the report's own operation, for the range that it has now.",

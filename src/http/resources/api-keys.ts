@@ -24,7 +24,7 @@ import { Name } from "../../domain/accounts/tenants/text.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Flag } from "./list-bodies.ts";
 
 const RATE_LIMIT_MAX = 1_000_000;
@@ -124,14 +124,10 @@ const MadeKeyBody = ApiKeyBody.extend({
 });
 
 /** Properties shared by all operations on keys. */
-const common = { tag: "API keys", access: { roles: DEVELOPERS }, project: "path" } as const;
+const common = group({ tag: "API keys", access: { roles: DEVELOPERS }, project: "path" });
 
 const readRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/projects/{projectId}/api-keys",
-    id: "listApiKeys",
+  common.get("/projects/{projectId}/api-keys", "listApiKeys", {
     summary: "List API keys of a project",
     description: "Newest first. Keys that have ended are listed for 90 days.",
     params: ProjectParams,
@@ -144,11 +140,7 @@ const readRoutes = [
       return keys.map((key) => showApiKey(key, work.now));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/projects/{projectId}/api-keys/{keyId}",
-    id: "getApiKey",
+  common.get("/projects/{projectId}/api-keys/{keyId}", "getApiKey", {
     summary: "Get an API key",
     params: KeyParams,
     response: ApiKeyBody,
@@ -158,11 +150,7 @@ const readRoutes = [
 ];
 
 const makingRoutes = [
-  route({
-    ...common,
-    method: "post",
-    path: "/projects/{projectId}/api-keys",
-    id: "createApiKey",
+  common.post("/projects/{projectId}/api-keys", "createApiKey", {
     summary: "Create an API key",
     description:
       "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes. A live " +
@@ -182,11 +170,7 @@ const makingRoutes = [
       });
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/projects/{projectId}/api-keys/{keyId}/rotate",
-    id: "rotateApiKey",
+  common.post("/projects/{projectId}/api-keys/{keyId}/rotate", "rotateApiKey", {
     summary: "Replace an API key by a new one",
     description:
       "Answers the new key: same name, scopes, rate limit, metadata and environment. The old one works on " +
@@ -208,11 +192,7 @@ const makingRoutes = [
 ];
 
 const changingRoutes = [
-  route({
-    ...common,
-    method: "patch",
-    path: "/projects/{projectId}/api-keys/{keyId}",
-    id: "updateApiKey",
+  common.patch("/projects/{projectId}/api-keys/{keyId}", "updateApiKey", {
     summary: "Change an API key",
     description:
       "Changes the given fields, within 5 seconds everywhere; null removes `rateLimit` or `expiresAt`, and " +
@@ -228,11 +208,7 @@ const changingRoutes = [
       return showApiKey(key, work.now);
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/projects/{projectId}/api-keys/{keyId}",
-    id: "revokeApiKey",
+  common.delete("/projects/{projectId}/api-keys/{keyId}", "revokeApiKey", {
     summary: "Revoke an API key",
     description: "For good; within 5 seconds no process accepts the key.",
     params: KeyParams,

@@ -30,7 +30,7 @@ import { DomainError } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { requireAccess } from "../access.ts";
-import { type AnyRoute, route } from "../route.ts";
+import { type AnyRoute, route, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { FactorCode, proofParts } from "./mfa-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
@@ -110,7 +110,7 @@ const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) =>
 };
 
 /** Properties shared by all operations of a signed-in user on their own account. */
-const own = { tag: "Authentication", access: OWN_ACCOUNT, project: "none" } as const;
+const own = group({ tag: "Authentication", access: OWN_ACCOUNT, project: "none" });
 
 const signInRoutes = [
   route({
@@ -156,12 +156,8 @@ const signInRoutes = [
     response: LoginBody,
     outside: (app, { body }) => refresh(app, body.refreshToken),
   }),
-  route({
-    ...own,
-    method: "post",
-    path: "/auth/logout",
+  own.post("/auth/logout", "logout", {
     access: OWN_ENROLMENT,
-    id: "logout",
     summary: "Log out",
     description:
       "Ends the session of the access token, and with `refreshToken` that token's session if it is another " +
@@ -181,21 +177,13 @@ const signInRoutes = [
 ];
 
 const accountRoutes = (routes: () => readonly AnyRoute[]) => [
-  route({
-    ...own,
-    method: "get",
-    path: "/auth/me",
+  own.get("/auth/me", "getAccount", {
     access: OWN_ENROLMENT,
-    id: "getAccount",
     summary: "Get your account",
     response: AccountBody,
     outside: (app, { caller }) => account(app, caller, routes()),
   }),
-  route({
-    ...own,
-    method: "patch",
-    path: "/auth/me",
-    id: "updateAccount",
+  own.patch("/auth/me", "updateAccount", {
     summary: "Change your account",
     description:
       "A new `email` needs `currentPassword`. It is mailed a link, good for 24 hours, and replaces the old " +
@@ -215,11 +203,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
       return account(app, caller, routes());
     },
   }),
-  route({
-    ...own,
-    method: "post",
-    path: "/auth/change-password",
-    id: "changePassword",
+  own.post("/auth/change-password", "changePassword", {
     summary: "Change your password",
     description: "Ends your other sessions. Without a password so far: POST /auth/forgot-password.",
     takesNoIdempotencyKey: true,
@@ -234,22 +218,14 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
 ];
 
 const sessionRoutes = [
-  route({
-    ...own,
-    method: "get",
-    path: "/auth/sessions",
-    id: "listSessions",
+  own.get("/auth/sessions", "listSessions", {
     summary: "List your sessions",
     description: "Those that go on, newest first; at most 100.",
     query: PageQuery.extend(sortedBy(SESSION_ORDERS)),
     response: pageBody(SessionBody),
     run: (work, { caller, query }) => listSessions(work, userOf(caller), query),
   }),
-  route({
-    ...own,
-    method: "delete",
-    path: "/auth/sessions/{sessionId}",
-    id: "revokeSession",
+  own.delete("/auth/sessions/{sessionId}", "revokeSession", {
     summary: "End one of your sessions",
     params: z.object({ sessionId: z.string() }),
     response: Deleted,

@@ -14,7 +14,7 @@ import {
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
@@ -65,9 +65,9 @@ const badgeId = z.string().max(64).meta({ description: "The UUID or the key of t
 const BadgeParams = PlayerParams.extend({ badgeId });
 const Reason = z.string().min(1).max(255).optional();
 
-const common = { tag: "Badges", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Badges", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 const TAKEN = { description: "With takeRewards: what was taken back" };
 const RevokedBadge = PlayerBadgeBody.extend({
@@ -95,11 +95,7 @@ const noted = (cause: ReturnType<typeof causeOf>, note: string | undefined) =>
   note === undefined ? cause : { ...cause, note };
 
 export const badgeRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/badges",
-    id: "listPlayerBadges",
+  read.get("/players/{playerId}/badges", "listPlayerBadges", {
     summary: "List a player's badges",
     description: "ALL has the project's badges that the player does not hold too, and secret ones.",
     params: PlayerParams,
@@ -115,11 +111,7 @@ export const badgeRoutes = [
       return pageOf(badges, total, query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/badges/{badgeId}",
-    id: "awardBadge",
+  write.post("/players/{playerId}/badges/{badgeId}", "awardBadge", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Award a badge to a player",
     description:
@@ -139,11 +131,7 @@ export const badgeRoutes = [
       return awardByHand(work, player, { badge: params.badgeId, tier: body.tier, cause });
     },
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/players/{playerId}/badges/{badgeId}",
-    id: "progressBadge",
+  write.patch("/players/{playerId}/badges/{badgeId}", "progressBadge", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Change a player's progress on a badge",
     description: "Tiers whose threshold is reached are awarded; a tier that is held stays.",
@@ -156,11 +144,7 @@ export const badgeRoutes = [
       return progressByHand(work, player, { badge: params.badgeId, ...progress, cause });
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/players/{playerId}/badges/{badgeId}",
-    id: "revokeBadge",
+  write.delete("/players/{playerId}/badges/{badgeId}", "revokeBadge", {
     sharing: ({ params, body }) => ({ player: params.playerId, isPlain: !body.takeRewards }),
     summary: "Take a badge away from a player",
     description:
@@ -184,11 +168,7 @@ export const badgeRoutes = [
       return revokeWithRewards(work, player, { ...revoked, ...how });
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/badges/{badgeId}/holders",
-    id: "listBadgeHolders",
+  read.get("/badges/{badgeId}/holders", "listBadgeHolders", {
     summary: "List the players who hold a badge",
     description: "Highest tier first.",
     params: z.object({ badgeId }),

@@ -18,7 +18,7 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
@@ -62,9 +62,9 @@ const CurrencyParams = PlayerParams.extend({ currencyKey: Key });
 const HoldParams = PlayerParams.extend({ holdId: z.string().max(64) });
 const Changed = z.object({ balance: Balance, ledgerEntry: LedgerEntryBody });
 
-const common = { tag: "Balances", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS }, method: "post" } as const;
+const common = group({ tag: "Balances", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 const change = (
   app: App,
@@ -79,11 +79,7 @@ const change = (
   });
 
 export const balanceRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/balances",
-    id: "listBalances",
+  read.get("/players/{playerId}/balances", "listBalances", {
     summary: "List a player's balances",
     description: "Of all currencies of the project, and of archived ones that the player has had.",
     params: PlayerParams,
@@ -100,10 +96,7 @@ export const balanceRoutes = [
       }));
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/balances/{currencyKey}/grant",
-    id: "grantCurrency",
+  write.post("/players/{playerId}/balances/{currencyKey}/grant", "grantCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant currency to a player",
     description:
@@ -135,10 +128,7 @@ export const balanceRoutes = [
         },
       ),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/balances/{currencyKey}/spend",
-    id: "spendCurrency",
+  write.post("/players/{playerId}/balances/{currencyKey}/spend", "spendCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Spend a player's currency",
     description:
@@ -152,10 +142,7 @@ export const balanceRoutes = [
     outside: (app, { projectId, params, caller, body }) =>
       change(app, { projectId, params }, { ...body, amount: -body.amount, cause: causeOf(caller) }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/balances/{currencyKey}/holds",
-    id: "holdCurrency",
+  write.post("/players/{playerId}/balances/{currencyKey}/holds", "holdCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Hold a player's currency",
     description:
@@ -173,10 +160,7 @@ export const balanceRoutes = [
     run: async (work, { projectId, params: { playerId, currencyKey }, body }) =>
       holdCurrency(work, { projectId, id: playerId }, { ...body, currencyKey }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/holds/{holdId}/capture",
-    id: "captureHold",
+  write.post("/players/{playerId}/holds/{holdId}/capture", "captureHold", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Capture a hold",
     description: "All of it, or `amount`; the rest is free again.",
@@ -195,10 +179,7 @@ export const balanceRoutes = [
         },
       ),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/holds/{holdId}/release",
-    id: "releaseHold",
+  write.post("/players/{playerId}/holds/{holdId}/release", "releaseHold", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Release a hold",
     params: HoldParams,

@@ -10,7 +10,7 @@ import {
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 export const PlayerBoost = z
@@ -28,16 +28,12 @@ export const PlayerBoost = z
   })
   .meta({ id: "PlayerBoost" });
 
-const common = { tag: "Boosts", project: "caller" } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Boosts", project: "caller" });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const boostRoutes = [
-  route({
-    ...common,
+  common.get("/players/{playerId}/boosts", "listPlayerBoosts", {
     access: { scope: "players:read", roles: EVERY_ROLE },
-    method: "get",
-    path: "/players/{playerId}/boosts",
-    id: "listPlayerBoosts",
     summary: "List a player's boosts",
     description: "The player's own, and the campaigns that are on for the player.",
     params: PlayerParams,
@@ -46,11 +42,7 @@ export const boostRoutes = [
       data: await listBoosts(work, await getPlayer(work, projectId, params.playerId)),
     }),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/boosts",
-    id: "startPlayerBoost",
+  write.post("/players/{playerId}/boosts", "startPlayerBoost", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a boost of a player",
     description:
@@ -74,11 +66,7 @@ export const boostRoutes = [
       return boostPlayer(work, player, { ...body, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/players/{playerId}/boosts/{boostId}",
-    id: "endPlayerBoost",
+  write.delete("/players/{playerId}/boosts/{boostId}", "endPlayerBoost", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a boost of a player",
     description: "The player's own; campaigns are archived, not ended for one player.",

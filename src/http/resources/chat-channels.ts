@@ -27,7 +27,7 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
@@ -43,9 +43,9 @@ import {
 } from "./chat-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
-const common = { tag: "Chat", project: "caller" } as const;
-const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
-const manage = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+const common = group({ tag: "Chat", project: "caller" });
+const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });
+const manage = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
 /** Resolves the channel named in a path. @throws DomainError NOT_FOUND */
 export const channelRefOf = async (work: Work, projectId: string, channel: string): Promise<ChannelRef> => ({
@@ -55,11 +55,8 @@ export const channelRefOf = async (work: Work, projectId: string, channel: strin
 
 /** Creates the operation that sets a channel's status. */
 const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; summary: string }) =>
-  route({
-    ...manage,
+  manage.post(`/chat/channels/{channelId}/${step}`, texts.id, {
     ...texts,
-    method: "post",
-    path: `/chat/channels/{channelId}/${step}`,
     params: ChannelParams,
     response: ChatChannelBody,
     run: async (work, { projectId, params }) =>
@@ -75,11 +72,7 @@ const readOne = (app: App, { projectId, caller, channelId, playerId }: ChannelRe
   });
 
 export const chatChannelRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels",
-    id: "listChatChannels",
+  read.get("/chat/channels", "listChatChannels", {
     summary: "List channels",
     description:
       "Last changed first. With `playerId` the channels that this player reads, with unread counts; else " +
@@ -98,11 +91,7 @@ export const chatChannelRoutes = [
       return pageReply(channels, total, query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels/{channelId}",
-    id: "getChatChannel",
+  read.get("/chat/channels/{channelId}", "getChatChannel", {
     summary: "Get a channel",
     params: ChannelParams,
     query: ActingQuery,
@@ -110,11 +99,7 @@ export const chatChannelRoutes = [
     outside: (app, { projectId, caller, params, query }) =>
       readOne(app, { projectId, caller, ...params, ...query }),
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/chat/channels",
-    id: "createChatChannel",
+  manage.post("/chat/channels", "createChatChannel", {
     summary: "Create a channel of the whole project",
     body: NewChannel,
     status: 201,
@@ -124,11 +109,7 @@ export const chatChannelRoutes = [
       return app.transact((work) => createChannel(work, projectId, body));
     },
   }),
-  route({
-    ...manage,
-    method: "patch",
-    path: "/chat/channels/{channelId}",
-    id: "updateChatChannel",
+  manage.patch("/chat/channels/{channelId}", "updateChatChannel", {
     summary: "Change the name and settings of a channel",
     description: "Settings that are absent stay.",
     params: ChannelParams,
@@ -144,12 +125,8 @@ export const chatChannelRoutes = [
     id: "archiveChatChannel",
     summary: "Archive a channel: nobody can send any more",
   }),
-  route({
-    ...common,
+  common.post("/chat/direct", "openDirectChannel", {
     access: { scope: "chat:write" },
-    method: "post",
-    path: "/chat/direct",
-    id: "openDirectChannel",
     summary: "Open the channel of two players",
     description:
       "201, or 200 when it exists already. `lastSeq` is shown to the player of `playerId`, who is one of " +
@@ -168,11 +145,7 @@ export const chatChannelRoutes = [
       return new Reply(isNew ? 201 : 200, channel);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels/{channelId}/members",
-    id: "listChatMembers",
+  read.get("/chat/channels/{channelId}/members", "listChatMembers", {
     summary: "List the members of a channel",
     description:
       "By the time they joined. In a channel of the project, to which everybody belongs, those who have " +
@@ -187,12 +160,8 @@ export const chatChannelRoutes = [
       return pageReply(members, total, query);
     },
   }),
-  route({
-    ...common,
+  common.patch("/chat/channels/{channelId}/members/{playerId}", "updateChatMember", {
     access: { scope: "chat:write", roles: ADMINS },
-    method: "patch",
-    path: "/chat/channels/{channelId}/members/{playerId}",
-    id: "updateChatMember",
     summary: "Change a member's role or notification settings",
     description:
       "Roles are given by owners of the channel, keys with `chat:moderate` and console users; `notify` is " +

@@ -19,7 +19,7 @@ import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
@@ -36,9 +36,9 @@ import { countBlocked } from "./chat-blocked.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { Limit } from "./list-bodies.ts";
 
-const common = { tag: "Chat", project: "caller" } as const;
-const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "chat:write" } } as const;
+const common = group({ tag: "Chat", project: "caller" });
+const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "chat:write" } });
 
 const Seq = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 
@@ -117,11 +117,8 @@ const runReact = (app: App, asked: ChannelRequest, reaction: React) =>
   });
 
 const reactRoute = (method: "put" | "delete", texts: { id: string; summary: string }) =>
-  route({
-    ...write,
+  write[method]("/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}", texts.id, {
     ...texts,
-    method,
-    path: "/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}",
     description: `Done twice it is done once. A message has at most ${REACTIONS_MAX} different reactions.`,
     params: ReactionParams,
     query: ActingQuery,
@@ -134,11 +131,7 @@ const reactRoute = (method: "put" | "delete", texts: { id: string; summary: stri
   });
 
 export const chatMessageRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels/{channelId}/messages",
-    id: "listChatMessages",
+  read.get("/chat/channels/{channelId}/messages", "listChatMessages", {
     summary: "Read the messages of a channel",
     description:
       "The newest first, or those before or after a seq. What was deleted keeps its place, with an empty " +
@@ -156,11 +149,7 @@ export const chatMessageRoutes = [
       return { data: found.slice(0, limit), pagination: { limit, hasMore: found.length > limit } };
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/chat/channels/{channelId}/messages",
-    id: "sendChatMessage",
+  write.post("/chat/channels/{channelId}/messages", "sendChatMessage", {
     summary: "Send a message",
     description:
       "As the player of `playerId`, or without one as the server: `type` SYSTEM. 200 with the message of " +
@@ -183,11 +172,7 @@ export const chatMessageRoutes = [
       await countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
     },
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/chat/channels/{channelId}/messages/{seq}",
-    id: "editChatMessage",
+  write.patch("/chat/channels/{channelId}/messages/{seq}", "editChatMessage", {
     summary: "Edit a message",
     description: "By its sender, within `editWindowSeconds`; the new text is judged as a new message is.",
     params: MessageParams,
@@ -204,12 +189,8 @@ export const chatMessageRoutes = [
     onRefused: (app, { projectId, params, body }, error) =>
       countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
   }),
-  route({
-    ...common,
+  common.delete("/chat/channels/{channelId}/messages/{seq}", "deleteChatMessage", {
     access: { scope: "chat:write", roles: ADMINS },
-    method: "delete",
-    path: "/chat/channels/{channelId}/messages/{seq}",
-    id: "deleteChatMessage",
     summary: "Delete a message",
     description:
       "By its sender, or as a removal by moderators of the channel, keys with `chat:moderate` and " +
@@ -225,11 +206,7 @@ export const chatMessageRoutes = [
   }),
   reactRoute("put", { id: "addChatReaction", summary: "React to a message" }),
   reactRoute("delete", { id: "removeChatReaction", summary: "Take a reaction back" }),
-  route({
-    ...write,
-    method: "post",
-    path: "/chat/channels/{channelId}/read",
-    id: "markChatRead",
+  write.post("/chat/channels/{channelId}/read", "markChatRead", {
     summary: "Mark messages as read",
     description: "For the player of `playerId`. The mark moves forward only.",
     params: ChannelParams,

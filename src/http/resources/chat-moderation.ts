@@ -18,14 +18,14 @@ import {
 } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { ChatMessageBody, MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { PlayerName, SanctionBody } from "./chat-moderation-bodies.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
 
-const common = { tag: "Chat moderation", project: "caller" } as const;
-const moderate = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+const common = group({ tag: "Chat moderation", project: "caller" });
+const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
 const Params = z.object({ sanctionId: z.string().max(64) });
 
@@ -45,11 +45,7 @@ const NewSanction = z
   .meta({ example: { playerId: "ext:ada", kind: "MUTE", reason: "Spam", durationSeconds: 3600 } });
 
 export const chatModerationRoutes = [
-  route({
-    ...moderate,
-    method: "get",
-    path: "/chat/sanctions",
-    id: "listChatSanctions",
+  moderate.get("/chat/sanctions", "listChatSanctions", {
     summary: "List mutes, bans and shadow mutes",
     description: "Newest first.",
     query: PageQuery.extend({
@@ -66,11 +62,7 @@ export const chatModerationRoutes = [
       return pageReply(sanctions, total, query);
     },
   }),
-  route({
-    ...moderate,
-    method: "post",
-    path: "/chat/sanctions",
-    id: "createChatSanction",
+  moderate.post("/chat/sanctions", "createChatSanction", {
     summary: "Mute, ban or shadow-mute a player",
     description:
       "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not notified, and only they see what " +
@@ -80,33 +72,21 @@ export const chatModerationRoutes = [
     response: SanctionBody,
     run: (work, { projectId, body }) => addSanction(work, projectId, body),
   }),
-  route({
-    ...moderate,
-    method: "get",
-    path: "/chat/sanctions/{sanctionId}",
-    id: "getChatSanction",
+  moderate.get("/chat/sanctions/{sanctionId}", "getChatSanction", {
     summary: "Get a sanction",
     params: Params,
     response: SanctionBody,
     run: (work, { projectId, params }) => getSanction(work, projectId, params.sanctionId),
   }),
-  route({
-    ...moderate,
-    method: "delete",
-    path: "/chat/sanctions/{sanctionId}",
-    id: "revokeChatSanction",
+  moderate.delete("/chat/sanctions/{sanctionId}", "revokeChatSanction", {
     summary: "End a sanction",
     description: "It stays in the player's history. 409 when it does not hold any more.",
     params: Params,
     response: SanctionBody,
     run: (work, { projectId, params }) => revokeSanction(work, projectId, params.sanctionId),
   }),
-  route({
-    ...common,
+  common.post("/chat/sanctions/{sanctionId}/appeal", "appealChatSanction", {
     access: { scope: "chat:write" },
-    method: "post",
-    path: "/chat/sanctions/{sanctionId}/appeal",
-    id: "appealChatSanction",
     summary: "Appeal against a sanction",
     description: "By the player it is about, once. A shadow mute is 404.",
     params: Params,
@@ -115,11 +95,7 @@ export const chatModerationRoutes = [
     response: SanctionBody,
     run: (work, { projectId, params, body }) => appealSanction(work, projectId, params.sanctionId, body),
   }),
-  route({
-    ...moderate,
-    method: "patch",
-    path: "/chat/sanctions/{sanctionId}/appeal",
-    id: "answerChatAppeal",
+  moderate.patch("/chat/sanctions/{sanctionId}/appeal", "answerChatAppeal", {
     summary: "Answer an appeal",
     description: "ACCEPTED ends the sanction.",
     params: Params,
@@ -128,11 +104,7 @@ export const chatModerationRoutes = [
     response: SanctionBody,
     run: (work, { projectId, params, body }) => answerAppeal(work, projectId, params.sanctionId, body.status),
   }),
-  route({
-    ...moderate,
-    method: "post",
-    path: "/chat/channels/{channelId}/messages/{seq}/restore",
-    id: "restoreChatMessage",
+  moderate.post("/chat/channels/{channelId}/messages/{seq}/restore", "restoreChatMessage", {
     summary: "Restore a message that is held or masked",
     description:
       "HELD: readers see the message as intended. MASKED: readers see the original text. 409 for others, " +

@@ -17,7 +17,7 @@ import {
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { REPORT_REASONS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { PlayerName, ReportBody, ReviewBody } from "./chat-moderation-bodies.ts";
@@ -25,18 +25,14 @@ import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const ASSIGNEE_MAX = 255;
 
-const common = { tag: "Chat moderation", project: "caller" } as const;
-const moderate = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+const common = group({ tag: "Chat moderation", project: "caller" });
+const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
 const Params = z.object({ reportId: z.string().max(64) });
 
 export const chatReportRoutes = [
-  route({
-    ...common,
+  common.post("/chat/channels/{channelId}/messages/{seq}/reports", "reportChatMessage", {
     access: { scope: "chat:write" },
-    method: "post",
-    path: "/chat/channels/{channelId}/messages/{seq}/reports",
-    id: "reportChatMessage",
     summary: "Report a message",
     description:
       "By a player who can read it, once. The fifth player in 10 minutes has it HELD until a moderator has " +
@@ -59,11 +55,7 @@ export const chatReportRoutes = [
       return { id, createdAt };
     },
   }),
-  route({
-    ...moderate,
-    method: "get",
-    path: "/chat/reports",
-    id: "listChatReports",
+  moderate.get("/chat/reports", "listChatReports", {
     summary: "List reports",
     description: "A queue: the oldest first.",
     query: PageQuery.extend({
@@ -78,22 +70,14 @@ export const chatReportRoutes = [
       return pageReply(reports, total, query);
     },
   }),
-  route({
-    ...moderate,
-    method: "get",
-    path: "/chat/reports/{reportId}",
-    id: "getChatReport",
+  moderate.get("/chat/reports/{reportId}", "getChatReport", {
     summary: "Get a report with its context",
     description: "The original message, ten neighbours, and the sender's history.",
     params: Params,
     response: ReviewBody,
     run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
   }),
-  route({
-    ...moderate,
-    method: "patch",
-    path: "/chat/reports/{reportId}",
-    id: "updateChatReport",
+  moderate.patch("/chat/reports/{reportId}", "updateChatReport", {
     summary: "Take on, resolve or dismiss a report",
     description:
       "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +

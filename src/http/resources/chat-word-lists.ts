@@ -15,14 +15,14 @@ import {
 } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Deleted } from "./plain-bodies.ts";
 
 /** 5,000 words of 64 letters, written with escapes. */
 const BODY_MAX_BYTES = 2 * 1024 * 1024;
 
-const common = { tag: "Chat moderation", project: "caller" } as const;
-const manage = { ...common, access: { scope: "chat:moderate", roles: DESIGNERS } } as const;
+const common = group({ tag: "Chat moderation", project: "caller" });
+const manage = common.with({ access: { scope: "chat:moderate", roles: DESIGNERS } });
 
 const Params = z.object({ key: Key });
 
@@ -76,31 +76,19 @@ const Trial = z
   .meta({ id: "ChatFilterTrial" });
 
 export const chatWordListRoutes = [
-  route({
-    ...manage,
-    method: "get",
-    path: "/chat/word-lists",
-    id: "listChatWordLists",
+  manage.get("/chat/word-lists", "listChatWordLists", {
     summary: "List the word lists of a project",
     description: "By key, without their words; at most 50.",
     response: z.object({ data: z.array(SummaryBody) }),
     run: async (work, { projectId }) => ({ data: await listWordLists(work, projectId) }),
   }),
-  route({
-    ...manage,
-    method: "get",
-    path: "/chat/word-lists/{key}",
-    id: "getChatWordList",
+  manage.get("/chat/word-lists/{key}", "getChatWordList", {
     summary: "Get a word list",
     params: Params,
     response: ListBody,
     run: (work, { projectId, params }) => getWordList(work, projectId, params.key),
   }),
-  route({
-    ...manage,
-    method: "put",
-    path: "/chat/word-lists/{key}",
-    id: "putChatWordList",
+  manage.put("/chat/word-lists/{key}", "putChatWordList", {
     summary: "Make or replace a word list",
     description: "It holds for every message that is sent from then on, in all channels of the project.",
     params: Params,
@@ -109,11 +97,7 @@ export const chatWordListRoutes = [
     response: ListBody,
     run: (work, { projectId, params, body }) => putWordList(work, projectId, params.key, body),
   }),
-  route({
-    ...manage,
-    method: "delete",
-    path: "/chat/word-lists/{key}",
-    id: "deleteChatWordList",
+  manage.delete("/chat/word-lists/{key}", "deleteChatWordList", {
     summary: "Delete a word list",
     params: Params,
     response: Deleted,
@@ -122,11 +106,7 @@ export const chatWordListRoutes = [
       return { deleted: true as const };
     },
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/chat/filter/test",
-    id: "testChatFilter",
+  manage.post("/chat/filter/test", "testChatFilter", {
     summary: "Test the moderation of a text",
     description:
       "As of a player who may write: in a channel, or in one of kind PROJECT with its defaults. It writes " +

@@ -16,7 +16,7 @@ import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/projects.ts";
-import { route, type RouteContext } from "../route.ts";
+import { type RouteContext, group } from "../route.ts";
 import { readQuestions } from "./configuration-reports.ts";
 
 /** Of every operation whose body is a document: what a project may keep fits. */
@@ -78,15 +78,11 @@ const importOf = async ({ caller, signal, body }: Asked) => {
   return { document, questions, prune: body.prune, tenantId, caller, actor, signal };
 };
 
-const common = { tag: "Configuration", project: "caller" } as const;
+const common = group({ tag: "Configuration", project: "caller" });
 const example = { format: CONFIG_FORMAT, currencies: [{ key: "coins", name: "Coins" }] };
 
 export const configurationRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/config/export",
-    id: "exportConfig",
+  common.get("/config/export", "exportConfig", {
     summary: "Export all definitions",
     description:
       "One document: settings, level curve, economy, leaderboards, rules and saved reports, by key, " +
@@ -99,11 +95,7 @@ export const configurationRoutes = [
     response: z.record(z.string(), z.unknown()).meta({ example }),
     run: (work, { projectId }) => exportShown(work, projectId),
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/config/diff",
-    id: "diffConfig",
+  common.post("/config/diff", "diffConfig", {
     summary: "Compare a document with the project",
     description:
       "What an import would change. Changes nothing, and refuses in the same way what an import would " +
@@ -126,11 +118,7 @@ export const configurationRoutes = [
     },
     outside: async (_, { prepared: changes }) => ({ changes }),
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/config/import",
-    id: "importConfig",
+  common.post("/config/import", "importConfig", {
     summary: "Import a document",
     description:
       "Makes the project match the document: completely or, when anything is refused, not at all. Sections " +
@@ -157,11 +145,7 @@ export const configurationRoutes = [
       return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, asked)) };
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/project-settings",
-    id: "getProjectSettings",
+  common.get("/project-settings", "getProjectSettings", {
     summary: "Get the project's settings",
     access: { scope: "config:read", roles: EVERY_ROLE },
     response: SettingsShape,
@@ -171,11 +155,7 @@ export const configurationRoutes = [
       return settingsOf(project);
     },
   }),
-  route({
-    ...common,
-    method: "patch",
-    path: "/project-settings",
-    id: "updateProjectSettings",
+  common.patch("/project-settings", "updateProjectSettings", {
     summary: "Change the project's settings",
     description:
       "Given fields replace existing ones; the same applies within `lives` and `traceSampling`. Turning " +

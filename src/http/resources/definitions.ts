@@ -15,12 +15,12 @@ import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { type AnyRoute, route } from "../route.ts";
+import { type AnyRoute, type Group, group, type Owned } from "../route.ts";
 import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
 
-const readers = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
-const writers = { access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" } as const;
+const readers = group({ access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" });
+const writers = group({ access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" });
 
 const ListQuery = PageQuery.extend({
   ...sortedBy(DEFINITION_ORDERS),
@@ -31,8 +31,8 @@ const ListQuery = PageQuery.extend({
 /** Properties shared by the operations of a kind. */
 type Common = {
   kind: DefinitionKind;
-  read: typeof readers & { tag: string };
-  write: typeof writers & { tag: string };
+  read: Group<Owned>;
+  write: Group<Owned>;
   /** `Badge`, as in operation ids. */
   name: string;
   /** Path of a single definition. */
@@ -63,8 +63,8 @@ const commonOf = (kind: DefinitionKind): Common => {
   const showAll = showAllOf(kind);
   return {
     kind,
-    read: { ...readers, tag },
-    write: { ...writers, tag },
+    read: readers.with({ tag }),
+    write: writers.with({ tag }),
     name,
     path: `/${plural}/{${param}}`,
     params: z.object({ [param]: ref.meta({ description: `The UUID or the key of the ${kind.kind}` }) }),
@@ -85,12 +85,8 @@ const commonOf = (kind: DefinitionKind): Common => {
 };
 
 const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path: `/${kind.plural}`,
+  read.get(`/${kind.plural}`, `list${capital(kind.plural)}`, {
     isRevalidated: true,
-    id: `list${capital(kind.plural)}`,
     summary: `List ${kind.plural}`,
     description: "By key.",
     query: ListQuery,
@@ -102,11 +98,7 @@ const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
   });
 
 const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "post",
-    path: `/${kind.plural}`,
-    id: `create${name}`,
+  write.post(`/${kind.plural}`, `create${name}`, {
     summary: `Create a ${kind.kind}`,
     description: "It counts from the next events on. Its key never changes, and nothing else may have it.",
     body: kind.schema as z.ZodType<never>,
@@ -120,12 +112,8 @@ const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
   });
 
 const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path,
+  read.get(path, `get${name}`, {
     isRevalidated: true,
-    id: `get${name}`,
     summary: `Get a ${kind.kind}`,
     params,
     response: body,
@@ -138,11 +126,7 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
     name: "version",
     description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
   });
-  return route({
-    ...write,
-    method: "patch",
-    path,
-    id: `update${name}`,
+  return write.patch(path, `update${name}`, {
     summary: `Change a ${kind.kind}`,
     description: `${CHANGE_TEXT} The key cannot change.`,
     params,
@@ -157,11 +141,7 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
 };
 
 const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "delete",
-    path,
-    id: `archive${name}`,
+  write.delete(path, `archive${name}`, {
     summary: `Archive a ${kind.kind}`,
     description: "Permanent. It keeps its key, and players keep what they hold of it.",
     params,

@@ -17,23 +17,21 @@ import {
   showDraft,
 } from "../../domain/economy/definitions/drafts.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { type Access, actorOf } from "../../domain/kernel/caller.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { type AnyRoute, route } from "../route.ts";
+import type { AnyRoute, Group, Owned } from "../route.ts";
 import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
-
-type Shared = { tag: string; project: "caller"; access: Access };
 
 /** A kind of definition with drafts, as the API names and shows it. */
 export type DraftResource = {
   kind: DefinitionKind;
   /** With its article, as summaries name one: `a quest`. */
   one: string;
-  read: Shared;
-  write: Shared;
+  read: Group<Owned>;
+  write: Group<Owned>;
   /** What the path has: `{kind}Id` alone, the UUID or the key. */
   params: z.ZodObject;
   body: z.ZodObject;
@@ -68,11 +66,7 @@ const commonOf = (resource: DraftResource): Common => {
 };
 
 const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "post",
-    path: `/${kind.plural}`,
-    id: `create${name}`,
+  write.post(`/${kind.plural}`, `create${name}`, {
     summary: `Create ${one}`,
     description: "As a DRAFT: players see it once it is published. Its key never changes.",
     body: kind.schema as z.ZodType<never>,
@@ -83,12 +77,8 @@ const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute
   });
 
 const getRoute = ({ kind, one, name, path, params, read, body, refOf, answer }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path,
+  read.get(path, `get${name}`, {
     isRevalidated: true,
-    id: `get${name}`,
     summary: `Get ${one}`,
     params,
     response: body,
@@ -101,11 +91,7 @@ const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer
     name: "draftVersion",
     description: "The draft's version that the change is based on; 409 VERSION_CONFLICT if it is another",
   });
-  return route({
-    ...write,
-    method: "patch",
-    path,
-    id: `update${name}`,
+  return write.patch(path, `update${name}`, {
     summary: `Edit ${one}'s draft`,
     description: `${CHANGE_TEXT} What players do stays as it is until the draft is published.`,
     params,
@@ -119,11 +105,7 @@ const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer
 };
 
 const archiveRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "delete",
-    path,
-    id: `archive${name}`,
+  write.delete(path, `archive${name}`, {
     summary: `Archive ${one}`,
     description: "A draft, or one that is PAUSED or ENDED; permanent. It keeps its key.",
     params,
@@ -133,11 +115,7 @@ const archiveRoute = ({ kind, one, name, path, params, write, body, refOf, answe
 
 const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute => {
   const { kind, one, name, path, params, write, body, moves, refOf, answer } = common;
-  return route({
-    ...write,
-    method: "post",
-    path: `${path}/${move}`,
-    id: `${move}${name}`,
+  return write.post(`${path}/${move}`, `${move}${name}`, {
     summary: `${capital(move)} ${one}`,
     description: moves[move],
     params,
@@ -148,11 +126,7 @@ const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute
 
 const duplicateRoute = (common: Common): AnyRoute => {
   const { kind, one, name, path, params, write, body, copy: example, refOf, answer } = common;
-  return route({
-    ...write,
-    method: "post",
-    path: `${path}/duplicate`,
-    id: `duplicate${name}`,
+  return write.post(`${path}/duplicate`, `duplicate${name}`, {
     summary: `Copy ${one}`,
     description: "A new DRAFT from its draft; archived ones can be copied too.",
     params,
@@ -169,11 +143,7 @@ const duplicateRoute = (common: Common): AnyRoute => {
 };
 
 const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path: `${path}/versions`,
-    id: `list${name}Versions`,
+  read.get(`${path}/versions`, `list${name}Versions`, {
     summary: `List ${one}'s versions`,
     params,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
@@ -186,11 +156,7 @@ const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf
   });
 
 const rollbackRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "post",
-    path: `${path}/rollback`,
-    id: `rollback${name}`,
+  write.post(`${path}/rollback`, `rollback${name}`, {
     summary: `Publish an earlier version of ${one}`,
     description: "As the next version. Unpublished edits are dropped.",
     params,

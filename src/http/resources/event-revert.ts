@@ -2,21 +2,18 @@ import { z } from "zod";
 import { actorOf, ADMINS } from "../../domain/kernel/caller.ts";
 import { retryEvent } from "../../domain/tracking/events.ts";
 import { ON_SHORTFALL, requestRevert } from "../../domain/revert/revert-events.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { EventResult } from "./events.ts";
 import { JobBody } from "./project-jobs.ts";
 
-const common = { tag: "Events", project: "caller", method: "post" } as const;
+const common = group({ tag: "Events", project: "caller" });
 const Params = z.object({ eventId: z.string().max(64) });
 /** Maximum length of the reason of a revert. */
 export const REASON_MAX = 200;
 
 export const eventRevertRoutes = [
-  route({
-    ...common,
+  common.post("/events/{eventId}/retry", "retryEvent", {
     access: { scope: "events:write", roles: ADMINS },
-    path: "/events/{eventId}/retry",
-    id: "retryEvent",
     summary: "Try a FAILED event again",
     description: "It is queued with all its tries before it. An event in any other state answers 409.",
     params: Params,
@@ -27,11 +24,8 @@ export const eventRevertRoutes = [
       return { eventId: params.eventId, status: "PENDING" as const, skipped: false, message };
     },
   }),
-  route({
-    ...common,
+  common.post("/events/{eventId}/revert", "revertEvent", {
     access: { scope: "players:write", roles: ADMINS },
-    path: "/events/{eventId}/revert",
-    id: "revertEvent",
     summary: "Take an event back with everything that it has brought about",
     description:
       "XP, currencies and lives by opposite lines of the ledger, badges that nothing else has awarded, " +

@@ -10,7 +10,7 @@ import {
 } from "../../domain/tracking/event-schemas.ts";
 import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema/schema.ts";
 import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/event-type-recorder.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, Search, sortedBy } from "./list-bodies.ts";
 
 const JsonObject = z.record(z.string(), z.unknown());
@@ -35,8 +35,8 @@ const EventType = z
   })
   .meta({ id: "EventType" });
 
-const common = { tag: "Events", project: "caller" } as const;
-const read = { ...common, access: { scope: "events:read", roles: EVERY_ROLE } } as const;
+const common = group({ tag: "Events", project: "caller" });
+const read = common.with({ access: { scope: "events:read", roles: EVERY_ROLE } });
 
 const Params = z.object({
   name: z
@@ -46,11 +46,7 @@ const Params = z.object({
 });
 
 export const eventTypeRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/event-types",
-    id: "listEventTypes",
+  read.get("/event-types", "listEventTypes", {
     summary: "List event types and the schemas of their properties",
     query: PageQuery.extend({
       ...sortedBy(EVENT_TYPE_ORDERS),
@@ -63,22 +59,14 @@ export const eventTypeRoutes = [
       return pageReply(types, total, query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/event-types/{name}",
-    id: "getEventType",
+  read.get("/event-types/{name}", "getEventType", {
     summary: "Get an event type",
     params: Params,
     response: EventType,
     run: (work, { projectId, params }) => getEventType(work, projectId, params.name),
   }),
-  route({
-    ...common,
+  common.put("/event-types/{name}", "putEventType", {
     access: { scope: "config:manage", roles: DESIGNERS },
-    method: "put",
-    path: "/event-types/{name}",
-    id: "putEventType",
     summary: "Give an event type a schema",
     description:
       "JSON Schema 2020-12 for the properties of its events, without regular expressions and references to " +

@@ -34,7 +34,7 @@ import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/event
 import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/keywords.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { BatchEvent, DescribedEvent, SingleEvent } from "./event-bodies.ts";
 import { AfterId, cursorBody, Flag } from "./list-bodies.ts";
 
@@ -155,27 +155,19 @@ const reader = async (
   return (input) => readEvent(input, context);
 };
 
-const write = {
+const write = group({
   tag: "Events",
   access: { scope: "events:write", roles: DEVELOPERS },
   project: "optional",
   errors: ["PAYMENT_REQUIRED"],
-} as const;
-const read = {
-  tag: "Events",
-  access: { scope: "events:read", roles: EVERY_ROLE },
-  project: "caller",
-} as const;
+});
+const read = group({ tag: "Events", access: { scope: "events:read", roles: EVERY_ROLE }, project: "caller" });
 
 const isRejected = ({ status }: Tracked): boolean => status === "REJECTED";
 const inBrief = ({ status }: Tracked) => ({ status });
 
 export const eventRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/events",
-    id: "trackEvent",
+  write.post("/events", "trackEvent", {
     namesIgnored: true,
     summary: "Track an event",
     description:
@@ -205,11 +197,7 @@ export const eventRoutes = [
       return new Reply(200, result.results[0]!, {}, query.wait ? finish : undefined);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/events/batch",
-    id: "trackEvents",
+  write.post("/events/batch", "trackEvents", {
     summary: "Track events in a batch",
     description:
       `1 to ${BATCH_MAX_EVENTS} events. A bad event is REJECTED in its place and harms no other.` +
@@ -260,11 +248,7 @@ export const eventRoutes = [
       return new Reply<z.input<typeof BatchResult>>(200, shown(result), {}, query.wait ? finish : undefined);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/events",
-    id: "listEvents",
+  read.get("/events", "listEvents", {
     summary: "List events, newest first",
     description: "A page ends at 1 MiB of properties.",
     query: AfterId.extend({
@@ -292,11 +276,7 @@ export const eventRoutes = [
       return { data: events, pagination: { limit: query.limit, nextCursor } };
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/events/{eventId}",
-    id: "getEvent",
+  read.get("/events/{eventId}", "getEvent", {
     summary: "Get an event and its effects",
     params: z.object({ eventId: z.string() }),
     response: TrackedEvent.extend({ effects: z.array(Effect), effectsLeftOut }).meta({

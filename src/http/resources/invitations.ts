@@ -20,7 +20,7 @@ import {
 } from "../../domain/accounts/team/invitations.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Email, LoginBody, NewPassword } from "./auth-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import { InvitationBody, RoleInput } from "./team-bodies.ts";
@@ -28,14 +28,13 @@ import { InvitationBody, RoleInput } from "./team-bodies.ts";
 const TOKEN_MAX = 100;
 const Token = z.string().min(1).max(TOKEN_MAX).meta({ description: "From the link of the mail" });
 const InvitationParams = z.object({ invitationId: z.string() });
-const common = { tag: "Team", project: "none" } as const;
-const write = { ...common, access: { roles: ADMINS } } as const;
-const mailing = {
-  ...common,
+const common = group({ tag: "Team", project: "none" });
+const write = common.with({ access: { roles: ADMINS } });
+const mailing = common.with({
   access: { roles: ADMINS, needs: { verifiedEmail: true } },
   errors: ["PAYMENT_REQUIRED"],
   response: InvitationBody,
-} as const;
+});
 
 const revoke = (app: App, caller: Caller, id: string) =>
   app.transact(async (work) => {
@@ -44,11 +43,7 @@ const revoke = (app: App, caller: Caller, id: string) =>
   });
 
 const managing = [
-  route({
-    ...common,
-    method: "get",
-    path: "/team/invitations",
-    id: "listInvitations",
+  common.get("/team/invitations", "listInvitations", {
     summary: "List invitations",
     description: "Newest first. A VIEWER sees no addresses.",
     access: { roles: EVERY_ROLE },
@@ -64,11 +59,7 @@ const managing = [
       return pageReply(shown, total, query);
     },
   }),
-  route({
-    ...mailing,
-    method: "post",
-    path: "/team/invitations",
-    id: "createInvitation",
+  mailing.post("/team/invitations", "createInvitation", {
     summary: "Invite to the team",
     description:
       "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
@@ -85,11 +76,7 @@ const managing = [
       return showInvitation(await invite(app, work, user, body), user.role, work.now);
     },
   }),
-  route({
-    ...mailing,
-    method: "post",
-    path: "/team/invitations/{invitationId}/resend",
-    id: "resendInvitation",
+  mailing.post("/team/invitations/{invitationId}/resend", "resendInvitation", {
     summary: "Resend an invitation",
     description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
     params: InvitationParams,
@@ -104,21 +91,13 @@ const managing = [
       return showInvitation(invitation, user.role, work.now);
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/team/invitations/{invitationId}",
-    id: "revokeInvitation",
+  write.delete("/team/invitations/{invitationId}", "revokeInvitation", {
     summary: "Take an invitation back",
     params: InvitationParams,
     response: InvitationBody,
     outside: (app, { caller, params }) => revoke(app, caller, params.invitationId),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/team/invitations",
-    id: "revokeInvitationByQuery",
+  write.delete("/team/invitations", "revokeInvitationByQuery", {
     summary: "Take an invitation back",
     description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
@@ -127,29 +106,18 @@ const managing = [
   }),
 ];
 
-const accepting = {
-  ...common,
-  access: "public",
-  path: "/team/invitations/accept",
-  errors: ["GONE", "CONFLICT"],
-} as const;
+const accepting = common.with({ access: "public", errors: ["GONE", "CONFLICT"] });
 
 export const invitationRoutes = [
   ...managing,
-  route({
-    ...accepting,
-    method: "get",
-    id: "readInvitation",
+  accepting.get("/team/invitations/accept", "readInvitation", {
     summary: "Read an invitation",
     description: "The invitation behind a link; does not consume it.",
     query: z.object({ token: Token }),
     response: z.object({ email: z.string(), tenantName: z.string(), role: z.enum(ROLES) }),
     run: (work, { query }) => readInvitation(work, query.token),
   }),
-  route({
-    ...accepting,
-    method: "post",
-    id: "acceptInvitation",
+  accepting.post("/team/invitations/accept", "acceptInvitation", {
     summary: "Accept an invitation",
     description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
     takesNoIdempotencyKey: true,

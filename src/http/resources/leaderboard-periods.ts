@@ -10,7 +10,7 @@ import {
   resetLeaderboard,
 } from "../../domain/leaderboards/periods/list.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { BoardValue, LeaderboardParams } from "./leaderboard-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
@@ -58,15 +58,11 @@ const PlaceBody = z
   })
   .meta({ id: "LeaderboardResult" });
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const read = { ...common, access: { scope: "leaderboards:read", roles: EVERY_ROLE } } as const;
+const common = group({ tag: "Leaderboards", project: "caller" });
+const read = common.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
 
 export const leaderboardPeriodRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/periods",
-    id: "listLeaderboardPeriods",
+  read.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
     summary: "List the periods of a leaderboard, newest first",
     description: "With a breakdown, one for each of its values.",
     params: LeaderboardParams,
@@ -81,11 +77,7 @@ export const leaderboardPeriodRoutes = [
       return pageReply(found.periods, found, query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/periods/{periodKey}/results",
-    id: "listLeaderboardResults",
+  read.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
     summary: "Read the final order of a closed period",
     description: "Before it is closed: 409 INVALID_STATE.",
     params: LeaderboardParams.extend({ periodKey: Key }),
@@ -98,12 +90,8 @@ export const leaderboardPeriodRoutes = [
       return { ...rest, ...pageOf(places, rest.period.participants, query) };
     },
   }),
-  route({
-    ...common,
+  common.post("/leaderboards/{leaderboardId}/reset", "resetLeaderboard", {
     access: { scope: "leaderboards:write", roles: DESIGNERS },
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/reset",
-    id: "resetLeaderboard",
     summary: "End the current period now and begin anew",
     description:
       "Open periods close with their final order within seconds. Earlier scores are late from now on. " +
@@ -129,12 +117,8 @@ export const leaderboardPeriodRoutes = [
       return { resets: leaderboard.resets, resetAt: leaderboard.resetAt!.toISOString(), closing };
     },
   }),
-  route({
-    ...common,
+  common.post("/leaderboards/{leaderboardId}/rebuild", "rebuildLeaderboard", {
     access: { roles: ADMINS },
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/rebuild",
-    id: "rebuildLeaderboard",
     summary: "Read the rankings of a leaderboard from the database again",
     description: `Its periods that are not closed, ${REBUILD_LISTS_MAX} at most. Reads go on meanwhile.`,
     params: LeaderboardParams,

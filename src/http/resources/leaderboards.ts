@@ -14,7 +14,7 @@ import {
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { LeaderboardParams } from "./leaderboard-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
@@ -45,9 +45,9 @@ const LeaderboardBody = Definition.extend({
   updatedAt: z.iso.datetime(),
 }).meta({ id: "Leaderboard" });
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const read = { ...common, access: { scope: "leaderboards:read", roles: EVERY_ROLE } } as const;
-const manage = { ...common, access: { scope: "leaderboards:manage", roles: DESIGNERS } } as const;
+const common = group({ tag: "Leaderboards", project: "caller" });
+const read = common.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
+const manage = common.with({ access: { scope: "leaderboards:manage", roles: DESIGNERS } });
 
 /** Frees the rank index of a closed period. It only uses memory: a failure is just logged. */
 const dropIndex = async (app: App, projectId: string, periodId: string): Promise<void> => {
@@ -59,11 +59,7 @@ const dropIndex = async (app: App, projectId: string, periodId: string): Promise
 };
 
 const definitionRoutes = [
-  route({
-    ...manage,
-    method: "post",
-    path: "/leaderboards",
-    id: "createLeaderboard",
+  manage.post("/leaderboards", "createLeaderboard", {
     summary: "Create a leaderboard",
     description:
       "Active at once. A board of XP in total starts with all players' XP; an EVENT board empty or, with " +
@@ -79,12 +75,8 @@ const definitionRoutes = [
     response: LeaderboardBody,
     run: async (work, { projectId, body }) => showLeaderboard(await createLeaderboard(work, projectId, body)),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards",
+  read.get("/leaderboards", "listLeaderboards", {
     isRevalidated: true,
-    id: "listLeaderboards",
     summary: "List leaderboards, newest first",
     query: PageQuery.extend({
       ...sortedBy(LEADERBOARD_ORDERS),
@@ -97,23 +89,15 @@ const definitionRoutes = [
       return pageOf(leaderboards.map(showLeaderboard), total, query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}",
+  read.get("/leaderboards/{leaderboardId}", "getLeaderboard", {
     isRevalidated: true,
-    id: "getLeaderboard",
     summary: "Get a leaderboard",
     params: LeaderboardParams,
     response: LeaderboardBody,
     run: async (work, { projectId, params }) =>
       showLeaderboard(await getLeaderboard(work, projectId, params.leaderboardId)),
   }),
-  route({
-    ...manage,
-    method: "patch",
-    path: "/leaderboards/{leaderboardId}",
-    id: "updateLeaderboard",
+  manage.patch("/leaderboards/{leaderboardId}", "updateLeaderboard", {
     summary: "Change a leaderboard",
     description:
       "The meaning of its scores (metric, operator, sort, decimals, windows, groups) stays; " +
@@ -125,11 +109,7 @@ const definitionRoutes = [
     run: async (work, { projectId, params, body }) =>
       showLeaderboard(await patchLeaderboard(work, projectId, params.leaderboardId, body)),
   }),
-  route({
-    ...manage,
-    method: "delete",
-    path: "/leaderboards/{leaderboardId}",
-    id: "archiveLeaderboard",
+  manage.delete("/leaderboards/{leaderboardId}", "archiveLeaderboard", {
     summary: "Archive a leaderboard",
     description:
       "For good: it takes no more scores and leaves the list. Its key stays taken, its entries readable.",
@@ -140,11 +120,7 @@ const definitionRoutes = [
       return { deleted: true as const };
     },
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/pause",
-    id: "pauseLeaderboard",
+  manage.post("/leaderboards/{leaderboardId}/pause", "pauseLeaderboard", {
     summary: "Pause a leaderboard",
     description: "It takes no scores; its entries stay readable.",
     params: LeaderboardParams,
@@ -152,11 +128,7 @@ const definitionRoutes = [
     run: async (work, { projectId, params }) =>
       showLeaderboard(await pauseLeaderboard(work, projectId, params.leaderboardId)),
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/resume",
-    id: "resumeLeaderboard",
+  manage.post("/leaderboards/{leaderboardId}/resume", "resumeLeaderboard", {
     summary: "Resume a leaderboard",
     description:
       "It takes scores again. An XP board catches up; events and scores of the pause are not counted.",

@@ -3,7 +3,7 @@ import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { listEntries, verifyLedger } from "../../domain/economy/ledger/entries.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { AfterNumber, cursorBody, Span } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
 
@@ -34,14 +34,11 @@ const Verdict = z.object({
   firstInvalidSeq: z.int().optional(),
 });
 
-const common = { tag: "Ledger", method: "get", project: "caller", params: PlayerParams } as const;
+const common = group({ tag: "Ledger", project: "caller", params: PlayerParams });
 
 export const ledgerRoutes = [
-  route({
-    ...common,
+  common.get("/players/{playerId}/ledger", "listLedger", {
     access: { scope: "players:read", roles: EVERY_ROLE },
-    path: "/players/{playerId}/ledger",
-    id: "listLedger",
     summary: "List a player's ledger, newest first",
     description:
       "Every change of XP, currencies and lives. Entries are never changed: a mistake is corrected by " +
@@ -58,11 +55,8 @@ export const ledgerRoutes = [
       return { data: entries, pagination: { limit: query.limit, nextCursor } };
     },
   }),
-  route({
-    ...common,
+  common.get("/players/{playerId}/ledger/verify", "verifyLedger", {
     access: { scope: "players:read", roles: ADMINS },
-    path: "/players/{playerId}/ledger/verify",
-    id: "verifyLedger",
     summary: "Verify a player's ledger",
     description:
       "Works out every hash and balance anew. `firstInvalidSeq` is the first entry that was tampered with " +

@@ -3,7 +3,7 @@ import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
 import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 /** Lives as the API shows them. */
@@ -33,16 +33,12 @@ const Grant = z
   )
   .meta({ example: { amount: 1 } });
 
-const common = { tag: "Lives", project: "caller", params: PlayerParams } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS }, method: "post" } as const;
+const common = group({ tag: "Lives", project: "caller", params: PlayerParams });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const livesRoutes = [
-  route({
-    ...common,
+  common.get("/players/{playerId}/lives", "getLives", {
     access: { scope: "players:read", roles: EVERY_ROLE },
-    method: "get",
-    path: "/players/{playerId}/lives",
-    id: "getLives",
     summary: "Get a player's lives",
     description:
       "As they are now, refills included; null in a project without lives (`settings.lives.enabled`).",
@@ -50,10 +46,7 @@ export const livesRoutes = [
     run: async (work, { projectId, params }) =>
       readLives(work, await getPlayer(work, projectId, params.playerId)),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/lives/consume",
-    id: "consumeLives",
+  write.post("/players/{playerId}/lives/consume", "consumeLives", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take lives from a player",
     description: "409 INSUFFICIENT_LIVES takes none. While lives are unlimited it succeeds and takes none.",
@@ -65,10 +58,7 @@ export const livesRoutes = [
       return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/lives/grant",
-    id: "grantLives",
+  write.post("/players/{playerId}/lives/grant", "grantLives", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player lives",
     description:

@@ -23,7 +23,7 @@ import { LOBBY_STATUSES, LOBBY_VISIBILITIES } from "../../domain/kernel/events/c
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import { Flag, Order, pageReply } from "./list-bodies.ts";
 import {
   Acting,
@@ -67,10 +67,7 @@ const metaOf = (query: Record<string, unknown>): Record<string, string> => {
   );
 };
 
-const list = route({
-  ...readsLobbies,
-  path: "/lobbies",
-  id: "listLobbies",
+const list = readsLobbies.get("/lobbies", "listLobbies", {
   summary: "List lobbies",
   description:
     "Without privateData. Servers and the console see all; with `playerId`, what that player sees: public " +
@@ -85,11 +82,7 @@ const list = route({
   },
 });
 
-const create = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies",
-  id: "createLobby",
+const create = writesLobbies.post("/lobbies", "createLobby", {
   summary: "Open a lobby",
   description:
     "Its host takes the first seat. A lobby without a host is the server's: nobody else starts it, " +
@@ -112,11 +105,7 @@ const create = route({
   },
 });
 
-const play = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies/quickplay",
-  id: "quickplayLobby",
+const play = writesLobbies.post("/lobbies/quickplay", "quickplayLobby", {
   summary: "Seat a player in the fullest lobby",
   description:
     "Of the public lobbies of the mode that have room, no passcode and the metadata; 201 when there was " +
@@ -134,10 +123,7 @@ const play = route({
 
 const Reading = z.object({ playerId: Acting });
 
-const byCode = route({
-  ...readsLobbies,
-  path: "/lobbies/by-code/{code}",
-  id: "getLobbyByCode",
+const byCode = readsLobbies.get("/lobbies/by-code/{code}", "getLobbyByCode", {
   summary: "Find a lobby by its code",
   description: "Also a private one. A lobby that is closed has no code any more.",
   params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
@@ -150,10 +136,7 @@ const byCode = route({
   },
 });
 
-const get = route({
-  ...readsLobbies,
-  path: "/lobbies/{lobbyId}",
-  id: "getLobby",
+const get = readsLobbies.get("/lobbies/{lobbyId}", "getLobby", {
   summary: "Get a lobby",
   description: "privateData is for servers, the console, and members.",
   params: LobbyParams,
@@ -165,11 +148,7 @@ const get = route({
   },
 });
 
-const join = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies/{lobbyId}/join",
-  id: "joinLobby",
+const join = writesLobbies.post("/lobbies/{lobbyId}/join", "joinLobby", {
   summary: "Join a lobby",
   description: `A member keeps the existing seat. ${PASSCODES_A_MINUTE} passcodes a minute may be tried.`,
   params: LobbyParams,

@@ -17,6 +17,7 @@ import {
 } from "../../domain/kernel/events/chat-views.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
+import { group } from "../route.ts";
 
 const Data = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });
@@ -109,13 +110,9 @@ export const LobbyParams = z.object({ lobbyId: z.string().max(64) });
 const ACTING = "Acts with the rights of this player; without it, of the server";
 export const Acting = PlayerText.optional().meta({ description: ACTING });
 
-const common = { tag: "Lobbies", project: "caller" } as const;
-export const readsLobbies = {
-  ...common,
-  access: { scope: "lobbies:read", roles: EVERY_ROLE },
-  method: "get",
-} as const;
-export const writesLobbies = { ...common, access: { scope: "lobbies:write", roles: ADMINS } } as const;
+const common = group({ tag: "Lobbies", project: "caller" });
+export const readsLobbies = common.with({ access: { scope: "lobbies:read", roles: EVERY_ROLE } });
+export const writesLobbies = common.with({ access: { scope: "lobbies:write", roles: ADMINS } });
 
 /** Parses the reference to a lobby; an invalid id is treated as unknown. @throws DomainError NOT_FOUND */
 export const lobbyRef = (projectId: string, lobbyId: string): LobbyRef => {

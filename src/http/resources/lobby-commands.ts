@@ -3,7 +3,7 @@ import { answerInvite, LOBBY_COMMANDS, type LobbyCommand } from "../../domain/so
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { type AnyRoute, route } from "../route.ts";
+import { type AnyRoute } from "../route.ts";
 import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
 
 type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;
@@ -16,11 +16,8 @@ const commandRoute = (
   command: LobbyCommand<z.ZodObject>,
   [field, schema]: ["playerId" | "actingPlayerId", ActingField],
 ) =>
-  route({
-    ...writesLobbies,
+  writesLobbies.post(`/lobbies/{lobbyId}/${path}`, described.id, {
     ...described,
-    method: "post",
-    path: `/lobbies/{lobbyId}/${path}`,
     params: LobbyParams,
     body: command.body.extend({ [field]: schema }),
     response: LobbyBody,
@@ -38,11 +35,7 @@ const byPlayer = (described: Described, command: LobbyCommand<z.ZodObject>, play
 const aboutPlayer = (described: Described, command: LobbyCommand<z.ZodObject>) =>
   commandRoute(described, command, ["actingPlayerId", Acting]);
 
-const update = route({
-  ...writesLobbies,
-  method: "patch",
-  path: "/lobbies/{lobbyId}",
-  id: "updateLobby",
+const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
   summary: "Change a lobby",
   description:
     "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
@@ -55,11 +48,7 @@ const update = route({
     runCommand(app, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
 });
 
-const updateMember = route({
-  ...writesLobbies,
-  method: "patch",
-  path: "/lobbies/{lobbyId}/members/{playerId}",
-  id: "updateLobbyMember",
+const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}", "updateLobbyMember", {
   summary: "Change a member's team, slot or data",
   description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
   params: LobbyParams.extend({ playerId: PlayerText }),
@@ -73,11 +62,7 @@ const updateMember = route({
   },
 });
 
-const respond = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies/{lobbyId}/invites/respond",
-  id: "answerLobbyInvite",
+const respond = writesLobbies.post("/lobbies/{lobbyId}/invites/respond", "answerLobbyInvite", {
   summary: "Accept or decline an invitation",
   description: "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
   params: LobbyParams,

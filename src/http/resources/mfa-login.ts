@@ -3,7 +3,7 @@ import { passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/
 import { completeLogin, loginWithPasskey } from "../../domain/accounts/mfa/sign-in.ts";
 import { verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
 import { OWN_ACCOUNT } from "../../domain/kernel/caller.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { LoginBody } from "./auth-bodies.ts";
 import {
   AssertionInput,
@@ -15,16 +15,12 @@ import {
   selfOf,
 } from "./mfa-bodies.ts";
 
-const common = { tag: "Second factor", project: "none", takesNoIdempotencyKey: true } as const;
-const open = { ...common, access: "public", errors: ["UNAUTHORIZED"] } as const;
+const common = group({ tag: "Second factor", project: "none", takesNoIdempotencyKey: true });
+const open = common.with({ access: "public", errors: ["UNAUTHORIZED"] });
 
 /** Signing in with a second factor, or a passkey alone, and proving it again. */
 export const mfaLoginRoutes = [
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/login/mfa",
-    id: "completeLogin",
+  open.post("/auth/login/mfa", "completeLogin", {
     summary: "Complete a login by the second factor",
     description:
       "`challengeToken` is `error.challenge.token` of a login, or challenge_token of an OAuth sign-in: " +
@@ -36,11 +32,7 @@ export const mfaLoginRoutes = [
     response: LoginBody,
     outside: (app, { body, actor }) => completeLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/passkeys/options",
-    id: "startPasskeyLogin",
+  open.post("/auth/passkeys/options", "startPasskeyLogin", {
     summary: "Begin to prove a passkey",
     description:
       "Options for `navigator.credentials.get()`, good for 5 minutes and one answer: to log in with a " +
@@ -51,11 +43,7 @@ export const mfaLoginRoutes = [
       return passkeyRequest(app, app.clock());
     },
   }),
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/passkeys/login",
-    id: "loginWithPasskey",
+  open.post("/auth/passkeys/login", "loginWithPasskey", {
     summary: "Log in with a passkey alone",
     description:
       "Needs no password, and asks for no further factor: the device has verified who holds it. For users; " +
@@ -77,12 +65,8 @@ export const mfaLoginRoutes = [
     response: LoginBody,
     outside: (app, { body, actor }) => loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    ...common,
+  common.post("/auth/mfa/verify", "verifySecondFactor", {
     access: OWN_ACCOUNT,
-    method: "post",
-    path: "/auth/mfa/verify",
-    id: "verifySecondFactor",
     summary: "Prove your second factor again",
     description: "Counts for 10 minutes, in this session, for what asks for it again.",
     body: z.object(givenFactor),

@@ -23,7 +23,7 @@ import {
 } from "../../domain/accounts/oauth/provider.ts";
 import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { answerOf, cookieOf, redirect, reportTo } from "./oauth-browser.ts";
 import { ChangeProofBody, proofParts, selfOf } from "./mfa-bodies.ts";
 import { LoginBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
@@ -82,7 +82,7 @@ const partsOf = (app: App): CompleteParts => {
   };
 };
 
-const common = { tag: "OAuth", project: "none" } as const;
+const common = group({ tag: "OAuth", project: "none" });
 
 const ASKED =
   "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
@@ -90,11 +90,7 @@ const ASKED =
   "within 10 minutes.";
 
 export const oauthRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/providers",
-    id: "listOAuthProviders",
+  common.get("/auth/oauth/providers", "listOAuthProviders", {
     summary: "List OAuth providers",
     access: "public",
     response: z.object({
@@ -116,11 +112,7 @@ export const oauthRoutes = [
       })),
     }),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/identities",
-    id: "listIdentities",
+  common.get("/auth/oauth/identities", "listIdentities", {
     summary: "List the providers linked to your account",
     access: OWN_ACCOUNT,
     response: z.object({
@@ -145,11 +137,7 @@ export const oauthRoutes = [
       };
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/auth/oauth/exchange",
-    id: "exchangeOAuthCode",
+  common.post("/auth/oauth/exchange", "exchangeOAuthCode", {
     errors: ["UNAUTHORIZED"],
     summary: "Exchange a code for tokens",
     description:
@@ -165,11 +153,7 @@ export const oauthRoutes = [
       return orChallenge(await transact((work) => exchangeCode(work, tokens, brought)));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/{provider}",
-    id: "startOAuth",
+  common.get("/auth/oauth/{provider}", "startOAuth", {
     errors: ["UNAUTHORIZED"],
     summary: "Start an OAuth flow",
     description:
@@ -219,11 +203,7 @@ export const oauthRoutes = [
       return redirect(started.location, browser && cookieOf(app).set(browser, FLOW_SECONDS));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/{provider}/callback",
-    id: "completeOAuth",
+  common.get("/auth/oauth/{provider}/callback", "completeOAuth", {
     errors: ["UNAUTHORIZED"],
     summary: "Complete an OAuth flow",
     description: "Where a provider sends the browser back to; register this address there.",
@@ -246,11 +226,7 @@ export const oauthRoutes = [
       return redirect(location);
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/auth/oauth/{provider}/link",
-    id: "startOAuthLink",
+  common.post("/auth/oauth/{provider}/link", "startOAuthLink", {
     summary: "Start linking a provider to your account",
     description:
       "Open `authUrl` in the browser within 2 minutes; it works once. What comes back are further tokens " +
@@ -284,11 +260,7 @@ export const oauthRoutes = [
       return { authUrl: `${app.config.publicUrl}/api/v1/auth/oauth/${id}?flow=link&ticket=${ticket}` };
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/auth/oauth/{provider}",
-    id: "unlinkIdentity",
+  common.delete("/auth/oauth/{provider}", "unlinkIdentity", {
     summary: "Unlink a provider from your account",
     description: `409 when it is your only way in. ${ASKED}`,
     access: OWN_ACCOUNT,

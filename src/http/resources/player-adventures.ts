@@ -11,7 +11,7 @@ import { ADVENTURES_MAX } from "../../domain/evaluation/adventures/adventure.ts"
 import { ADVENTURE_STATES, TRACKS } from "../../domain/evaluation/adventures/row.ts";
 import { ADMINS } from "../../domain/kernel/caller.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { route } from "../route.ts";
+
 import { AdventureParams, PlayerAdventureBody, readAdventures, writeAdventures } from "./adventure-bodies.ts";
 import { firstOf } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
@@ -24,19 +24,10 @@ const TierParams = Params.extend({
     .meta({ description: "The number of the tier", example: "1" }),
 });
 
-const write = {
-  ...writeAdventures,
-  method: "post",
-  params: Params,
-  response: PlayerAdventureBody,
-} as const;
+const write = writeAdventures.with({ params: Params, response: PlayerAdventureBody });
 
 export const playerAdventureRoutes = [
-  route({
-    ...readAdventures,
-    method: "get",
-    path: "/players/{playerId}/adventures",
-    id: "listPlayerAdventures",
+  readAdventures.get("/players/{playerId}/adventures", "listPlayerAdventures", {
     summary: "List a player's adventures",
     description:
       "Those that run or are to come, also where the player has not joined; and those that are over if the " +
@@ -50,11 +41,7 @@ export const playerAdventureRoutes = [
       return { data: asked.slice(0, limit) };
     },
   }),
-  route({
-    ...readAdventures,
-    method: "get",
-    path: "/players/{playerId}/adventures/{adventureId}",
-    id: "getPlayerAdventure",
+  readAdventures.get("/players/{playerId}/adventures/{adventureId}", "getPlayerAdventure", {
     summary: "Get a player's adventure",
     params: Params,
     response: PlayerAdventureBody,
@@ -63,10 +50,7 @@ export const playerAdventureRoutes = [
       return readPlayerAdventure(work, player, params.adventureId);
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/adventures/{adventureId}/join",
-    id: "joinPlayerAdventure",
+  write.post("/players/{playerId}/adventures/{adventureId}/join", "joinPlayerAdventure", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Make a player join an adventure",
     description:
@@ -74,10 +58,7 @@ export const playerAdventureRoutes = [
     run: async (work, { projectId, params: { playerId, adventureId } }) =>
       joinPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/adventures/{adventureId}/claim",
-    id: "claimPlayerAdventure",
+  write.post("/players/{playerId}/adventures/{adventureId}/claim", "claimPlayerAdventure", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of an adventure for a player",
     description:
@@ -85,10 +66,7 @@ export const playerAdventureRoutes = [
     run: async (work, { projectId, params: { playerId, adventureId } }) =>
       claimPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/adventures/{adventureId}/tiers/{tier}/claim",
-    id: "claimPlayerAdventureTier",
+  write.post("/players/{playerId}/adventures/{adventureId}/tiers/{tier}/claim", "claimPlayerAdventureTier", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of a tier for a player",
     description:
@@ -101,11 +79,8 @@ export const playerAdventureRoutes = [
       { projectId, params: { playerId, adventureId: adventureRef, tier }, body: { track } },
     ) => claimPlayerTier(work, { projectId, id: playerId }, { adventureRef, tier: Number(tier), track }),
   }),
-  route({
-    ...write,
+  write.post("/players/{playerId}/adventures/{adventureId}/premium", "givePlayerAdventurePremium", {
     access: { scope: "adventures:write", roles: ADMINS },
-    path: "/players/{playerId}/adventures/{adventureId}/premium",
-    id: "givePlayerAdventurePremium",
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Sell or grant a player premium of an adventure",
     description:

@@ -6,6 +6,7 @@ import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { LivesBody } from "./lives.ts";
+import { group } from "../route.ts";
 
 export const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
 export const ExternalUserId = z.string().min(1).max(EXTERNAL_ID_MAX);
@@ -103,6 +104,6 @@ export const playerWarnings = (
   return warnings.length === 0 ? {} : { warnings };
 };
 
-const common = { tag: "Players", project: "caller" } as const;
-export const readsPlayers = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-export const writesPlayers = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Players", project: "caller" });
+export const readsPlayers = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+export const writesPlayers = common.with({ access: { scope: "players:write", roles: ADMINS } });

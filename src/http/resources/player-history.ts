@@ -4,7 +4,7 @@ import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-life
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+
 import { AfterNumber, cursorBody, DayOrMoment, Moment } from "./list-bodies.ts";
 import { readsPlayers } from "./player-bodies.ts";
 import { PlayerMetricBody } from "./player-includes.ts";
@@ -63,13 +63,10 @@ const Types = z
   )
   .meta({ description: "Types, with commas, such as player.level_up", override: { type: "string" } });
 
-const common = { ...readsPlayers, method: "get", params: PlayerParams } as const;
+const common = readsPlayers.with({ params: PlayerParams });
 
 export const playerHistoryRoutes = [
-  route({
-    ...common,
-    path: "/players/{playerId}/metrics",
-    id: "listPlayerMetrics",
+  common.get("/players/{playerId}/metrics", "listPlayerMetrics", {
     summary: "List a player's metrics",
     description:
       "The counters that running rules, badges and segments read, as they are now, by id. A metric counts " +
@@ -82,10 +79,7 @@ export const playerHistoryRoutes = [
       return pageOf(metrics, total, query);
     },
   }),
-  route({
-    ...common,
-    path: "/players/{playerId}/state",
-    id: "getPlayerState",
+  common.get("/players/{playerId}/state", "getPlayerState", {
     summary: "Get a player's state at a moment",
     description: "The state recorded by then; `caveats` list what is uncertain.",
     query: z.object({ at: Moment }),
@@ -93,10 +87,7 @@ export const playerHistoryRoutes = [
     run: async (work, { projectId, params, query }) =>
       readStateAt(work, await getPlayer(work, projectId, params.playerId), query.at),
   }),
-  route({
-    ...common,
-    path: "/players/{playerId}/activity",
-    id: "listPlayerActivity",
+  common.get("/players/{playerId}/activity", "listPlayerActivity", {
     summary: "List what happened to a player, newest first",
     query: AfterNumber.extend({ types: Types }),
     response: cursorBody(ActivityBody),
@@ -106,10 +97,7 @@ export const playerHistoryRoutes = [
       return { data: activity, pagination: { limit: query.limit, nextCursor } };
     },
   }),
-  route({
-    ...common,
-    path: "/players/{playerId}/recap",
-    id: "getPlayerRecap",
+  common.get("/players/{playerId}/recap", "getPlayerRecap", {
     summary: "Sum up a player's time",
     description:
       `The player's gains from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +

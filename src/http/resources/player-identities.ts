@@ -14,7 +14,7 @@ import {
   readPlayerItems,
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import {
   ExternalUserId,
   PlayerBody,
@@ -81,11 +81,7 @@ const isRejected = ({ status }: Result): boolean => status === "REJECTED";
 const inBrief = ({ status }: Result) => ({ status });
 
 export const playerIdentityRoutes = [
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/batch",
-    id: "identifyPlayers",
+  writesPlayers.post("/players/batch", "identifyPlayers", {
     summary: "Identify players in a batch",
     description:
       `1 to ${UPSERT_MAX} players, each as for one. A bad one is REJECTED in its place and harms no ` +
@@ -122,11 +118,7 @@ export const playerIdentityRoutes = [
       });
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/alias",
-    id: "aliasPlayer",
+  writesPlayers.post("/players/alias", "aliasPlayer", {
     summary: "Say that an anonymous player is a known one",
     description:
       "If `externalUserId` is new, the anonymous player gets it; otherwise the anonymous player is " +
@@ -140,11 +132,7 @@ export const playerIdentityRoutes = [
       return { player: await showPlayer(work, player), ...rest };
     },
   }),
-  route({
-    ...readsPlayers,
-    method: "get",
-    path: "/players/{playerId}/identities",
-    id: "listPlayerIdentities",
+  readsPlayers.get("/players/{playerId}/identities", "listPlayerIdentities", {
     summary: "List a player's ids",
     description: `The externalUserId first, as provider ${PRIMARY_PROVIDER}.`,
     params: PlayerParams,
@@ -153,11 +141,7 @@ export const playerIdentityRoutes = [
       data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
     }),
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/identities",
-    id: "addPlayerIdentity",
+  writesPlayers.post("/players/{playerId}/identities", "addPlayerIdentity", {
     summary: "Give a player an id at another provider",
     description: "A device, a Steam account: for looking the player up, not for sending events.",
     params: PlayerParams,
@@ -172,11 +156,7 @@ export const playerIdentityRoutes = [
       return new Reply(created ? 201 : 200, identity);
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "delete",
-    path: "/players/{playerId}/identities/{provider}/{externalId}",
-    id: "removePlayerIdentity",
+  writesPlayers.delete("/players/{playerId}/identities/{provider}/{externalId}", "removePlayerIdentity", {
     summary: "Take an id at another provider from a player",
     params: IdentityParams,
     response: z.object({ deleted: z.literal(true) }),

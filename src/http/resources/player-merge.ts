@@ -5,7 +5,7 @@ import { mergePlayers } from "../../domain/player-lifecycle/alias.ts";
 import { getPlayer, refreshPlayer } from "../../domain/progression/players/players.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
 import { MergeSummaryShape } from "../../domain/delivery/webhooks/catalogue/shapes.ts";
-import { route } from "../route.ts";
+
 import { PlayerBody, writesPlayers } from "./player-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
 
@@ -24,11 +24,7 @@ const Strategy = z.object({
 });
 
 export const playerMergeRoutes = [
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/merge",
-    id: "mergePlayer",
+  writesPlayers.post("/players/{playerId}/merge", "mergePlayer", {
     summary: "Merge another player into this one",
     description:
       "Permanent. The source's ids, with events that still wait, stand for this player from then on. " +

@@ -2,17 +2,13 @@ import { z } from "zod";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { startErase, startExport } from "../../domain/player-lifecycle/erase.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { route } from "../route.ts";
+
 import { writesPlayers } from "./player-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
 import { JobBody } from "./project-jobs.ts";
 
 export const playerPrivacyRoutes = [
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/export",
-    id: "exportPlayer",
+  writesPlayers.post("/players/{playerId}/export", "exportPlayer", {
     summary: "Export all data of a player",
     description:
       "As a job: its result has every row that is kept of the player, by table, up to 16 MiB. " +
@@ -25,11 +21,7 @@ export const playerPrivacyRoutes = [
       return startExport(work, player, actorOf(caller));
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/erase",
-    id: "erasePlayer",
+  writesPlayers.post("/players/{playerId}/erase", "erasePlayer", {
     summary: "Erase a player",
     description:
       "As a job, permanently: everything that identifies the person goes. Ledger amounts and their " +

@@ -13,7 +13,7 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { route } from "../route.ts";
+
 import { ADMINS } from "../../domain/kernel/caller.ts";
 import { firstOf, Flag } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
@@ -21,21 +21,15 @@ import { PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-b
 
 const Params = PlayerParams.extend(QuestParams.shape);
 
-const write = {
-  ...writeQuests,
-  method: "post",
-  params: Params,
-  response: PlayerQuestBody,
-} as const;
+const write = writeQuests.with({ params: Params, response: PlayerQuestBody });
 
 /** Decisions about a player's quest, also from the console. */
-const decide = {
-  ...write,
+const decide = write.with({
   access: { scope: "quests:write", roles: ADMINS },
   body: z
     .strictObject({ reason: z.string().min(1).max(200).optional() })
     .meta({ example: { reason: "Support request" } }),
-} as const;
+});
 
 const StepParams = Params.extend({
   stepKey: z.string().max(64).meta({ description: "The key of the step" }),
@@ -51,11 +45,7 @@ const cycleKey = z.string().min(1).max(64).optional();
 const cycle = cycleKey.meta({ deprecated: true, description: "The former name of `cycleKey`" });
 
 export const playerQuestRoutes = [
-  route({
-    ...readQuests,
-    method: "get",
-    path: "/players/{playerId}/quests",
-    id: "listPlayerQuests",
+  readQuests.get("/players/{playerId}/quests", "listPlayerQuests", {
     summary: "List a player's quests",
     description:
       "Each quest in its current cycle, also those that the player could start or that are LOCKED, unless " +
@@ -74,11 +64,7 @@ export const playerQuestRoutes = [
       return { data: (await listPlayerQuests(work, player, filter)).slice(0, limit) };
     },
   }),
-  route({
-    ...readQuests,
-    method: "get",
-    path: "/players/{playerId}/quests/{questId}",
-    id: "getPlayerQuest",
+  readQuests.get("/players/{playerId}/quests/{questId}", "getPlayerQuest", {
     summary: "Get a player's quest",
     params: Params,
     query: z.object({
@@ -94,10 +80,7 @@ export const playerQuestRoutes = [
       return readPlayerQuest(work, player, named);
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/quests/{questId}/start",
-    id: "startPlayerQuest",
+  write.post("/players/{playerId}/quests/{questId}/start", "startPlayerQuest", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a quest for a player",
     description:
@@ -106,20 +89,14 @@ export const playerQuestRoutes = [
     run: async (work, { projectId, params: { playerId, questId: questRef } }) =>
       startPlayerQuest(work, { projectId, id: playerId }, { questRef, startedBy: "API" }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/quests/{questId}/abandon",
-    id: "abandonPlayerQuest",
+  write.post("/players/{playerId}/quests/{questId}/abandon", "abandonPlayerQuest", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Abandon a quest of a player",
     description: "It can be started again in the same cycle, but does not start by itself.",
     run: async (work, { projectId, params: { playerId, questId } }) =>
       abandonPlayerQuest(work, { projectId, id: playerId }, questId),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/quests/{questId}/claim",
-    id: "claimPlayerQuest",
+  write.post("/players/{playerId}/quests/{questId}/claim", "claimPlayerQuest", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of a quest for a player",
     description:
@@ -134,26 +111,23 @@ export const playerQuestRoutes = [
         { questRef, cycleKey: body?.cycleKey ?? body?.cycle },
       ),
   }),
-  route({
-    ...writeQuests,
-    method: "post",
-    path: "/players/{playerId}/quests/{questId}/steps/{stepKey}/progress",
-    id: "progressPlayerQuestStep",
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
-    summary: "Add to a step of a player's quest",
-    description:
-      "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
-      "count or sum events since a start. 409 INVALID_STATE otherwise.",
-    params: StepParams,
-    body: ProgressBody,
-    response: PlayerQuestBody,
-    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
-      advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
-  }),
-  route({
-    ...decide,
-    path: "/players/{playerId}/quests/{questId}/reset",
-    id: "resetPlayerQuest",
+  writeQuests.post(
+    "/players/{playerId}/quests/{questId}/steps/{stepKey}/progress",
+    "progressPlayerQuestStep",
+    {
+      sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+      summary: "Add to a step of a player's quest",
+      description:
+        "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
+        "count or sum events since a start. 409 INVALID_STATE otherwise.",
+      params: StepParams,
+      body: ProgressBody,
+      response: PlayerQuestBody,
+      run: async (work, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
+        advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
+    },
+  ),
+  decide.post("/players/{playerId}/quests/{questId}/reset", "resetPlayerQuest", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Reset a quest of a player",
     description:
@@ -162,20 +136,14 @@ export const playerQuestRoutes = [
     run: async (work, { projectId, params: { playerId, questId } }) =>
       resetPlayerQuest(work, { projectId, id: playerId }, questId),
   }),
-  route({
-    ...decide,
-    path: "/players/{playerId}/quests/{questId}/complete",
-    id: "completePlayerQuest",
+  decide.post("/players/{playerId}/quests/{questId}/complete", "completePlayerQuest", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Complete a quest for a player",
     description: "Whatever its steps have counted, with all rewards; it is started where it may be.",
     run: async (work, { projectId, params: { playerId, questId } }) =>
       completePlayerQuest(work, { projectId, id: playerId }, questId),
   }),
-  route({
-    ...decide,
-    path: "/players/{playerId}/quests/{questId}/fail",
-    id: "failPlayerQuest",
+  decide.post("/players/{playerId}/quests/{questId}/fail", "failPlayerQuest", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Fail a quest of a player",
     run: async (work, { projectId, params: { playerId, questId: questRef }, body, caller }) => {

@@ -28,7 +28,7 @@ import {
   showPlayers,
 } from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
 import { Order, pageReply, Search, Span } from "./list-bodies.ts";
 import {
@@ -60,11 +60,7 @@ const identityOf = (ref: string | undefined) => {
   return { provider: ref.slice(0, colon), externalId: ref.slice(colon + 1) };
 };
 
-const list = route({
-  ...readsPlayers,
-  method: "get",
-  path: "/players",
-  id: "listPlayers",
+const list = readsPlayers.get("/players", "listPlayers", {
   summary: "List players",
   description: "Without players who were deleted, merged into another, or erased.",
   query: PageQuery.extend({
@@ -154,11 +150,7 @@ const readWith = async (
 
 export const playerRoutes = [
   list,
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players",
-    id: "identifyPlayer",
+  writesPlayers.post("/players", "identifyPlayer", {
     namesIgnored: true,
     sharing: ({ body }) => ({ player: `ext:${body.externalUserId}`, isPlain: false }),
     summary: "Identify a player",
@@ -181,11 +173,7 @@ export const playerRoutes = [
       return new Reply(created ? 201 : 200, { ...shown, ...playerWarnings(ignored, shown.status) });
     },
   }),
-  route({
-    ...readsPlayers,
-    method: "get",
-    path: "/players/{playerId}",
-    id: "getPlayer",
+  readsPlayers.get("/players/{playerId}", "getPlayer", {
     summary: "Get a player",
     description: "Ids of before a merge or an alias find the player too.",
     params: PlayerParams,
@@ -198,11 +186,7 @@ export const playerRoutes = [
       return { ...one.shown, ranks: await readRanks(app, one.player) };
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "patch",
-    path: "/players/{playerId}",
-    id: "updatePlayer",
+  writesPlayers.patch("/players/{playerId}", "updatePlayer", {
     namesIgnored: true,
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Change a player's profile",
@@ -216,11 +200,7 @@ export const playerRoutes = [
       return { ...(await showChanged(work, changed)), ...playerWarnings(ignored) };
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "delete",
-    path: "/players/{playerId}",
-    id: "deletePlayer",
+  writesPlayers.delete("/players/{playerId}", "deletePlayer", {
     summary: "Delete a player",
     description:
       "Suspends the player and hides them from lists and boards; giving them a status brings them " +
@@ -232,11 +212,7 @@ export const playerRoutes = [
       return { deleted: true as const };
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/status",
-    id: "setPlayerStatus",
+  writesPlayers.post("/players/{playerId}/status", "setPlayerStatus", {
     summary: "Give a player a status",
     description:
       "Events of a player who is SUSPENDED or BANNED are REJECTED. BANNED players are on no board and " +
@@ -253,11 +229,7 @@ export const playerRoutes = [
       return showPlayer(work, await setStatus(work, player, { ...body, cause: causeOf(caller) }));
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/xp",
-    id: "grantXp",
+  writesPlayers.post("/players/{playerId}/xp", "grantXp", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant XP to a player",
     description:

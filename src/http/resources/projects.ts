@@ -17,7 +17,7 @@ import {
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
@@ -64,14 +64,10 @@ export const ProjectBody = z
 const ProjectParams = z.object({ projectId: z.string() });
 
 /** "none": these operations read or change the project itself; they do not take place in it. */
-const common = { tag: "Projects", project: "none" } as const;
+const common = group({ tag: "Projects", project: "none" });
 
 const plainRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/projects",
-    id: "listProjects",
+  common.get("/projects", "listProjects", {
     summary: "List projects",
     description: "Without sandboxes. An API key sees its own project.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
@@ -87,11 +83,7 @@ const plainRoutes = [
       return pageReply(projects, total, query);
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/projects",
-    id: "createProject",
+  common.post("/projects", "createProject", {
     summary: "Create a project",
     access: { roles: ADMINS },
     body: ProjectFields,
@@ -102,11 +94,7 @@ const plainRoutes = [
     run: async (work, { caller, body }) =>
       showProject(work, await createProject(work, tenantOf(caller), body)),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/projects/{projectId}",
-    id: "getProject",
+  common.get("/projects/{projectId}", "getProject", {
     summary: "Get a project",
     description: "An API key may read its own project and, a test key, its sandbox.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
@@ -117,13 +105,9 @@ const plainRoutes = [
       return showProject(work, await getProject(work, tenantOf(caller), params.projectId));
     },
   }),
-  route({
-    ...common,
+  common.patch("/projects/{projectId}", "updateProject", {
     // Its settings may begin work in it.
     project: "path",
-    method: "patch",
-    path: "/projects/{projectId}",
-    id: "updateProject",
     summary: "Change a project",
     description:
       "Changes the given fields; `description: null` clears it. Of `settings`, too, only the " +
@@ -139,11 +123,7 @@ const plainRoutes = [
       return showProject(work, await changeProject(work, where, body));
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/projects/{projectId}",
-    id: "deleteProject",
+  common.delete("/projects/{projectId}", "deleteProject", {
     summary: "Delete a project",
     description: "With its sandbox. Its API keys stop working within 5 seconds.",
     access: { roles: ADMINS },

@@ -6,14 +6,15 @@ import { STEP_STATES } from "../../domain/evaluation/quests/compile.ts";
 import { RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { draftFields, VersionBody } from "./definition-bodies.ts";
+import { group } from "../route.ts";
 
-const common = { tag: "Quests", project: "caller" } as const;
+const common = group({ tag: "Quests", project: "caller" });
 
 /** Properties shared by operations on quests. */
-export const readQuests = { ...common, access: { scope: "quests:read", roles: EVERY_ROLE } } as const;
-export const manageQuests = { ...common, access: { scope: "quests:manage", roles: DESIGNERS } } as const;
+export const readQuests = common.with({ access: { scope: "quests:read", roles: EVERY_ROLE } });
+export const manageQuests = common.with({ access: { scope: "quests:manage", roles: DESIGNERS } });
 /** Players' quests are changed by the game's server. */
-export const writeQuests = { ...common, access: { scope: "quests:write" } } as const;
+export const writeQuests = common.with({ access: { scope: "quests:write" } });
 
 export const QuestParams = z.object({
   questId: z.string().max(64).meta({ description: "The quest's UUID or its key", example: "first-week" }),

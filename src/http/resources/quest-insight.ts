@@ -8,11 +8,11 @@ import {
 } from "../../domain/economy/quests/participants.ts";
 import { STORED_STATES } from "../../domain/evaluation/quests/row.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+
 import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
 import { QuestParams, readQuests } from "./quest-bodies.ts";
 
-const read = { ...readQuests, method: "get", params: QuestParams } as const;
+const read = readQuests.with({ params: QuestParams });
 
 const State = z.enum(STORED_STATES).meta({
   description: "RESET: it was put back, and may be started again in its cycle",
@@ -58,10 +58,7 @@ const StatsBody = z
   .meta({ id: "QuestStats" });
 
 export const questInsightRoutes = [
-  route({
-    ...read,
-    path: "/quests/{questId}/stats",
-    id: "getQuestStats",
+  read.get("/quests/{questId}/stats", "getQuestStats", {
     summary: "Get statistics of a quest",
     description: "How far players have come: a funnel of the draft's steps.",
     query: z.object({ cycleKey }),
@@ -71,10 +68,7 @@ export const questInsightRoutes = [
       return readQuestStats(work, found, query);
     },
   }),
-  route({
-    ...read,
-    path: "/quests/{questId}/players",
-    id: "listQuestPlayers",
+  read.get("/quests/{questId}/players", "listQuestPlayers", {
     summary: "List the players of a quest",
     description: "Those who have started it, one item for each cycle.",
     query: PageQuery.extend({

@@ -15,7 +15,7 @@ import { DECISIONS } from "../../domain/evaluation/quests/submit.ts";
 import { LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DESIGNERS } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+
 import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
 import { manageQuests, PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";
@@ -59,11 +59,7 @@ const SubmissionBody = z
 const CODES_BODY_LIMIT = 4 * 1024 * 1024;
 
 export const questSubmissionRoutes = [
-  route({
-    ...writeQuests,
-    method: "post",
-    path: "/players/{playerId}/quests/{questId}/steps/{stepKey}/submit",
-    id: "submitPlayerQuestStep",
+  writeQuests.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/submit", "submitPlayerQuestStep", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Submit a step of a player's quest",
     description:
@@ -81,12 +77,8 @@ export const questSubmissionRoutes = [
     run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
       submitPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, body }),
   }),
-  route({
-    ...writeQuests,
+  writeQuests.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/review", "reviewPlayerQuestStep", {
     access: { scope: "quests:write", roles: DESIGNERS },
-    method: "post",
-    path: "/players/{playerId}/quests/{questId}/steps/{stepKey}/review",
-    id: "reviewPlayerQuestStep",
     summary: "Approve or reject a submission",
     description:
       "Once: the oldest of the step that waits, or the one that `submissionId` names. Approved, it counts; " +
@@ -104,11 +96,7 @@ export const questSubmissionRoutes = [
     run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
       reviewPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, ...body }),
   }),
-  route({
-    ...readQuests,
-    method: "get",
-    path: "/quest-reviews",
-    id: "listQuestReviews",
+  readQuests.get("/quest-reviews", "listQuestReviews", {
     summary: "List what players have submitted",
     description:
       "For steps of kind MANUAL, the oldest first. With `status` of PENDING it is the queue of reviews.",
@@ -125,11 +113,7 @@ export const questSubmissionRoutes = [
       return pageReply(submissions, total, query);
     },
   }),
-  route({
-    ...manageQuests,
-    method: "post",
-    path: "/quests/{questId}/steps/{stepKey}/codes",
-    id: "addQuestCodes",
+  manageQuests.post("/quests/{questId}/steps/{stepKey}/codes", "addQuestCodes", {
     summary: "Add codes to a step's pool",
     description:
       "Of a step of kind CODE with `perPlayerCodes`. Each serves one player once; only hashes are kept. " +

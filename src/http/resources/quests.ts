@@ -6,7 +6,7 @@ import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
-import { type AnyRoute, route } from "../route.ts";
+import { type AnyRoute } from "../route.ts";
 import { draftRoutes } from "./draft-routes.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
 import {
@@ -57,12 +57,8 @@ const { editing, running } = draftRoutes({
 });
 
 export const questRoutes: readonly AnyRoute[] = [
-  route({
-    ...read,
-    method: "get",
-    path: "/quests",
+  read.get("/quests", "listQuests", {
     isRevalidated: true,
-    id: "listQuests",
     summary: "List quests",
     description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
     query: ListQuery,
@@ -73,11 +69,7 @@ export const questRoutes: readonly AnyRoute[] = [
     },
   }),
   ...editing,
-  route({
-    ...write,
-    method: "post",
-    path: "/quests/{questId}/publish",
-    id: "publishQuest",
+  write.post("/quests/{questId}/publish", "publishQuest", {
     summary: "Publish a quest's draft",
     description:
       "As the next version, effective from the next events on. Names, rewards and prerequisites are " +

@@ -16,7 +16,7 @@ import {
   listPlayerRewards,
   PLAYER_REWARD_ORDERS,
 } from "../../domain/economy/rewards/player-rewards.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
@@ -61,16 +61,12 @@ const Order = z.strictObject({
   quantity: z.int().min(1).max(QUANTITY_MAX).default(1),
 });
 
-const common = { tag: "Rewards", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Rewards", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const rewardRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/rewards/{rewardId}/purchase",
-    id: "purchaseReward",
+  write.post("/rewards/{rewardId}/purchase", "purchaseReward", {
     sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Sell a reward to a player",
     description:
@@ -85,11 +81,7 @@ export const rewardRoutes = [
       return purchaseReward(work, player, { reward: params.rewardId, quantity, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rewards/{rewardId}/grant",
-    id: "grantReward",
+  write.post("/rewards/{rewardId}/grant", "grantReward", {
     sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Give a reward to a player",
     description: "AUTO gives it at once; CLAIM lets the player take it, within the reward's claimSeconds.",
@@ -104,12 +96,8 @@ export const rewardRoutes = [
       return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...common,
+  common.post("/rewards/{rewardId}/codes", "addRewardCodes", {
     access: { scope: "config:manage", roles: DESIGNERS },
-    method: "post",
-    path: "/rewards/{rewardId}/codes",
-    id: "addRewardCodes",
     summary: "Add codes to a prize",
     description: "One that is or was in the prize's pool is a duplicate. A code is given to one grant only.",
     params: RewardParams,
@@ -121,12 +109,8 @@ export const rewardRoutes = [
     run: (work, { projectId, params, body }) =>
       addCodes(work, projectId, { reward: params.rewardId, codes: body.codes }),
   }),
-  route({
-    ...common,
+  common.get("/rewards/{rewardId}/stock", "getRewardStock", {
     access: { scope: "config:read", roles: EVERY_ROLE },
-    method: "get",
-    path: "/rewards/{rewardId}/stock",
-    id: "getRewardStock",
     summary: "Get the remaining stock of a reward",
     params: RewardParams,
     response: z
@@ -139,11 +123,7 @@ export const rewardRoutes = [
       .meta({ id: "RewardStock" }),
     run: (work, { projectId, params }) => readStock(work, projectId, params.rewardId),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/rewards",
-    id: "listPlayerRewards",
+  read.get("/players/{playerId}/rewards", "listPlayerRewards", {
     summary: "List the rewards that a player was given",
     description: "Newest first.",
     params: PlayerParams,
@@ -159,11 +139,7 @@ export const rewardRoutes = [
       return pageReply(rewards, total, query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/rewards/{grantId}/claim",
-    id: "claimReward",
+  write.post("/players/{playerId}/rewards/{grantId}/claim", "claimReward", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Claim a reward",
     description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
@@ -172,11 +148,7 @@ export const rewardRoutes = [
     run: async (work, { projectId, params }) =>
       claimReward(work, { projectId, id: params.playerId }, params.grantId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/rewards/{grantId}/fulfil",
-    id: "fulfilReward",
+  write.post("/players/{playerId}/rewards/{grantId}/fulfil", "fulfilReward", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Say that a prize was handed over",
     params: GrantParams,

@@ -2,19 +2,20 @@ import { z } from "zod";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { StoredRule } from "../../domain/evaluation/language/document.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
+import { group } from "../route.ts";
 
 /** Properties shared by operations on rules. */
 
-export const readRules = {
+export const readRules = group({
   tag: "Rules",
   access: { scope: "rules:read", roles: EVERY_ROLE },
   project: "caller",
-} as const;
-export const manageRules = {
+});
+export const manageRules = group({
   tag: "Rules",
   access: { scope: "rules:manage", roles: DESIGNERS },
   project: "caller",
-} as const;
+});
 
 export const RuleParams = z.object({
   ruleId: z.string().max(64).meta({ description: "The rule's UUID or its key", example: "weekend-double" }),

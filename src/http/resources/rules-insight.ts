@@ -9,7 +9,7 @@ import {
   STATS_INTERVALS,
 } from "../../domain/rules/insight/lift.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
-import { route } from "../route.ts";
+
 import { AfterId, cursorBody, Flag, Span } from "./list-bodies.ts";
 import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";
 
@@ -77,11 +77,7 @@ const Item = z.object({
 });
 
 export const ruleInsightRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/graph",
-    id: "getRuleGraph",
+  read.get("/rules/graph", "getRuleGraph", {
     summary: "Get which rules can set off which",
     description:
       "Of published rules, paused ones included: what each listens to and can cause, also through " +
@@ -112,11 +108,7 @@ export const ruleInsightRoutes = [
     outside: async (app, { projectId }) =>
       graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/catalogue",
-    id: "getRuleCatalogue",
+  read.get("/rules/catalogue", "getRuleCatalogue", {
     summary: "Get the building blocks of rules",
     description:
       "The kinds of conditions and actions with their JSON Schemas, the operators, and the events of the " +
@@ -143,11 +135,7 @@ export const ruleInsightRoutes = [
       return { ...catalogue, aggregates: [...aggregates] };
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/executions",
-    id: "listRuleExecutions",
+  read.get("/rules/{ruleId}/executions", "listRuleExecutions", {
     summary: "List when a rule fired, newest first",
     params: RuleParams,
     query: AfterId.extend({
@@ -167,11 +155,7 @@ export const ruleInsightRoutes = [
       };
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/stats",
-    id: "getRuleStats",
+  read.get("/rules/{ruleId}/stats", "getRuleStats", {
     summary: "Get the statistics of a rule",
     description:
       "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
@@ -191,11 +175,7 @@ export const ruleInsightRoutes = [
       .meta({ id: "RuleStats" }),
     run: (work, { projectId, params, query }) => reportStats(work, projectId, params.ruleId, query),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/lift",
-    id: "getRuleLift",
+  read.get("/rules/{ruleId}/lift", "getRuleLift", {
     summary: "Compare players whom a rule met with those held back",
     description:
       "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +

@@ -12,16 +12,12 @@ import {
   Simulation,
 } from "../../domain/rules/insight/simulate.ts";
 import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
 import { JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE, RuleParams } from "./rules-bodies.ts";
 import { EventTraceBody, eventTraceFields } from "./rules-traces.ts";
 
-const build = {
-  tag: "Rules",
-  access: { scope: "rules:read", roles: BUILDERS },
-  project: "caller",
-} as const;
+const build = group({ tag: "Rules", access: { scope: "rules:read", roles: BUILDERS }, project: "caller" });
 
 const keys = z.array(z.string());
 
@@ -77,11 +73,7 @@ export const SIMULATION_EXAMPLE = {
 };
 
 export const ruleTrialRoutes = [
-  route({
-    ...build,
-    method: "post",
-    path: "/rules/validate",
-    id: "validateRule",
+  build.post("/rules/validate", "validateRule", {
     summary: "Check a rule without saving it",
     description:
       "Returns all problems of the document, each at its place, what it names that the project does not " +
@@ -90,11 +82,7 @@ export const ruleTrialRoutes = [
     response: ValidationBody,
     run: (work, { projectId, body }) => validateRule(work, projectId, body),
   }),
-  route({
-    ...build,
-    method: "post",
-    path: "/rules/simulate",
-    id: "simulateRules",
+  build.post("/rules/simulate", "simulateRules", {
     summary: "Simulate an event",
     description:
       "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, " +
@@ -117,11 +105,7 @@ export const ruleTrialRoutes = [
       .meta({ id: "SimulatedEvent" }) as unknown as z.ZodType<SimulatedEvent>,
     run: (work, { projectId, body }) => simulate(work, projectId, body),
   }),
-  route({
-    ...manageRules,
-    method: "post",
-    path: "/rules/{ruleId}/backtest",
-    id: "backtestRule",
+  manageRules.post("/rules/{ruleId}/backtest", "backtestRule", {
     summary: "Replay past events against a rule",
     description:
       "A job: each player's stored events of the span against this rule alone, without effect. Its result " +
@@ -143,12 +127,8 @@ export const ruleTrialRoutes = [
       return job;
     },
   }),
-  route({
-    ...readRules,
+  readRules.get("/events/{eventId}/trace", "getEventTrace", {
     tag: "Events",
-    method: "get",
-    path: "/events/{eventId}/trace",
-    id: "getEventTrace",
     summary: "Get how an event was evaluated",
     description:
       "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in " +

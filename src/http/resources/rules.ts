@@ -19,7 +19,7 @@ import {
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+
 import { Order, sortedBy } from "./list-bodies.ts";
 import {
   manageRules as write,
@@ -71,12 +71,8 @@ const VersionBody = z
   .meta({ id: "RuleVersion" });
 
 export const ruleRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/rules",
+  read.get("/rules", "listRules", {
     isRevalidated: true,
-    id: "listRules",
     summary: "List rules",
     description: "Newest first, unless sorted otherwise.",
     query: ListRulesQuery,
@@ -86,11 +82,7 @@ export const ruleRoutes = [
       return pageOf(rules, total, query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules",
-    id: "createRule",
+  write.post("/rules", "createRule", {
     summary: "Create a rule",
     description:
       "As a DRAFT: it runs once it is published. POST /rules/validate checks one without saving it.",
@@ -99,11 +91,7 @@ export const ruleRoutes = [
     response: RuleBody,
     run: (work, { caller, projectId, body }) => createRule(work, projectId, body, actorOf(caller)),
   }),
-  route({
-    ...write,
-    method: "put",
-    path: "/rules/order",
-    id: "orderRules",
+  write.put("/rules/order", "orderRules", {
     summary: "Put rules in order",
     description:
       "The first one runs first. Priorities are written anew in steps of 10, in drafts and, as a further " +
@@ -119,22 +107,14 @@ export const ruleRoutes = [
     response: z.object({ data: z.array(RuleBody) }),
     run: async (work, { projectId, body }) => ({ data: await orderRules(work, projectId, body.ids) }),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}",
+  read.get("/rules/{ruleId}", "getRule", {
     isRevalidated: true,
-    id: "getRule",
     summary: "Get a rule",
     params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => getRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/rules/{ruleId}",
-    id: "updateRule",
+  write.patch("/rules/{ruleId}", "updateRule", {
     summary: "Edit a rule's draft",
     description:
       "Send the `draftVersion` that you have read; a stale one is 409 with the reason VERSION_CONFLICT.",
@@ -144,22 +124,14 @@ export const ruleRoutes = [
     response: RuleBody,
     run: (work, { projectId, params, body }) => patchRule(work, projectId, params.ruleId, body),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/rules/{ruleId}",
-    id: "archiveRule",
+  write.delete("/rules/{ruleId}", "archiveRule", {
     summary: "Archive a rule",
     description: "For good. The rule keeps its key and its versions.",
     params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => archiveRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/publish",
-    id: "publishRule",
+  write.post("/rules/{ruleId}/publish", "publishRule", {
     summary: "Publish a rule's draft",
     description:
       "The draft becomes the version that runs, from the next events on. Refused (400) when it names " +
@@ -179,33 +151,21 @@ export const ruleRoutes = [
       return { ...rule, backfillJobId: (await queueJob(work, projectId, job)).id };
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/pause",
-    id: "pauseRule",
+  write.post("/rules/{ruleId}/pause", "pauseRule", {
     summary: "Pause a rule",
     description: "What it has counted stays.",
     params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => pauseRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/resume",
-    id: "resumeRule",
+  write.post("/rules/{ruleId}/resume", "resumeRule", {
     summary: "Let a paused or SHADOW rule act again",
     description: "As it was published; checked as on publishing, since the project may have changed.",
     params: RuleParams,
     response: PublishedRuleBody,
     run: (work, { projectId, params }) => resumeRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/shadow",
-    id: "shadowRule",
+  write.post("/rules/{ruleId}/shadow", "shadowRule", {
     summary: "Put a rule into SHADOW",
     description:
       "It is evaluated and its simulated effects are recorded (GET …/executions), but none is applied.",
@@ -213,11 +173,7 @@ export const ruleRoutes = [
     response: PublishedRuleBody,
     run: (work, { projectId, params }) => shadowRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/duplicate",
-    id: "duplicateRule",
+  write.post("/rules/{ruleId}/duplicate", "duplicateRule", {
     summary: "Copy a rule's draft into a new rule",
     description: "As a DRAFT, under the rule's key with `-copy` unless you name another.",
     params: RuleParams,
@@ -230,11 +186,7 @@ export const ruleRoutes = [
     run: (work, { caller, projectId, params, body }) =>
       duplicateRule(work, projectId, params.ruleId, { ...body, createdBy: actorOf(caller) }),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/versions",
-    id: "listRuleVersions",
+  read.get("/rules/{ruleId}/versions", "listRuleVersions", {
     summary: "List a rule's published versions, newest first",
     params: RuleParams,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
@@ -244,11 +196,7 @@ export const ruleRoutes = [
       return pageOf(versions, total, query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/rollback",
-    id: "rollbackRule",
+  write.post("/rules/{ruleId}/rollback", "rollbackRule", {
     summary: "Publish an older version of a rule again",
     description:
       "As a new version. A rule in SHADOW stays there, any other becomes ACTIVE. The draft becomes that " +

@@ -5,7 +5,7 @@ import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import { openSandbox } from "../../domain/accounts/projects/projects.ts";
 import { syncSandbox } from "../../domain/registries/sync/definitions.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 
 const Params = z.object({ projectId: z.string() });
 
@@ -39,14 +39,10 @@ const dropIndexes = async (app: App, projectId: string, periodIds: readonly stri
   }
 };
 
-const common = { tag: "Projects", project: "path", params: Params, access: { roles: ADMINS } } as const;
+const common = group({ tag: "Projects", project: "path", params: Params, access: { roles: ADMINS } });
 
 export const sandboxRoutes = [
-  route({
-    ...common,
-    method: "post",
-    path: "/projects/{projectId}/sandbox",
-    id: "createSandbox",
+  common.post("/projects/{projectId}/sandbox", "createSandbox", {
     summary: "Create the sandbox of a project",
     description:
       "201, or 200 when it exists already. The first test key creates it too. It starts with the project's " +
@@ -59,11 +55,7 @@ export const sandboxRoutes = [
       return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/projects/{projectId}/sandbox/sync",
-    id: "syncSandbox",
+  common.post("/projects/{projectId}/sandbox/sync", "syncSandbox", {
     summary: "Copy a project's definitions into its sandbox",
     description:
       "Settings, level curve, definitions of every kind, leaderboards, rules and saved reports (without " +

@@ -8,11 +8,11 @@ import {
   REVIEW_ORDERS,
 } from "../../domain/leaderboards/reviews.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, ByPlayer, sortedBy } from "./list-bodies.ts";
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
+const common = group({ tag: "Leaderboards", project: "caller" });
+const write = common.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
 const ScoreReviewBody = z
   .object({
@@ -33,11 +33,7 @@ const ScoreReviewBody = z
   .meta({ id: "ScoreReview" });
 
 export const scoreReviewRoutes = [
-  route({
-    ...write,
-    method: "get",
-    path: "/score-reviews",
-    id: "listScoreReviews",
+  write.get("/score-reviews", "listScoreReviews", {
     summary: "List scores that were held for a review",
     description: "The oldest first.",
     query: PageQuery.extend({
@@ -57,11 +53,7 @@ export const scoreReviewRoutes = [
       return pageReply(reviews, total, query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/score-reviews/{reviewId}",
-    id: "decideScoreReview",
+  write.post("/score-reviews/{reviewId}", "decideScoreReview", {
     summary: "Accept or reject a score that was held",
     description:
       "Once. ACCEPT submits it as of its own time, bounds aside: 409 LEADERBOARD_CLOSED when its period is " +

@@ -16,12 +16,12 @@ import {
   resultsInOrder,
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { LeaderboardParams, PlayerRef } from "./leaderboard-bodies.ts";
 import { SubmittedScore } from "./score-bodies.ts";
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
+const common = group({ tag: "Leaderboards", project: "caller" });
+const write = common.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
 const change = {
   accepted: z.boolean(),
@@ -56,11 +56,7 @@ const inBrief = ({ error }: BatchScore) => ({ error: error && { code: error.code
 const CREATES = "An unknown ext: name creates the player where the setting autoCreatePlayers is on.";
 
 export const scoreRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/scores",
-    id: "submitScore",
+  write.post("/leaderboards/{leaderboardId}/scores", "submitScore", {
     sharing: ({ body }) => ({ player: body.playerId, isPlain: true }),
     summary: "Submit a score",
     description:
@@ -92,12 +88,8 @@ export const scoreRoutes = [
     },
     resume: (app, left) => finishScore(app, left as ScoreLeft),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/scores/batch",
+  write.post("/leaderboards/{leaderboardId}/scores/batch", "submitScores", {
     takesGzip: true,
-    id: "submitScores",
     summary: "Submit many scores",
     description:
       "One result for each, in order; a bad one leaves the others as they are. Ranks are not returned: " +
@@ -123,11 +115,7 @@ export const scoreRoutes = [
       });
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/leaderboards/{leaderboardId}/players/{playerId}",
-    id: "removeLeaderboardPlayer",
+  write.delete("/leaderboards/{leaderboardId}/players/{playerId}", "removeLeaderboardPlayer", {
     summary: "Take a player off a leaderboard",
     description:
       "The entry of the current period goes. With ban true the player stays off, in every period to come, " +

@@ -14,7 +14,7 @@ import {
 import { completeOidc, completeSaml, type CompleteSsoParts } from "../../domain/accounts/sso/resolve.ts";
 import type { Actor } from "../../domain/kernel/caller.ts";
 import { discoverSso } from "../../domain/accounts/sso/enforcement.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { StreamedBody } from "../compression.ts";
 import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth-browser.ts";
 
@@ -23,7 +23,7 @@ const STATE_MAX = 128;
 const FORM_MAX_BYTES = 384 * 1_024;
 const RESPONSE_MAX = 300_000;
 
-const open = { tag: "Single sign-on", project: "none", access: "public" } as const;
+const open = group({ tag: "Single sign-on", project: "none", access: "public" });
 const Params = z.object({ tenantId: z.string().max(64) });
 
 type Asked = { actor: Actor; host: CustomHost | undefined };
@@ -55,11 +55,7 @@ const partsOf = (
 });
 
 export const ssoLoginRoutes = [
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/sso/discover",
-    id: "discoverSso",
+  open.post("/auth/sso/discover", "discoverSso", {
     summary: "Find where somebody signs in",
     description:
       "By the domain of the address, which a tenant has verified: the answer is the same for every address " +
@@ -74,11 +70,7 @@ export const ssoLoginRoutes = [
     }),
     outside: ({ transact }, { body, host }) => transact((work) => discoverSso(work, body.email, host)),
   }),
-  route({
-    ...open,
-    method: "get",
-    path: "/auth/sso/{tenantId}",
-    id: "startSso",
+  open.get("/auth/sso/{tenantId}", "startSso", {
     summary: "Start a single sign-on",
     description:
       "Sends the browser to the tenant's identity provider, from there to the host where it began, and " +
@@ -106,11 +98,7 @@ export const ssoLoginRoutes = [
       return redirect(location, browser && ssoCookieOf(app, host).set(browser, SSO_FLOW_SECONDS));
     },
   }),
-  route({
-    ...open,
-    method: "get",
-    path: "/auth/sso/oidc/{tenantId}/callback",
-    id: "completeSsoOidc",
+  open.get("/auth/sso/oidc/{tenantId}/callback", "completeSsoOidc", {
     summary: "Complete a single sign-on by OpenID Connect",
     description: "Where an OpenID provider sends the browser back to: `oidcRedirectUri`.",
     params: Params,
@@ -124,11 +112,7 @@ export const ssoLoginRoutes = [
       return redirect(await completeOidc(partsOf(app, { actor, host }), back));
     },
   }),
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/sso/saml/{tenantId}/acs",
-    id: "completeSsoSaml",
+  open.post("/auth/sso/saml/{tenantId}/acs", "completeSsoSaml", {
     summary: "Complete a single sign-on by SAML",
     description:
       "Where a SAML identity provider posts its response to: `acsUrl`. The response needs a signed " +
@@ -151,11 +135,7 @@ export const ssoLoginRoutes = [
       return redirect(await completeSaml(partsOf(app, { actor, host }), back));
     },
   }),
-  route({
-    ...open,
-    method: "get",
-    path: "/auth/sso/saml/{tenantId}/metadata",
-    id: "getSsoSamlMetadata",
+  open.get("/auth/sso/saml/{tenantId}/metadata", "getSsoSamlMetadata", {
     summary: "Get the SAML metadata of this server",
     description:
       "As the service provider of a tenant that signs in by SAML; its address is the entity id. It has the " +

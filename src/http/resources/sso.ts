@@ -24,18 +24,17 @@ import {
 } from "../../domain/accounts/sso/domains.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { selfOf } from "./mfa-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { inputOf, SsoBody, SsoDomainBody, SsoFailureBody, SsoRequest, SsoTestBody } from "./sso-bodies.ts";
 
-const common = { tag: "Single sign-on", project: "none" } as const;
+const common = group({ tag: "Single sign-on", project: "none" });
 const NEEDS = { feature: "sso", verifiedEmail: true } as const;
-const owners = {
-  ...common,
+const owners = common.with({
   access: { roles: ["OWNER"], needs: NEEDS },
   errors: ["PAYMENT_REQUIRED", "UNPROCESSABLE_ENTITY"],
-} as const;
+});
 const DomainParams = z.object({ domainId: z.string().max(64) });
 
 const partsOf = ({ secretBox, config, sso, mail }: App) => ({
@@ -75,11 +74,7 @@ const discoverNew = async (app: App, tenantId: string, input: SsoInput): Promise
 };
 
 const configurationRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/sso",
-    id: "getSso",
+  common.get("/enterprise/sso", "getSso", {
     summary: "Get the SSO configuration",
     description: "404 while there is none. Readable on every plan.",
     access: { roles: ADMINS },
@@ -87,11 +82,7 @@ const configurationRoutes = [
     response: SsoBody,
     run: async (work, { caller }, app) => show(work, app, await getSso(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...owners,
-    method: "put",
-    path: "/enterprise/sso",
-    id: "putSso",
+  owners.put("/enterprise/sso", "putSso", {
     summary: "Update SSO configuration",
     description:
       "Replaces the whole configuration, and creates it the first time. AZURE_AD, OKTA and " +
@@ -117,11 +108,7 @@ const configurationRoutes = [
     run: async (work, { actor, body }, app) =>
       show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/sso/test",
-    id: "testSso",
+  owners.post("/enterprise/sso/test", "testSso", {
     summary: "Test the SSO configuration",
     description:
       "Looks at what can be seen without signing in: metadata and keys of an OpenID provider, certificates " +
@@ -135,11 +122,7 @@ const configurationRoutes = [
       return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/sso/failures",
-    id: "listSsoFailures",
+  common.get("/enterprise/sso/failures", "listSsoFailures", {
     summary: "List sign-ins that failed",
     description:
       "Why sign-ins through the tenant's identity provider failed, also where the browser was told less: " +
@@ -149,11 +132,7 @@ const configurationRoutes = [
     response: z.object({ data: z.array(SsoFailureBody) }),
     run: async (work, { caller }) => ({ data: await listFailures(work, userOf(caller).tenantId) }),
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/enterprise/sso",
-    id: "deleteSso",
+  common.delete("/enterprise/sso", "deleteSso", {
     summary: "Remove the SSO configuration",
     description:
       "Sessions that began through it end. Accounts stay; their people set a password by " +
@@ -170,11 +149,7 @@ const configurationRoutes = [
 ];
 
 const domainRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/sso/domains",
-    id: "listSsoDomains",
+  common.get("/enterprise/sso/domains", "listSsoDomains", {
     summary: "List domains of email addresses",
     description: "In alphabetical order, at most 50.",
     access: { roles: ADMINS },
@@ -183,11 +158,7 @@ const domainRoutes = [
       data: (await listDomains(work, userOf(caller).tenantId)).map(showDomain),
     }),
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/sso/domains",
-    id: "addSsoDomain",
+  owners.post("/enterprise/sso/domains", "addSsoDomain", {
     summary: "Claim a domain of email addresses",
     description:
       "Make the TXT record of the answer, then verify the domain. People with addresses of a verified " +
@@ -199,11 +170,7 @@ const domainRoutes = [
     run: async (work, { caller, body }) =>
       showDomain(await addDomain(work, userOf(caller).tenantId, body.domain)),
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/sso/domains/{domainId}/verify",
-    id: "verifySsoDomain",
+  owners.post("/enterprise/sso/domains/{domainId}/verify", "verifySsoDomain", {
     summary: "Verify a domain of email addresses",
     description:
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
@@ -214,11 +181,7 @@ const domainRoutes = [
     run: async (work, { caller, params }) =>
       showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/enterprise/sso/domains/{domainId}",
-    id: "removeSsoDomain",
+  common.delete("/enterprise/sso/domains/{domainId}", "removeSsoDomain", {
     summary: "Give up a domain of email addresses",
     access: { roles: ["OWNER"] },
     params: DomainParams,

@@ -11,7 +11,7 @@ import {
   streakHistory,
 } from "../../domain/economy/streaks/player-streaks.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
 export const PlayerStreakBody = z
@@ -77,15 +77,13 @@ const HistoryBody = z.object({
 const StreakParams = PlayerParams.extend({
   streakKey: z.string().max(64).meta({ description: "The key of the streak" }),
 });
-const common = { tag: "Streaks", project: "caller" } as const;
-const read = { ...common, method: "get", access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = {
-  ...common,
-  method: "post",
+const common = group({ tag: "Streaks", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({
   access: { scope: "players:write", roles: ADMINS },
   params: StreakParams,
   response: PlayerStreakBody,
-} as const;
+});
 
 /** Within the range that the database can compare, including whole periods around it. */
 const Day = z.iso
@@ -93,10 +91,7 @@ const Day = z.iso
   .refine((text) => text >= "1000" && text < "9999", "must be a date of the years 1000 to 9998");
 
 export const streakRoutes = [
-  route({
-    ...read,
-    path: "/players/{playerId}/streaks",
-    id: "listPlayerStreaks",
+  read.get("/players/{playerId}/streaks", "listPlayerStreaks", {
     summary: "List a player's streaks",
     description: "All streaks of the project as they are now for the player, also those not begun yet.",
     params: PlayerParams,
@@ -105,10 +100,7 @@ export const streakRoutes = [
       data: await listStreaks(work, await getPlayer(work, projectId, params.playerId)),
     }),
   }),
-  route({
-    ...read,
-    path: "/players/{playerId}/streaks/{streakKey}/history",
-    id: "getStreakHistory",
+  read.get("/players/{playerId}/streaks/{streakKey}/history", "getStreakHistory", {
     summary: "Get the history of a player's streak",
     description: "By default the last 30 periods; at most 366.",
     params: StreakParams,
@@ -122,10 +114,7 @@ export const streakRoutes = [
       return streakHistory(work, player, { streakKey: params.streakKey, ...query });
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/streaks/{streakKey}/freezes",
-    id: "giveStreakFreezes",
+  write.post("/players/{playerId}/streaks/{streakKey}/freezes", "giveStreakFreezes", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player freezes of a streak",
     description: "Up to the streak's maximum; freezes beyond it are not granted.",
@@ -133,10 +122,7 @@ export const streakRoutes = [
     run: async (work, { projectId, params: { playerId, streakKey }, body }) =>
       giveFreezes(work, { projectId, id: playerId }, { streakKey, ...body }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/streaks/{streakKey}/repair",
-    id: "repairStreak",
+  write.post("/players/{playerId}/streaks/{streakKey}/repair", "repairStreak", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take a lost run of a streak up again",
     description:
@@ -156,10 +142,7 @@ export const streakRoutes = [
         },
       ),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/streaks/{streakKey}/reset",
-    id: "resetStreak",
+  write.post("/players/{playerId}/streaks/{streakKey}/reset", "resetStreak", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a player's run of a streak",
     description: "For good: nothing can be repaired then. The longest run and freezes stay.",

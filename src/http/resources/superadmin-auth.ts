@@ -8,7 +8,7 @@ import {
 } from "../../domain/accounts/admin/login.ts";
 import { adminOf } from "../../domain/kernel/caller.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
-import { route } from "../route.ts";
+
 import { CurrentPassword, NewPassword } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
 import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-bodies.ts";
@@ -27,11 +27,7 @@ const AdminBody = z
   .meta({ id: "SuperAdmin" });
 
 export const superadminAuthRoutes = [
-  route({
-    ...superadmin,
-    method: "post",
-    path: "/superadmin/auth/login",
-    id: "superadminLogin",
+  superadmin.post("/superadmin/auth/login", "superadminLogin", {
     errors: ["UNAUTHORIZED"],
     summary: "Log in as a super-admin",
     description:
@@ -50,11 +46,7 @@ export const superadminAuthRoutes = [
     response: AdminSignedInBody,
     outside: (app, { body, actor }) => adminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    ...superadmin,
-    method: "post",
-    path: "/superadmin/auth/login/mfa",
-    id: "completeSuperadminLogin",
+  superadmin.post("/superadmin/auth/login/mfa", "completeSuperadminLogin", {
     errors: ["UNAUTHORIZED"],
     summary: "Complete a super-admin's login by the second factor",
     description: "As POST /auth/login/mfa.",
@@ -65,11 +57,7 @@ export const superadminAuthRoutes = [
     response: AdminSignedInBody,
     outside: (app, { body, actor }) => completeAdminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    ...superadmin,
-    method: "post",
-    path: "/superadmin/auth/logout",
-    id: "superadminLogout",
+  superadmin.post("/superadmin/auth/logout", "superadminLogout", {
     summary: "End every login of yours",
     access: PEOPLE_ENROLLING,
     takesNoIdempotencyKey: true,
@@ -79,11 +67,7 @@ export const superadminAuthRoutes = [
       return { accepted: true as const };
     },
   }),
-  route({
-    ...superadmin,
-    method: "post",
-    path: "/superadmin/auth/change-password",
-    id: "superadminChangePassword",
+  superadmin.post("/superadmin/auth/change-password", "superadminChangePassword", {
     summary: "Change your password",
     description: "Ends every login of yours; the answer is a new one.",
     access: PEOPLE,
@@ -94,11 +78,7 @@ export const superadminAuthRoutes = [
     outside: (app, { caller, body, actor }) =>
       changeAdminPassword(app, { adminId: adminOf(caller).adminId, ip: actor.ip }, body),
   }),
-  route({
-    ...superadmin,
-    method: "get",
-    path: "/superadmin/me",
-    id: "getSuperadmin",
+  superadmin.get("/superadmin/me", "getSuperadmin", {
     summary: "Get yourself",
     access: PEOPLE_ENROLLING,
     response: AdminBody,

@@ -1,9 +1,10 @@
 import { z } from "zod";
+import { group } from "../route.ts";
 
 export const REASON_MAX = 500;
 
 /** Properties shared by all super-admin operations. */
-export const superadmin = { tag: "Super-admin", project: "none" } as const;
+export const superadmin = group({ tag: "Super-admin", project: "none" });
 /** Only for people, not for platform tokens. */
 export const PEOPLE = { admin: "*" } as const;
 /** As `PEOPLE`, also those who must set up a second factor first. */

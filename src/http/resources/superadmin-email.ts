@@ -2,7 +2,7 @@ import { z } from "zod";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/accounts/email/mail.ts";
 import { pageBody } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+
 import { EmailLogBody, EmailLogQuery } from "./email-logs.ts";
 import { pageReply } from "./list-bodies.ts";
 import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
@@ -14,11 +14,7 @@ const FullEmailLogBody = EmailLogBody.extend({
 }).meta({ id: "PlatformEmailLog" });
 
 export const superadminEmailRoutes = [
-  route({
-    ...superadmin,
-    method: "get",
-    path: "/superadmin/email-logs",
-    id: "listPlatformEmailLogs",
+  superadmin.get("/superadmin/email-logs", "listPlatformEmailLogs", {
     summary: "List the mails of the platform",
     description: "Newest first: recipients and status, without the content.",
     access: PEOPLE,
@@ -29,11 +25,7 @@ export const superadminEmailRoutes = [
       return pageReply(logs.map(showEmailLogInFull), total, query);
     },
   }),
-  route({
-    ...superadmin,
-    method: "post",
-    path: "/superadmin/email-logs/{emailLogId}/resend",
-    id: "resendEmail",
+  superadmin.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
     summary: "Send a mail again",
     description:
       "One that has failed within the last 7 days, or waits for another try: at once, also to an address " +

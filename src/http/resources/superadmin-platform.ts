@@ -3,7 +3,7 @@ import { platformStats, STATS_COUNT_MAX } from "../../domain/accounts/admin/stat
 import { listAudit } from "../../domain/accounts/audit/list.ts";
 import { pageBody } from "../../domain/kernel/paging.ts";
 import { APPROVAL_STATUSES, PLANS } from "../../domain/kernel/caller.ts";
-import { route } from "../route.ts";
+
 import { AuditEntryBody, AuditQuery } from "./audit-log.ts";
 import { pageReply } from "./list-bodies.ts";
 import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
@@ -30,22 +30,14 @@ const StatsBody = z
   .meta({ id: "PlatformStats" });
 
 export const superadminPlatformRoutes = [
-  route({
-    ...superadmin,
-    method: "get",
-    path: "/superadmin/stats",
-    id: "getPlatformStats",
+  superadmin.get("/superadmin/stats", "getPlatformStats", {
     summary: "Count the platform's tenants, users and data",
     description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
     access: PEOPLE,
     response: StatsBody,
     run: (work) => platformStats(work),
   }),
-  route({
-    ...superadmin,
-    method: "get",
-    path: "/superadmin/audit-log",
-    id: "listPlatformAuditLog",
+  superadmin.get("/superadmin/audit-log", "listPlatformAuditLog", {
     summary: "List the audit log of all tenants and the platform",
     description: "Newest first; entries are never changed or deleted.",
     access: PEOPLE,

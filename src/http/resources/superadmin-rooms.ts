@@ -12,7 +12,7 @@ import {
   ROOM_STATE_MAX_BYTES,
 } from "../../domain/kernel/live-rooms.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";
 
@@ -88,14 +88,10 @@ const roomsOf = ({ liveRooms }: App): LiveRooms => {
   return liveRooms;
 };
 
-const common = { ...superadmin, access: PEOPLE, errors: ["SERVICE_UNAVAILABLE"] } as const;
+const common = superadmin.with({ access: PEOPLE, errors: ["SERVICE_UNAVAILABLE"] });
 
 const reading = [
-  route({
-    ...common,
-    method: "get",
-    path: "/admin/rooms",
-    id: "listLiveRooms",
+  common.get("/admin/rooms", "listLiveRooms", {
     summary: "List the rooms that are open",
     description:
       "Of all tenants and processes. Of those that the filters leave, at most " +
@@ -113,11 +109,7 @@ const reading = [
       return pageReply(rooms, total, query);
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/admin/rooms/{roomId}",
-    id: "getLiveRoom",
+  common.get("/admin/rooms/{roomId}", "getLiveRoom", {
     summary: "Look into an open room",
     description:
       "Its process is asked, and 503 PROCESS_SILENT when that does not answer within " +
@@ -133,11 +125,7 @@ const reading = [
     }).meta({ id: "LiveRoomContent" }),
     outside: (app, { params }) => roomsOf(app).inspect(params.roomId),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/admin/processes",
-    id: "listLiveProcesses",
+  common.get("/admin/processes", "listLiveProcesses", {
     summary: "List the processes that hold rooms",
     description: "By id, as each describes itself. Processes that are workers alone hold none.",
     query: PageQuery,
@@ -150,11 +138,7 @@ const reading = [
 ];
 
 const changing = [
-  route({
-    ...common,
-    method: "post",
-    path: "/admin/rooms/{roomId}/clients/{sessionId}/disconnect",
-    id: "disconnectLiveClient",
+  common.post("/admin/rooms/{roomId}/clients/{sessionId}/disconnect", "disconnectLiveClient", {
     summary: "End a client's session in a room",
     description:
       "It gets session.closed DISCONNECTED and is closed with 4001, after which it may come back; ban a " +

@@ -17,7 +17,7 @@ import {
 } from "../../domain/accounts/tenants/approval.ts";
 import { APPROVAL_STATUSES, PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/caller.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
-import { route } from "../route.ts";
+
 import { Order, pageReply, Search } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";
 
@@ -74,15 +74,11 @@ const TenantChange = z.object({
 });
 
 const TenantParams = z.object({ tenantId: z.string() });
-const common = { ...superadmin, access: PEOPLE } as const;
-const ofTenant = { ...common, params: TenantParams, response: TenantBody } as const;
+const common = superadmin.with({ access: PEOPLE });
+const ofTenant = common.with({ params: TenantParams, response: TenantBody });
 
 const reading = [
-  route({
-    ...common,
-    method: "get",
-    path: "/superadmin/tenants",
-    id: "listPlatformTenants",
+  common.get("/superadmin/tenants", "listPlatformTenants", {
     summary: "List the tenants of the platform",
     query: PageQuery.extend({
       sort: z.enum(["createdAt", "name"]).default("createdAt"),
@@ -97,11 +93,7 @@ const reading = [
       return pageReply(tenants.map(showPlatformTenant), total, query);
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/superadmin/tenants/{tenantId}",
-    id: "getPlatformTenant",
+  common.get("/superadmin/tenants/{tenantId}", "getPlatformTenant", {
     summary: "Get a tenant of the platform",
     params: TenantParams,
     response: TenantBody.extend({
@@ -115,11 +107,7 @@ const reading = [
 ];
 
 const changing = [
-  route({
-    ...ofTenant,
-    method: "patch",
-    path: "/superadmin/tenants/{tenantId}",
-    id: "updatePlatformTenant",
+  ofTenant.patch("/superadmin/tenants/{tenantId}", "updatePlatformTenant", {
     summary: "Change a tenant's plan and limits",
     description:
       "Requests feel it within 5 seconds. What is beyond a lower limit stays; webhooks without room are " +
@@ -138,21 +126,13 @@ const changing = [
       return showPlatformTenant(tenant);
     },
   }),
-  route({
-    ...ofTenant,
-    method: "post",
-    path: "/superadmin/tenants/{tenantId}/approve",
-    id: "approveTenant",
+  ofTenant.post("/superadmin/tenants/{tenantId}/approve", "approveTenant", {
     summary: "Approve a tenant",
     description: "PENDING or REJECTED becomes APPROVED; its OWNERs are notified by mail.",
     outside: ({ transact, mail }, { params }) =>
       transact(async (work) => showPlatformTenant(await approveTenant({ mail }, work, params.tenantId))),
   }),
-  route({
-    ...ofTenant,
-    method: "post",
-    path: "/superadmin/tenants/{tenantId}/reject",
-    id: "rejectTenant",
+  ofTenant.post("/superadmin/tenants/{tenantId}/reject", "rejectTenant", {
     summary: "Reject a tenant",
     description: "PENDING becomes REJECTED; its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
@@ -162,11 +142,7 @@ const changing = [
         showPlatformTenant(await rejectTenant({ mail }, work, params.tenantId, body.reason)),
       ),
   }),
-  route({
-    ...ofTenant,
-    method: "post",
-    path: "/superadmin/tenants/{tenantId}/suspend",
-    id: "suspendTenant",
+  ofTenant.post("/superadmin/tenants/{tenantId}/suspend", "suspendTenant", {
     summary: "Suspend a tenant",
     description:
       "APPROVED becomes SUSPENDED: within 5 seconds its keys and most of what its people may do answer 403 " +
@@ -178,11 +154,7 @@ const changing = [
         showPlatformTenant(await suspendTenant({ mail }, work, params.tenantId, body.reason)),
       ),
   }),
-  route({
-    ...ofTenant,
-    method: "post",
-    path: "/superadmin/tenants/{tenantId}/unsuspend",
-    id: "unsuspendTenant",
+  ofTenant.post("/superadmin/tenants/{tenantId}/unsuspend", "unsuspendTenant", {
     summary: "Lift a suspension",
     description: "SUSPENDED becomes APPROVED; its OWNERs are notified by mail.",
     outside: ({ transact, mail }, { params }) =>

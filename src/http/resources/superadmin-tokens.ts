@@ -9,7 +9,7 @@ import {
 } from "../../domain/accounts/admin/admins.ts";
 import { ADMIN_SCOPES } from "../../domain/kernel/caller.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
-import { route } from "../route.ts";
+
 import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 
 const PlatformTokenBody = z
@@ -27,11 +27,7 @@ const PlatformTokenBody = z
   .meta({ id: "PlatformToken" });
 
 export const superadminTokenRoutes = [
-  route({
-    ...superadmin,
-    method: "post",
-    path: "/superadmin/tokens",
-    id: "createPlatformToken",
+  superadmin.post("/superadmin/tokens", "createPlatformToken", {
     summary: "Create a platform token",
     description:
       "For machines, such as a CI job that syncs blog posts. `token` is shown only here; send it as " +
@@ -55,22 +51,14 @@ export const superadminTokenRoutes = [
       return { ...showPlatformToken(token, work.now), token: secret };
     },
   }),
-  route({
-    ...superadmin,
-    method: "get",
-    path: "/superadmin/tokens",
-    id: "listPlatformTokens",
+  superadmin.get("/superadmin/tokens", "listPlatformTokens", {
     summary: "List platform tokens",
     description: "Newest first, at most 500; those that have ended too.",
     access: PEOPLE,
     response: z.array(PlatformTokenBody),
     run: async (work) => (await listPlatformTokens(work)).map((token) => showPlatformToken(token, work.now)),
   }),
-  route({
-    ...superadmin,
-    method: "delete",
-    path: "/superadmin/tokens/{tokenId}",
-    id: "revokePlatformToken",
+  superadmin.delete("/superadmin/tokens/{tokenId}", "revokePlatformToken", {
     summary: "Revoke a platform token",
     description: "For good; within 5 seconds no process accepts it.",
     access: PEOPLE,

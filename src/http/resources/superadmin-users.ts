@@ -9,7 +9,7 @@ import {
 import { resetUserMfa } from "../../domain/accounts/mfa/factors.ts";
 import { MEMBER_STATUSES, ROLES } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+
 import { Flag, Order, pageReply, Search } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";
 
@@ -31,15 +31,11 @@ const UserBody = z
   .meta({ id: "PlatformUser" });
 
 const UserParams = z.object({ userId: z.string() });
-const common = { ...superadmin, access: PEOPLE } as const;
-const ofUser = { ...common, params: UserParams, response: UserBody } as const;
+const common = superadmin.with({ access: PEOPLE });
+const ofUser = common.with({ params: UserParams, response: UserBody });
 
 export const superadminUserRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/superadmin/users",
-    id: "listPlatformUsers",
+  common.get("/superadmin/users", "listPlatformUsers", {
     summary: "List the users of all tenants",
     query: PageQuery.extend({
       sort: z.enum(["createdAt", "email", "lastLoginAt"]).default("createdAt"),
@@ -55,19 +51,11 @@ export const superadminUserRoutes = [
       return pageReply(users.map(showPlatformUser), total, query);
     },
   }),
-  route({
-    ...ofUser,
-    method: "get",
-    path: "/superadmin/users/{userId}",
-    id: "getPlatformUser",
+  ofUser.get("/superadmin/users/{userId}", "getPlatformUser", {
     summary: "Get a user of any tenant",
     run: async (work, { params }) => showPlatformUser(await getPlatformUser(work, params.userId)),
   }),
-  route({
-    ...ofUser,
-    method: "post",
-    path: "/superadmin/users/{userId}/disable",
-    id: "disableUser",
+  ofUser.post("/superadmin/users/{userId}/disable", "disableUser", {
     summary: "Shut a user out of the platform",
     description:
       "Ends their sessions within 5 seconds, also those of a tenant's last OWNER. API keys they made stay.",
@@ -76,20 +64,12 @@ export const superadminUserRoutes = [
     run: async (work, { params, body }) =>
       showPlatformUser(await disableUser(work, params.userId, body.reason)),
   }),
-  route({
-    ...ofUser,
-    method: "post",
-    path: "/superadmin/users/{userId}/enable",
-    id: "enableUser",
+  ofUser.post("/superadmin/users/{userId}/enable", "enableUser", {
     summary: "Let a user in again",
     description: "Sessions of before stay ended.",
     run: async (work, { params }) => showPlatformUser(await enableUser(work, params.userId)),
   }),
-  route({
-    ...ofUser,
-    method: "post",
-    path: "/superadmin/users/{userId}/reset-mfa",
-    id: "resetUserMfa",
+  ofUser.post("/superadmin/users/{userId}/reset-mfa", "resetUserMfa", {
     summary: "Reset a user's second factor",
     description:
       "For somebody who has lost it and whom no OWNER or ADMIN of their tenant can help. Removes their " +

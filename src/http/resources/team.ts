@@ -22,7 +22,7 @@ import {
   showMember,
 } from "../../domain/accounts/team/members.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email } from "./auth-bodies.ts";
@@ -32,9 +32,9 @@ import { Deleted } from "./plain-bodies.ts";
 import { InvitationBody, MemberBody, RoleInput } from "./team-bodies.ts";
 
 const MemberParams = z.object({ memberId: z.string() });
-const common = { tag: "Team", project: "none" } as const;
-const read = { ...common, access: { roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { roles: ADMINS } } as const;
+const common = group({ tag: "Team", project: "none" });
+const read = common.with({ access: { roles: EVERY_ROLE } });
+const write = common.with({ access: { roles: ADMINS } });
 
 const whoOf = ({ config }: App, caller: Caller) => ({ actor: userOf(caller), rule: config });
 
@@ -44,11 +44,7 @@ const remove = (app: App, caller: Caller, memberId: string): Promise<{ deleted: 
     return { deleted: true };
   });
 
-const list = route({
-  ...read,
-  method: "get",
-  path: "/team/members",
-  id: "listMembers",
+const list = read.get("/team/members", "listMembers", {
   summary: "List the team",
   description: "With those who have asked to join. A VIEWER sees no addresses.",
   query: PageQuery.extend({
@@ -66,11 +62,7 @@ const list = route({
   },
 });
 
-const add = route({
-  ...write,
-  method: "post",
-  path: "/team/members",
-  id: "addMember",
+const add = write.post("/team/members", "addMember", {
   summary: "Add to the team",
   description:
     "Admits a user who has asked to join with this address; anybody else gets an invitation. " +
@@ -106,11 +98,7 @@ const add = route({
 export const teamRoutes = [
   list,
   add,
-  route({
-    ...read,
-    method: "get",
-    path: "/team/members/{memberId}",
-    id: "getMember",
+  read.get("/team/members/{memberId}", "getMember", {
     summary: "Get a member",
     params: MemberParams,
     response: MemberBody,
@@ -119,11 +107,7 @@ export const teamRoutes = [
       return showMember(await getMember(work, tenantId, params.memberId), role);
     },
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/team/members/{memberId}",
-    id: "updateMember",
+  write.patch("/team/members/{memberId}", "updateMember", {
     summary: "Change a member",
     description:
       "Role and status; ACTIVE also lets in who has asked to join. An ADMIN may not touch an OWNER, and a " +
@@ -138,11 +122,7 @@ export const teamRoutes = [
       return showMember(member, userOf(caller).role);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/team/members/{memberId}/reset-mfa",
-    id: "resetMemberMfa",
+  write.post("/team/members/{memberId}/reset-mfa", "resetMemberMfa", {
     summary: "Reset a member's second factor",
     description:
       "For a member who has lost it: removes their authenticator app, passkeys and recovery codes, ends " +
@@ -159,34 +139,22 @@ export const teamRoutes = [
       return showMember(member, userOf(caller).role);
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/team/members/{memberId}",
-    id: "removeMember",
+  write.delete("/team/members/{memberId}", "removeMember", {
     summary: "Remove a member",
     description: "With their account and sessions. API keys that they made stay.",
     params: MemberParams,
     response: Deleted,
     outside: (app, { caller, params }) => remove(app, caller, params.memberId),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/team/members",
-    id: "removeMemberByQuery",
+  write.delete("/team/members", "removeMemberByQuery", {
     summary: "Remove a member",
     description: "As DELETE /team/members/{memberId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
     response: Deleted,
     outside: (app, { caller, query }) => remove(app, caller, query.id),
   }),
-  route({
-    ...common,
+  common.post("/team/leave", "leaveTeam", {
     access: OWN_ACCOUNT,
-    method: "post",
-    path: "/team/leave",
-    id: "leaveTeam",
     summary: "Leave the team",
     description: "Ends your account and its sessions. The last OWNER cannot leave.",
     response: Deleted,

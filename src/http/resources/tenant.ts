@@ -28,7 +28,7 @@ import {
   requireChangeProof,
   requireRecentProof,
 } from "../../domain/accounts/mfa/step-up.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { LimitsBody } from "./plan-bodies.ts";
 import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";
 
@@ -63,8 +63,8 @@ const TenantBody = z
   })
   .meta({ id: "Tenant" });
 
-const common = { tag: "Tenant", project: "none" } as const;
-const byOwner = { ...common, access: { roles: ["OWNER"] } } as const;
+const common = group({ tag: "Tenant", project: "none" });
+const byOwner = common.with({ access: { roles: ["OWNER"] } });
 
 /** Returns the caller's tenant after a change. */
 const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
@@ -78,22 +78,14 @@ const proveAgain = (app: App, actor: Actor, { currentPassword }: ChangeProof): P
   requireChangeProof(proofParts(app, actor), selfOf(actor), { currentPassword });
 
 export const tenantRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/tenant",
-    id: "getTenant",
+  common.get("/tenant", "getTenant", {
     summary: "Get the tenant",
     description: "With the limits of its plan and how much of them is used. Open while it is suspended.",
     access: { roles: EVERY_ROLE, needs: { suspended: true } },
     response: TenantBody,
     outside: (app, { caller }) => answerTenant(app, (work) => getTenant(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...common,
-    method: "patch",
-    path: "/tenant",
-    id: "updateTenant",
+  common.patch("/tenant", "updateTenant", {
     summary: "Change the tenant",
     description:
       "redirectUris replaces the whole list and is an OWNER's to change; OAuth compares them character by " +
@@ -121,11 +113,7 @@ export const tenantRoutes = [
       return answerTenant(app, (work) => updateTenant(work, who, body));
     },
   }),
-  route({
-    ...byOwner,
-    method: "delete",
-    path: "/tenant",
-    id: "deleteTenant",
+  byOwner.delete("/tenant", "deleteTenant", {
     summary: "Delete the tenant in 30 days",
     description:
       "Until `deleteAfter` all goes on and POST /tenant/restore takes it back; then keys and sessions end. " +
@@ -138,30 +126,18 @@ export const tenantRoutes = [
     outside: (app, { caller }) =>
       answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/tenant/restore",
-    id: "restoreTenant",
+  byOwner.post("/tenant/restore", "restoreTenant", {
     summary: "Take the deletion of the tenant back",
     response: TenantBody,
     outside: (app, { caller }) => answerTenant(app, (work) => restoreTenant(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/tenant/approval-request",
-    id: "requestApproval",
+  byOwner.post("/tenant/approval-request", "requestApproval", {
     summary: "Ask for approval again",
     description: "For a rejected tenant, once a day.",
     response: TenantBody,
     outside: (app, { caller }) => answerTenant(app, (work) => requestApproval(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/tenant/transfer-ownership",
-    id: "transferOwnership",
+  byOwner.post("/tenant/transfer-ownership", "transferOwnership", {
     summary: "Make another member OWNER in your place",
     description:
       "You become ADMIN. With a second factor, prove it with POST /auth/mfa/verify first, unless you did " +

@@ -16,7 +16,7 @@ import {
   readTestClock,
   type TestClock,
 } from "../../domain/registries/clock/test-clock.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 
 /** How long an answer waits for the advance that it has started, in ms. */
 const WAIT_MAX_MS = 20_000;
@@ -67,12 +67,7 @@ const ClockBody = z.object({
     .meta({ description: "The latest advance, until a day after its end" }),
 });
 
-const common = {
-  tag: "Projects",
-  project: "path",
-  params: Params,
-  response: ClockBody,
-} as const;
+const common = group({ tag: "Projects", project: "path", params: Params, response: ClockBody });
 
 const access = { roles: DESIGNERS, scope: "config:manage" } as const satisfies Access;
 
@@ -113,22 +108,14 @@ const awaited = async (app: App, asked: Asked): Promise<TestClock> => {
 };
 
 export const testClockRoutes = [
-  route({
-    ...common,
+  common.get("/projects/{projectId}/sandbox/clock", "getSandboxClock", {
     access,
-    method: "get",
-    path: "/projects/{projectId}/sandbox/clock",
-    id: "getSandboxClock",
     summary: "Read the clock of the sandbox",
     description: "With what its latest advance has done, or has done so far.",
     outside: (app, { actor, projectId }) => read(app, { actor, projectId }),
   }),
-  route({
-    ...common,
+  common.put("/projects/{projectId}/sandbox/clock", "setSandboxClock", {
     access,
-    method: "put",
-    path: "/projects/{projectId}/sandbox/clock",
-    id: "setSandboxClock",
     summary: "Advance the clock of the sandbox",
     description:
       "What falls due on the way is done in order, once each, before the answer. An advance that takes " +

@@ -27,14 +27,14 @@ import {
   type WebhookOutcome,
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
 import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";
 
 const TYPE_MAX = 120;
-const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
-const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;
-const tryOut = { ...common, access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } } as const;
+const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
+const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
+const tryOut = common.with({ access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } });
 
 const Answer = {
   responseCode: z.int().nullable(),
@@ -85,11 +85,7 @@ const shownTo = (caller: Caller, delivery: DeliveryDetail): DeliveryDetail => {
 };
 
 const readRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks/{webhookId}/deliveries",
-    id: "listWebhookDeliveries",
+  read.get("/webhooks/{webhookId}/deliveries", "listWebhookDeliveries", {
     summary: "List the deliveries of a webhook",
     description:
       "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
@@ -111,11 +107,7 @@ const readRoutes = [
       return pageReply(shown, total, query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks/{webhookId}/deliveries/{deliveryId}",
-    id: "getWebhookDelivery",
+  read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
     summary: "Get a delivery with its attempts and payload",
     params: DeliveryParams,
     response: DeliveryDetailBody,
@@ -162,11 +154,7 @@ const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => 
 const TestResultBody = z.object({ success: z.boolean(), deliveryId: z.uuid(), ...Answer });
 
 const sendingRoutes = [
-  route({
-    ...tryOut,
-    method: "post",
-    path: "/webhooks/{webhookId}/test",
-    id: "testWebhook",
+  tryOut.post("/webhooks/{webhookId}/test", "testWebhook", {
     summary: "Send a test event to a webhook",
     description:
       `One attempt of at most ${SEND_TIMEOUT_MS / 1_000} seconds, signed as any other; \`data.test\` is ` +
@@ -193,11 +181,7 @@ const sendingRoutes = [
       );
     },
   }),
-  route({
-    ...tryOut,
-    method: "post",
-    path: "/webhooks/{webhookId}/deliveries/{deliveryId}/retry",
-    id: "retryWebhookDelivery",
+  tryOut.post("/webhooks/{webhookId}/deliveries/{deliveryId}/retry", "retryWebhookDelivery", {
     summary: "Send a delivery again",
     description: "At once, with the same id and body, and with all its attempts if it fails.",
     params: DeliveryParams,
@@ -206,12 +190,8 @@ const sendingRoutes = [
     response: DeliveryDetailBody,
     run: async (work, { caller, params }) => retryDelivery(work, targetOf(caller, params)),
   }),
-  route({
-    ...common,
+  common.post("/webhooks/{webhookId}/recover", "recoverWebhook", {
     access: { roles: ADMINS, needs: NEEDS_WEBHOOKS },
-    method: "post",
-    path: "/webhooks/{webhookId}/recover",
-    id: "recoverWebhook",
     summary: "Resend the events that a webhook has missed",
     description:
       "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are " +

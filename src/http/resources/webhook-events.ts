@@ -5,14 +5,14 @@ import { PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { eventTypes } from "../../domain/delivery/webhooks/catalogue/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
-import { route } from "../route.ts";
+import { route, group } from "../route.ts";
 import { NEEDS_WEBHOOKS } from "./webhook-bodies.ts";
 
 const TYPE_MAX = 120;
 const TYPES_MAX = 50;
 const CURSOR_MAX = 32;
 
-const common = { tag: "Webhooks", project: "caller", errors: ["PAYMENT_REQUIRED", "GONE"] } as const;
+const common = group({ tag: "Webhooks", project: "caller", errors: ["PAYMENT_REQUIRED", "GONE"] });
 
 const Types = z
   .string()
@@ -65,11 +65,7 @@ export const webhookEventRoutes = [
     response: z.object({ data: z.array(EventTypeBody) }),
     outside: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/webhook-events",
-    id: "listWebhookEvents",
+  common.get("/webhook-events", "listWebhookEvents", {
     summary: "Read the events that webhooks are sent",
     description:
       "For integrators behind a firewall. Read on with `nextCursor`: no event is missed, and none is given " +
@@ -105,11 +101,7 @@ export const webhookEventRoutes = [
       return { data: data as never, pagination: { limit: query.limit, ...pagination } };
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/webhook-events/test",
-    id: "createTestWebhookEvent",
+  common.post("/webhook-events/test", "createTestWebhookEvent", {
     summary: "Make a test event",
     description:
       "Puts an example of the type into the feed and sends it to the webhooks that want the type, as if it " +

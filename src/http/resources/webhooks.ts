@@ -14,7 +14,7 @@ import {
 } from "../../domain/delivery/webhooks/registration.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import {
   Description,
@@ -28,16 +28,12 @@ import {
   WebhookParams,
 } from "./webhook-bodies.ts";
 
-const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
-const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;
-const write = { ...common, access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } } as const;
+const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
+const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
+const write = common.with({ access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } });
 
 const readRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks",
-    id: "listWebhooks",
+  read.get("/webhooks", "listWebhooks", {
     summary: "List webhooks",
     description: "Newest first.",
     query: PageQuery.extend({
@@ -51,11 +47,7 @@ const readRoutes = [
       return pageReply(webhooks.map(showWebhook), total, query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks/{webhookId}",
-    id: "getWebhook",
+  read.get("/webhooks/{webhookId}", "getWebhook", {
     summary: "Get a webhook",
     params: WebhookParams,
     response: WebhookBody,
@@ -65,11 +57,7 @@ const readRoutes = [
 ];
 
 const makingRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/webhooks",
-    id: "createWebhook",
+  write.post("/webhooks", "createWebhook", {
     summary: "Register a webhook",
     description:
       "Events that are committed from now on are sent to `url`, signed with the secret, which is shown " +
@@ -90,11 +78,7 @@ const makingRoutes = [
       return { ...showWebhook(made.webhook), secret: made.secret };
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/webhooks/{webhookId}/rotate-secret",
-    id: "rotateWebhookSecret",
+  write.post("/webhooks/{webhookId}/rotate-secret", "rotateWebhookSecret", {
     summary: "Give a webhook a new secret",
     description:
       "The old secret signs too for as long as `gracePeriodSeconds` says, in `webhook-signature`; " +
@@ -124,11 +108,7 @@ const makingRoutes = [
 ];
 
 const changingRoutes = [
-  route({
-    ...write,
-    method: "patch",
-    path: "/webhooks/{webhookId}",
-    id: "updateWebhook",
+  write.patch("/webhooks/{webhookId}", "updateWebhook", {
     summary: "Change, pause or enable a webhook",
     description:
       "The new values apply to everything sent from now on, retries of earlier events included. ACTIVE " +
@@ -148,11 +128,7 @@ const changingRoutes = [
     run: async (work, { caller, params, body }) =>
       showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/webhooks/{webhookId}",
-    id: "deleteWebhook",
+  write.delete("/webhooks/{webhookId}", "deleteWebhook", {
     summary: "Delete a webhook",
     description: "Nothing more is sent to it, not even pending retries.",
     params: WebhookParams,
