@@ -15,10 +15,6 @@ export const manageAdventures = common.with({ access: { scope: "adventures:manag
 /** Players' adventures are changed by the game's server. */
 export const writeAdventures = common.with({ access: { scope: "adventures:write" } });
 
-export const AdventureParams = z.object({
-  adventureId: z.string().max(64).meta({ description: "The adventure's UUID or its key", example: "winter" }),
-});
-
 export const AdventureBody = adventureShape
   .extend({
     ...draftFields("`startsAt` and `endsAt`"),

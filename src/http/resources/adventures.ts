@@ -11,7 +11,6 @@ import { Search, sortedBy } from "./list-bodies.ts";
 import {
   manageAdventures as write,
   AdventureBody,
-  AdventureParams,
   AdventureStatsBody,
   AdventureVersionBody,
   readAdventures as read,
@@ -30,7 +29,6 @@ const { editing, running } = draftRoutes({
   one: "an adventure",
   read,
   write,
-  params: AdventureParams,
   body: AdventureBody,
   versionBody: AdventureVersionBody,
   moves: {
@@ -60,7 +58,6 @@ export const adventureRoutes: readonly AnyRoute[] = [
       "As the next version, effective from the next events on, also for players in progress: what they " +
       "have done, reached and claimed stays. Names and rewards are checked: what is unknown, waits for " +
       "itself or cannot end is refused. From then on its quests are open only through it.",
-    params: AdventureParams,
     response: AdventureBody,
     run: async (work, { projectId, params }) => {
       const found = await publishDraft(work, adventureKind, { projectId, ref: params.adventureId });
@@ -71,7 +68,6 @@ export const adventureRoutes: readonly AnyRoute[] = [
   read.get("/adventures/{adventureId}/stats", "getAdventureStats", {
     summary: "Get statistics of an adventure",
     description: "How far players have come: items and tiers of the draft.",
-    params: AdventureParams,
     response: AdventureStatsBody,
     run: async (work, { projectId, params }) => {
       const found = await getDefinition(work, projectId, adventureKind, params.adventureId);

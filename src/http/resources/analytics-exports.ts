@@ -50,8 +50,6 @@ const StoredExportBody = z
   })
   .meta({ id: "AnalyticsExport" });
 
-const Params = z.object({ exportId: z.string().max(64) });
-
 type Asked = { caller: Caller; projectId: string; params: { exportId: string } };
 
 const refOf = ({ caller, projectId, params }: Asked): ExportRef => ({
@@ -117,14 +115,12 @@ export const analyticsExportsRoutes = [
   }),
   exporting.get("/analytics/exports/{exportId}", "getAnalyticsExport", {
     summary: "Get how far a file of a report is",
-    params: Params,
     response: StoredExportBody,
     run: (work, asked) => getExport(work, refOf(asked)),
   }),
   exporting.get("/analytics/exports/{exportId}/download", "downloadAnalyticsExport", {
     summary: "Download a file of a report",
     description: "As gzip. Range asks for a part, so that a download goes on where it broke.",
-    params: Params,
     hasRanges: true,
     media: ["application/gzip"],
     response: z.string(),
@@ -137,7 +133,6 @@ export const analyticsExportsRoutes = [
   exporting.delete("/analytics/exports/{exportId}", "deleteAnalyticsExport", {
     summary: "Delete a file of a report",
     description: "One that is being made ends before its next step.",
-    params: Params,
     response: Deleted,
     run: async (work, asked) => {
       await deleteExport(work, refOf(asked));

@@ -21,7 +21,6 @@ import {
   Format,
   reading,
   refOf,
-  ReportParams,
   requireFiles,
   writing,
 } from "./analytics-reports.ts";
@@ -43,7 +42,6 @@ export const analyticsReportRunRoutes = [
   reading.get(PATH, "listAnalyticsReportRuns", {
     summary: "List the runs of a saved report",
     description: `The last ${RUNS_KEPT} of its schedule, and those started by request.`,
-    params: ReportParams,
     query: PageQuery.extend(sortedBy(RUN_ORDERS)),
     hasSmallRows: true,
     response: pageBody(ReportRunBody),
@@ -59,7 +57,6 @@ export const analyticsReportRunRoutes = [
   writing.post(PATH, "startAnalyticsReportRun", {
     summary: "Start a run of a saved report",
     description: "As its schedule does: as a job, whose answer is kept, and of which the same are told.",
-    params: ReportParams,
     status: 201,
     response: ReportRunBody,
     run: async (work, { caller, ...asked }, app) =>
@@ -69,7 +66,6 @@ export const analyticsReportRunRoutes = [
     isRevalidated: true,
     summary: "Get what a run of a saved report has answered",
     description: "As the report's own operation answered when the run was due. Kept for a week.",
-    params: ReportParams.extend({ runId: z.string().max(64) }),
     query: z.object({ format: Format }),
     media: ANSWER_MEDIA,
     response: AnswerBody,

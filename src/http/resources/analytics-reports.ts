@@ -47,8 +47,6 @@ export const writing = common.with({ access: { scope: "config:manage", roles: BU
 /** It asks a question before it writes: not of a replica. */
 const asking = writing.with({ timeouts: ANALYTICS, isQuestion: true });
 
-export const ReportParams = z.object({ reportId: z.string().max(64) });
-
 type Asked = { projectId: string; params: { reportId: string } };
 
 export const refOf = ({ projectId, params }: Asked): ReportRef => ({ projectId, id: params.reportId });
@@ -116,7 +114,6 @@ const savingRoutes = [
   asking.patch("/analytics/reports/{reportId}", "updateAnalyticsReport", {
     summary: "Change a saved report",
     description: "What is left out stays. Parameters are replaced as a whole.",
-    params: ReportParams,
     body: ReportChangeBody,
     example: { schedule: { every: "MONTH", day: 1, hour: 6 } },
     errors: ["PAYMENT_REQUIRED"],
@@ -136,7 +133,6 @@ const savingRoutes = [
   writing.delete("/analytics/reports/{reportId}", "deleteAnalyticsReport", {
     summary: "Delete a saved report",
     description: "With its runs and their results.",
-    params: ReportParams,
     response: Deleted,
     run: async (work, asked) => {
       await deleteReport(work, refOf(asked));
@@ -160,7 +156,6 @@ const readingRoutes = [
   }),
   reading.get("/analytics/reports/{reportId}", "getAnalyticsReport", {
     summary: "Get a saved report",
-    params: ReportParams,
     response: ReportBody,
     run: (work, asked) => getReport(work, refOf(asked)),
   }),
@@ -168,7 +163,6 @@ const readingRoutes = [
     isRevalidated: true,
     summary: "Run a saved report",
     description: "The answer is that of the report's own operation, for the range that it has now.",
-    params: ReportParams,
     query: z.object({ format: Format }),
     errors: ["PAYMENT_REQUIRED"],
     media: ANSWER_MEDIA,

@@ -102,9 +102,6 @@ export const ApiKeyBody = z
   })
   .meta({ id: "ApiKey" });
 
-const ProjectParams = z.object({ projectId: z.string() });
-const KeyParams = ProjectParams.extend({ keyId: z.string() });
-
 const granterOf = (caller: Caller, projectId: string): Granter => {
   const { tenantId, role } = userOf(caller);
   return { tenantId, role, projectId };
@@ -130,7 +127,6 @@ const readRoutes = [
   common.get("/projects/{projectId}/api-keys", "listApiKeys", {
     summary: "List API keys of a project",
     description: "Newest first. Keys that have ended are listed for 90 days.",
-    params: ProjectParams,
     query: z.object({
       includeRevoked: Flag.meta({ description: "Also list revoked keys" }),
     }),
@@ -142,7 +138,6 @@ const readRoutes = [
   }),
   common.get("/projects/{projectId}/api-keys/{keyId}", "getApiKey", {
     summary: "Get an API key",
-    params: KeyParams,
     response: ApiKeyBody,
     run: async (work, { caller, projectId, params }) =>
       showApiKey(await getApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
@@ -155,7 +150,6 @@ const makingRoutes = [
     description:
       "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes. A live " +
       "key needs a verified email address, and the OWNERS are notified by email.",
-    params: ProjectParams,
     body: NewKeyBody,
     example: { name: "Game server", scopes: ["events:write", "players:*"] },
     status: 201,
@@ -175,7 +169,6 @@ const makingRoutes = [
     description:
       "Answers the new key: same name, scopes, rate limit, metadata and environment. The old one works on " +
       "for the grace period and names the new one in `replacedBy`; meanwhile it counts for no limit of keys.",
-    params: KeyParams,
     body: RotateBody,
     example: { gracePeriodSeconds: 3600 },
     status: 201,
@@ -197,7 +190,6 @@ const changingRoutes = [
     description:
       "Changes the given fields, within 5 seconds everywhere; null removes `rateLimit` or `expiresAt`, and " +
       "`metadata` is replaced as a whole. A DEVELOPER may not change a key that has `manage` scopes.",
-    params: KeyParams,
     body: ChangeBody,
     example: { name: "Game server of Europe", rateLimit: 100 },
     response: ApiKeyBody,
@@ -211,7 +203,6 @@ const changingRoutes = [
   common.delete("/projects/{projectId}/api-keys/{keyId}", "revokeApiKey", {
     summary: "Revoke an API key",
     description: "For good; within 5 seconds no process accepts the key.",
-    params: KeyParams,
     response: ApiKeyBody,
     run: async (work, { caller, projectId, params }, app) => {
       publishKeysChanged(work, app.topics);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ADMINS, userOf } from "../../domain/kernel/caller.ts";
 import { listAudit, AUDIT_ORDERS } from "../../domain/accounts/audit/list.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, Span, sortedBy } from "./list-bodies.ts";
 
 const ACTORS = "user:<id>, key:<id>, admin:<id>, platform-token:<id>, scim-token:<id>, anonymous or system";
@@ -30,16 +30,12 @@ export const AuditEntryBody = z
   })
   .meta({ id: "AuditEntry" });
 
+const byAdmins = group({ tag: "Tenant", project: "none", access: { roles: ADMINS } });
+
 export const auditLogRoutes = [
-  route({
-    method: "get",
-    path: "/audit-log",
-    id: "listAuditLog",
-    tag: "Tenant",
+  byAdmins.get("/audit-log", "listAuditLog", {
     summary: "List the tenant's audit log",
     description: "Newest first; entries are never changed or deleted.",
-    access: { roles: ADMINS },
-    project: "none",
     query: AuditQuery,
     response: pageBody(AuditEntryBody),
     run: async (work, { caller, query }) => {

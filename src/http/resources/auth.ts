@@ -30,7 +30,7 @@ import { DomainError } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { requireAccess } from "../access.ts";
-import { type AnyRoute, route, group } from "../route.ts";
+import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { FactorCode, proofParts } from "./mfa-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
@@ -112,21 +112,17 @@ const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) =>
 /** Properties shared by all operations of a signed-in user on their own account. */
 const own = group({ tag: "Authentication", access: OWN_ACCOUNT, project: "none" });
 
+const open = group({ tag: "Authentication", project: "none", access: "public" });
+
 const signInRoutes = [
-  route({
-    method: "post",
-    path: "/auth/login",
-    id: "login",
+  open.post("/auth/login", "login", {
     errors: ["UNAUTHORIZED"],
-    tag: "Authentication",
     summary: "Log in",
     description:
       "After 5 wrong passwords for an account, the next tries wait 1, 2, 4 .. seconds: up to 60 at an " +
       "address that has signed in to it before, up to 360 at all others together. An address has 20 wrong " +
       "passwords in 15 minutes. An account with a second factor answers 401 with the reason MFA_REQUIRED, " +
       "and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
-    access: "public",
-    project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({
       email: z.string().max(EMAIL_MAX),
@@ -137,19 +133,13 @@ const signInRoutes = [
     response: LoginBody,
     outside: (app, { body, actor }) => login(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    method: "post",
-    path: "/auth/refresh",
-    id: "refreshSession",
+  open.post("/auth/refresh", "refreshSession", {
     errors: ["UNAUTHORIZED"],
-    tag: "Authentication",
     summary: "Refresh a session",
     description:
       "A refresh token is good once: keep the new one. For 30 seconds after its use it works again, for " +
       "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
       "are read anew; the session ends 30 days after the sign-in all the same.",
-    access: "public",
-    project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
     example: { refreshToken: "the refreshToken of the last answer" },
@@ -227,7 +217,6 @@ const sessionRoutes = [
   }),
   own.delete("/auth/sessions/{sessionId}", "revokeSession", {
     summary: "End one of your sessions",
-    params: z.object({ sessionId: z.string() }),
     response: Deleted,
     outside: async (app, { caller, params }) => {
       await app.transact((work) => revokeSession(work, userOf(caller), params.sessionId));

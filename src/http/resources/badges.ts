@@ -16,7 +16,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
 import { group } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 const Time = z.iso.datetime().nullable();
 
@@ -61,8 +61,6 @@ const Holder = z
   })
   .meta({ id: "BadgeHolder" });
 
-const badgeId = z.string().max(64).meta({ description: "The UUID or the key of the badge" });
-const BadgeParams = PlayerParams.extend({ badgeId });
 const Reason = z.string().min(1).max(255).optional();
 
 const common = group({ tag: "Badges", project: "caller" });
@@ -98,7 +96,6 @@ export const badgeRoutes = [
   read.get("/players/{playerId}/badges", "listPlayerBadges", {
     summary: "List a player's badges",
     description: "ALL has the project's badges that the player does not hold too, and secret ones.",
-    params: PlayerParams,
     query: PageQuery.extend({
       ...sortedBy(PLAYER_BADGE_ORDERS),
       state: z.enum(BADGE_STATES).default("HELD"),
@@ -117,7 +114,6 @@ export const badgeRoutes = [
     description:
       "The tier, and those below it, with their rewards. " +
       "One that is held is awarded again where the badge is repeatable; else nothing changes.",
-    params: BadgeParams,
     body: z.strictObject({
       tier: z.int().min(1).max(TIERS_MAX).default(1),
       reason: Reason,
@@ -135,7 +131,6 @@ export const badgeRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Change a player's progress on a badge",
     description: "Tiers whose threshold is reached are awarded; a tier that is held stays.",
-    params: BadgeParams,
     body: Progress,
     response: PlayerBadgeBody,
     run: async (work, { projectId, params, body: { reason, ...progress }, caller }) => {
@@ -150,7 +145,6 @@ export const badgeRoutes = [
     description:
       "With all its tiers and its progress. What its tiers have given stays, unless takeRewards is true: then " +
       "XP, currencies, lives and rewards are taken back as far as they are there, as reverts of events do.",
-    params: BadgeParams,
     body: z.strictObject({
       reason: Reason,
       takeRewards: z
@@ -171,7 +165,6 @@ export const badgeRoutes = [
   read.get("/badges/{badgeId}/holders", "listBadgeHolders", {
     summary: "List the players who hold a badge",
     description: "Highest tier first.",
-    params: z.object({ badgeId }),
     query: PageQuery.extend({
       ...sortedBy(HOLDER_ORDERS),
       tier: z.coerce

@@ -17,10 +17,9 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
-import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { group } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 const Balance = z
   .object({
@@ -58,8 +57,6 @@ const Reference = z
   .max(200)
   .optional()
   .meta({ description: "An order's number, say: serves a player once, whatever for" });
-const CurrencyParams = PlayerParams.extend({ currencyKey: Key });
-const HoldParams = PlayerParams.extend({ holdId: z.string().max(64) });
 const Changed = z.object({ balance: Balance, ledgerEntry: LedgerEntryBody });
 
 const common = group({ tag: "Balances", project: "caller" });
@@ -68,7 +65,7 @@ const write = common.with({ access: { scope: "players:write", roles: ADMINS } })
 
 const change = (
   app: App,
-  { projectId, params }: { projectId: string; params: z.output<typeof CurrencyParams> },
+  { projectId, params }: { projectId: string; params: { playerId: string; currencyKey: string } },
   given: Omit<BalanceChange, "currencyKey">,
 ) =>
   app.transact(async (work) => {
@@ -82,7 +79,6 @@ export const balanceRoutes = [
   read.get("/players/{playerId}/balances", "listBalances", {
     summary: "List a player's balances",
     description: "Of all currencies of the project, and of archived ones that the player has had.",
-    params: PlayerParams,
     response: z.object({ data: z.array(Balance) }),
     outside: async (app, { projectId, params: { playerId } }) => {
       const asked = { projectId, ref: playerId, now: app.clock(), lots: "EACH" as const };
@@ -102,7 +98,6 @@ export const balanceRoutes = [
     description:
       "To give coins, gems, or any other currency. Beyond maxBalance it is cut to what fits " +
       "(ledgerEntry.amount) or refused, as the currency says; 409 BALANCE_LIMIT when nothing fits.",
-    params: CurrencyParams,
     body: z.object({
       amount: Amount,
       reason: Reason.default("grant"),
@@ -134,7 +129,6 @@ export const balanceRoutes = [
     description:
       "To take coins, gems, or any other currency: all of the amount or, with 409 INSUFFICIENT_FUNDS, " +
       "nothing. What is held cannot be spent.",
-    params: CurrencyParams,
     body: z.object({ amount: Amount, reason: Reason.default("spend"), reference: Reference }),
     example: { amount: 30, reason: "Bought a hint", reference: "hint-4711" },
     status: 201,
@@ -148,7 +142,6 @@ export const balanceRoutes = [
     description:
       "Sets an amount aside for a purchase: capture it to spend it, release it to free it. " +
       "It frees itself when it expires.",
-    params: CurrencyParams,
     body: z.object({
       amount: Amount,
       expiresInSeconds: z.int().min(1).max(HOLD_SECONDS_MAX),
@@ -164,7 +157,6 @@ export const balanceRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Capture a hold",
     description: "All of it, or `amount`; the rest is free again.",
-    params: HoldParams,
     body: z.object({ amount: Amount.optional() }),
     example: { amount: 25 },
     response: Hold,
@@ -182,7 +174,6 @@ export const balanceRoutes = [
   write.post("/players/{playerId}/holds/{holdId}/release", "releaseHold", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Release a hold",
-    params: HoldParams,
     response: Hold,
     run: async (work, { projectId, params: { playerId, holdId } }) =>
       releaseHold(work, { projectId, id: playerId }, holdId),

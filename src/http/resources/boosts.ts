@@ -10,8 +10,9 @@ import {
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import { group } from "../route.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 export const PlayerBoost = z
   .object({
@@ -36,7 +37,6 @@ export const boostRoutes = [
     access: { scope: "players:read", roles: EVERY_ROLE },
     summary: "List a player's boosts",
     description: "The player's own, and the campaigns that are on for the player.",
-    params: PlayerParams,
     response: z.object({ data: z.array(PlayerBoost) }),
     run: async (work, { projectId, params }) => ({
       data: await listBoosts(work, await getPlayer(work, projectId, params.playerId)),
@@ -49,7 +49,6 @@ export const boostRoutes = [
       "Multiplies the player's gains from rules from now on. Beside boosts of the same key on the same " +
       "thing, `stacking` decides: MAX lets the highest count, MULTIPLY all, EXTEND adds time to the one " +
       "that runs, REPLACE ends them.",
-    params: PlayerParams,
     body: z.object({
       boostKey: Key,
       applies: BoostTarget,
@@ -70,7 +69,7 @@ export const boostRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a boost of a player",
     description: "The player's own; campaigns are archived, not ended for one player.",
-    params: PlayerParams.extend({ boostId: z.string().max(64) }),
+    params: z.object({ playerId: PATH_VALUES.playerId, boostId: z.string().max(64) }),
     response: z.object({ deleted: z.literal(true) }),
     run: async (work, { projectId, params: { playerId, boostId } }) => {
       await removeBoost(work, { projectId, id: playerId }, boostId);

@@ -3,7 +3,7 @@ import { actorOf, ADMINS } from "../../domain/kernel/caller.ts";
 import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
 
 const BulkGrant = z
@@ -19,14 +19,10 @@ const BulkGrant = z
   )
   .meta({ example: { segmentKey: "veterans", bundle: { xp: 100 }, reason: "Thanks for a year" } });
 
+const write = group({ tag: "Rewards", project: "caller", access: { scope: "players:write", roles: ADMINS } });
+
 export const bulkGrantRoutes = [
-  route({
-    tag: "Rewards",
-    project: "caller",
-    access: { scope: "players:write", roles: ADMINS },
-    method: "post",
-    path: "/grants/bulk",
-    id: "startBulkGrant",
+  write.post("/grants/bulk", "startBulkGrant", {
     summary: "Give a bundle to many players",
     description:
       "As a job; each player gets it once. Its result counts grants (granted), ids without an ACTIVE " +

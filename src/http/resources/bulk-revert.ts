@@ -4,7 +4,7 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { BULK_EVENT_IDS_MAX, startBulkRevert } from "../../domain/revert/bulk/bulk-revert.ts";
 import { ON_SHORTFALL } from "../../domain/revert/revert-events.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { REASON_MAX } from "./event-revert.ts";
 import { JobBody } from "./project-jobs.ts";
 
@@ -29,14 +29,10 @@ const Filter = z
     "needs one of eventIds, playerId, from and receivedFrom",
   );
 
+const write = group({ tag: "Events", project: "caller", access: { scope: "players:write", roles: ADMINS } });
+
 export const bulkRevertRoutes = [
-  route({
-    tag: "Events",
-    project: "caller",
-    access: { scope: "players:write", roles: ADMINS },
-    method: "post",
-    path: "/events/revert",
-    id: "revertEvents",
+  write.post("/events/revert", "revertEvents", {
     summary: "Take many events back with everything that they have brought about",
     description:
       "As a job; each event as if it were taken back alone. The filter's fields must all hold; the job " +

@@ -10,6 +10,7 @@ import {
 } from "../../domain/kernel/events/chat-views.ts";
 import { isId } from "../../domain/kernel/ids.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
+import { PATH_VALUES } from "../path-values.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;
@@ -19,22 +20,9 @@ export const ActingPlayer = z.string().min(1).max(NAMED_MAX).optional().meta({
   description: "For API keys: the acting player, by UUID or ext: and the externalUserId",
 });
 
-const channelId = z
-  .string()
-  .min(1)
-  .max(64)
-  .meta({ description: "The channel's UUID or its key, such as global" });
-
-/** Path parameters of a channel's resources. */
-export const ChannelParams = z.object({ channelId });
-
-const seq = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
-export const MessageParams = z.object({ channelId, seq });
-export const ReactionParams = MessageParams.extend({ emoji: z.string().min(1).max(64) });
-
 /** Path parameters of a player in a channel. */
 export const MemberParams = z.object({
-  channelId,
+  channelId: PATH_VALUES.channelId,
   playerId: z.string().max(NAMED_MAX).meta({ description: "UUID, or ext: and the externalUserId" }),
 });
 

@@ -31,7 +31,6 @@ import { Reply, group } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
-  ChannelParams,
   ChannelPatch,
   ChatChannelBody,
   ChatMemberBody,
@@ -57,7 +56,6 @@ export const channelRefOf = async (work: Work, projectId: string, channel: strin
 const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; summary: string }) =>
   manage.post(`/chat/channels/{channelId}/${step}`, texts.id, {
     ...texts,
-    params: ChannelParams,
     response: ChatChannelBody,
     run: async (work, { projectId, params }) =>
       setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
@@ -93,7 +91,6 @@ export const chatChannelRoutes = [
   }),
   read.get("/chat/channels/{channelId}", "getChatChannel", {
     summary: "Get a channel",
-    params: ChannelParams,
     query: ActingQuery,
     response: ChatChannelBody,
     outside: (app, { projectId, caller, params, query }) =>
@@ -112,7 +109,6 @@ export const chatChannelRoutes = [
   manage.patch("/chat/channels/{channelId}", "updateChatChannel", {
     summary: "Change the name and settings of a channel",
     description: "Settings that are absent stay.",
-    params: ChannelParams,
     body: ChannelPatch,
     example: { name: "Trade and more", settings: { readOnly: true } },
     response: ChatChannelBody,
@@ -150,7 +146,6 @@ export const chatChannelRoutes = [
     description:
       "By the time they joined. In a channel of the project, to which everybody belongs, those who have " +
       "read or set something.",
-    params: ChannelParams,
     query: PageQuery.extend({ ...sortedBy(CHAT_MEMBER_ORDERS), playerId: ActingPlayer }),
     response: pageBody(ChatMemberBody),
     run: async (work, { projectId, caller, params, query }) => {

@@ -23,14 +23,11 @@ import { Reply, group } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
-  ChannelParams,
   ChatMessageBody,
   MarkRead,
-  MessageParams,
   MessagePatch,
   NewMessage,
   ReactionList,
-  ReactionParams,
 } from "./chat-bodies.ts";
 import { countBlocked } from "./chat-blocked.ts";
 import { channelRefOf } from "./chat-channels.ts";
@@ -120,7 +117,6 @@ const reactRoute = (method: "put" | "delete", texts: { id: string; summary: stri
   write[method]("/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}", texts.id, {
     ...texts,
     description: `Done twice it is done once. A message has at most ${REACTIONS_MAX} different reactions.`,
-    params: ReactionParams,
     query: ActingQuery,
     response: z.object({ seq: z.int(), reactions: ReactionList }),
     outside: (app, { projectId, caller, params, query }) => {
@@ -138,7 +134,6 @@ export const chatMessageRoutes = [
       "`content`. With `playerId` as this player sees them. Without, messages of a private channel (of a " +
       "lobby, or of players among themselves) are for moderators only, and each reading of them is in the " +
       "audit log.",
-    params: ChannelParams,
     query: History,
     response: HistoryBody,
     run: async (work, { projectId, caller, params, query }) => {
@@ -154,7 +149,6 @@ export const chatMessageRoutes = [
     description:
       "As the player of `playerId`, or without one as the server: `type` SYSTEM. 200 with the message of " +
       "before when its `clientMsgId` was sent already.",
-    params: ChannelParams,
     body: NewMessage,
     status: 201,
     otherStatus: 200,
@@ -175,7 +169,6 @@ export const chatMessageRoutes = [
   write.patch("/chat/channels/{channelId}/messages/{seq}", "editChatMessage", {
     summary: "Edit a message",
     description: "By its sender, within `editWindowSeconds`; the new text is judged as a new message is.",
-    params: MessageParams,
     body: MessagePatch,
     example: { content: "Hello again", playerId: "ext:ada" },
     response: ChatMessageBody,
@@ -195,7 +188,6 @@ export const chatMessageRoutes = [
     description:
       "By its sender, or as a removal by moderators of the channel, keys with `chat:moderate` and " +
       "console users. Its place stays.",
-    params: MessageParams,
     query: ActingQuery,
     response: ChatMessageBody,
     run: async (work, { projectId, caller, params, query }) => {
@@ -209,7 +201,6 @@ export const chatMessageRoutes = [
   write.post("/chat/channels/{channelId}/read", "markChatRead", {
     summary: "Mark messages as read",
     description: "For the player of `playerId`. The mark moves forward only.",
-    params: ChannelParams,
     body: MarkRead,
     example: { seq: 42, playerId: "ext:ada" },
     response: z.object({ lastReadSeq: z.int(), unread: z.int() }),

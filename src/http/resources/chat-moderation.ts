@@ -19,15 +19,13 @@ import {
 import { SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
-import { ChatMessageBody, MessageParams } from "./chat-bodies.ts";
+import { ChatMessageBody } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { PlayerName, SanctionBody } from "./chat-moderation-bodies.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
 
 const common = group({ tag: "Chat moderation", project: "caller" });
 const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
-
-const Params = z.object({ sanctionId: z.string().max(64) });
 
 const NewSanction = z
   .strictObject({
@@ -74,14 +72,12 @@ export const chatModerationRoutes = [
   }),
   moderate.get("/chat/sanctions/{sanctionId}", "getChatSanction", {
     summary: "Get a sanction",
-    params: Params,
     response: SanctionBody,
     run: (work, { projectId, params }) => getSanction(work, projectId, params.sanctionId),
   }),
   moderate.delete("/chat/sanctions/{sanctionId}", "revokeChatSanction", {
     summary: "End a sanction",
     description: "It stays in the player's history. 409 when it does not hold any more.",
-    params: Params,
     response: SanctionBody,
     run: (work, { projectId, params }) => revokeSanction(work, projectId, params.sanctionId),
   }),
@@ -89,7 +85,6 @@ export const chatModerationRoutes = [
     access: { scope: "chat:write" },
     summary: "Appeal against a sanction",
     description: "By the player it is about, once. A shadow mute is 404.",
-    params: Params,
     body: z.strictObject({ playerId: PlayerName, text: z.string().trim().min(1).max(APPEAL_MAX) }),
     example: { playerId: "ext:ada", text: "It was not me" },
     response: SanctionBody,
@@ -98,7 +93,6 @@ export const chatModerationRoutes = [
   moderate.patch("/chat/sanctions/{sanctionId}/appeal", "answerChatAppeal", {
     summary: "Answer an appeal",
     description: "ACCEPTED ends the sanction.",
-    params: Params,
     body: z.strictObject({ status: z.enum(["ACCEPTED", "REJECTED"]) }),
     example: { status: "ACCEPTED" },
     response: SanctionBody,
@@ -109,7 +103,6 @@ export const chatModerationRoutes = [
     description:
       "HELD: readers see the message as intended. MASKED: readers see the original text. 409 for others, " +
       "and for a masked one that was edited since.",
-    params: MessageParams,
     response: ChatMessageBody,
     run: async (work, { projectId, params }) =>
       restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),

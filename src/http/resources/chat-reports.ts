@@ -18,7 +18,6 @@ import {
 import { REPORT_REASONS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
-import { MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { PlayerName, ReportBody, ReviewBody } from "./chat-moderation-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
@@ -28,8 +27,6 @@ const ASSIGNEE_MAX = 255;
 const common = group({ tag: "Chat moderation", project: "caller" });
 const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
-const Params = z.object({ reportId: z.string().max(64) });
-
 export const chatReportRoutes = [
   common.post("/chat/channels/{channelId}/messages/{seq}/reports", "reportChatMessage", {
     access: { scope: "chat:write" },
@@ -37,7 +34,6 @@ export const chatReportRoutes = [
     description:
       "By a player who can read it, once. The fifth player in 10 minutes has it HELD until a moderator has " +
       "seen it.",
-    params: MessageParams,
     body: z.strictObject({
       playerId: PlayerName,
       reason: z.enum(REPORT_REASONS),
@@ -73,7 +69,6 @@ export const chatReportRoutes = [
   moderate.get("/chat/reports/{reportId}", "getChatReport", {
     summary: "Get a report with its context",
     description: "The original message, ten neighbours, and the sender's history.",
-    params: Params,
     response: ReviewBody,
     run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
   }),
@@ -82,7 +77,6 @@ export const chatReportRoutes = [
     description:
       "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
       "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
-    params: Params,
     body: z
       .strictObject({
         status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),

@@ -14,7 +14,6 @@ import {
   putWordList,
 } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { group } from "../route.ts";
 import { Deleted } from "./plain-bodies.ts";
 
@@ -23,8 +22,6 @@ const BODY_MAX_BYTES = 2 * 1024 * 1024;
 
 const common = group({ tag: "Chat moderation", project: "caller" });
 const manage = common.with({ access: { scope: "chat:moderate", roles: DESIGNERS } });
-
-const Params = z.object({ key: Key });
 
 const Summary = z.object({
   key: z.string(),
@@ -84,14 +81,12 @@ export const chatWordListRoutes = [
   }),
   manage.get("/chat/word-lists/{key}", "getChatWordList", {
     summary: "Get a word list",
-    params: Params,
     response: ListBody,
     run: (work, { projectId, params }) => getWordList(work, projectId, params.key),
   }),
   manage.put("/chat/word-lists/{key}", "putChatWordList", {
     summary: "Make or replace a word list",
     description: "It holds for every message that is sent from then on, in all channels of the project.",
-    params: Params,
     body: ListInput,
     bodyLimit: BODY_MAX_BYTES,
     response: ListBody,
@@ -99,7 +94,6 @@ export const chatWordListRoutes = [
   }),
   manage.delete("/chat/word-lists/{key}", "deleteChatWordList", {
     summary: "Delete a word list",
-    params: Params,
     response: Deleted,
     outside: async (app, { projectId, params }) => {
       await app.transact((work) => deleteWordList(work, projectId, params.key));

@@ -37,7 +37,6 @@ type Common = {
   name: string;
   /** Path of a single definition. */
   path: string;
-  params: z.ZodObject<Record<string, z.ZodString>>;
   /** Returns the UUID or key in a path's `{…Id}`. */
   refOf(params: unknown): string;
   body: z.ZodObject;
@@ -59,7 +58,6 @@ const commonOf = (kind: DefinitionKind): Common => {
   const { plural, tag, shape, extra } = kind;
   const name = capital(kind.kind);
   const param = `${kind.kind}Id`;
-  const ref = z.string().max(64);
   const showAll = showAllOf(kind);
   return {
     kind,
@@ -67,7 +65,6 @@ const commonOf = (kind: DefinitionKind): Common => {
     write: writers.with({ tag }),
     name,
     path: `/${plural}/{${param}}`,
-    params: z.object({ [param]: ref.meta({ description: `The UUID or the key of the ${kind.kind}` }) }),
     refOf: (params) => (params as Record<string, string>)[param]!,
     body: shape
       .extend({
@@ -111,17 +108,16 @@ const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
     },
   });
 
-const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common): AnyRoute =>
+const getRoute = ({ kind, read, name, path, refOf, body, show }: Common): AnyRoute =>
   read.get(path, `get${name}`, {
     isRevalidated: true,
     summary: `Get a ${kind.kind}`,
-    params,
     response: body,
     run: async (work, given) =>
       show(work, await getDefinition(work, given.projectId, kind, refOf(given.params))),
   });
 
-const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute => {
+const updateRoute = ({ kind, write, name, path, refOf, body, show }: Common): AnyRoute => {
   const changed = changeBody(kind.shape, {
     name: "version",
     description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
@@ -129,7 +125,6 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
   return write.patch(path, `update${name}`, {
     summary: `Change a ${kind.kind}`,
     description: `${CHANGE_TEXT} The key cannot change.`,
-    params,
     body: changed,
     response: body,
     run: async (work, given) => {
@@ -140,11 +135,10 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
   });
 };
 
-const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
+const archiveRoute = ({ kind, write, name, path, refOf, body, show }: Common): AnyRoute =>
   write.delete(path, `archive${name}`, {
     summary: `Archive a ${kind.kind}`,
     description: "Permanent. It keeps its key, and players keep what they hold of it.",
-    params,
     response: body,
     run: async (work, given) =>
       show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params))),

@@ -161,7 +161,6 @@ export const domainRoutes = [
   common.get("/enterprise/domains/{domainId}", "getCustomDomain", {
     summary: "Get a custom domain",
     access: { roles: DEVELOPERS },
-    params: DomainParams,
     errors: ["NOT_FOUND"],
     response: CustomDomainBody,
     outside: (app, asked) => answerOne(app, asked, getCustomDomain),
@@ -172,7 +171,6 @@ export const domainRoutes = [
       "Its records are looked for before the answer, which says in `checks` what was seen; if DNS servers " +
       "give no answer within 8 seconds, GET shows it later. Once a minute. A FAILED or SUSPENDED domain " +
       "is PENDING again, and a certificate that failed is ordered again.",
-    params: DomainParams,
     errors: ["PAYMENT_REQUIRED", "NOT_FOUND", "RATE_LIMITED", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,
     prepare: async (app, { actor, params }) => {
@@ -197,7 +195,6 @@ export const domainRoutes = [
   removal.delete("/enterprise/domains/{domainId}", "removeCustomDomain", {
     summary: "Remove a custom domain",
     description: "Its certificate is deleted, and the key of that. It is served no more within 5 seconds.",
-    params: DomainParams,
     outside: (app, { caller, params }) => remove(app, userOf(caller).tenantId, params.domainId),
   }),
   removal.delete("/enterprise/domains", "removeCustomDomainById", {

@@ -32,8 +32,6 @@ export type DraftResource = {
   one: string;
   read: Group<Owned>;
   write: Group<Owned>;
-  /** What the path has: `{kind}Id` alone, the UUID or the key. */
-  params: z.ZodObject;
   body: z.ZodObject;
   versionBody: z.ZodObject;
   /** What pausing, resuming and ending one mean to players. */
@@ -76,17 +74,16 @@ const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute
       answer(app, (work) => createDraft(work, kind, { projectId, definition, createdBy: actorOf(caller) })),
   });
 
-const getRoute = ({ kind, one, name, path, params, read, body, refOf, answer }: Common): AnyRoute =>
+const getRoute = ({ kind, one, name, path, read, body, refOf, answer }: Common): AnyRoute =>
   read.get(path, `get${name}`, {
     isRevalidated: true,
     summary: `Get ${one}`,
-    params,
     response: body,
     outside: (app, asked) =>
       answer(app, (work) => getDefinition(work, asked.projectId, kind, refOf(asked).ref)),
   });
 
-const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute => {
+const updateRoute = ({ kind, one, name, path, write, body, refOf, answer }: Common): AnyRoute => {
   const changed = changeBody(kind.shape, {
     name: "draftVersion",
     description: "The draft's version that the change is based on; 409 VERSION_CONFLICT if it is another",
@@ -94,7 +91,6 @@ const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer
   return write.patch(path, `update${name}`, {
     summary: `Edit ${one}'s draft`,
     description: `${CHANGE_TEXT} What players do stays as it is until the draft is published.`,
-    params,
     body: changed,
     response: body,
     outside: (app, asked) => {
@@ -104,32 +100,29 @@ const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer
   });
 };
 
-const archiveRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
+const archiveRoute = ({ kind, one, name, path, write, body, refOf, answer }: Common): AnyRoute =>
   write.delete(path, `archive${name}`, {
     summary: `Archive ${one}`,
     description: "A draft, or one that is PAUSED or ENDED; permanent. It keeps its key.",
-    params,
     response: body,
     outside: (app, asked) => answer(app, (work) => archiveDraft(work, kind, refOf(asked))),
   });
 
 const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute => {
-  const { kind, one, name, path, params, write, body, moves, refOf, answer } = common;
+  const { kind, one, name, path, write, body, moves, refOf, answer } = common;
   return write.post(`${path}/${move}`, `${move}${name}`, {
     summary: `${capital(move)} ${one}`,
     description: moves[move],
-    params,
     response: body,
     outside: (app, asked) => answer(app, (work) => moveDraft(work, kind, { ...refOf(asked), move })),
   });
 };
 
 const duplicateRoute = (common: Common): AnyRoute => {
-  const { kind, one, name, path, params, write, body, copy: example, refOf, answer } = common;
+  const { kind, one, name, path, write, body, copy: example, refOf, answer } = common;
   return write.post(`${path}/duplicate`, `duplicate${name}`, {
     summary: `Copy ${one}`,
     description: "A new DRAFT from its draft; archived ones can be copied too.",
-    params,
     body: z
       .strictObject({ key: Key.optional(), name: z.string().min(1).max(100).optional() })
       .meta({ example }),
@@ -142,10 +135,9 @@ const duplicateRoute = (common: Common): AnyRoute => {
   });
 };
 
-const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf }: Common): AnyRoute =>
+const versionsRoute = ({ kind, one, name, path, read, versionBody, refOf }: Common): AnyRoute =>
   read.get(`${path}/versions`, `list${name}Versions`, {
     summary: `List ${one}'s versions`,
-    params,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(versionBody),
     run: async (work, { query, ...asked }) => {
@@ -155,11 +147,10 @@ const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf
     },
   });
 
-const rollbackRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
+const rollbackRoute = ({ kind, one, name, path, write, body, refOf, answer }: Common): AnyRoute =>
   write.post(`${path}/rollback`, `rollback${name}`, {
     summary: `Publish an earlier version of ${one}`,
     description: "As the next version. Unpublished edits are dropped.",
-    params,
     body: z.strictObject({ version: z.int().min(1) }).meta({ example: { version: 1 } }),
     response: body,
     outside: (app, { body: given, ...asked }) =>

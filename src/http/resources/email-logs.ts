@@ -8,7 +8,7 @@ import {
   showEmailLog,
 } from "../../domain/accounts/email/mail.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Order, pageReply, Span } from "./list-bodies.ts";
 
 export const EmailLogBody = z
@@ -40,16 +40,12 @@ export const EmailLogQuery = PageQuery.extend({
   ...Span.shape,
 });
 
+const byAdmins = group({ tag: "Email", project: "none", access: { roles: ADMINS } });
+
 export const emailLogRoutes = [
-  route({
-    method: "get",
-    path: "/email-logs",
-    id: "listEmailLogs",
-    tag: "Email",
+  byAdmins.get("/email-logs", "listEmailLogs", {
     summary: "List mails to your team",
     description: "Newest first: recipients and status, without the content.",
-    access: { roles: ADMINS },
-    project: "none",
     query: EmailLogQuery,
     response: pageBody(EmailLogBody),
     run: async (work, { caller, query }) => {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { readBacklog } from "../../domain/tracking/backlog.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 
 const Age = z.int().nullable().meta({ description: "Age of the oldest, in seconds; null without any" });
 
@@ -26,16 +26,16 @@ const Backlog = z
   })
   .meta({ id: "Backlog" });
 
+const read = group({
+  tag: "Events",
+  project: "caller",
+  access: { scope: ["events:read", "events:write"], roles: EVERY_ROLE },
+});
+
 export const eventBacklogRoutes = [
-  route({
-    method: "get",
-    path: "/events/backlog",
-    id: "getBacklog",
-    tag: "Events",
-    project: "caller",
+  read.get("/events/backlog", "getBacklog", {
     summary: "Get what waits to be processed",
     description: "How far behind the project is, for example after an import.",
-    access: { scope: ["events:read", "events:write"], roles: EVERY_ROLE },
     response: Backlog,
     run: (work, { projectId }) => readBacklog(work, projectId),
   }),

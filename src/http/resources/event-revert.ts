@@ -7,7 +7,6 @@ import { EventResult } from "./events.ts";
 import { JobBody } from "./project-jobs.ts";
 
 const common = group({ tag: "Events", project: "caller" });
-const Params = z.object({ eventId: z.string().max(64) });
 /** Maximum length of the reason of a revert. */
 export const REASON_MAX = 200;
 
@@ -16,7 +15,6 @@ export const eventRevertRoutes = [
     access: { scope: "events:write", roles: ADMINS },
     summary: "Try a FAILED event again",
     description: "It is queued with all its tries before it. An event in any other state answers 409.",
-    params: Params,
     response: EventResult,
     run: async (work, { projectId, params }) => {
       await retryEvent(work, projectId, params.eventId);
@@ -34,7 +32,6 @@ export const eventRevertRoutes = [
       "segments that rules have set stay; the job's result says what else does. CLAMP takes what is still " +
       "there and reports the shortfall; with REJECT the job fails and nothing changes. Asked again, it " +
       "answers the same job.",
-    params: Params,
     body: z.strictObject({
       reason: z.string().min(1).max(REASON_MAX),
       onShortfall: z.enum(ON_SHORTFALL).default("CLAMP"),

@@ -9,7 +9,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { group } from "../route.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;
@@ -52,7 +52,6 @@ export const inboxRoutes = [
   read.get("/players/{playerId}/inbox", "listInbox", {
     summary: "List the messages of a player",
     description: "Newest first, without those that have ended.",
-    params: PlayerParams,
     query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag, type: Key.optional() }),
     response: pageBody(InboxMessage),
     run: async (work, { projectId, params, query }) => {
@@ -63,7 +62,6 @@ export const inboxRoutes = [
   }),
   write.post("/players/{playerId}/inbox", "sendMessage", {
     summary: "Send a player a message",
-    params: PlayerParams,
     body: NewMessage,
     status: 201,
     response: InboxMessage,
@@ -74,7 +72,6 @@ export const inboxRoutes = [
   }),
   write.post("/players/{playerId}/inbox/{messageId}/read", "readMessage", {
     summary: "Mark a message as read",
-    params: PlayerParams.extend({ messageId: z.string().max(64) }),
     response: InboxMessage,
     run: async (work, { projectId, params }) =>
       readMessage(work, await getPlayer(work, projectId, params.playerId), params.messageId),

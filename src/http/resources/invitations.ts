@@ -27,7 +27,6 @@ import { InvitationBody, RoleInput } from "./team-bodies.ts";
 
 const TOKEN_MAX = 100;
 const Token = z.string().min(1).max(TOKEN_MAX).meta({ description: "From the link of the mail" });
-const InvitationParams = z.object({ invitationId: z.string() });
 const common = group({ tag: "Team", project: "none" });
 const write = common.with({ access: { roles: ADMINS } });
 const mailing = common.with({
@@ -79,7 +78,6 @@ const managing = [
   mailing.post("/team/invitations/{invitationId}/resend", "resendInvitation", {
     summary: "Resend an invitation",
     description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
-    params: InvitationParams,
     prepare: async (app, { caller, params }) => {
       const user = userOf(caller);
       const { email } = await app.transact((work) => requireMayResend(work, user, params.invitationId));
@@ -93,7 +91,6 @@ const managing = [
   }),
   write.delete("/team/invitations/{invitationId}", "revokeInvitation", {
     summary: "Take an invitation back",
-    params: InvitationParams,
     response: InvitationBody,
     outside: (app, { caller, params }) => revoke(app, caller, params.invitationId),
   }),

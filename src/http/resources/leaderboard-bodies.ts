@@ -38,7 +38,3 @@ export const PeriodKey = z
 
 export const PLAYER_REF = "The player's UUID, or ext: and the externalUserId";
 export const PlayerRef = z.string().min(1).max(300).meta({ description: PLAYER_REF });
-
-export const LeaderboardParams = z.object({
-  leaderboardId: z.string().min(1).max(64).meta({ description: "The leaderboard's UUID or key" }),
-});

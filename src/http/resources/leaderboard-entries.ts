@@ -6,6 +6,7 @@ import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leade
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import { Reply, group } from "../route.ts";
 import { streamedFile, streaming } from "./analytics-export.ts";
 import { fileFieldsOf, FileQuery } from "./analytics-export-query.ts";
@@ -13,7 +14,6 @@ import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
 import {
   BoardValue,
   EntryBody,
-  LeaderboardParams,
   PeriodKey,
   PLAYER_REF,
   PlayerRef,
@@ -125,7 +125,6 @@ export const leaderboardEntryRoutes = [
   read.get("/leaderboards/{leaderboardId}/entries", "listLeaderboardEntries", {
     hasSmallRows: true,
     summary: "Read a leaderboard: a page, or the places around a player",
-    params: LeaderboardParams,
     query: EntriesQuery,
     errors: ["GONE"],
     isRevalidated: true,
@@ -143,7 +142,6 @@ export const leaderboardEntryRoutes = [
     description:
       "All lines that are shown, in their order and of one moment. A complete file ends with the trailer " +
       "X-Export-Rows, and the connection breaks where it cannot be completed.",
-    params: LeaderboardParams,
     query: ListQuery.extend(FileQuery.shape),
     outside: async (app, { projectId, params, query, caller, signal }) => {
       const fields = fileFieldsOf(query);
@@ -157,7 +155,7 @@ export const leaderboardEntryRoutes = [
   }),
   read.get("/leaderboards/{leaderboardId}/players/{playerId}", "getLeaderboardEntry", {
     summary: "Get a player's place",
-    params: LeaderboardParams.extend({ playerId: PlayerRef }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, playerId: PlayerRef }),
     query: ListQuery.extend({ fresh: Fresh }),
     headers: AGED,
     response: EntryBody,
@@ -170,7 +168,6 @@ export const leaderboardEntryRoutes = [
   read.get("/leaderboards/{leaderboardId}/feed", "listLeaderboardFeed", {
     summary: `The last ${FEED_MAX} rank events of a leaderboard, newest first`,
     description: "Of players who are shown. `data` is that of the event of this type.",
-    params: LeaderboardParams,
     response: z.object({ data: z.array(FeedLine) }),
     run: async (work, { projectId, params }) => ({
       data: await readFeed(work, projectId, params.leaderboardId),

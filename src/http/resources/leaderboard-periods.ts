@@ -10,8 +10,9 @@ import {
   resetLeaderboard,
 } from "../../domain/leaderboards/periods/list.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import { Reply, group } from "../route.ts";
-import { BoardValue, LeaderboardParams } from "./leaderboard-bodies.ts";
+import { BoardValue } from "./leaderboard-bodies.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
@@ -65,7 +66,6 @@ export const leaderboardPeriodRoutes = [
   read.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
     summary: "List the periods of a leaderboard, newest first",
     description: "With a breakdown, one for each of its values.",
-    params: LeaderboardParams,
     query: PageQuery.extend({
       ...sortedBy(PERIOD_ORDERS),
       status: z.enum(LIST_STATUSES).optional(),
@@ -80,7 +80,7 @@ export const leaderboardPeriodRoutes = [
   read.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
     summary: "Read the final order of a closed period",
     description: "Before it is closed: 409 INVALID_STATE.",
-    params: LeaderboardParams.extend({ periodKey: Key }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, periodKey: Key }),
     query: PageQuery.extend({ board: BoardValue.default("").meta({ description: BOARD }) }),
     errors: ["CONFLICT"],
     response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
@@ -96,7 +96,6 @@ export const leaderboardPeriodRoutes = [
     description:
       "Open periods close with their final order within seconds. Earlier scores are late from now on. " +
       "Not for ALL_TIME leaderboards of XP: 409 SHOWS_TOTALS.",
-    params: LeaderboardParams,
     body: z.strictObject({
       awardPrizes: z
         .boolean()
@@ -121,7 +120,6 @@ export const leaderboardPeriodRoutes = [
     access: { roles: ADMINS },
     summary: "Read the rankings of a leaderboard from the database again",
     description: `Its periods that are not closed, ${REBUILD_LISTS_MAX} at most. Reads go on meanwhile.`,
-    params: LeaderboardParams,
     response: z.object({ rebuilt: z.int().meta({ description: "Rankings that were read again" }) }),
     outside: async (app, { projectId, params }) => {
       const lists = await app.transact((work) => openListsOf(work, projectId, params.leaderboardId));

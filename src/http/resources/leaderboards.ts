@@ -15,7 +15,6 @@ import {
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, group } from "../route.ts";
-import { LeaderboardParams } from "./leaderboard-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
 
@@ -92,7 +91,6 @@ const definitionRoutes = [
   read.get("/leaderboards/{leaderboardId}", "getLeaderboard", {
     isRevalidated: true,
     summary: "Get a leaderboard",
-    params: LeaderboardParams,
     response: LeaderboardBody,
     run: async (work, { projectId, params }) =>
       showLeaderboard(await getLeaderboard(work, projectId, params.leaderboardId)),
@@ -102,7 +100,6 @@ const definitionRoutes = [
     description:
       "The meaning of its scores (metric, operator, sort, decimals, windows, groups) stays; " +
       "null clears a field.",
-    params: LeaderboardParams,
     body: LeaderboardPatch,
     example: { name: "XP of this week", displayLimit: 50, version: 1 },
     response: LeaderboardBody,
@@ -113,7 +110,6 @@ const definitionRoutes = [
     summary: "Archive a leaderboard",
     description:
       "For good: it takes no more scores and leaves the list. Its key stays taken, its entries readable.",
-    params: LeaderboardParams,
     response: Deleted,
     outside: async (app, { projectId, params }) => {
       await app.transact((work) => archiveLeaderboard(work, projectId, params.leaderboardId));
@@ -123,7 +119,6 @@ const definitionRoutes = [
   manage.post("/leaderboards/{leaderboardId}/pause", "pauseLeaderboard", {
     summary: "Pause a leaderboard",
     description: "It takes no scores; its entries stay readable.",
-    params: LeaderboardParams,
     response: LeaderboardBody,
     run: async (work, { projectId, params }) =>
       showLeaderboard(await pauseLeaderboard(work, projectId, params.leaderboardId)),
@@ -132,7 +127,6 @@ const definitionRoutes = [
     summary: "Resume a leaderboard",
     description:
       "It takes scores again. An XP board catches up; events and scores of the pause are not counted.",
-    params: LeaderboardParams,
     response: LeaderboardBody,
     outside: async (app, { projectId, params }) => {
       const resume = app.transact((work) => resumeLeaderboard(work, projectId, params.leaderboardId));

@@ -5,7 +5,6 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { group } from "../route.ts";
 import { AfterNumber, cursorBody, Span } from "./list-bodies.ts";
-import { PlayerParams } from "./player-params.ts";
 
 const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
 
@@ -34,7 +33,7 @@ const Verdict = z.object({
   firstInvalidSeq: z.int().optional(),
 });
 
-const common = group({ tag: "Ledger", project: "caller", params: PlayerParams });
+const common = group({ tag: "Ledger", project: "caller" });
 
 export const ledgerRoutes = [
   common.get("/players/{playerId}/ledger", "listLedger", {

@@ -14,7 +14,7 @@ import { Limit, limit } from "../listed-limits/limit.ts";
 import { RATE_LIMITS } from "../listed-limits/rates.ts";
 import { SCIM_LIMITS } from "../listed-limits/scim.ts";
 import { CHAT_LIMITS, LOBBY_LIMITS, LOBBY_ROOM_LIMITS } from "../listed-limits/social.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 
 /** Numeric limits of a plan; a missing one means unlimited. */
 const PLAN_TEXTS: Readonly<Record<keyof PlanLimits, string>> = {
@@ -63,16 +63,12 @@ const LISTED: readonly Limit[] = [
   ...PLANS.flatMap(planLimits),
 ];
 
+const open = group({ tag: "Limits", project: "none", access: "public" });
+
 export const limitRoutes = [
-  route({
-    method: "get",
-    path: "/limits",
+  open.get("/limits", "listLimits", {
     isRevalidated: true,
-    id: "listLimits",
-    tag: "Limits",
     summary: "List the limits of the service",
-    access: "public",
-    project: "none",
     response: z.object({ data: z.array(Limit) }),
     outside: async () => ({ data: [...LISTED] }),
   }),

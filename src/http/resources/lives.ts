@@ -4,7 +4,7 @@ import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/
 import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { group } from "../route.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 /** Lives as the API shows them. */
 export const LivesBody = z
@@ -33,7 +33,7 @@ const Grant = z
   )
   .meta({ example: { amount: 1 } });
 
-const common = group({ tag: "Lives", project: "caller", params: PlayerParams });
+const common = group({ tag: "Lives", project: "caller" });
 const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const livesRoutes = [

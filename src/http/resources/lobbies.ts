@@ -25,15 +25,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
 import { Reply } from "../route.ts";
 import { Flag, Order, pageReply } from "./list-bodies.ts";
-import {
-  Acting,
-  LobbyBody,
-  LobbyParams,
-  lobbyActor,
-  lobbyRef,
-  readsLobbies,
-  writesLobbies,
-} from "./lobby-bodies.ts";
+import { Acting, LobbyBody, lobbyActor, lobbyRef, readsLobbies, writesLobbies } from "./lobby-bodies.ts";
 
 const PASSCODES_A_MINUTE = LIMITS.lobbyPasscode.points;
 const META_MAX = 10;
@@ -139,7 +131,6 @@ const byCode = readsLobbies.get("/lobbies/by-code/{code}", "getLobbyByCode", {
 const get = readsLobbies.get("/lobbies/{lobbyId}", "getLobby", {
   summary: "Get a lobby",
   description: "privateData is for servers, the console, and members.",
-  params: LobbyParams,
   query: Reading,
   response: LobbyBody,
   run: async (work, { caller, projectId, params: { lobbyId }, query: { playerId } }) => {
@@ -151,7 +142,6 @@ const get = readsLobbies.get("/lobbies/{lobbyId}", "getLobby", {
 const join = writesLobbies.post("/lobbies/{lobbyId}/join", "joinLobby", {
   summary: "Join a lobby",
   description: `A member keeps the existing seat. ${PASSCODES_A_MINUTE} passcodes a minute may be tried.`,
-  params: LobbyParams,
   body: z.object({
     playerId: PlayerText,
     passcode: z.string().max(PASSCODE_MAX).optional(),

@@ -105,8 +105,6 @@ export const LobbyBody = z
   })
   .meta({ id: "Lobby" });
 
-export const LobbyParams = z.object({ lobbyId: z.string().max(64) });
-
 const ACTING = "Acts with the rights of this player; without it, of the server";
 export const Acting = PlayerText.optional().meta({ description: ACTING });
 

@@ -4,7 +4,7 @@ import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { type AnyRoute } from "../route.ts";
-import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
+import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
 
 type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;
 
@@ -18,7 +18,6 @@ const commandRoute = (
 ) =>
   writesLobbies.post(`/lobbies/{lobbyId}/${path}`, described.id, {
     ...described,
-    params: LobbyParams,
     body: command.body.extend({ [field]: schema }),
     response: LobbyBody,
     outside: (app, { caller, projectId, params, body }) => {
@@ -39,7 +38,6 @@ const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
   summary: "Change a lobby",
   description:
     "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
-  params: LobbyParams,
   body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
   example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
   response: LobbyBody,
@@ -51,7 +49,7 @@ const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
 const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}", "updateLobbyMember", {
   summary: "Change a member's team, slot or data",
   description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
-  params: LobbyParams.extend({ playerId: PlayerText }),
+  params: z.object({ lobbyId: z.string().max(64), playerId: PlayerText }),
   body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
   example: { team: 1, data: { colour: "red" } },
   response: LobbyBody,
@@ -65,7 +63,6 @@ const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}"
 const respond = writesLobbies.post("/lobbies/{lobbyId}/invites/respond", "answerLobbyInvite", {
   summary: "Accept or decline an invitation",
   description: "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
-  params: LobbyParams,
   body: z.object({ playerId: PlayerText, accept: z.boolean() }),
   example: { playerId: "ext:ada", accept: true },
   response: LobbyBody,

@@ -161,8 +161,6 @@ const totpRoutes = ({ prefix, changing, id }: Side) => [
   }),
 ];
 
-const PasskeyParams = z.object({ passkeyId: z.string() });
-
 const passkeyRoutes = ({ prefix, changing, id }: Side) => [
   changing.post(`${prefix}/passkeys/options`, id("start", "Passkey"), {
     summary: "Begin to add a passkey",
@@ -196,7 +194,6 @@ const passkeyRoutes = ({ prefix, changing, id }: Side) => [
 const knownPasskeyRoutes = ({ prefix, mine, id }: Side) => [
   mine.patch(`${prefix}/passkeys/{passkeyId}`, id("rename", "Passkey"), {
     summary: "Rename a passkey",
-    params: PasskeyParams,
     body: z.object({ name: Name }),
     response: PasskeyBody,
     run: async (work, { actor, params: { passkeyId }, body: { name } }) =>
@@ -205,7 +202,6 @@ const knownPasskeyRoutes = ({ prefix, mine, id }: Side) => [
   mine.delete(`${prefix}/passkeys/{passkeyId}`, id("remove", "Passkey"), {
     summary: "Remove a passkey",
     description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
-    params: PasskeyParams,
     body: ChangeProofBody,
     response: z.object({ deleted: z.literal(true), login: Login }),
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),

@@ -31,9 +31,6 @@ import { Deleted } from "./plain-bodies.ts";
 
 const SECRET_MAX = 128;
 
-const Params = z.object({
-  provider: z.string().meta({ description: PROVIDERS.join(" or "), example: "google" }),
-});
 const RedirectUri = z.string().max(REDIRECT_URI_MAX);
 const ResponseMode = z.enum(RESPONSE_MODES).default("query").meta({
   description: "query: tokens come back in the address; code: a code for POST /auth/oauth/exchange does",
@@ -162,7 +159,6 @@ export const oauthRoutes = [
       "refresh token must be exchanged with POST /auth/refresh within 5 minutes. The error " +
       "mfa_required has a challenge_token for POST /auth/login/mfa.",
     access: "public",
-    params: Params,
     query: z.object({
       flow: z
         .enum(FLOWS)
@@ -208,7 +204,6 @@ export const oauthRoutes = [
     summary: "Complete an OAuth flow",
     description: "Where a provider sends the browser back to; register this address there.",
     access: "public",
-    params: Params,
     // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
     status: 302,
@@ -233,7 +228,6 @@ export const oauthRoutes = [
       `of the session that asks, or a code for them. ${ASKED}`,
     access: OWN_ACCOUNT,
     takesNoIdempotencyKey: true,
-    params: Params,
     body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode, ...ChangeProofBody.shape }),
     example: {
       redirect_uri: "https://console.example.com/signed-in",
@@ -264,7 +258,6 @@ export const oauthRoutes = [
     summary: "Unlink a provider from your account",
     description: `409 when it is your only way in. ${ASKED}`,
     access: OWN_ACCOUNT,
-    params: Params,
     body: ChangeProofBody.optional(),
     example: { currentPassword: "Engine-No-1" },
     response: Deleted,

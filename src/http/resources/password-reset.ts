@@ -6,7 +6,7 @@ import {
   resetPassword,
   verifyEmail,
 } from "../../domain/accounts/auth/email-verification.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
 
@@ -33,34 +33,24 @@ const hidingTime = async (run: () => Promise<void>): Promise<typeof accepted> =>
   return accepted;
 };
 
+const open = group({ tag: "Authentication", project: "none", access: "public" });
+
 export const passwordResetRoutes = [
-  route({
-    method: "post",
-    path: "/auth/forgot-password",
-    id: "forgotPassword",
-    tag: "Authentication",
+  open.post("/auth/forgot-password", "forgotPassword", {
     summary: "Ask for a link that sets a new password",
     description:
       "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
       "day, then one in half an hour, with a link that is good once, for an hour. IP addresses that have " +
       "signed in to the account before are counted apart.",
-    access: "public",
-    project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     example: { email: "ada@example.com" },
     response: Accepted,
     outside: (app, { body, actor }) => hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip })),
   }),
-  route({
-    method: "post",
-    path: "/auth/reset-password",
-    id: "resetPassword",
-    tag: "Authentication",
+  open.post("/auth/reset-password", "resetPassword", {
     summary: "Set a new password",
     description: "With the token of the mail. Every session of the user ends.",
-    access: "public",
-    project: "none",
     limits: ["verifyEmail"],
     takesNoIdempotencyKey: true,
     body: z.object({ token: MailedToken, password: NewPassword }),
@@ -72,17 +62,11 @@ export const passwordResetRoutes = [
       return accepted;
     },
   }),
-  route({
-    method: "post",
-    path: "/auth/verify-email",
-    id: "verifyEmail",
-    tag: "Authentication",
+  open.post("/auth/verify-email", "verifyEmail", {
     summary: "Prove an email address",
     description:
       "With the token of the mail to a new user, or to the new address of one who changes theirs: from now " +
       "on that is the address to log in with.",
-    access: "public",
-    project: "none",
     limits: ["verifyEmail"],
     takesNoIdempotencyKey: true,
     body: z.object({ token: MailedToken }),
@@ -94,17 +78,11 @@ export const passwordResetRoutes = [
       return { emailVerified: true as const };
     },
   }),
-  route({
-    method: "post",
-    path: "/auth/resend-verification",
-    id: "resendVerification",
-    tag: "Authentication",
+  open.post("/auth/resend-verification", "resendVerification", {
     summary: "Ask for the mail that proves an address again",
     description:
       "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
       "minute and five a day, then one in half an hour.",
-    access: "public",
-    project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email }),
     example: { email: "ada@example.com" },

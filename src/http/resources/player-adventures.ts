@@ -11,20 +11,21 @@ import { ADVENTURES_MAX } from "../../domain/evaluation/adventures/adventure.ts"
 import { ADVENTURE_STATES, TRACKS } from "../../domain/evaluation/adventures/row.ts";
 import { ADMINS } from "../../domain/kernel/caller.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
+import { PATH_VALUES } from "../path-values.ts";
 
-import { AdventureParams, PlayerAdventureBody, readAdventures, writeAdventures } from "./adventure-bodies.ts";
+import { PlayerAdventureBody, readAdventures, writeAdventures } from "./adventure-bodies.ts";
 import { firstOf } from "./list-bodies.ts";
-import { PlayerParams } from "./player-params.ts";
 
-const Params = PlayerParams.extend(AdventureParams.shape);
-const TierParams = Params.extend({
+const TierParams = z.object({
+  playerId: PATH_VALUES.playerId,
+  adventureId: PATH_VALUES.adventureId,
   tier: z
     .string()
     .regex(/^[1-9]\d{0,4}$/, "must be the number of a tier")
     .meta({ description: "The number of the tier", example: "1" }),
 });
 
-const write = writeAdventures.with({ params: Params, response: PlayerAdventureBody });
+const write = writeAdventures.with({ response: PlayerAdventureBody });
 
 export const playerAdventureRoutes = [
   readAdventures.get("/players/{playerId}/adventures", "listPlayerAdventures", {
@@ -32,7 +33,6 @@ export const playerAdventureRoutes = [
     description:
       "Those that run or are to come, also where the player has not joined; and those that are over if the " +
       "player has taken part.",
-    params: PlayerParams,
     query: z.object({ state: z.enum(ADVENTURE_STATES).optional(), limit: firstOf(ADVENTURES_MAX) }),
     response: z.object({ data: z.array(PlayerAdventureBody) }),
     run: async (work, { projectId, params, query: { state, limit } }) => {
@@ -43,7 +43,6 @@ export const playerAdventureRoutes = [
   }),
   readAdventures.get("/players/{playerId}/adventures/{adventureId}", "getPlayerAdventure", {
     summary: "Get a player's adventure",
-    params: Params,
     response: PlayerAdventureBody,
     run: async (work, { projectId, params }) => {
       const player = await getPlayer(work, projectId, params.playerId);

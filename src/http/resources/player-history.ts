@@ -8,7 +8,6 @@ import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { AfterNumber, cursorBody, DayOrMoment, Moment } from "./list-bodies.ts";
 import { readsPlayers } from "./player-bodies.ts";
 import { PlayerMetricBody } from "./player-includes.ts";
-import { PlayerParams } from "./player-params.ts";
 
 const PointInTimeState = z
   .object({
@@ -63,7 +62,7 @@ const Types = z
   )
   .meta({ description: "Types, with commas, such as player.level_up", override: { type: "string" } });
 
-const common = readsPlayers.with({ params: PlayerParams });
+const common = readsPlayers.with({});
 
 export const playerHistoryRoutes = [
   common.get("/players/{playerId}/metrics", "listPlayerMetrics", {

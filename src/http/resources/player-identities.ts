@@ -8,6 +8,7 @@ import {
 } from "../../domain/progression/players/identities.ts";
 import { getPlayer, UPSERT_MAX, upsertPlayers } from "../../domain/progression/players/players.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import {
   explainedInPart,
   type ReadItem,
@@ -24,7 +25,7 @@ import {
   writesPlayers,
 } from "./player-bodies.ts";
 import { IdentityBody } from "./player-includes.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 const Provider = z
   .string()
@@ -32,7 +33,8 @@ const Provider = z
   .refine((name) => name !== PRIMARY_PROVIDER, `${PRIMARY_PROVIDER} is the externalUserId itself`)
   .meta({ example: "steam" });
 
-const IdentityParams = PlayerParams.extend({
+const IdentityParams = z.object({
+  playerId: PATH_VALUES.playerId,
   provider: z.string().max(64),
   externalId: z.string().max(300),
 });
@@ -135,7 +137,6 @@ export const playerIdentityRoutes = [
   readsPlayers.get("/players/{playerId}/identities", "listPlayerIdentities", {
     summary: "List a player's ids",
     description: `The externalUserId first, as provider ${PRIMARY_PROVIDER}.`,
-    params: PlayerParams,
     response: z.object({ data: z.array(IdentityBody) }),
     run: async (work, { projectId, params }) => ({
       data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
@@ -144,7 +145,6 @@ export const playerIdentityRoutes = [
   writesPlayers.post("/players/{playerId}/identities", "addPlayerIdentity", {
     summary: "Give a player an id at another provider",
     description: "A device, a Steam account: for looking the player up, not for sending events.",
-    params: PlayerParams,
     body: z.object({ provider: Provider, externalId: ExternalUserId }),
     example: { provider: "steam", externalId: "76561198000000000" },
     status: 201,

@@ -7,7 +7,6 @@ import { showPlayer } from "../../domain/progression/players/show.ts";
 import { MergeSummaryShape } from "../../domain/delivery/webhooks/catalogue/shapes.ts";
 
 import { PlayerBody, writesPlayers } from "./player-bodies.ts";
-import { PlayerParams } from "./player-params.ts";
 
 const Amounts = z.enum(["SUM", "MAX", "KEEP_TARGET"]);
 
@@ -30,7 +29,6 @@ export const playerMergeRoutes = [
       "Permanent. The source's ids, with events that still wait, stand for this player from then on. " +
       "Open holds of the source are released. With `dryRun`, nothing changes and the summary shows " +
       "what would.",
-    params: PlayerParams,
     body: z.object({
       sourcePlayerId: z
         .string()

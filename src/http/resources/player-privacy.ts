@@ -4,7 +4,6 @@ import { startErase, startExport } from "../../domain/player-lifecycle/erase.ts"
 import { getPlayer } from "../../domain/progression/players/players.ts";
 
 import { writesPlayers } from "./player-bodies.ts";
-import { PlayerParams } from "./player-params.ts";
 import { JobBody } from "./project-jobs.ts";
 
 export const playerPrivacyRoutes = [
@@ -13,7 +12,6 @@ export const playerPrivacyRoutes = [
     description:
       "As a job: its result has every row that is kept of the player, by table, up to 16 MiB. " +
       "`incomplete` names the tables of which there is more, with the number of rows.",
-    params: PlayerParams,
     status: 201,
     response: JobBody,
     run: async (work, { projectId, params, caller }) => {
@@ -28,7 +26,6 @@ export const playerPrivacyRoutes = [
       "hashes stay, without who and why. Events that wait are REJECTED. The same externalUserId is a " +
       "new player from then on. With `dryRun`, the job's result counts rows by table and nothing " +
       "changes.",
-    params: PlayerParams,
     body: z.object({
       dryRun: z.boolean().default(false),
       reason: z

@@ -16,12 +16,10 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 
 import { ADMINS } from "../../domain/kernel/caller.ts";
 import { firstOf, Flag } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
-import { PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";
+import { causeOf } from "./player-params.ts";
+import { PlayerQuestBody, readQuests, writeQuests } from "./quest-bodies.ts";
 
-const Params = PlayerParams.extend(QuestParams.shape);
-
-const write = writeQuests.with({ params: Params, response: PlayerQuestBody });
+const write = writeQuests.with({ response: PlayerQuestBody });
 
 /** Decisions about a player's quest, also from the console. */
 const decide = write.with({
@@ -31,9 +29,6 @@ const decide = write.with({
     .meta({ example: { reason: "Support request" } }),
 });
 
-const StepParams = Params.extend({
-  stepKey: z.string().max(64).meta({ description: "The key of the step" }),
-});
 const Value = z.number().min(0).max(9e9);
 const ProgressBody = z
   .strictObject({ amount: Value.optional(), set: Value.optional() })
@@ -51,7 +46,6 @@ export const playerQuestRoutes = [
       "Each quest in its current cycle, also those that the player could start or that are LOCKED, unless " +
       "they are `hiddenUntilAvailable`. `claimable` has the completed cycles whose rewards wait, earlier " +
       "ones too.",
-    params: PlayerParams,
     query: z.object({
       state: z.enum(QUEST_STATES).optional(),
       category: z.string().min(1).max(64).optional(),
@@ -66,7 +60,6 @@ export const playerQuestRoutes = [
   }),
   readQuests.get("/players/{playerId}/quests/{questId}", "getPlayerQuest", {
     summary: "Get a player's quest",
-    params: Params,
     query: z.object({
       cycleKey: cycleKey.meta({
         description: "`current`, or the key of an earlier cycle whose rewards wait; default: current",
@@ -120,7 +113,6 @@ export const playerQuestRoutes = [
       description:
         "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
         "count or sum events since a start. 409 INVALID_STATE otherwise.",
-      params: StepParams,
       body: ProgressBody,
       response: PlayerQuestBody,
       run: async (work, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>

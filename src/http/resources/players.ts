@@ -42,7 +42,7 @@ import {
   writesPlayers,
 } from "./player-bodies.ts";
 import { IncludedBody } from "./player-includes.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 const Level = z.coerce.number().int().min(1).optional();
 
@@ -176,7 +176,6 @@ export const playerRoutes = [
   readsPlayers.get("/players/{playerId}", "getPlayer", {
     summary: "Get a player",
     description: "Ids of before a merge or an alias find the player too.",
-    params: PlayerParams,
     query: z.object({ include: Includes }),
     response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
     outside: async (app, { projectId, params, query: { include } }) => {
@@ -190,7 +189,6 @@ export const playerRoutes = [
     namesIgnored: true,
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Change a player's profile",
-    params: PlayerParams,
     body: PlayerPatch,
     example: { displayName: "Ada L.", attributes: { city: null }, addTags: ["keen"] },
     response: ChangedPlayer,
@@ -205,7 +203,6 @@ export const playerRoutes = [
     description:
       "Suspends the player and hides them from lists and boards; giving them a status brings them " +
       "back. To remove what is known of a person, erase the player.",
-    params: PlayerParams,
     response: z.object({ deleted: z.literal(true) }),
     run: async (work, { projectId, params, caller }) => {
       await deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller));
@@ -217,7 +214,6 @@ export const playerRoutes = [
     description:
       "Events of a player who is SUSPENDED or BANNED are REJECTED. BANNED players are on no board and " +
       "may not connect; their scores come back with them.",
-    params: PlayerParams,
     body: z.object({
       status: z.enum(SETTABLE_STATUSES),
       reason: z.string().min(1).max(255).default("status changed"),
@@ -236,7 +232,6 @@ export const playerRoutes = [
       "A negative amount takes XP away; more than the player has is 409. A reference serves a player " +
       "once. With `boostable`, boosts and the project's daily cap count; then `ledgerEntry` is null " +
       "where nothing is left.",
-    params: PlayerParams,
     body: z.object({
       amount: z
         .int()

@@ -29,7 +29,6 @@ export const JobBody = z
   })
   .meta({ id: "Job" });
 
-const JobParams = z.object({ jobId: z.string().max(64) });
 const common = group({ tag: "Jobs", project: "caller", access: ANY_JOB });
 
 type JobRequest = { caller: Caller; projectId: string; params: { jobId: string } };
@@ -62,7 +61,6 @@ export const projectJobRoutes = [
   }),
   common.get("/jobs/{jobId}", "getJob", {
     summary: "Get a job",
-    params: JobParams,
     response: JobBody,
     run: (work, asked) => getJob(work, refOf(asked)),
   }),
@@ -70,7 +68,6 @@ export const projectJobRoutes = [
     errors: ["CONFLICT"],
     summary: "Get the result of a job",
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
-    params: JobParams,
     response: z.record(z.string(), z.unknown()),
     outside: async (app, asked) => {
       const text = await readResult(app.transact, refOf(asked));
@@ -80,7 +77,6 @@ export const projectJobRoutes = [
   common.post("/jobs/{jobId}/cancel", "cancelJob", {
     summary: "Cancel a job",
     description: "It stops before its next step; completed steps are kept.",
-    params: JobParams,
     response: JobBody,
     run: (work, asked) => cancelJob(work, refOf(asked)),
   }),

@@ -61,8 +61,6 @@ export const ProjectBody = z
   })
   .meta({ id: "Project" });
 
-const ProjectParams = z.object({ projectId: z.string() });
-
 /** "none": these operations read or change the project itself; they do not take place in it. */
 const common = group({ tag: "Projects", project: "none" });
 
@@ -98,7 +96,6 @@ const plainRoutes = [
     summary: "Get a project",
     description: "An API key may read its own project and, a test key, its sandbox.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
-    params: ProjectParams,
     response: ProjectBody,
     run: async (work, { caller, params }) => {
       if (!isProjectOf(caller, params.projectId)) throw notFound("Project");
@@ -113,7 +110,6 @@ const plainRoutes = [
       "Changes the given fields; `description: null` clears it. Of `settings`, too, only the " +
       "given ones.",
     access: { roles: ADMINS },
-    params: ProjectParams,
     body: ProjectFields.partial(),
     example: { name: "Space Farmers 2", allowedOrigins: ["https://game.example.com"] },
     response: ProjectBody,
@@ -127,7 +123,6 @@ const plainRoutes = [
     summary: "Delete a project",
     description: "With its sandbox. Its API keys stop working within 5 seconds.",
     access: { roles: ADMINS },
-    params: ProjectParams,
     response: Deleted,
     run: async (work, { caller, params }, app) => {
       publishKeysChanged(work, app.topics);

@@ -16,10 +16,6 @@ export const manageQuests = common.with({ access: { scope: "quests:manage", role
 /** Players' quests are changed by the game's server. */
 export const writeQuests = common.with({ access: { scope: "quests:write" } });
 
-export const QuestParams = z.object({
-  questId: z.string().max(64).meta({ description: "The quest's UUID or its key", example: "first-week" }),
-});
-
 export const QuestBody = questShape
   .extend({
     steps: z.array(ShownQuestStep),

@@ -10,9 +10,9 @@ import { STORED_STATES } from "../../domain/evaluation/quests/row.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
 import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
-import { QuestParams, readQuests } from "./quest-bodies.ts";
+import { readQuests } from "./quest-bodies.ts";
 
-const read = readQuests.with({ params: QuestParams });
+const read = readQuests.with({});
 
 const State = z.enum(STORED_STATES).meta({
   description: "RESET: it was put back, and may be started again in its cycle",

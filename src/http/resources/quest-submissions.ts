@@ -17,11 +17,7 @@ import { DESIGNERS } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
 import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
-import { PlayerParams } from "./player-params.ts";
-import { manageQuests, PlayerQuestBody, QuestParams, readQuests, writeQuests } from "./quest-bodies.ts";
-
-const stepKey = z.string().max(64).meta({ description: "The key of the step" });
-const Params = PlayerParams.extend({ ...QuestParams.shape, stepKey });
+import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quest-bodies.ts";
 
 const SubmissionAnswer = z
   .object({
@@ -69,7 +65,6 @@ export const questSubmissionRoutes = [
       `${LIMITS.questAttempts.points} codes or answers a minute at one step. 409 QUEST_NOT_AVAILABLE where ` +
       "the quest is not in progress and does not start, STEP_LOCKED, STEP_PENDING_APPROVAL, STEP_DONE or " +
       "STEP_FAILED where the step is that.",
-    params: Params,
     body: SubmittedBody,
     response: SubmissionAnswer,
     prepare: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
@@ -84,7 +79,6 @@ export const questSubmissionRoutes = [
       "Once: the oldest of the step that waits, or the one that `submissionId` names. Approved, it counts; " +
       "rejected, the player may submit again. The player is told in their room, webhooks too. 409 " +
       "INVALID_STATE where nothing waits.",
-    params: Params,
     body: z
       .strictObject({
         decision: z.enum(DECISIONS),
@@ -118,7 +112,6 @@ export const questSubmissionRoutes = [
     description:
       "Of a step of kind CODE with `perPlayerCodes`. Each serves one player once; only hashes are kept. " +
       "One that is or was in the pool is a duplicate.",
-    params: QuestParams.extend({ stepKey }),
     body: z
       .strictObject({ codes: z.array(z.string().min(1).max(200)).min(1).max(STEP_CODES_MAX) })
       .meta({ example: { codes: ["TREE-7K2Q", "TREE-9XW4"] } }),

@@ -9,13 +9,7 @@ import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.t
 import { type AnyRoute } from "../route.ts";
 import { draftRoutes } from "./draft-routes.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
-import {
-  manageQuests as write,
-  QuestBody,
-  QuestParams,
-  QuestVersionBody,
-  readQuests as read,
-} from "./quest-bodies.ts";
+import { manageQuests as write, QuestBody, QuestVersionBody, readQuests as read } from "./quest-bodies.ts";
 
 const ListQuery = PageQuery.extend({
   ...sortedBy(QUEST_ORDERS),
@@ -45,7 +39,6 @@ const { editing, running } = draftRoutes({
   one: "a quest",
   read,
   write,
-  params: QuestParams,
   body: QuestBody,
   versionBody: QuestVersionBody,
   moves: {
@@ -75,7 +68,6 @@ export const questRoutes: readonly AnyRoute[] = [
       "As the next version, effective from the next events on. Names, rewards and prerequisites are " +
       "checked: what is unknown, waits for itself or cannot end is refused. `onVersionChange` decides " +
       "about players in progress; who keeps a version can finish it while it is one of the last six.",
-    params: QuestParams,
     body: PublishBody.optional(),
     response: QuestBody.extend({
       backfillJobId: z.uuid().nullable().meta({ description: "See GET /jobs/{jobId}" }),

@@ -3,7 +3,7 @@ import { OWN_ACCOUNT, ROLES, userOf } from "../../domain/kernel/caller.ts";
 import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.ts";
 import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { Email, NewPassword, SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { CaptchaToken } from "./password-reset.ts";
 
@@ -31,19 +31,16 @@ const RegisteredUser = z.object({
   emailVerified: z.boolean(),
 });
 
+const open = group({ tag: "Authentication", project: "none", access: "public" });
+const own = group({ tag: "Authentication", project: "none", access: OWN_ACCOUNT });
+
 export const registrationRoutes = [
-  route({
-    method: "post",
-    path: "/auth/register",
-    id: "register",
-    tag: "Authentication",
+  open.post("/auth/register", "register", {
     summary: "Register a user",
     description:
       "Without tenantId and invitationToken it creates a tenant with the user as its OWNER. Each address " +
       "of a client has 5 attempts an hour, except the machine's own in development. Addresses of " +
       "throw-away mailboxes are refused.",
-    access: "public",
-    project: "none",
     limits: ["registration"],
     takesNoIdempotencyKey: true,
     body: RegisterBody,
@@ -62,17 +59,11 @@ export const registrationRoutes = [
       return register({ ...app, ...settings }, body, actor.ip);
     },
   }),
-  route({
-    method: "get",
-    path: "/auth/captcha",
-    id: "getCaptcha",
-    tag: "Authentication",
+  open.get("/auth/captcha", "getCaptcha", {
     summary: "Get the captcha's settings",
     description:
       "Returns which captcha POST /auth/register and POST /auth/forgot-password ask for. With altcha, " +
       "`challenge` is for the widget's attribute `challenge`; what it solves is good once, for 10 minutes.",
-    access: "public",
-    project: "none",
     response: z.object({
       provider: z.enum(CAPTCHA_PROVIDERS),
       siteKey: z.string().optional().meta({ description: "Of turnstile, hcaptcha and recaptcha" }),
@@ -81,15 +72,9 @@ export const registrationRoutes = [
     outside: async ({ captcha }) =>
       new Reply(200, await captcha.challenge(), { "Cache-Control": "no-store" }),
   }),
-  route({
-    method: "post",
-    path: "/auth/complete-profile",
-    id: "completeProfile",
-    tag: "Authentication",
+  own.post("/auth/complete-profile", "completeProfile", {
     summary: "Complete the profile",
     description: "For users whose provider gave no name when they signed up; tenantName is for an OWNER.",
-    access: OWN_ACCOUNT,
-    project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ name: Name, tenantName: Name.optional() }),
     example: { name: "Ada Lovelace", tenantName: "Analytical Games" },

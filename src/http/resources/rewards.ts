@@ -18,7 +18,7 @@ import {
 } from "../../domain/economy/rewards/player-rewards.ts";
 import { group } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 /** Maximum quantity of one purchase or grant. */
 const QUANTITY_MAX = 100;
@@ -49,9 +49,6 @@ const PlayerRewardBody = z
   })
   .meta({ id: "PlayerReward" });
 
-const rewardId = z.string().max(64).meta({ description: "The UUID or the key of the reward" });
-const RewardParams = z.object({ rewardId });
-const GrantParams = PlayerParams.extend({ grantId: z.string().max(64) });
 const Order = z.strictObject({
   playerId: z
     .string()
@@ -72,7 +69,6 @@ export const rewardRoutes = [
     description:
       "For its price, as often as `quantity`. " +
       "409: INSUFFICIENT_FUNDS, OUT_OF_STOCK, LIMIT_REACHED, NOT_AVAILABLE, NOT_FOR_SALE.",
-    params: RewardParams,
     body: Order.meta({ example: { playerId: "ext:ada", quantity: 1 } }),
     status: 201,
     response: PlayerRewardBody,
@@ -85,7 +81,6 @@ export const rewardRoutes = [
     sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Give a reward to a player",
     description: "AUTO gives it at once; CLAIM lets the player take it, within the reward's claimSeconds.",
-    params: RewardParams,
     body: Order.extend({ delivery: z.enum(["AUTO", "CLAIM"]).default("AUTO") }).meta({
       example: { playerId: "ext:ada", delivery: "CLAIM" },
     }),
@@ -100,7 +95,6 @@ export const rewardRoutes = [
     access: { scope: "config:manage", roles: DESIGNERS },
     summary: "Add codes to a prize",
     description: "One that is or was in the prize's pool is a duplicate. A code is given to one grant only.",
-    params: RewardParams,
     body: z
       .strictObject({ codes: z.array(z.string().min(1).max(CODE_LENGTH_MAX)).min(1).max(CODES_MAX) })
       .meta({ example: { codes: ["SPRING-7K2Q", "SPRING-9XW4"] } }),
@@ -112,7 +106,6 @@ export const rewardRoutes = [
   common.get("/rewards/{rewardId}/stock", "getRewardStock", {
     access: { scope: "config:read", roles: EVERY_ROLE },
     summary: "Get the remaining stock of a reward",
-    params: RewardParams,
     response: z
       .object({
         stock: z.int().nullable().meta({ description: "Null: without limit" }),
@@ -126,7 +119,6 @@ export const rewardRoutes = [
   read.get("/players/{playerId}/rewards", "listPlayerRewards", {
     summary: "List the rewards that a player was given",
     description: "Newest first.",
-    params: PlayerParams,
     query: PageQuery.extend({
       ...sortedBy(PLAYER_REWARD_ORDERS),
       status: z.enum(GRANT_STATUSES).optional(),
@@ -143,7 +135,6 @@ export const rewardRoutes = [
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Claim a reward",
     description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
-    params: GrantParams,
     response: PlayerRewardBody,
     run: async (work, { projectId, params }) =>
       claimReward(work, { projectId, id: params.playerId }, params.grantId),
@@ -151,7 +142,6 @@ export const rewardRoutes = [
   write.post("/players/{playerId}/rewards/{grantId}/fulfil", "fulfilReward", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Say that a prize was handed over",
-    params: GrantParams,
     response: PlayerRewardBody,
     run: async (work, { projectId, params }) =>
       fulfilReward(work, { projectId, id: params.playerId }, params.grantId),

@@ -17,10 +17,6 @@ export const manageRules = group({
   project: "caller",
 });
 
-export const RuleParams = z.object({
-  ruleId: z.string().max(64).meta({ description: "The rule's UUID or its key", example: "weekend-double" }),
-});
-
 /** The example rule of the documentation. */
 export const RULE_EXAMPLE = {
   key: "weekend-double",

@@ -11,7 +11,7 @@ import {
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 
 import { AfterId, cursorBody, Flag, Span } from "./list-bodies.ts";
-import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";
+import { Histogram, JsonObject, readRules as read } from "./rules-bodies.ts";
 
 const ExecutionBody = z
   .object({
@@ -137,7 +137,6 @@ export const ruleInsightRoutes = [
   }),
   read.get("/rules/{ruleId}/executions", "listRuleExecutions", {
     summary: "List when a rule fired, newest first",
-    params: RuleParams,
     query: AfterId.extend({
       playerId: z.string().max(260).optional().meta({ description: "Id, or `ext:` and the external id" }),
       eventId: z.uuid().optional(),
@@ -161,7 +160,6 @@ export const ruleInsightRoutes = [
       "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
       "missing, and stay so if a worker is killed: executions are exact. Default: the last 7 days; at most " +
       `${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
-    params: RuleParams,
     query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
     response: z
       .object({
@@ -181,7 +179,6 @@ export const ruleInsightRoutes = [
       "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
       `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
       "proves nothing.",
-    params: RuleParams,
     query: z.object(Span.shape),
     response: z
       .object({

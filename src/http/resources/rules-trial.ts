@@ -14,7 +14,7 @@ import {
 import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
 import { group } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
-import { JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE, RuleParams } from "./rules-bodies.ts";
+import { JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE } from "./rules-bodies.ts";
 import { EventTraceBody, eventTraceFields } from "./rules-traces.ts";
 
 const build = group({ tag: "Rules", access: { scope: "rules:read", roles: BUILDERS }, project: "caller" });
@@ -111,7 +111,6 @@ export const ruleTrialRoutes = [
       "A job: each player's stored events of the span against this rule alone, without effect. Its result " +
       "(GET /jobs/{jobId}/result) contains events, firings, players reached, cost for each day, limits " +
       "that were hit, the conditions that failed most, and up to 20 traces.",
-    params: RuleParams,
     body: BacktestRequest.meta({
       example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },
     }),
@@ -133,7 +132,6 @@ export const ruleTrialRoutes = [
     description:
       "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in " +
       "for, and of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
-    params: z.object({ eventId: z.string().max(64) }),
     response: EventTraceBody,
     run: (work, { projectId, params }) => getTrace(work, projectId, params.eventId),
   }),

@@ -27,7 +27,6 @@ import {
   readRules as read,
   RULE_EXAMPLE,
   RuleBody,
-  RuleParams,
 } from "./rules-bodies.ts";
 
 const ListRulesQuery = PageQuery.extend({
@@ -110,7 +109,6 @@ export const ruleRoutes = [
   read.get("/rules/{ruleId}", "getRule", {
     isRevalidated: true,
     summary: "Get a rule",
-    params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => getRule(work, projectId, params.ruleId),
   }),
@@ -118,7 +116,6 @@ export const ruleRoutes = [
     summary: "Edit a rule's draft",
     description:
       "Send the `draftVersion` that you have read; a stale one is 409 with the reason VERSION_CONFLICT.",
-    params: RuleParams,
     body: RulePatch,
     example: { draftVersion: 1, name: "Weekend lessons pay triple", description: null },
     response: RuleBody,
@@ -127,7 +124,6 @@ export const ruleRoutes = [
   write.delete("/rules/{ruleId}", "archiveRule", {
     summary: "Archive a rule",
     description: "For good. The rule keeps its key and its versions.",
-    params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => archiveRule(work, projectId, params.ruleId),
   }),
@@ -137,7 +133,6 @@ export const ruleRoutes = [
       "The draft becomes the version that runs, from the next events on. Refused (400) when it names " +
       "something that the project does not have, and, with the reason RULE_LOOP, when rules would set one " +
       "another off without end.",
-    params: RuleParams,
     body: PublishBody.optional(),
     example: { changeNote: "Twice as much on weekends" },
     response: PublishedRuleBody.extend({
@@ -154,14 +149,12 @@ export const ruleRoutes = [
   write.post("/rules/{ruleId}/pause", "pauseRule", {
     summary: "Pause a rule",
     description: "What it has counted stays.",
-    params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => pauseRule(work, projectId, params.ruleId),
   }),
   write.post("/rules/{ruleId}/resume", "resumeRule", {
     summary: "Let a paused or SHADOW rule act again",
     description: "As it was published; checked as on publishing, since the project may have changed.",
-    params: RuleParams,
     response: PublishedRuleBody,
     run: (work, { projectId, params }) => resumeRule(work, projectId, params.ruleId),
   }),
@@ -169,14 +162,12 @@ export const ruleRoutes = [
     summary: "Put a rule into SHADOW",
     description:
       "It is evaluated and its simulated effects are recorded (GET …/executions), but none is applied.",
-    params: RuleParams,
     response: PublishedRuleBody,
     run: (work, { projectId, params }) => shadowRule(work, projectId, params.ruleId),
   }),
   write.post("/rules/{ruleId}/duplicate", "duplicateRule", {
     summary: "Copy a rule's draft into a new rule",
     description: "As a DRAFT, under the rule's key with `-copy` unless you name another.",
-    params: RuleParams,
     body: z
       .strictObject({ key: Key.optional(), name: z.string().min(2).max(255).optional() })
       .meta({ example: { key: "weekend-triple" } })
@@ -188,7 +179,6 @@ export const ruleRoutes = [
   }),
   read.get("/rules/{ruleId}/versions", "listRuleVersions", {
     summary: "List a rule's published versions, newest first",
-    params: RuleParams,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(VersionBody),
     run: async (work, { projectId, params, query }) => {
@@ -201,7 +191,6 @@ export const ruleRoutes = [
     description:
       "As a new version. A rule in SHADOW stays there, any other becomes ACTIVE. The draft becomes that " +
       "version too, unless it has edits that were never published.",
-    params: RuleParams,
     body: z.strictObject({ version: z.int().min(1).meta({ example: 1 }) }),
     example: { version: 1 },
     response: PublishedRuleBody,

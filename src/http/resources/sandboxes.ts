@@ -7,8 +7,6 @@ import { openSandbox } from "../../domain/accounts/projects/projects.ts";
 import { syncSandbox } from "../../domain/registries/sync/definitions.ts";
 import { Reply, group } from "../route.ts";
 
-const Params = z.object({ projectId: z.string() });
-
 const SandboxBody = z.object({
   projectId: z.uuid(),
   sandboxProjectId: z.uuid(),
@@ -39,7 +37,7 @@ const dropIndexes = async (app: App, projectId: string, periodIds: readonly stri
   }
 };
 
-const common = group({ tag: "Projects", project: "path", params: Params, access: { roles: ADMINS } });
+const common = group({ tag: "Projects", project: "path", access: { roles: ADMINS } });
 
 export const sandboxRoutes = [
   common.post("/projects/{projectId}/sandbox", "createSandbox", {

@@ -124,7 +124,6 @@ export const scimSettingsRoutes = [
     description: "It stays in the list. It stops working at once, everywhere within 5 seconds.",
     access: { roles: ["OWNER"] },
     errors: ["CONFLICT"],
-    params: z.object({ tokenId: z.string().max(64) }),
     response: Deleted,
     outside: async (app, { caller, params }) => {
       await app.transact((work) => revokeScimToken(work, userOf(caller).tenantId, params.tokenId));

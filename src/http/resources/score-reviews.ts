@@ -58,7 +58,6 @@ export const scoreReviewRoutes = [
     description:
       "Once. ACCEPT submits it as of its own time, bounds aside: 409 LEADERBOARD_CLOSED when its period is " +
       "over by now.",
-    params: z.object({ reviewId: z.string().max(64) }),
     body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
     example: { decision: "ACCEPT" },
     response: ScoreReviewBody,

@@ -10,6 +10,7 @@ import {
 } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
 import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import {
   explainedInPart,
   readScoreItems,
@@ -17,7 +18,7 @@ import {
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
 import { Reply, group } from "../route.ts";
-import { LeaderboardParams, PlayerRef } from "./leaderboard-bodies.ts";
+import { PlayerRef } from "./leaderboard-bodies.ts";
 import { SubmittedScore } from "./score-bodies.ts";
 
 const common = group({ tag: "Leaderboards", project: "caller" });
@@ -63,7 +64,6 @@ export const scoreRoutes = [
       "For CUSTOM leaderboards; it counts in the period of its time. accepted is false when a newer score " +
       "stands, when it does not suffice to enter, and when it is held for a review; nothing " +
       `changes then. ${CREATES}`,
-    params: LeaderboardParams,
     body: SubmittedScore,
     example: {
       playerId: "ext:user-1",
@@ -95,7 +95,6 @@ export const scoreRoutes = [
       "One result for each, in order; a bad one leaves the others as they are. Ranks are not returned: " +
       `read the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta. After ` +
       `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code. ${CREATES}`,
-    params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
     example: {
       scores: [
@@ -120,7 +119,7 @@ export const scoreRoutes = [
     description:
       "The entry of the current period goes. With ban true the player stays off, in every period to come, " +
       "until the same with ban false.",
-    params: LeaderboardParams.extend({ playerId: PlayerRef }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, playerId: PlayerRef }),
     body: z.strictObject({ ban: z.boolean().optional() }),
     example: { ban: true },
     response: z.object({ deleted: z.boolean().meta({ description: "Whether there was an entry" }) }),

@@ -39,7 +39,6 @@ const MembersChanged = z
   .meta({ id: "MembersChanged" });
 
 const changing = write.with({
-  params: Params,
   body: Members,
   example: { playerIds: ["ext:ada"] },
   response: MembersChanged,
@@ -78,7 +77,6 @@ export const segmentRoutes = [
     description:
       "With `at`, those of a past moment, up to 400 days ago: who had entered by then and not left, by the " +
       "times of the events that had them enter and leave. A merged player stands for both.",
-    params: Params,
     query: PageQuery.extend({
       ...sortedBy(MEMBER_ORDERS),
       playerId: ByPlayer,

@@ -24,7 +24,6 @@ const FORM_MAX_BYTES = 384 * 1_024;
 const RESPONSE_MAX = 300_000;
 
 const open = group({ tag: "Single sign-on", project: "none", access: "public" });
-const Params = z.object({ tenantId: z.string().max(64) });
 
 type Asked = { actor: Actor; host: CustomHost | undefined };
 
@@ -77,7 +76,6 @@ export const ssoLoginRoutes = [
       "back to redirect_uri: with " +
       "access_token, refresh_token, token_type and expires_in, with a code for POST /auth/oauth/exchange, " +
       "or with error and error_description, as an OAuth flow does.",
-    params: Params,
     query: z.object({
       redirect_uri: z.string().max(REDIRECT_URI_MAX).optional().meta({
         description: "Address to return to; must equal one of the server's or of the tenant's redirectUris",
@@ -101,7 +99,6 @@ export const ssoLoginRoutes = [
   open.get("/auth/sso/oidc/{tenantId}/callback", "completeSsoOidc", {
     summary: "Complete a single sign-on by OpenID Connect",
     description: "Where an OpenID provider sends the browser back to: `oidcRedirectUri`.",
-    params: Params,
     // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(STATE_MAX).optional() }),
     status: 302,
@@ -120,7 +117,6 @@ export const ssoLoginRoutes = [
     takesNoIdempotencyKey: true,
     takesForm: true,
     bodyLimit: FORM_MAX_BYTES,
-    params: Params,
     body: z.looseObject({
       SAMLResponse: z.string().min(1).max(RESPONSE_MAX),
       RelayState: z.string().max(REDIRECT_URI_MAX).optional(),
@@ -140,7 +136,6 @@ export const ssoLoginRoutes = [
     description:
       "As the service provider of a tenant that signs in by SAML; its address is the entity id. It has the " +
       "ACS of PUBLIC_URL as the default, and those of the tenant's custom domains.",
-    params: Params,
     media: ["application/samlmetadata+xml"],
     response: z.string(),
     outside: async ({ transact, sso, config }, { params, host }) => {

@@ -35,7 +35,6 @@ const owners = common.with({
   access: { roles: ["OWNER"], needs: NEEDS },
   errors: ["PAYMENT_REQUIRED", "UNPROCESSABLE_ENTITY"],
 });
-const DomainParams = z.object({ domainId: z.string().max(64) });
 
 const partsOf = ({ secretBox, config, sso, mail }: App) => ({
   secretBox,
@@ -175,7 +174,6 @@ const domainRoutes = [
     description:
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
       "another tenant has verified the domain.",
-    params: DomainParams,
     response: SsoDomainBody,
     prepare: (app, { caller, params }) => checkDomain(app, userOf(caller).tenantId, params.domainId),
     run: async (work, { caller, params }) =>
@@ -184,7 +182,6 @@ const domainRoutes = [
   common.delete("/enterprise/sso/domains/{domainId}", "removeSsoDomain", {
     summary: "Give up a domain of email addresses",
     access: { roles: ["OWNER"] },
-    params: DomainParams,
     response: Deleted,
     outside: async (app, { caller, params }) => {
       await app.transact((work) => removeDomain(work, userOf(caller).tenantId, params.domainId));

@@ -12,7 +12,7 @@ import {
 } from "../../domain/economy/streaks/player-streaks.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
 import { group } from "../route.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./player-params.ts";
 
 export const PlayerStreakBody = z
   .object({
@@ -74,14 +74,10 @@ const HistoryBody = z.object({
     .meta({ description: "Newest first" }),
 });
 
-const StreakParams = PlayerParams.extend({
-  streakKey: z.string().max(64).meta({ description: "The key of the streak" }),
-});
 const common = group({ tag: "Streaks", project: "caller" });
 const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
 const write = common.with({
   access: { scope: "players:write", roles: ADMINS },
-  params: StreakParams,
   response: PlayerStreakBody,
 });
 
@@ -94,7 +90,6 @@ export const streakRoutes = [
   read.get("/players/{playerId}/streaks", "listPlayerStreaks", {
     summary: "List a player's streaks",
     description: "All streaks of the project as they are now for the player, also those not begun yet.",
-    params: PlayerParams,
     response: z.object({ data: z.array(PlayerStreakBody) }),
     run: async (work, { projectId, params }) => ({
       data: await listStreaks(work, await getPlayer(work, projectId, params.playerId)),
@@ -103,7 +98,6 @@ export const streakRoutes = [
   read.get("/players/{playerId}/streaks/{streakKey}/history", "getStreakHistory", {
     summary: "Get the history of a player's streak",
     description: "By default the last 30 periods; at most 366.",
-    params: StreakParams,
     query: z.object({
       from: Day.optional().meta({ description: "First date", example: "2026-01-01" }),
       to: Day.optional().meta({ description: "Last date", example: "2026-01-31" }),

@@ -31,7 +31,6 @@ export const superadminEmailRoutes = [
       "One that has failed within the last 7 days, or waits for another try: at once, also to an address " +
       "that has refused mail.",
     access: PEOPLE,
-    params: z.object({ emailLogId: z.string() }),
     response: FullEmailLogBody,
     run: async (work, { params }, app) => {
       const log = await resendEmail(work, params.emailLogId);

@@ -115,7 +115,6 @@ const reading = [
       "Its process is asked, and 503 PROCESS_SILENT when that does not answer within " +
       `${RESPONSE_TIMEOUT_MS} ms. The state is what all clients see: without codes, passcodes and tokens, ` +
       "names of players, and what only some clients are shown. Messages of a chat are no state.",
-    params: z.object({ roomId: z.string() }),
     response: RoomBody.extend({
       state: z.record(z.string(), z.unknown()),
       isStateTruncated: z.boolean().meta({
@@ -143,7 +142,6 @@ const changing = [
     description:
       "It gets session.closed DISCONNECTED and is closed with 4001, after which it may come back; ban a " +
       "player who is to stay away. The tenant's audit log has it.",
-    params: z.object({ roomId: z.string(), sessionId: z.string() }),
     body: ReasonBody,
     example: { reason: "Stuck" },
     response: z.object({

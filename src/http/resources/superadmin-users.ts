@@ -30,9 +30,8 @@ const UserBody = z
   })
   .meta({ id: "PlatformUser" });
 
-const UserParams = z.object({ userId: z.string() });
 const common = superadmin.with({ access: PEOPLE });
-const ofUser = common.with({ params: UserParams, response: UserBody });
+const ofUser = common.with({ response: UserBody });
 
 export const superadminUserRoutes = [
   common.get("/superadmin/users", "listPlatformUsers", {

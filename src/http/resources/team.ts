@@ -31,7 +31,6 @@ import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 import { InvitationBody, MemberBody, RoleInput } from "./team-bodies.ts";
 
-const MemberParams = z.object({ memberId: z.string() });
 const common = group({ tag: "Team", project: "none" });
 const read = common.with({ access: { roles: EVERY_ROLE } });
 const write = common.with({ access: { roles: ADMINS } });
@@ -100,7 +99,6 @@ export const teamRoutes = [
   add,
   read.get("/team/members/{memberId}", "getMember", {
     summary: "Get a member",
-    params: MemberParams,
     response: MemberBody,
     run: async (work, { caller, params }) => {
       const { tenantId, role } = userOf(caller);
@@ -112,7 +110,6 @@ export const teamRoutes = [
     description:
       "Role and status; ACTIVE also lets in who has asked to join. An ADMIN may not touch an OWNER, and a " +
       "tenant keeps one OWNER at least. Requests of the member feel it within 5 seconds.",
-    params: MemberParams,
     body: z.object({ role: RoleInput.optional(), status: z.enum(["ACTIVE", "SUSPENDED"]).optional() }),
     example: { role: "DESIGNER" },
     errors: ["PAYMENT_REQUIRED"],
@@ -129,7 +126,6 @@ export const teamRoutes = [
       "their sessions and tells them by mail. An ADMIN may not touch an OWNER; the only OWNER asks a " +
       "super-admin. With a second factor of your own, prove it with POST /auth/mfa/verify first, unless " +
       "you did in the last 10 minutes; with neither password nor factor, sign in within 10 minutes before.",
-    params: MemberParams,
     body: z.object({ currentPassword: OwnPassword }),
     example: { currentPassword: "Engine-No-1" },
     response: MemberBody,
@@ -142,7 +138,6 @@ export const teamRoutes = [
   write.delete("/team/members/{memberId}", "removeMember", {
     summary: "Remove a member",
     description: "With their account and sessions. API keys that they made stay.",
-    params: MemberParams,
     response: Deleted,
     outside: (app, { caller, params }) => remove(app, caller, params.memberId),
   }),

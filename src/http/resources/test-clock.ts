@@ -24,8 +24,6 @@ const WAIT_MAX_MS = 20_000;
 const LOOK_AFTER_MS = 30;
 const LOOK_AFTER_MAX_MS = 500;
 
-const Params = z.object({ projectId: z.string() });
-
 const Change = z
   .object({
     advance: z.string().max(40).optional().meta({
@@ -67,7 +65,7 @@ const ClockBody = z.object({
     .meta({ description: "The latest advance, until a day after its end" }),
 });
 
-const common = group({ tag: "Projects", project: "path", params: Params, response: ClockBody });
+const common = group({ tag: "Projects", project: "path", response: ClockBody });
 
 const access = { roles: DESIGNERS, scope: "config:manage" } as const satisfies Access;
 

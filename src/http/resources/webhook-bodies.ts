@@ -79,5 +79,3 @@ export const WebhookBody = z
 export const MadeWebhookBody = WebhookBody.extend({
   secret: z.string().meta({ description: "Shown only here" }),
 });
-
-export const WebhookParams = z.object({ webhookId: z.string().max(64) });

@@ -29,7 +29,7 @@ import {
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
 import { Reply, group } from "../route.ts";
 import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
-import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";
+import { NEEDS_WEBHOOKS } from "./webhook-bodies.ts";
 
 const TYPE_MAX = 120;
 const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
@@ -70,8 +70,6 @@ const DeliveryDetailBody = DeliveryBody.extend({
     .meta({ description: "null for a DESIGNER, who may not see players' data" }),
 }).meta({ id: "WebhookDeliveryDetail" });
 
-const DeliveryParams = WebhookParams.extend({ deliveryId: z.string().max(64) });
-
 const targetOf = (caller: Caller, params: { webhookId: string; deliveryId: string }) => ({
   tenantId: userOf(caller).tenantId,
   ...params,
@@ -90,7 +88,6 @@ const readRoutes = [
     description:
       "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
       `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
-    params: WebhookParams,
     query: PageQuery.extend({
       ...sortedBy(DELIVERY_ORDERS),
       status: z.enum(DELIVERY_STATUSES).optional(),
@@ -109,7 +106,6 @@ const readRoutes = [
   }),
   read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
     summary: "Get a delivery with its attempts and payload",
-    params: DeliveryParams,
     response: DeliveryDetailBody,
     run: async (work, { caller, params }) => {
       const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
@@ -160,7 +156,6 @@ const sendingRoutes = [
       `One attempt of at most ${SEND_TIMEOUT_MS / 1_000} seconds, signed as any other; \`data.test\` is ` +
       "true. It works whatever the status, changes no health, and is in the list of deliveries. " +
       `At most ${TESTS_AT_ONCE} of a tenant are on their way at once.`,
-    params: WebhookParams,
     body: z.strictObject({
       eventType: z
         .string()
@@ -184,7 +179,6 @@ const sendingRoutes = [
   tryOut.post("/webhooks/{webhookId}/deliveries/{deliveryId}/retry", "retryWebhookDelivery", {
     summary: "Send a delivery again",
     description: "At once, with the same id and body, and with all its attempts if it fails.",
-    params: DeliveryParams,
     body: z.strictObject({}),
     example: {},
     response: DeliveryDetailBody,
@@ -197,7 +191,6 @@ const sendingRoutes = [
       "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are " +
       "kept while the project has a webhook or a reader of its feed. One call looks at " +
       `${RECOVERED_AT_ONCE.toLocaleString("en")} events: call again with \`nextSince\` until it is null.`,
-    params: WebhookParams,
     body: z.strictObject({
       since: Moment,
       until: Moment.optional().meta({ description: "Default: now" }),

@@ -5,7 +5,7 @@ import { PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { eventTypes } from "../../domain/delivery/webhooks/catalogue/catalogue.ts";
 import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
-import { route, group } from "../route.ts";
+import { group } from "../route.ts";
 import { NEEDS_WEBHOOKS } from "./webhook-bodies.ts";
 
 const TYPE_MAX = 120;
@@ -52,16 +52,16 @@ const EventTypeBody = z
   })
   .meta({ id: "WebhookEventType" });
 
+const anyone = group({
+  tag: "Webhooks",
+  project: "none",
+  access: { scope: "webhooks:read", roles: EVERY_ROLE },
+});
+
 export const webhookEventRoutes = [
-  route({
-    tag: "Webhooks",
-    project: "none",
-    method: "get",
-    path: "/webhooks/event-types",
-    id: "listWebhookEventTypes",
+  anyone.get("/webhooks/event-types", "listWebhookEventTypes", {
     summary: "List the types of events that webhooks are sent",
     description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
-    access: { scope: "webhooks:read", roles: EVERY_ROLE },
     response: z.object({ data: z.array(EventTypeBody) }),
     outside: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
   }),

@@ -25,7 +25,6 @@ import {
   Secret,
   Url,
   WebhookBody,
-  WebhookParams,
 } from "./webhook-bodies.ts";
 
 const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
@@ -49,7 +48,6 @@ const readRoutes = [
   }),
   read.get("/webhooks/{webhookId}", "getWebhook", {
     summary: "Get a webhook",
-    params: WebhookParams,
     response: WebhookBody,
     run: async (work, { caller, params }) =>
       showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
@@ -83,7 +81,6 @@ const makingRoutes = [
     description:
       "The old secret signs too for as long as `gracePeriodSeconds` says, in `webhook-signature`; " +
       "`X-Service-Signature` has the new one at once.",
-    params: WebhookParams,
     body: z.strictObject({
       gracePeriodSeconds: z
         .int()
@@ -114,7 +111,6 @@ const changingRoutes = [
       "The new values apply to everything sent from now on, retries of earlier events included. ACTIVE " +
       "enables one that is PAUSED or DISABLED: see `POST /webhooks/{webhookId}/recover` for what it " +
       "has missed.",
-    params: WebhookParams,
     body: z.strictObject({
       url: Url.optional(),
       events: Patterns.optional(),
@@ -131,7 +127,6 @@ const changingRoutes = [
   write.delete("/webhooks/{webhookId}", "deleteWebhook", {
     summary: "Delete a webhook",
     description: "Nothing more is sent to it, not even pending retries.",
-    params: WebhookParams,
     response: z.object({ deleted: z.literal(true) }),
     run: async (work, { caller, params }) => {
       await deleteWebhook(work, userOf(caller).tenantId, params.webhookId);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { issueWsToken } from "../../domain/player-lifecycle/ws-tokens.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { ExternalUserId } from "./player-bodies.ts";
 
 const WsTokenBody = z.object({
@@ -18,19 +18,19 @@ const WsTokenBody = z.object({
     .meta({ description: "Project of a console token; default: the tenant's only one" }),
 });
 
+const connect = group({
+  tag: "Authentication",
+  project: "optional",
+  access: { scope: "realtime:connect", roles: EVERY_ROLE },
+});
+
 export const wsTokenRoutes = [
-  route({
-    method: "post",
-    path: "/auth/ws-token",
-    id: "createWsToken",
-    tag: "Authentication",
+  connect.post("/auth/ws-token", "createWsToken", {
     summary: "Get a WebSocket token",
     description:
       "An API key gets a player's token for playerId or externalUserId; an unknown externalUserId creates " +
       "the player when the project allows it. A console user gets a token for a project. " +
       "Pass it as auth.token of the connection.",
-    access: { scope: "realtime:connect", roles: EVERY_ROLE },
-    project: "optional",
     takesNoIdempotencyKey: true,
     // A key names the player; only a user of one project has nothing to say.
     needsBody: true,
