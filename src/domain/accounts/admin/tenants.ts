@@ -7,6 +7,7 @@ import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 /** Null restores the plan's limit; absent leaves it unchanged. */
 export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
@@ -40,39 +41,25 @@ type TenantQuery = PageQuery & {
 /** Limits as returned by the API: null in PlanLimits is "unlimited" here. */
 type ShownLimits = Partial<Record<keyof PlanLimits, number | "unlimited">>;
 
-/** A tenant as returned by the API. */
-type ShownTenant = {
-  id: string;
-  name: string;
-  approvalStatus: ApprovalStatus;
-  approvalReason: string | null;
-  approvalRequestedAt: string | null;
-  plan: Plan;
-  planOverrides: ShownLimits;
-  /** Effective limits: those of the plan, with overrides. */
-  limits: ShownLimits;
-  deleteAfter: string | null;
-  deletedAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
-
 const showLimits = (limits: Partial<PlanLimits>): ShownLimits =>
   Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, value ?? "unlimited"]));
 
-export const showPlatformTenant = (tenant: Tenant): ShownTenant => ({
-  id: tenant.id,
-  name: tenant.name,
-  approvalStatus: tenant.approvalStatus,
-  approvalReason: tenant.approvalReason ?? null,
-  approvalRequestedAt: tenant.approvalRequestedAt?.toISOString() ?? null,
-  plan: tenant.plan,
+/** A tenant as returned by the API. */
+export const showPlatformTenant = (tenant: Tenant) => ({
+  ...shown(tenant, [
+    "id",
+    "name",
+    "approvalStatus",
+    "approvalReason",
+    "approvalRequestedAt",
+    "plan",
+    "deleteAfter",
+    "deletedAt",
+    "createdAt",
+    "updatedAt",
+  ]),
   planOverrides: showLimits(tenant.planOverrides),
   limits: showLimits(limitsOf(tenant)),
-  deleteAfter: tenant.deleteAfter?.toISOString() ?? null,
-  deletedAt: tenant.deletedAt?.toISOString() ?? null,
-  createdAt: tenant.createdAt.toISOString(),
-  updatedAt: tenant.updatedAt.toISOString(),
 });
 
 const conditionOf = ({ approvalStatus, plan, search }: TenantQuery): RawBuilder<unknown> => {

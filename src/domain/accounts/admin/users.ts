@@ -3,12 +3,13 @@ import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/session-list.ts";
 import { User } from "../auth/user.ts";
-import type { MemberStatus, Role } from "../../kernel/caller.ts";
+import type { MemberStatus } from "../../kernel/caller.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
+import { shown } from "../../kernel/shown.ts";
 
 export type UserQuery = PageQuery & {
   sort: "createdAt" | "email" | "lastLoginAt";
@@ -21,35 +22,21 @@ export type UserQuery = PageQuery & {
 };
 
 /** A user as returned by the API. */
-export type ShownUser = {
-  id: string;
-  tenantId: string;
-  email: string;
-  name: string;
-  role: Role;
-  status: MemberStatus;
-  emailVerified: boolean;
-  mfaEnabled: boolean;
-  disabledAt: string | null;
-  lastLoginAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
-
-export const showPlatformUser = (user: User): ShownUser => ({
-  id: user.id,
-  tenantId: user.tenantId,
-  email: user.email,
-  name: user.name,
-  role: user.role,
-  status: user.status,
-  emailVerified: user.emailVerified,
-  mfaEnabled: user.mfaEnabled,
-  disabledAt: user.disabledAt?.toISOString() ?? null,
-  lastLoginAt: user.lastLoginAt?.toISOString() ?? null,
-  createdAt: user.createdAt.toISOString(),
-  updatedAt: user.updatedAt.toISOString(),
-});
+export const showPlatformUser = (user: User) =>
+  shown(user, [
+    "id",
+    "tenantId",
+    "email",
+    "name",
+    "role",
+    "status",
+    "emailVerified",
+    "mfaEnabled",
+    "disabledAt",
+    "lastLoginAt",
+    "createdAt",
+    "updatedAt",
+  ]);
 
 /** Returns users of all tenants. */
 export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { users: User[] }> => {

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { countRows, type Total, type Work } from "../../kernel/work.ts";
+import { countRows, type Work } from "../../kernel/work.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 
@@ -16,24 +16,18 @@ export type AuditQuery = PageQuery &
     to?: Date | undefined;
   };
 
-/** An entry of the audit log in the API. */
-export type ShownAuditEntry = {
+type Row = {
   id: string;
   /** Null for entries about the platform alone. */
   tenantId: string | null;
   /** `user`, `key`, `admin`, `platform-token` or `scim-token` with `:<id>`; or `anonymous`, `system`. */
   actor: string;
   action: string;
-  target: { type: string; id: string };
+  targetType: string;
+  targetId: string;
   ip: string;
   requestId: string;
   data: Record<string, unknown>;
-  createdAt: string;
-};
-
-type Row = Omit<ShownAuditEntry, "createdAt" | "target"> & {
-  targetType: string;
-  targetId: string;
   createdAt: Date;
 };
 
@@ -51,11 +45,7 @@ const whereOf = (tenantId: string | undefined, query: AuditQuery): RawBuilder<un
 /**
  * Returns entries, newest first: of one tenant, or with undefined of all (for super-admins, in their scope).
  */
-export const listAudit = async (
-  work: Work,
-  tenantId: string | undefined,
-  query: AuditQuery,
-): Promise<Total & { entries: ShownAuditEntry[] }> => {
+export const listAudit = async (work: Work, tenantId: string | undefined, query: AuditQuery) => {
   const where = whereOf(tenantId, query);
   // The addresses of the platform's operators are hidden from tenants.
   const ip =
@@ -68,7 +58,7 @@ export const listAudit = async (
   return { entries: rows.map(show), ...(await countRows(work, sql`audit_log where ${where}`)) };
 };
 
-const show = ({ targetType, targetId, createdAt, ...rest }: Row): ShownAuditEntry => ({
+const show = ({ targetType, targetId, createdAt, ...rest }: Row) => ({
   ...rest,
   target: { type: targetType, id: targetId },
   createdAt: new Date(createdAt).toISOString(),

@@ -36,9 +36,10 @@ import {
 import { type AbuseParts, blockAbuser } from "../rate-limits/ip-blocks.ts";
 import { type Limiter, limitKeyOf, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
 import { Tenant } from "../tenants/tenant.ts";
-import type { ApprovalStatus, MemberStatus, Plan, Role, UserCaller } from "../../kernel/caller.ts";
+import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 /** Satisfied by an App. `transact` must see the accounts of all tenants. */
 type LoginParts = ThrottleParts & AbuseParts & LoginProof & { passwords: Passwords };
@@ -205,58 +206,35 @@ export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
 };
 
-type ShownAccount = {
-  user: {
-    id: string;
-    email: string;
-    name: string;
-    tenantId: string;
-    role: Role;
-    status: MemberStatus;
-    emailVerified: boolean;
-    profileCompleted: boolean;
-    /** False for a user who only signs in through a provider. */
-    hasPassword: boolean;
-    /** Whether a second factor is set. */
-    mfaEnabled: boolean;
-    /** A new address that has not been confirmed by the link in its mail yet. */
-    pendingEmail: string | null;
-    createdAt: string;
-    updatedAt: string;
-  };
-  /** The plan is null for a user who waits to be accepted: they may be a stranger to the tenant. */
-  tenant: { id: string; name: string; plan: Plan | null; approvalStatus: ApprovalStatus };
-};
-
 /**
  * Returns the user and their tenant. @throws UNAUTHORIZED SESSION_REVOKED when they have just been removed
  */
-export const getAccount = async (work: Work, userId: string): Promise<ShownAccount> => {
+export const getAccount = async (work: Work, userId: string) => {
   const user = await getSelf(work, userId);
   const tenant = await work.em.findOne(Tenant, { id: user.tenantId, deletedAt: null });
   if (!tenant) throw gone();
-  const { id, email, name, tenantId, role, status, emailVerified, profileCompleted } = user;
   return {
     user: {
-      id,
-      email,
-      name,
-      tenantId,
-      role,
-      status,
-      emailVerified,
-      profileCompleted,
+      ...shown(user, [
+        "id",
+        "email",
+        "name",
+        "tenantId",
+        "role",
+        "status",
+        "emailVerified",
+        "profileCompleted",
+        "mfaEnabled",
+        "createdAt",
+        "updatedAt",
+      ]),
       hasPassword: user.passwordHash != null,
-      mfaEnabled: user.mfaEnabled,
-      pendingEmail: await pendingEmail(work, id),
-      createdAt: user.createdAt.toISOString(),
-      updatedAt: user.updatedAt.toISOString(),
+      pendingEmail: await pendingEmail(work, user.id),
     },
     tenant: {
-      id: tenant.id,
-      name: tenant.name,
-      plan: status === "PENDING" ? null : tenant.plan,
-      approvalStatus: tenant.approvalStatus,
+      ...shown(tenant, ["id", "name", "approvalStatus"]),
+      // Who waits to be accepted may be a stranger to the tenant.
+      plan: user.status === "PENDING" ? null : tenant.plan,
     },
   };
 };

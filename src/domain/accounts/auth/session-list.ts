@@ -2,11 +2,12 @@ import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
-import { offsetOf, type Page, pageOf, type PageQuery } from "../../kernel/paging.ts";
+import { offsetOf, pageOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import type { Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 import { hashRandomSecret } from "./one-time-secrets.ts";
-import { Session, type SignInMethod } from "./tokens.ts";
+import { Session } from "./tokens.ts";
 import { forgetSessions } from "./sessions.ts";
 
 /** Why a session ended early. */
@@ -22,19 +23,6 @@ export type EndReason =
 /** The owner and id of the requesting session. */
 export type SessionOwner = { userId: string; sessionId: string; tenantId: string };
 
-export type ShownSession = {
-  id: string;
-  ip: string;
-  userAgent: string;
-  method: SignInMethod;
-  createdAt: string;
-  /** Precise to a minute. */
-  lastUsedAt: string;
-  expiresAt: string;
-  /** Whether it is the requesting session. */
-  current: boolean;
-};
-
 /** Orders of the list. */
 export const SESSION_ORDERS = {
   by: { createdAt: "createdAt", lastUsedAt: "lastUsedAt", expiresAt: "expiresAt" },
@@ -46,23 +34,17 @@ export const listSessions = async (
   { em, now }: Work,
   { userId, sessionId }: SessionOwner,
   query: PageQuery & Ordered<SortOf<typeof SESSION_ORDERS>>,
-): Promise<Page<ShownSession>> => {
+) => {
   const [sessions, total] = await em.findAndCount(
     Session,
     { userId, revokedAt: null, expiresAt: { $gt: now } },
     { orderBy: entityOrder(SESSION_ORDERS, query), limit: query.limit, offset: offsetOf(query) },
   );
-  const shown = sessions.map(({ id, ip, userAgent, method, ...times }) => ({
-    id,
-    ip,
-    userAgent,
-    method,
-    createdAt: times.createdAt.toISOString(),
-    lastUsedAt: times.lastUsedAt.toISOString(),
-    expiresAt: times.expiresAt.toISOString(),
-    current: id === sessionId,
+  const all = sessions.map((one) => ({
+    ...shown(one, ["id", "ip", "userAgent", "method", "createdAt", "lastUsedAt", "expiresAt"]),
+    current: one.id === sessionId,
   }));
-  return pageOf(shown, total, query);
+  return pageOf(all, total, query);
 };
 
 /**

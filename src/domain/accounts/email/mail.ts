@@ -5,6 +5,7 @@ import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { shown, shownIfSet } from "../../kernel/shown.ts";
 
 /** smtp: mails are sent; log: they are printed; off: requesting one is an error. */
 export const MAIL_MODES = ["smtp", "log", "off"] as const;
@@ -231,16 +232,8 @@ const whereOf = ({ tenantId, status, template, email, from, to }: EmailLogFilter
 
 /** Converts a mail to the API representation for its tenant. */
 export const showEmailLog = (log: EmailLog) => ({
-  id: log.id,
-  to: log.to,
-  template: log.template,
-  subject: log.subject,
-  status: log.status,
-  attempts: log.attempts,
-  ...(log.error == null ? {} : { error: log.error }),
-  createdAt: log.createdAt.toISOString(),
-  ...(log.sentAt == null ? {} : { sentAt: log.sentAt.toISOString() }),
-  ...(log.userId == null ? {} : { userId: log.userId }),
+  ...shown(log, ["id", "to", "template", "subject", "status", "attempts", "createdAt"]),
+  ...shownIfSet(log, ["error", "sentAt", "userId"]),
 });
 
 /**
@@ -248,9 +241,7 @@ export const showEmailLog = (log: EmailLog) => ({
  */
 export const showEmailLogInFull = (log: EmailLog) => ({
   ...showEmailLog(log),
-  ...(log.tenantId == null ? {} : { tenantId: log.tenantId }),
-  ...(log.providerMessageId == null ? {} : { providerMessageId: log.providerMessageId }),
-  ...(log.smtpResponse == null ? {} : { smtpResponse: log.smtpResponse }),
+  ...shownIfSet(log, ["tenantId", "providerMessageId", "smtpResponse"]),
 });
 
 /**

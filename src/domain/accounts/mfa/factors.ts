@@ -14,7 +14,7 @@ import {
   tenantIdOf,
   totpSince,
 } from "./owner.ts";
-import { deletePasskeys, listPasskeys, type ShownPasskey } from "./passkeys.ts";
+import { deletePasskeys, listPasskeys } from "./passkeys.ts";
 import { isBreakGlass, refuseForBreakGlass } from "../sso/enforcement.ts";
 import { lockTeam, requireAdmin, requireGrant, type TeamActor } from "../team/accept.ts";
 import { Tenant } from "../tenants/tenant.ts";
@@ -92,15 +92,6 @@ const deleteCodes = async ({ db }: Work, { row }: FactorOwner): Promise<void> =>
   await sql`delete from recovery_codes where owner_id = ${row.id}::uuid`.execute(db);
 };
 
-/** The second factor of an account in the API. */
-type ShownFactors = {
-  enabled: boolean;
-  required: boolean;
-  totp: { enabledAt: string } | null;
-  passkeys: ShownPasskey[];
-  recoveryCodesLeft: number;
-};
-
 /** Whether the tenant, or the server for super-admins, requires a second factor of the account. */
 export type FactorRules = { isSuperadminMfaRequired: boolean };
 
@@ -120,11 +111,7 @@ const whyRequired = async (
 };
 
 /** Returns what the account has. */
-export const showFactors = async (
-  work: Work,
-  rules: FactorRules,
-  owner: FactorOwner,
-): Promise<ShownFactors> => {
+export const showFactors = async (work: Work, rules: FactorRules, owner: FactorOwner) => {
   const since = await totpSince(work, owner);
   return {
     enabled: owner.row.mfaEnabled,

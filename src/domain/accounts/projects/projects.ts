@@ -14,6 +14,7 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
 import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
 const COUNT_MAX = 1_000_000;
@@ -111,21 +112,6 @@ type NewProject = {
 };
 export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
 
-type ShownProject = {
-  id: string;
-  tenantId: string;
-  name: string;
-  description: string | null;
-  timezone: string;
-  settings: ProjectSettings;
-  allowedOrigins: string[];
-  sandboxProjectId: string | null;
-  /** Set on a sandbox: the project it belongs to. */
-  sandboxOf: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
-
 /**
  * Creates a project, serialised for each tenant, so that its limit is exact.
  *
@@ -185,11 +171,7 @@ type ListProjects = PageQuery & {
 };
 
 /** Returns a page of the tenant's projects, without sandboxes. */
-export const listProjects = async (
-  work: Work,
-  tenantId: string,
-  query: ListProjects,
-): Promise<{ projects: ShownProject[]; total: number; isEstimated: boolean }> => {
+export const listProjects = async (work: Work, tenantId: string, query: ListProjects) => {
   const { sort, order, search, onlyId } = query;
   const where: FilterQuery<Project> = {
     tenantId,
@@ -267,27 +249,29 @@ export const deleteProject = async (work: Work, tenantId: string, projectId: str
   work.afterCommit(forgetKeys);
 };
 
-export const showProject = async (work: Work, project: Project): Promise<ShownProject> => {
-  const [shown] = await showProjects(work, [project]);
-  if (!shown) throw notFound("Project");
-  return shown;
+export const showProject = async (work: Work, project: Project) => {
+  const [found] = await showProjects(work, [project]);
+  if (!found) throw notFound("Project");
+  return found;
 };
 
-const showProjects = async ({ em }: Work, projects: Project[]): Promise<ShownProject[]> => {
+const showProjects = async ({ em }: Work, projects: Project[]) => {
   const sandboxes = await em.find(Project, { sandboxOf: { $in: projects.map(({ id }) => id) } });
   const sandboxIds = new Map(sandboxes.map(({ id, sandboxOf }) => [sandboxOf, id]));
   return projects.map((project) => ({
-    id: project.id,
-    tenantId: project.tenantId,
-    name: project.name,
-    description: project.description ?? null,
-    timezone: project.timezone,
+    ...shown(project, [
+      "id",
+      "tenantId",
+      "name",
+      "description",
+      "timezone",
+      "allowedOrigins",
+      "sandboxOf",
+      "createdAt",
+      "updatedAt",
+    ]),
     settings: settingsOf(project),
-    allowedOrigins: project.allowedOrigins,
     sandboxProjectId: sandboxIds.get(project.id) ?? null,
-    sandboxOf: project.sandboxOf ?? null,
-    createdAt: project.createdAt.toISOString(),
-    updatedAt: project.updatedAt.toISOString(),
   }));
 };
 

@@ -20,6 +20,7 @@ import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countUpTo, type Total, type Transact, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 export const BLOCK_SOURCES = ["MANUAL", "AUTO"] as const;
 type BlockSource = (typeof BLOCK_SOURCES)[number];
@@ -152,14 +153,8 @@ export const listBlocks = async (
   return { inForce, ...(await countUpTo(work, IpBlock, where)) };
 };
 
-export const showBlock = ({ network, reason, source, createdBy, expiresAt, createdAt }: IpBlock) => ({
-  network,
-  reason,
-  source,
-  createdBy,
-  createdAt: createdAt.toISOString(),
-  expiresAt: expiresAt?.toISOString() ?? null,
-});
+export const showBlock = (block: IpBlock) =>
+  shown(block, ["network", "reason", "source", "createdBy", "createdAt", "expiresAt"]);
 
 const load = async (work: Work): Promise<BlockedNetworks> => {
   const { rows } = await sql<{ network: string; expires_at: Date | string | null }>`

@@ -8,6 +8,7 @@ import { normaliseEmail } from "../email/address.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { shown } from "../../kernel/shown.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
 import { releaseLinksOf } from "../sso/links.ts";
@@ -38,20 +39,9 @@ const seesAll = (reader: Role): boolean => reader !== "VIEWER";
 
 /** Converts a member to the API representation for a role. */
 export const showMember = (user: User, reader: Role) => ({
-  id: user.id,
+  ...shown(user, ["id", "name", "role", "status", "createdAt"]),
   userId: user.id,
-  name: user.name,
-  role: user.role,
-  status: user.status,
-  createdAt: user.createdAt.toISOString(),
-  ...(seesAll(reader)
-    ? {
-        email: user.email,
-        emailVerified: user.emailVerified,
-        mfaEnabled: user.mfaEnabled,
-        lastLoginAt: user.lastLoginAt?.toISOString() ?? null,
-      }
-    : {}),
+  ...(seesAll(reader) ? shown(user, ["email", "emailVerified", "mfaEnabled", "lastLoginAt"]) : {}),
 });
 
 /** Returns the tenant's members. @throws VALIDATION_ERROR for an order that would reveal hidden fields */
