@@ -29,7 +29,7 @@ import {
   requireReport,
 } from "./analytics-export-query.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 const StoredExportBody = z
   .object({
@@ -134,9 +134,6 @@ export const analyticsExportsRoutes = [
     summary: "Delete a file of a report",
     description: "One that is being made ends before its next step.",
     response: Deleted,
-    run: async (work, asked) => {
-      await deleteExport(work, refOf(asked));
-      return { deleted: true as const };
-    },
+    run: (work, asked) => deleted(deleteExport(work, refOf(asked))),
   }),
 ];

@@ -33,7 +33,7 @@ import { asFile } from "./analytics-export.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
 import { askReport, readReport } from "./analytics-report-query.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 /** The media types of an answer, and of its files. */
 export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
@@ -134,10 +134,7 @@ const savingRoutes = [
     summary: "Delete a saved report",
     description: "With its runs and their results.",
     response: Deleted,
-    run: async (work, asked) => {
-      await deleteReport(work, refOf(asked));
-      return { deleted: true as const };
-    },
+    run: (work, asked) => deleted(deleteReport(work, refOf(asked))),
   }),
 ];
 

@@ -33,7 +33,7 @@ import { requireAccess } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { FactorCode, proofParts } from "./mfa-bodies.ts";
-import { Accepted, Deleted } from "./plain-bodies.ts";
+import { Accepted, accepted, Deleted, deleted } from "./plain-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
 
 const AccountBody = z
@@ -159,10 +159,7 @@ const signInRoutes = [
     }),
     example: { refreshToken: "the refreshToken of the last answer" },
     response: Accepted,
-    outside: async (app, { caller, body }) => {
-      await app.transact((work) => logout(work, userOf(caller), body));
-      return { accepted: true as const };
-    },
+    run: (work, { caller, body }) => accepted(logout(work, userOf(caller), body)),
   }),
 ];
 
@@ -200,10 +197,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: Accepted,
-    outside: async (app, { caller, body, actor }) => {
-      await changePassword(app, selfOf(caller, actor.ip), body);
-      return { accepted: true as const };
-    },
+    outside: (app, { caller, body, actor }) => accepted(changePassword(app, selfOf(caller, actor.ip), body)),
   }),
 ];
 
@@ -218,10 +212,7 @@ const sessionRoutes = [
   own.delete("/auth/sessions/{sessionId}", "revokeSession", {
     summary: "End one of your sessions",
     response: Deleted,
-    outside: async (app, { caller, params }) => {
-      await app.transact((work) => revokeSession(work, userOf(caller), params.sessionId));
-      return { deleted: true as const };
-    },
+    run: (work, { caller, params }) => deleted(revokeSession(work, userOf(caller), params.sessionId)),
   }),
 ];
 

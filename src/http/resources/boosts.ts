@@ -13,6 +13,7 @@ import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { group } from "../route.ts";
 import { causeOf } from "./player-params.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 export const PlayerBoost = z
   .object({
@@ -70,10 +71,8 @@ export const boostRoutes = [
     summary: "End a boost of a player",
     description: "The player's own; campaigns are archived, not ended for one player.",
     params: z.object({ playerId: PATH_VALUES.playerId, boostId: z.string().max(64) }),
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { projectId, params: { playerId, boostId } }) => {
-      await removeBoost(work, { projectId, id: playerId }, boostId);
-      return { deleted: true as const };
-    },
+    response: Deleted,
+    run: (work, { projectId, params: { playerId, boostId } }) =>
+      deleted(removeBoost(work, { projectId, id: playerId }, boostId)),
   }),
 ];

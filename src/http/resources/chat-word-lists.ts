@@ -15,7 +15,7 @@ import {
 } from "../../domain/social/chat/moderation/show-sanction.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { group } from "../route.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 /** 5,000 words of 64 letters, written with escapes. */
 const BODY_MAX_BYTES = 2 * 1024 * 1024;
@@ -95,10 +95,7 @@ export const chatWordListRoutes = [
   manage.delete("/chat/word-lists/{key}", "deleteChatWordList", {
     summary: "Delete a word list",
     response: Deleted,
-    outside: async (app, { projectId, params }) => {
-      await app.transact((work) => deleteWordList(work, projectId, params.key));
-      return { deleted: true as const };
-    },
+    run: (work, { projectId, params }) => deleted(deleteWordList(work, projectId, params.key)),
   }),
   manage.post("/chat/filter/test", "testChatFilter", {
     summary: "Test the moderation of a text",

@@ -15,7 +15,7 @@ import {
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, group } from "../route.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
@@ -111,10 +111,7 @@ const definitionRoutes = [
     description:
       "For good: it takes no more scores and leaves the list. Its key stays taken, its entries readable.",
     response: Deleted,
-    outside: async (app, { projectId, params }) => {
-      await app.transact((work) => archiveLeaderboard(work, projectId, params.leaderboardId));
-      return { deleted: true as const };
-    },
+    run: (work, { projectId, params }) => deleted(archiveLeaderboard(work, projectId, params.leaderboardId)),
   }),
   manage.post("/leaderboards/{leaderboardId}/pause", "pauseLeaderboard", {
     summary: "Pause a leaderboard",

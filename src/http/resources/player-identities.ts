@@ -26,6 +26,7 @@ import {
 } from "./player-bodies.ts";
 import { IdentityBody } from "./player-includes.ts";
 import { causeOf } from "./player-params.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 const Provider = z
   .string()
@@ -159,10 +160,8 @@ export const playerIdentityRoutes = [
   writesPlayers.delete("/players/{playerId}/identities/{provider}/{externalId}", "removePlayerIdentity", {
     summary: "Take an id at another provider from a player",
     params: IdentityParams,
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { projectId, params: { playerId, ...identity } }) => {
-      await removeIdentity(work, await getPlayer(work, projectId, playerId), identity);
-      return { deleted: true as const };
-    },
+    response: Deleted,
+    run: async (work, { projectId, params: { playerId, ...identity } }) =>
+      deleted(removeIdentity(work, await getPlayer(work, projectId, playerId), identity)),
   }),
 ];

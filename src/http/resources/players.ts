@@ -43,6 +43,7 @@ import {
 } from "./player-bodies.ts";
 import { IncludedBody } from "./player-includes.ts";
 import { causeOf } from "./player-params.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 const Level = z.coerce.number().int().min(1).optional();
 
@@ -203,11 +204,9 @@ export const playerRoutes = [
     description:
       "Suspends the player and hides them from lists and boards; giving them a status brings them " +
       "back. To remove what is known of a person, erase the player.",
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { projectId, params, caller }) => {
-      await deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller));
-      return { deleted: true as const };
-    },
+    response: Deleted,
+    run: async (work, { projectId, params, caller }) =>
+      deleted(deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller))),
   }),
   writesPlayers.post("/players/{playerId}/status", "setPlayerStatus", {
     summary: "Give a player a status",

@@ -14,7 +14,7 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { SCIM_PATH } from "../scim/discovery.ts";
 import { selfOf } from "./mfa-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 const common = group({ tag: "Single sign-on", project: "none" });
 const owners = common.with({
@@ -125,9 +125,7 @@ export const scimSettingsRoutes = [
     access: { roles: ["OWNER"] },
     errors: ["CONFLICT"],
     response: Deleted,
-    outside: async (app, { caller, params }) => {
-      await app.transact((work) => revokeScimToken(work, userOf(caller).tenantId, params.tokenId));
-      return { deleted: true } as const;
-    },
+    run: (work, { caller, params }) =>
+      deleted(revokeScimToken(work, userOf(caller).tenantId, params.tokenId)),
   }),
 ];

@@ -26,7 +26,7 @@ import type { Work } from "../../domain/kernel/work.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { group } from "../route.ts";
 import { selfOf } from "./mfa-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 import { inputOf, SsoBody, SsoDomainBody, SsoFailureBody, SsoRequest, SsoTestBody } from "./sso-bodies.ts";
 
 const common = group({ tag: "Single sign-on", project: "none" });
@@ -140,10 +140,7 @@ const configurationRoutes = [
     errors: ["NOT_FOUND"],
     response: Deleted,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
-    outside: async (app, { actor }) => {
-      await app.transact((work) => deleteSso(work, app, actorOf(actor)));
-      return { deleted: true } as const;
-    },
+    run: (work, { actor }, app) => deleted(deleteSso(work, app, actorOf(actor))),
   }),
 ];
 
@@ -183,10 +180,7 @@ const domainRoutes = [
     summary: "Give up a domain of email addresses",
     access: { roles: ["OWNER"] },
     response: Deleted,
-    outside: async (app, { caller, params }) => {
-      await app.transact((work) => removeDomain(work, userOf(caller).tenantId, params.domainId));
-      return { deleted: true } as const;
-    },
+    run: (work, { caller, params }) => deleted(removeDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
 ];
 

@@ -10,7 +10,7 @@ import { adminOf } from "../../domain/kernel/caller.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 
 import { CurrentPassword, NewPassword } from "./auth-bodies.ts";
-import { Accepted } from "./plain-bodies.ts";
+import { Accepted, accepted } from "./plain-bodies.ts";
 import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-bodies.ts";
 import { AdminSignedInBody, PEOPLE, PEOPLE_ENROLLING, superadmin } from "./superadmin-bodies.ts";
 
@@ -62,10 +62,7 @@ export const superadminAuthRoutes = [
     access: PEOPLE_ENROLLING,
     takesNoIdempotencyKey: true,
     response: Accepted,
-    outside: async (app, { caller }) => {
-      await app.transact((work) => adminLogout(work, adminOf(caller).adminId));
-      return { accepted: true as const };
-    },
+    run: (work, { caller }) => accepted(adminLogout(work, adminOf(caller).adminId)),
   }),
   superadmin.post("/superadmin/auth/change-password", "superadminChangePassword", {
     summary: "Change your password",

@@ -26,6 +26,7 @@ import {
   Url,
   WebhookBody,
 } from "./webhook-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
 const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
@@ -127,11 +128,9 @@ const changingRoutes = [
   write.delete("/webhooks/{webhookId}", "deleteWebhook", {
     summary: "Delete a webhook",
     description: "Nothing more is sent to it, not even pending retries.",
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { caller, params }) => {
-      await deleteWebhook(work, userOf(caller).tenantId, params.webhookId);
-      return { deleted: true } as const;
-    },
+    response: Deleted,
+    run: (work, { caller, params }) =>
+      deleted(deleteWebhook(work, userOf(caller).tenantId, params.webhookId)),
   }),
 ];
 
