@@ -20,22 +20,23 @@ import { ReadyJson } from "../domain/kernel/ready-json.ts";
 import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
-import { requireAccess } from "./access.ts";
-import { refuseOutsiders } from "./admin-network.ts";
+import { refuseOutsiders, requireAccess } from "./access.ts";
 import { bodyLimitOf, checkBodyHeaders, hasBody, readForm, readJson, receiveBody } from "./body.ts";
 import { sendJson, sendReady, sendStreamed, StreamedBody } from "./compression.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
-import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
-import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import {
   type BodyHold,
   type BodyMemory,
   clientIp,
+  consumeLimits,
+  countAnonymous,
+  countBadKey,
   identify,
   identifyScim,
   type LargeWorks,
   slotsOf,
 } from "./request-guards.ts";
+import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import { type AnyRoute, type ProjectSource, type Reply, takesBody } from "./route.ts";
 import { sendScim } from "./scim/answers.ts";
 import { fieldsOf, parseBody, parseParams, queryChecker } from "./validate.ts";

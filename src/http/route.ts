@@ -212,7 +212,7 @@ type Needed<R extends Shape> = { tag: string; access: Access; project: ProjectSo
 
 type Method = "get" | "post" | "put" | "patch" | "delete";
 
-export type Route<
+type Route<
   P extends Shape | undefined,
   Q extends Shape | undefined,
   B extends Shape | undefined,

@@ -1,7 +1,16 @@
 import { z } from "zod";
+import {
+  type Caller,
+  DEFAULT_SCOPES,
+  DEVELOPERS,
+  EVERY_ROLE,
+  SCOPES,
+  userOf,
+} from "../../domain/kernel/caller.ts";
+import { issueWsToken } from "../../domain/player-lifecycle/ws-tokens.ts";
+import { group } from "../route.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
-import { type Caller, DEFAULT_SCOPES, DEVELOPERS, SCOPES, userOf } from "../../domain/kernel/caller.ts";
 import {
   API_KEY_STATUSES,
   environmentOf,
@@ -24,8 +33,56 @@ import { Name } from "../../domain/accounts/tenants/text.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
-import { group } from "../route.ts";
+import { ExternalUserId } from "./player-bodies.ts";
 import { Flag } from "./list-bodies.ts";
+
+const WsTokenBody = z.object({
+  playerId: z
+    .string()
+    .min(1)
+    .max(260)
+    .optional()
+    .meta({ description: "UUID, or ext: and the externalUserId" }),
+  externalUserId: ExternalUserId.optional(),
+  projectId: z
+    .uuid()
+    .optional()
+    .meta({ description: "Project of a console token; default: the tenant's only one" }),
+});
+
+const connect = group({
+  tag: "Authentication",
+  project: "optional",
+  access: { scope: "realtime:connect", roles: EVERY_ROLE },
+});
+
+export const wsTokenRoutes = [
+  connect.post("/auth/ws-token", "createWsToken", {
+    summary: "Get a WebSocket token",
+    description:
+      "An API key gets a player's token for playerId or externalUserId; an unknown externalUserId creates " +
+      "the player when the project allows it. A console user gets a token for a project. " +
+      "Pass it as auth.token of the connection.",
+    takesNoIdempotencyKey: true,
+    // A key names the player; only a user of one project has nothing to say.
+    needsBody: true,
+    body: WsTokenBody,
+    example: { externalUserId: "user-1" },
+    response: z.object({
+      token: z.string(),
+      expiresIn: z.int().meta({ description: "Seconds", example: 900 }),
+      expiresAt: z.iso.datetime(),
+      playerId: z.uuid().optional().meta({ description: "Absent for a console token" }),
+    }),
+    outside: async (app, { caller, projectId, body }) => {
+      const signed = await issueWsToken(app, caller, {
+        ...body,
+        projectId: body.projectId ?? (projectId || undefined),
+      });
+      return { ...signed, expiresAt: signed.expiresAt.toISOString() };
+    },
+  }),
+];
 
 const RATE_LIMIT_MAX = 1_000_000;
 const SCOPE_NAMES_MAX = 100;
@@ -81,7 +138,7 @@ const RotateBody = z.object({
   expiresAt: ExpiresAt.meta({ description: "Of the new key; default as the old one had it, null: never" }),
 });
 
-export const ApiKeyBody = z
+const ApiKeyBody = z
   .object({
     id: z.uuid(),
     projectId: z.uuid(),

@@ -31,8 +31,8 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/text.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
-import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
-import { FactorCode, proofParts } from "./mfa-bodies.ts";
+import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";
+import { FactorCode, proofParts } from "./mfa-login.ts";
 import { Accepted, accepted, Deleted, deleted } from "./plain-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
 

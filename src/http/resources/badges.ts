@@ -16,7 +16,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
 import { group } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
-import { causeOf } from "./player-params.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 const Time = z.iso.datetime().nullable();
 

@@ -18,8 +18,8 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
 import { group } from "../route.ts";
-import { LedgerEntryBody } from "./ledger.ts";
-import { causeOf } from "./player-params.ts";
+import { LedgerEntryBody } from "./player-bodies.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 const Balance = z
   .object({

@@ -32,7 +32,24 @@ import {
 } from "../../domain/kernel/caller.ts";
 import { group } from "../route.ts";
 import { cursorBody, Limit } from "./list-bodies.ts";
-import { LimitsBody } from "./plan-bodies.ts";
+
+const PlanLimit = z.int().nullable().meta({ description: "null: no limit" });
+
+/** The limits of a plan, or of a tenant. */
+export const LimitsBody = z.object({
+  requestsPerMinute: PlanLimit.meta({ description: "Of API keys, for each project; null: no limit" }),
+  eventsPerMonth: PlanLimit.meta({ description: "Of all projects and sandboxes; months are those of UTC" }),
+  activePlayersPerMonth: PlanLimit,
+  projects: PlanLimit,
+  members: PlanLimit.meta({ description: "Members and pending invitations; null: no limit" }),
+  activeKeysPerProject: PlanLimit,
+  webhooks: PlanLimit,
+  customDomains: PlanLimit,
+  analyticsHistoryDays: PlanLimit,
+  deliveryLogDays: PlanLimit,
+  activityDays: PlanLimit,
+  executionsDays: PlanLimit,
+});
 
 /** Bytes of an event of Stripe: those of invoices with many lines are the largest. */
 const EVENT_MAX_BYTES = 512 * 1024;

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
+import { getChannelId, readChannel, readSettings } from "../../domain/social/chat/channels.ts";
+import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
+import { findPlayer } from "../../domain/progression/players/players.ts";
 import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { chatActorOf } from "../../domain/social/chat/members.ts";
 import { admitSend } from "../../domain/social/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/message-view.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
-import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
 import { prepareText } from "../../domain/social/chat/context.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
@@ -19,7 +21,7 @@ import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { Reply, group } from "../route.ts";
+import { group, Reply } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
@@ -29,9 +31,26 @@ import {
   NewMessage,
   ReactionList,
 } from "./chat-bodies.ts";
-import { countBlocked } from "./chat-blocked.ts";
 import { channelRefOf } from "./chat-channels.ts";
 import { Limit } from "./list-bodies.ts";
+
+type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
+
+/** Counts a message refused for its content against the player; after the third the player is muted. */
+const countBlocked = async (
+  app: App,
+  { projectId, channelId: asked, playerId: ref }: RefusedSend,
+  error: unknown,
+): Promise<void> => {
+  if (ref === undefined || !isBlocked(error)) return;
+  const sender = await app.transact(async (work) => {
+    const player = await findPlayer(work, projectId, ref);
+    return (
+      player && { projectId, playerId: player.id, channelId: await getChannelId(work, projectId, asked) }
+    );
+  });
+  if (sender) await recordBlocked(app, sender, error);
+};
 
 const common = group({ tag: "Chat", project: "caller" });
 const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { actorOf, ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import {
   CONFIG_ACTIONS,
   CONFIG_FORMAT,
@@ -7,17 +6,53 @@ import {
   exportShown,
   readConfigDocument,
 } from "../../domain/registries/configuration/diff.ts";
-import { importConfig, tryImport } from "../../domain/registries/configuration/import.ts";
+import {
+  importConfig,
+  type ReportQuestions,
+  tryImport,
+} from "../../domain/registries/configuration/import.ts";
+import { DomainError, notFound } from "../../domain/kernel/errors.ts";
+import { actorOf, ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { inZone } from "../../domain/kernel/iso-time.ts";
 import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limits.ts";
-import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/projects.ts";
-import { type RouteContext, group } from "../route.ts";
-import { readQuestions } from "./configuration-reports.ts";
+import { group, type RouteContext } from "../route.ts";
+import { readQuestion } from "./analytics-report-query.ts";
+
+/** Returns an error of a report with its place in the body of an import. */
+const placed = (error: unknown, place: number): unknown => {
+  if (!(error instanceof DomainError)) return error;
+  const { code, message, reason } = error;
+  const path = `document.analyticsReports.${place}`;
+  const details = error.details.map(({ field, message: text }) => ({
+    field: `${path}.${field}`,
+    message: text,
+  }));
+  return new DomainError(code, `${path}: ${message}`, {
+    details,
+    ...(reason === undefined ? {} : { reason }),
+  });
+};
+
+/**
+ * Reads what the reports of a document ask, by key; none is asked.
+ * @throws DomainError VALIDATION_ERROR with the place in the body
+ */
+const readQuestions = async ({ analyticsReports = [] }: ConfigDocument): Promise<ReportQuestions> => {
+  const questions = new Map<string, Awaited<ReturnType<typeof readQuestion>>>();
+  for (const [place, { key, report, parameters, range }] of analyticsReports.entries()) {
+    try {
+      questions.set(key, await readQuestion({ report, parameters, range }));
+    } catch (error) {
+      throw placed(error, place);
+    }
+  }
+  return questions;
+};
 
 /** Of every operation whose body is a document: what a project may keep fits. */
 const takesDocument = {

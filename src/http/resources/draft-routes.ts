@@ -22,11 +22,11 @@ import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import type { AnyRoute, Group, Owned } from "../route.ts";
-import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
+import { capital, CHANGE_TEXT, changeBody } from "./definitions.ts";
 import { sortedBy } from "./list-bodies.ts";
 
 /** A kind of definition with drafts, as the API names and shows it. */
-export type DraftResource = {
+type DraftResource = {
   kind: DefinitionKind;
   /** With its article, as summaries name one: `a quest`. */
   one: string;

@@ -5,13 +5,17 @@ import {
   EMAIL_STATUSES,
   listEmailLogs,
   MAIL_TEMPLATES,
+  resendEmail,
   showEmailLog,
+  showEmailLogInFull,
 } from "../../domain/accounts/email/mail.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
+import { audit } from "../../domain/accounts/audit/audit.ts";
 import { Order, pageReply, Span } from "./list-bodies.ts";
+import { PEOPLE, superadmin } from "./superadmin.ts";
 
-export const EmailLogBody = z
+const EmailLogBody = z
   .object({
     id: z.uuid(),
     to: z.string().meta({ example: "ada@example.com" }),
@@ -31,7 +35,7 @@ export const EmailLogBody = z
   .meta({ id: "EmailLog" });
 
 /** The filters of a list of mails, for tenants and super-admins. */
-export const EmailLogQuery = PageQuery.extend({
+const EmailLogQuery = PageQuery.extend({
   sort: z.enum(["createdAt"]).default("createdAt"),
   order: Order,
   status: z.enum(EMAIL_STATUSES).optional(),
@@ -52,6 +56,46 @@ export const emailLogRoutes = [
       const { tenantId } = userOf(caller);
       const { logs, ...total } = await listEmailLogs(work, { ...query, tenantId }, query);
       return pageReply(logs.map(showEmailLog), total, query);
+    },
+  }),
+];
+
+const FullEmailLogBody = EmailLogBody.extend({
+  tenantId: z.uuid().optional().meta({ description: "Absent for mail of the platform itself" }),
+  providerMessageId: z.string().optional(),
+  smtpResponse: z.string().optional().meta({ description: "The mail server's last response" }),
+}).meta({ id: "PlatformEmailLog" });
+
+export const superadminEmailRoutes = [
+  superadmin.get("/superadmin/email-logs", "listPlatformEmailLogs", {
+    summary: "List the mails of the platform",
+    description: "Newest first: recipients and status, without the content.",
+    access: PEOPLE,
+    query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
+    response: pageBody(FullEmailLogBody),
+    run: async (work, { query }) => {
+      const { logs, ...total } = await listEmailLogs(work, query, query);
+      return pageReply(logs.map(showEmailLogInFull), total, query);
+    },
+  }),
+  superadmin.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
+    summary: "Send a mail again",
+    description:
+      "One that has failed within the last 7 days, or waits for another try: at once, also to an address " +
+      "that has refused mail.",
+    access: PEOPLE,
+    response: FullEmailLogBody,
+    run: async (work, { params }, app) => {
+      const log = await resendEmail(work, params.emailLogId);
+      const { id, tenantId, template, to } = log;
+      await audit(work, {
+        action: "email.resent",
+        target: { type: "email", id },
+        tenantId: tenantId ?? null,
+        data: { template, to },
+      });
+      work.afterCommit(() => app.queue.wake("send-mail", "*"));
+      return showEmailLogInFull(log);
     },
   }),
 ];

@@ -1,4 +1,14 @@
 import { z } from "zod";
+import {
+  BATCH_MAX_BYTES,
+  BATCH_MAX_EVENTS,
+  EventInput,
+  IDEMPOTENCY_KEY_MAX,
+  type NewEvent,
+  projectsOf,
+  readEvent,
+  withIgnored,
+} from "../../domain/tracking/event-input.ts";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
@@ -16,15 +26,6 @@ import { findPlayer } from "../../domain/progression/players/players.ts";
 import { mapInSlices } from "../../domain/kernel/slices.ts";
 import { StepBudget } from "../../domain/kernel/pace.ts";
 import {
-  BATCH_MAX_BYTES,
-  BATCH_MAX_EVENTS,
-  IDEMPOTENCY_KEY_MAX,
-  type NewEvent,
-  projectsOf,
-  readEvent,
-  withIgnored,
-} from "../../domain/tracking/event-input.ts";
-import {
   type BatchResult as Batch,
   type EventResult as Tracked,
   trackBatch,
@@ -34,9 +35,34 @@ import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/event
 import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/keywords.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { Reply, group } from "../route.ts";
-import { BatchEvent, DescribedEvent, SingleEvent } from "./event-bodies.ts";
+import { group, Reply } from "../route.ts";
 import { AfterId, cursorBody, Flag } from "./list-bodies.ts";
+
+/**
+ * One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player.
+ */
+const SingleEvent = EventInput.partial().extend({
+  name: z.string().optional().meta({ description: "Another name of eventType" }),
+  playerId: z
+    .string()
+    .optional()
+    .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
+});
+
+/** An item of a batch. */
+const BatchEvent = EventInput.meta({ id: "NewEvent" });
+const { eventType, externalUserId, ...others } = EventInput.shape;
+const aliases = SingleEvent.shape;
+/** What a single event must have, as the document shows it; `readEvent` refuses what lacks it. */
+const DescribedEvent = z
+  .intersection(
+    z.object(others),
+    z.intersection(
+      z.union([z.object({ eventType }), z.object({ name: aliases.name.unwrap() })]),
+      z.union([z.object({ externalUserId }), z.object({ playerId: aliases.playerId.unwrap() })]),
+    ),
+  )
+  .meta({ id: "NewSingleEvent" });
 
 const Effect = z.object({
   type: z.string(),

@@ -9,7 +9,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { group } from "../route.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf } from "./player-params.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;

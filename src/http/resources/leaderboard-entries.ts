@@ -11,7 +11,7 @@ import { Reply, group } from "../route.ts";
 import { streamedFile, streaming } from "./analytics-export.ts";
 import { fileFieldsOf, FileQuery } from "./analytics-export-query.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
-import { BoardValue, EntryBody, PeriodKey, PLAYER_REF, PlayerRef, WindowBody } from "./leaderboard-bodies.ts";
+import { BoardValue, EntryBody, PeriodKey, PLAYER_REF, PlayerRef, WindowBody } from "./leaderboards.ts";
 
 const ViewBody = z
   .object({

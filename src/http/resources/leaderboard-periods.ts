@@ -12,7 +12,7 @@ import {
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { Reply, group } from "../route.ts";
-import { BoardValue } from "./leaderboard-bodies.ts";
+import { BoardValue } from "./leaderboards.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });

@@ -19,7 +19,7 @@ import {
 } from "../../domain/leaderboards/value-ranks.ts";
 import { Reply, group } from "../route.ts";
 import { AGED, ageOf, Fresh } from "./aged-answers.ts";
-import { BoardValue, PeriodKey, WindowBody } from "./leaderboard-bodies.ts";
+import { BoardValue, PeriodKey, WindowBody } from "./leaderboards.ts";
 
 const ValueBody = z
   .object({

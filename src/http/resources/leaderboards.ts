@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { BREAKDOWN_VALUE_MAX } from "../../domain/evaluation/boards/lists.ts";
+import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import type { App } from "../../app.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { Definition, LeaderboardPatch, NewLeaderboard } from "../../domain/evaluation/boards/definition.ts";
@@ -14,9 +16,47 @@ import {
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply, group } from "../route.ts";
+import { group, Reply } from "../route.ts";
 import { Deleted, deleted } from "./plain-bodies.ts";
 import { Search, sortedBy } from "./list-bodies.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+
+export const EntryBody = z
+  .object({
+    rank: z.int(),
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    avatarUrl: z.string().nullable(),
+    score: z.number(),
+    reachedAt: z.iso.datetime().meta({ description: "When this score was reached" }),
+    previousRank: z
+      .int()
+      .nullable()
+      .meta({ description: "The rank in the player's notice before this one; null before the first" }),
+    meta: z.record(z.string(), z.unknown()).optional(),
+    isMe: z.boolean().optional().meta({ description: "true on the line of the query's playerId" }),
+  })
+  .meta({ id: "LeaderboardEntry" });
+
+export const WindowBody = z.object({
+  key: z.string().meta({ example: "2026-W02" }),
+  startsAt: z.iso.datetime(),
+  endsAt: z.iso.datetime().nullable(),
+  status: z.enum(LIST_STATUSES),
+});
+
+/** A value of a breakdown. */
+export const BoardValue = z.string().max(BREAKDOWN_VALUE_MAX);
+
+export const PeriodKey = z
+  .string()
+  .min(1)
+  .max(64)
+  .meta({ description: "Key of a period; default the current one", example: "2026-W02" });
+
+export const PLAYER_REF = "The player's UUID, or ext: and the externalUserId";
+export const PlayerRef = z.string().min(1).max(300).meta({ description: PLAYER_REF });
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
 
@@ -139,3 +179,18 @@ const definitionRoutes = [
 ];
 
 export const leaderboardRoutes = definitionRoutes;
+/** A score as callers submit it. */
+export const SubmittedScore = z
+  .strictObject({
+    playerId: PlayerRef,
+    score: z.number(),
+    meta: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .meta({ description: `Shown with the score while it stands; at most ${SCORE_META_MAX_BYTES} bytes` }),
+    occurredAt: z.iso
+      .datetime({ offset: true })
+      .optional()
+      .meta({ description: "Default now; up to 24 hours ahead counts as now" }),
+  })
+  .meta({ id: "NewScore" });

@@ -4,7 +4,7 @@ import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { type AnyRoute } from "../route.ts";
-import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
+import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobbies.ts";
 
 type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;
 

@@ -23,8 +23,8 @@ import {
   PasskeyOptionsBody,
   proofParts,
   selfOf,
-} from "./mfa-bodies.ts";
-import { AdminSignedInBody, PEOPLE_ENROLLING, superadmin } from "./superadmin-bodies.ts";
+} from "./mfa-login.ts";
+import { AdminSignedInBody, PEOPLE_ENROLLING, superadmin } from "./superadmin.ts";
 
 const PasskeyBody = z
   .object({

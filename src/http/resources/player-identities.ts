@@ -24,9 +24,8 @@ import {
   readsPlayers,
   writesPlayers,
 } from "./player-bodies.ts";
-import { IdentityBody } from "./player-includes.ts";
-import { causeOf } from "./player-params.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { IdentityBody } from "./players.ts";
+import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
 
 const Provider = z
   .string()

@@ -29,7 +29,11 @@ import {
 } from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply } from "../route.ts";
-import { LedgerEntryBody } from "./ledger.ts";
+import { PlayerBadgeBody } from "./badges.ts";
+import { PlayerBoost } from "./boosts.ts";
+import { PlayerAdventureBody } from "./adventures.ts";
+import { PlayerQuestBody } from "./quests.ts";
+import { PlayerStreakBody } from "./streaks.ts";
 import { Order, pageReply, Search, Span } from "./list-bodies.ts";
 import {
   ChangedPlayer,
@@ -40,10 +44,38 @@ import {
   readsPlayers,
   Tag,
   writesPlayers,
+  LedgerEntryBody,
+  PlayerMetricBody,
 } from "./player-bodies.ts";
-import { IncludedBody } from "./player-includes.ts";
-import { causeOf } from "./player-params.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
+
+export const IdentityBody = z
+  .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })
+  .meta({ id: "PlayerIdentity" });
+
+const PlayerRank = z
+  .object({
+    leaderboardKey: z.string(),
+    periodKey: z.string(),
+    rank: z.int().nullable(),
+    score: z.number().nullable(),
+    participants: z.int(),
+    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
+    leagueTier: z.string().nullable(),
+  })
+  .meta({ id: "PlayerRank" });
+/** Fields that `include` adds to a player. */
+const IncludedBody = z.object({
+  badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
+  streaks: z.array(PlayerStreakBody).optional(),
+  segments: z.array(z.string()).optional(),
+  boosts: z.array(PlayerBoost).optional(),
+  quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
+  adventures: z.array(PlayerAdventureBody).optional(),
+  identities: z.array(IdentityBody).optional(),
+  metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
+  ranks: z.array(PlayerRank).optional(),
+});
 
 const Level = z.coerce.number().int().min(1).optional();
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { actorOf, ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import {
@@ -17,8 +17,12 @@ import {
   PLAYER_REWARD_ORDERS,
 } from "../../domain/economy/rewards/player-rewards.ts";
 import { group } from "../route.ts";
+import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
+import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf } from "./player-params.ts";
+import { causeOf } from "./plain-bodies.ts";
+import { JobBody } from "./project-jobs.ts";
 
 /** Maximum quantity of one purchase or grant. */
 const QUANTITY_MAX = 100;
@@ -145,5 +149,32 @@ export const rewardRoutes = [
     response: PlayerRewardBody,
     run: async (work, { projectId, params }) =>
       fulfilReward(work, { projectId, id: params.playerId }, params.grantId),
+  }),
+];
+
+const BulkGrant = z
+  .strictObject({
+    segmentKey: Key.optional(),
+    playerIds: z.array(z.uuid()).min(1).max(BULK_PLAYERS_MAX).optional(),
+    bundle: RewardBundle.refine((bundle) => !isEmptyBundle(bundle), "must give something"),
+    reason: z.string().min(1).max(255),
+  })
+  .refine(
+    ({ segmentKey, playerIds }) => (segmentKey === undefined) !== (playerIds === undefined),
+    "needs exactly one of segmentKey and playerIds",
+  )
+  .meta({ example: { segmentKey: "veterans", bundle: { xp: 100 }, reason: "Thanks for a year" } });
+
+export const bulkGrantRoutes = [
+  write.post("/grants/bulk", "startBulkGrant", {
+    summary: "Give a bundle to many players",
+    description:
+      "As a job; each player gets it once. Its result counts grants (granted), ids without an ACTIVE " +
+      "player of the project (skipped), and failures.",
+    body: BulkGrant,
+    status: 201,
+    response: JobBody,
+    run: (work, { projectId, body, caller }) =>
+      startBulkGrant(work, projectId, { ...body, createdBy: actorOf(caller) }),
   }),
 ];

@@ -14,8 +14,8 @@ import {
 import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
 import { group } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
-import { JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE } from "./rules-bodies.ts";
-import { EventTraceBody, eventTraceFields } from "./rules-traces.ts";
+import { JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE } from "./rules.ts";
+import { EventTraceBody, eventTraceFields } from "./rules-insight.ts";
 
 const build = group({ tag: "Rules", access: { scope: "rules:read", roles: BUILDERS }, project: "caller" });
 
@@ -61,7 +61,7 @@ const ValidationBody = z
   })
   .meta({ id: "RuleValidation" });
 
-export const SIMULATION_EXAMPLE = {
+const SIMULATION_EXAMPLE = {
   event: {
     eventType: "lesson.completed",
     properties: { score: 80 },

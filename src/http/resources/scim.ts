@@ -13,7 +13,7 @@ import { Name } from "../../domain/accounts/tenants/text.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { SCIM_PATH } from "../scim/discovery.ts";
-import { selfOf } from "./mfa-bodies.ts";
+import { selfOf } from "./mfa-login.ts";
 import { Deleted, deleted } from "./plain-bodies.ts";
 
 const common = group({ tag: "Single sign-on", project: "none" });

@@ -16,7 +16,7 @@ import type { Actor } from "../../domain/kernel/caller.ts";
 import { discoverSso } from "../../domain/accounts/sso/enforcement.ts";
 import { Reply, group } from "../route.ts";
 import { StreamedBody } from "../compression.ts";
-import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth-browser.ts";
+import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth.ts";
 
 const STATE_MAX = 128;
 /** Bytes of a form with a SAML response: Base64, percent-encoded. */

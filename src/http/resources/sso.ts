@@ -25,7 +25,7 @@ import {
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { group } from "../route.ts";
-import { selfOf } from "./mfa-bodies.ts";
+import { selfOf } from "./mfa-login.ts";
 import { Deleted, deleted } from "./plain-bodies.ts";
 import { inputOf, SsoBody, SsoDomainBody, SsoFailureBody, SsoRequest, SsoTestBody } from "./sso-bodies.ts";
 

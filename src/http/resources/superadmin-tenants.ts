@@ -19,7 +19,7 @@ import { APPROVAL_STATUSES, PLAN_LIMITS, type PlanLimits, PLANS } from "../../do
 import { followPlan } from "../../domain/delivery/plan-change.ts";
 
 import { Order, pageReply, Search } from "./list-bodies.ts";
-import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";
+import { PEOPLE, ReasonBody, superadmin } from "./superadmin.ts";
 
 const LIMIT_NAMES = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
 

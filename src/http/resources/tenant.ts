@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
 import {
   type Actor,
   ADMINS,
@@ -9,6 +8,10 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
+import { AUDIT_ORDERS, listAudit } from "../../domain/accounts/audit/list.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { group } from "../route.ts";
+import type { App } from "../../app.ts";
 import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
 import { transferOwnership } from "../../domain/accounts/team/members.ts";
 import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
@@ -28,9 +31,49 @@ import {
   requireChangeProof,
   requireRecentProof,
 } from "../../domain/accounts/mfa/step-up.ts";
-import { group } from "../route.ts";
-import { LimitsBody } from "./plan-bodies.ts";
-import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";
+import { pageReply, sortedBy, Span } from "./list-bodies.ts";
+import { LimitsBody } from "./billing.ts";
+import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
+
+const ACTORS = "user:<id>, key:<id>, admin:<id>, platform-token:<id>, scim-token:<id>, anonymous or system";
+
+const ACTOR_MAX = 100;
+
+export const AuditQuery = PageQuery.extend({
+  ...sortedBy(AUDIT_ORDERS),
+  action: z.string().min(1).max(100).optional().meta({ example: "member.role_changed" }),
+  actor: z.string().min(1).max(ACTOR_MAX).optional().meta({ description: ACTORS }),
+  ...Span.shape,
+});
+
+export const AuditEntryBody = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.uuid().nullable(),
+    actor: z.string().meta({ description: ACTORS }),
+    action: z.string().meta({ example: "member.role_changed" }),
+    target: z.object({ type: z.string(), id: z.string() }),
+    ip: z.string().meta({ description: "Empty for the server itself, and for the platform's people" }),
+    requestId: z.string(),
+    data: z.record(z.string(), z.unknown()),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "AuditEntry" });
+
+const byAdmins = group({ tag: "Tenant", project: "none", access: { roles: ADMINS } });
+
+export const auditLogRoutes = [
+  byAdmins.get("/audit-log", "listAuditLog", {
+    summary: "List the tenant's audit log",
+    description: "Newest first; entries are never changed or deleted.",
+    query: AuditQuery,
+    response: pageBody(AuditEntryBody),
+    run: async (work, { caller, query }) => {
+      const { entries, ...total } = await listAudit(work, userOf(caller).tenantId, query);
+      return pageReply(entries, total, query);
+    },
+  }),
+];
 
 const TenantBody = z
   .object({

@@ -29,7 +29,7 @@ import {
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
 import { Reply, group } from "../route.ts";
 import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
-import { NEEDS_WEBHOOKS } from "./webhook-bodies.ts";
+import { NEEDS_WEBHOOKS } from "./webhooks.ts";
 
 const TYPE_MAX = 120;
 const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });

@@ -1,32 +1,217 @@
 import { z } from "zod";
-import { ADMINS, BUILDERS, userOf } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   checkUrl,
   createWebhook,
   deleteWebhook,
   getWebhook,
+  isSigningSecret,
   listWebhooks,
+  PATTERNS_MAX,
   rotateSecret,
+  SECRET_MAX,
+  SECRET_MIN,
   updateWebhook,
+  URL_MAX,
   WEBHOOK_ORDERS,
   WEBHOOK_STATUSES,
 } from "../../domain/delivery/webhooks/registration.ts";
+import type { App } from "../../app.ts";
+import { ADMINS, BUILDERS, DEVELOPERS, EVERY_ROLE, tenantOf, userOf } from "../../domain/kernel/caller.ts";
+import { PAGE_LIMIT_MAX, pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { eventTypes } from "../../domain/delivery/webhooks/catalogue/catalogue.ts";
+import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
+import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
+import { group } from "../route.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
-import { group } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import {
-  Description,
-  MadeWebhookBody,
-  NEEDS_WEBHOOKS,
-  Patterns,
-  ProjectOf,
-  Secret,
-  Url,
-  WebhookBody,
-} from "./webhook-bodies.ts";
 import { Deleted, deleted } from "./plain-bodies.ts";
+
+const DESCRIPTION_MAX = 255;
+const PATTERN_MAX = 120;
+
+/** Webhooks require an approved tenant with a plan that includes them. */
+export const NEEDS_WEBHOOKS = { approval: true, feature: "webhooks" } as const;
+
+const Url = z
+  .string()
+  .trim()
+  .min(1)
+  .max(URL_MAX)
+  .meta({
+    description:
+      "An https address that all the world can reach. It is looked up again for each attempt, and " +
+      "redirects are not followed",
+    example: "https://example.com/hooks/laurel",
+  });
+const Patterns = z
+  .array(z.string().min(1).max(PATTERN_MAX))
+  .min(1)
+  .max(PATTERNS_MAX)
+  .meta({
+    description:
+      "Types of `GET /webhooks/event-types`, `prefix.*` for all that begin so, `custom.{eventType}` for " +
+      "what rules emit, or `*` for all but the noisy ones",
+    example: ["player.level_up", "leaderboard.*"],
+  });
+export const Secret = z
+  .string()
+  .min(SECRET_MIN)
+  .max(SECRET_MAX)
+  .regex(/^[\x21-\x7e]+$/, "must be printable ASCII without blanks")
+  .refine(isSigningSecret, `must have base64 of ${SECRET_MIN} bytes or more behind whsec_`)
+  .meta({ description: "Signs what is sent. Default: a new one, `whsec_` and 32 random bytes in base64" });
+export const Description = z.string().trim().max(DESCRIPTION_MAX).nullish();
+const ProjectOf = z
+  .string()
+  .max(64)
+  .nullish()
+  .meta({ description: "Only events of this project; null: of all but sandboxes" });
+
+const Time = z.iso.datetime().nullable();
+
+const WebhookBody = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.uuid(),
+    projectId: z.uuid().nullable(),
+    url: z.string(),
+    events: z.array(z.string()),
+    description: z.string().nullable(),
+    status: z.enum(WEBHOOK_STATUSES).meta({
+      description:
+        "FAILED: a delivery was given up since the last success; it still gets events. DISABLED: it has " +
+        "failed for days, or answered 410; it gets no new ones. PAUSED: events wait, up to 72 hours",
+    }),
+    disabledReason: z.string().nullable(),
+    secretHint: z.string().meta({ description: "The last four characters of the secret" }),
+    previousSecretExpiresAt: Time.meta({ description: "Until then the old secret signs too" }),
+    createdBy: z.string().nullable(),
+    lastSuccessAt: Time,
+    lastFailureAt: Time,
+    failingSince: Time.meta({ description: "The first failed attempt since the last success" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Webhook" });
+
+const MadeWebhookBody = WebhookBody.extend({
+  secret: z.string().meta({ description: "Shown only here" }),
+});
+
+const TYPE_MAX = 120;
+const TYPES_MAX = 50;
+const CURSOR_MAX = 32;
+
+const ofProject = group({ tag: "Webhooks", project: "caller", errors: ["PAYMENT_REQUIRED", "GONE"] });
+
+const Types = z
+  .string()
+  .min(1)
+  .max(TYPE_MAX * TYPES_MAX)
+  .transform((text) => text.split(",").map((type) => type.trim()))
+  .refine((types) => types.length <= TYPES_MAX, { error: `must be at most ${TYPES_MAX} types` })
+  .optional()
+  .meta({
+    description: "Types or patterns as a webhook has them, separated by commas",
+    override: { type: "string" },
+  });
+
+const WebhookEventBody = z
+  .object({
+    id: z.uuid(),
+    type: z.string(),
+    projectId: z.uuid(),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "WebhookEvent" });
+
+const EventTypeBody = z
+  .object({
+    type: z.string(),
+    occurs: z.string().meta({ description: "When it is sent" }),
+    isInWildcard: z
+      .boolean()
+      .meta({ description: "`*` covers it; the others are many, and are to be named" }),
+    isAvailable: z.boolean().meta({ description: "false: the service does not bring it about yet" }),
+    schema: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: "JSON Schema (2020-12) of the whole payload; more fields may come" }),
+    example: WebhookEventBody.nullable().meta({ description: "A payload as it arrives" }),
+  })
+  .meta({ id: "WebhookEventType" });
+
+const anyone = group({
+  tag: "Webhooks",
+  project: "none",
+  access: { scope: "webhooks:read", roles: EVERY_ROLE },
+});
+
+export const webhookEventRoutes = [
+  anyone.get("/webhooks/event-types", "listWebhookEventTypes", {
+    summary: "List the types of events that webhooks are sent",
+    description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
+    response: z.object({ data: z.array(EventTypeBody) }),
+    outside: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
+  }),
+  ofProject.get("/webhook-events", "listWebhookEvents", {
+    summary: "Read the events that webhooks are sent",
+    description:
+      "For integrators behind a firewall. Read on with `nextCursor`: no event is missed, and none is given " +
+      "twice. A page ends at 1 MiB of events, or 10,000 events further, whatever their types, with " +
+      "`hasMore`. The feed begins when it is first read, or " +
+      "with the project's first webhook, ends when nobody has read it for 30 days, and is kept as long as " +
+      "deliveries are: 410 CURSOR_EXPIRED for a cursor from before.",
+    access: { scope: "webhooks:read", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
+    query: z.object({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_MAX),
+      cursor: z
+        .string()
+        .min(1)
+        .max(CURSOR_MAX)
+        .optional()
+        .meta({
+          description:
+            "`nextCursor` of the page before; `latest` begins behind all there is. Default: the oldest " +
+            "event kept",
+        }),
+      types: Types,
+    }),
+    response: z.object({
+      data: z.array(WebhookEventBody),
+      pagination: z.object({
+        limit: z.int(),
+        nextCursor: z.string().meta({ description: "Given also when there is nothing new" }),
+        hasMore: z.boolean(),
+      }),
+    }),
+    run: async (work, { caller, projectId, query }) => {
+      const { data, ...pagination } = await readFeed(work, { tenantId: tenantOf(caller), projectId }, query);
+      return { data: data as never, pagination: { limit: query.limit, ...pagination } };
+    },
+  }),
+  ofProject.post("/webhook-events/test", "createTestWebhookEvent", {
+    summary: "Make a test event",
+    description:
+      "Puts an example of the type into the feed and sends it to the webhooks that want the type, as if it " +
+      "had happened; `data.test` is true, and nothing else changes.",
+    access: { scope: "webhooks:write", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
+    body: z.strictObject({ eventType: z.string().min(1).max(TYPE_MAX) }),
+    example: { eventType: "player.level_up" },
+    status: 201,
+    response: z.object({
+      event: WebhookEventBody,
+      deliveries: z.int().meta({ description: "Webhooks that it goes to" }),
+    }),
+    outside: (app: App, { projectId, body }) =>
+      app.transact(async (work) => {
+        const made = await makeTestEvent(work, { projectId, ...body });
+        return { ...made, event: made.event as never };
+      }),
+  }),
+];
 
 const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
 const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
