@@ -1,9 +1,9 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
-import { readClock } from "../domain/accounts/projects/clock.ts";
 import {
   checkOriginOf,
   findKnownProject,
+  readClock,
   resolvePathProject,
   resolveProject,
 } from "../domain/accounts/projects/project.ts";

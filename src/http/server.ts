@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { timingSafeEqual } from "node:crypto";
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
-import { readChallenge } from "../domain/accounts/domains/challenges.ts";
+import { readChallenge } from "../domain/accounts/domains/known.ts";
 import { TOKEN_PAGES } from "../domain/accounts/email/templates/template.ts";
 import { isIn, isOfThisMachine, networkOf } from "../domain/accounts/rate-limits/limiter.ts";
 import { normaliseDomain } from "../domain/accounts/sso/domain-name.ts";

@@ -28,8 +28,8 @@ import {
   rotateApiKey,
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
-import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/authenticate.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";

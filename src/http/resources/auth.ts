@@ -18,17 +18,12 @@ import {
   type Self,
   updateAccount,
 } from "../../domain/accounts/auth/account.ts";
-import {
-  listSessions,
-  logout,
-  revokeSession,
-  SESSION_ORDERS,
-} from "../../domain/accounts/auth/session-list.ts";
+import { listSessions, logout, revokeSession, SESSION_ORDERS } from "../../domain/accounts/auth/sessions.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { DomainError } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";

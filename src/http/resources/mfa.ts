@@ -12,7 +12,7 @@ import {
 import { refuseLastTotp, showFactors } from "../../domain/accounts/mfa/factors.ts";
 import { type FactorOwner, readOwner, setUpTotp } from "../../domain/accounts/mfa/owner.ts";
 import { passkeyCreation, renamePasskey, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { OWN_ENROLMENT } from "../../domain/kernel/caller.ts";
 import { type Group, group, type Owned } from "../route.ts";
 import {

@@ -10,7 +10,7 @@ import {
   EVERY_ROLE,
   tenantOf,
 } from "../../domain/kernel/caller.ts";
-import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/authenticate.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import {
   createProject,
@@ -43,7 +43,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 

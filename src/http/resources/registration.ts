@@ -11,7 +11,7 @@ import {
 import { group, Reply } from "../route.ts";
 import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.ts";
 import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { Accepted } from "./plain-bodies.ts";
 
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */

@@ -9,7 +9,7 @@ import {
   writeSettings,
 } from "../../domain/accounts/scim/roles.ts";
 import { createScimToken, listScimTokens, revokeScimToken } from "../../domain/accounts/scim/tokens.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { SCIM_PATH } from "../scim/discovery.ts";

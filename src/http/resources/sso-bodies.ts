@@ -8,7 +8,7 @@ import {
   SSO_STATUSES,
   type SsoProvider,
 } from "../../domain/accounts/sso/configuration.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 
 const ADDRESS_MAX = 2_048;
 const SECRET_MAX = 1_024;

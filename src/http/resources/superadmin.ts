@@ -30,13 +30,13 @@ import {
   getPlatformUser,
   listPlatformUsers,
   showPlatformUser,
-} from "../../domain/accounts/admin/users.ts";
+} from "../../domain/accounts/admin/tenants.ts";
 import { resetUserMfa } from "../../domain/accounts/mfa/factors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { platformStats, STATS_COUNT_MAX } from "../../domain/accounts/admin/stats.ts";
-import { listAudit } from "../../domain/accounts/audit/list.ts";
+import { listAudit } from "../../domain/accounts/audit/audit.ts";
 import { CurrentPassword, NewPassword } from "./registration.ts";
 import { Accepted, accepted } from "./plain-bodies.ts";
 import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-login.ts";

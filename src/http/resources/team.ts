@@ -28,7 +28,7 @@ import {
   showInvitation,
 } from "../../domain/accounts/team/invitations.ts";
 import { normaliseEmail } from "../../domain/accounts/email/address.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { group } from "../route.ts";
 import {
   acceptMember,

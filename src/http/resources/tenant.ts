@@ -8,7 +8,7 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
-import { AUDIT_ORDERS, listAudit } from "../../domain/accounts/audit/list.ts";
+import { AUDIT_ORDERS, listAudit } from "../../domain/accounts/audit/audit.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
 import type { App } from "../../app.ts";
@@ -16,15 +16,15 @@ import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
 import { transferOwnership } from "../../domain/accounts/team/members.ts";
 import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
-import { deleteTenant, restoreTenant } from "../../domain/accounts/tenants/deletion.ts";
-import type { Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import {
+  deleteTenant,
   getTenant,
   REDIRECT_URIS_MAX,
+  restoreTenant,
   showTenant,
   updateTenant,
 } from "../../domain/accounts/tenants/tenants.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name, type Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import {
   type ChangeProof,

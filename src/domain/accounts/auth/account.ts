@@ -21,8 +21,7 @@ import {
   wrongPassword,
 } from "./passwords.ts";
 import { type DisposableLists, refuseDisposable } from "./registration.ts";
-import { revokeSessions } from "./session-list.ts";
-import { type SignedIn, signedIn } from "./sessions.ts";
+import { revokeSessions, type SignedIn, signedIn } from "./sessions.ts";
 import { findKnownAddress, rememberAddress, Session, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";

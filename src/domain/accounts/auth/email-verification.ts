@@ -14,8 +14,7 @@ import {
   VERIFY_EMAIL_SECONDS,
 } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { revokeSessions } from "./session-list.ts";
-import { forgetSessions } from "./sessions.ts";
+import { forgetSessions, revokeSessions } from "./sessions.ts";
 import { findKnownAddress, forgetAddresses, rememberAddress, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";

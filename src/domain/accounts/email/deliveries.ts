@@ -1,16 +1,18 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import { isMailAddress, isReleased } from "./address.ts";
-import { oneLine } from "./layout.ts";
+import { oneLine } from "./templates/template.ts";
 import {
   type Mail,
   MAIL_KINDS,
   mailIsOff,
   type MailMode,
   type MailRequest,
+  type MailSent,
   type MailTemplate,
+  type RenderedMail,
+  SEND_MAX_MS,
 } from "./mail.ts";
-import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
 import { renderMail } from "./templates/templates.ts";
 import { type DomainError, invalid } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";

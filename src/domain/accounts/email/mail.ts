@@ -7,6 +7,31 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { shown, shownIfSet } from "../../kernel/shown.ts";
 
+/** A mail in the form in which it is sent. */
+export type RenderedMail = {
+  /** The local part of the Message-ID: the id in the log. */
+  id: string;
+  to: { name: string; address: string };
+  subject: string;
+  text: string;
+  html: string;
+};
+
+export type MailSent = { messageId: string; response: string };
+
+export type Mailer = {
+  /**
+   * Sends a mail; settles within SEND_MAX_MS.
+   * @throws errors of nodemailer, with `responseCode` or `code`
+   */
+  send(mail: RenderedMail): Promise<MailSent>;
+  /** Completes running deliveries, up to a few seconds, and disconnects. Sends nothing afterwards. */
+  close(): Promise<void>;
+};
+
+/** Maximum duration of one attempt. */
+export const SEND_MAX_MS = 60_000;
+
 /** smtp: mails are sent; log: they are printed; off: requesting one is an error. */
 export const MAIL_MODES = ["smtp", "log", "off"] as const;
 export type MailMode = (typeof MAIL_MODES)[number];

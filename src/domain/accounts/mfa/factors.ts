@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { endLogins, findAdminByEmail, type PlatformAdmin } from "../admin/admins.ts";
 import { audit } from "../audit/audit.ts";
-import { revokeSessions } from "../auth/session-list.ts";
+import { revokeSessions } from "../auth/sessions.ts";
 import type { User } from "../auth/user.ts";
 import type { FactorChange, Mail } from "../email/mail.ts";
 import {

@@ -1,11 +1,9 @@
 import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { z } from "zod";
+import { sql } from "kysely";
 import { forgetKeys } from "../api-keys/authenticate.ts";
 import { audit } from "../audit/audit.ts";
-import { endWebhooks } from "./end-webhooks.ts";
-import { forgetProjects, Project, settingsOf } from "./project.ts";
-import { lockTenant } from "../tenants/tenant.ts";
-import { NAME_MAX } from "../tenants/text.ts";
+import { lockTenant, NAME_MAX } from "../tenants/tenant.ts";
 import { Cap, CAPS_MAX } from "../../evaluation/caps/cap.ts";
 import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
@@ -15,6 +13,7 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
 import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/shown.ts";
+import { forgetProjects, Project, settingsOf } from "./project.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
 const COUNT_MAX = 1_000_000;
@@ -328,4 +327,20 @@ export const lockSandbox = async (work: Work, project: Project): Promise<Project
   });
   work.afterCommit(forgetProjects);
   return sandbox;
+};
+
+/**
+ * Deletes webhooks of a tenant, or only those of some of its projects: once committed, nothing is sent to
+ * them except deliveries in progress. Past deliveries are deleted when their retention ends.
+ */
+export const endWebhooks = async (
+  { db, now }: Work,
+  { tenantId, projectIds }: { tenantId: string; projectIds?: readonly string[] },
+): Promise<void> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const which =
+    projectIds === undefined ? sql`true` : sql`project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`;
+  await sql`
+    update webhooks set deleted_at = ${at}, updated_at = ${at}
+    where tenant_id = ${tenantId}::uuid and deleted_at is null and ${which}`.execute(db);
 };

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { endUserTokens } from "../auth/one-time-secrets.ts";
-import { revokeSessions } from "../auth/session-list.ts";
+import { revokeSessions } from "../auth/sessions.ts";
 import { forgetAddresses } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import { resetFactors } from "../mfa/factors.ts";

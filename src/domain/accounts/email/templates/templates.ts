@@ -1,6 +1,3 @@
-import { type MailContent, nameOf, oneLine, renderHtml, renderText } from "../layout.ts";
-import type { MailTemplate, MailValues } from "../mail.ts";
-import type { RenderedMail } from "../mailer.ts";
 import {
   apiKeyCreated,
   changeEmail,
@@ -11,11 +8,17 @@ import {
   type LinkBases,
   type Links,
   linksTo,
+  type MailContent,
+  nameOf,
+  oneLine,
   passwordChanged,
+  renderHtml,
+  renderText,
   resetPassword,
   secondFactorChanged,
   verifyEmail,
 } from "./template.ts";
+import type { MailTemplate, MailValues, RenderedMail } from "../mail.ts";
 
 const ABOUT = "You get this mail because you are an owner or admin of this account.";
 /** Characters of what follows from another plan. */
