@@ -4,11 +4,11 @@ import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import {
   EMAIL_STATUSES,
   listEmailLogs,
-  MAIL_TEMPLATES,
   resendEmail,
   showEmailLog,
   showEmailLogInFull,
 } from "../../domain/accounts/email/mail.ts";
+import { MAIL_TEMPLATES } from "../../domain/accounts/email/templates/templates.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";

@@ -4,7 +4,6 @@ import { isMailAddress, isReleased } from "./address.ts";
 import { oneLine } from "./templates/template.ts";
 import {
   type Mail,
-  MAIL_KINDS,
   mailIsOff,
   type MailMode,
   type MailRequest,
@@ -70,7 +69,7 @@ export const createMail = ({ secretBox, mode, consoleUrl, hasDomains, wake }: Ma
     queue: async (work, request) => {
       const refusal = refusalOf(isOff, request.to);
       if (refusal) {
-        if (MAIL_KINDS[request.template] === "notice") return false;
+        if (!("token" in request.values)) return false;
         throw refusal;
       }
       const { template, values } = request;

@@ -114,45 +114,6 @@ export type MailValues = {
 };
 export type MailTemplate = keyof MailValues;
 
-/**
- * Role of a mail in the operation that sends it. "purpose": the operation is useless without the mail, so it
- * fails where none can be sent. "notice": the mail reports an operation that is valid without it, so it never
- * fails one.
- */
-export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
-  "verify-email": "purpose",
-  "change-email": "purpose",
-  "reset-password": "purpose",
-  invitation: "purpose",
-  "email-changed": "notice",
-  "email-released": "notice",
-  "password-changed": "notice",
-  "identity-linked": "notice",
-  "second-factor-changed": "notice",
-  "member-pending": "notice",
-  "tenant-approved": "notice",
-  "tenant-rejected": "notice",
-  "tenant-suspended": "notice",
-  "tenant-unsuspended": "notice",
-  "tenant-deleted": "notice",
-  "api-key-created": "notice",
-  "sso-changed": "notice",
-  "sso-certificate-expiring": "notice",
-  "sso-break-glass-used": "notice",
-  "custom-domain": "notice",
-  "domain-certificate-expiring": "notice",
-  "report-ready": "notice",
-  "report-failed": "notice",
-  "webhook-failing": "notice",
-  "webhook-disabled": "notice",
-  "usage-80": "notice",
-  "usage-100": "notice",
-  "payment-failed": "notice",
-  "plan-changed": "notice",
-  "subscription-duplicate": "notice",
-};
-export const MAIL_TEMPLATES = Object.keys(MAIL_KINDS) as readonly MailTemplate[];
-
 export type MailRequest<T extends MailTemplate> = {
   template: T;
   to: string;
@@ -168,7 +129,8 @@ export type Mail = {
    * values) twice within a minute is sent once: false for the second; mails with different tokens differ. A
    * mail with a token replaces unsent ones of its template to the same address.
    *
-   * A notice (MAIL_KINDS) never throws: where no mail is sent, or the address is invalid, it returns false.
+   * A mail without a token is a notice of what is valid without it, and never throws: where no mail is sent, or
+   * the address is invalid, it returns false.
    * In a tenant's scope `tenantId` must be that tenant; in the accounts scope it may be any, or null.
    * @throws DomainError SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED when the server sends no mail at all, and
    * VALIDATION_ERROR EMAIL_INVALID for an address that no mail is sent to; both not for notices
