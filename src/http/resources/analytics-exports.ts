@@ -106,11 +106,8 @@ export const analyticsExportsRoutes = [
     hasSmallRows: true,
     response: pageBody(StoredExportBody),
     run: async (work, { caller, projectId, query }) => {
-      const { exports, ...total } = await listExports(work, projectId, {
-        ...query,
-        reports: reportsFor(caller),
-      });
-      return pageReply(exports, total, query);
+      const asked = { ...query, reports: reportsFor(caller) };
+      return pageReply(await listExports(work, projectId, asked), "exports", query);
     },
   }),
   exporting.get("/analytics/exports/{exportId}", "getAnalyticsExport", {

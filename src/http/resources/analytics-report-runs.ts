@@ -46,12 +46,8 @@ export const analyticsReportRunRoutes = [
     hasSmallRows: true,
     response: pageBody(ReportRunBody),
     run: async (work, { projectId, params, query }, app) => {
-      const { runs, ...total } = await listRuns(work, refOf({ projectId, params }), query);
-      return pageReply(
-        runs.map((run) => show(app, params.reportId, run)),
-        total,
-        query,
-      );
+      const listed = await listRuns(work, refOf({ projectId, params }), query);
+      return pageReply(listed, "runs", query, (run) => show(app, params.reportId, run));
     },
   }),
   writing.post(PATH, "startAnalyticsReportRun", {

@@ -146,10 +146,8 @@ const readingRoutes = [
       report: z.enum(SAVED_KIND_NAMES).optional().meta({ description: "Those of this kind alone" }),
     }),
     response: pageBody(ReportBody),
-    run: async (work, { projectId, query }) => {
-      const { reports, ...total } = await listReports(work, projectId, query);
-      return pageReply(reports, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReports(work, projectId, query), "reports", query),
   }),
   reading.get("/analytics/reports/{reportId}", "getAnalyticsReport", {
     summary: "Get a saved report",

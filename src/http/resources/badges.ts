@@ -11,7 +11,7 @@ import {
   revokeByHand,
   PLAYER_BADGE_ORDERS,
 } from "../../domain/economy/badges/player-badges.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
 import { group } from "../route.ts";
@@ -104,8 +104,7 @@ export const badgeRoutes = [
     response: pageBody(PlayerBadgeBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { badges, total } = await listPlayerBadges(work, player, query);
-      return pageOf(badges, total, query);
+      return pageReply(await listPlayerBadges(work, player, query), "badges", query);
     },
   }),
   write.post("/players/{playerId}/badges/{badgeId}", "awardBadge", {
@@ -177,9 +176,7 @@ export const badgeRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(Holder),
-    run: async (work, { projectId, params, query }) => {
-      const { holders, ...total } = await listHolders(work, projectId, params.badgeId, query);
-      return pageReply(holders, total, query);
-    },
+    run: async (work, { projectId, params, query }) =>
+      pageReply(await listHolders(work, projectId, params.badgeId, query), "holders", query),
   }),
 ];

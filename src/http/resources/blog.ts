@@ -102,10 +102,7 @@ export const blogRoutes = [
       featured: Flag,
     }),
     response: pageBody(BlogPostBody),
-    run: async (work, { query }) => {
-      const { posts, ...total } = await listBlogPosts(work, query);
-      return pageReply(posts.map(showBlogPost), total, query);
-    },
+    run: async (work, { query }) => pageReply(await listBlogPosts(work, query), "posts", query, showBlogPost),
   }),
   common.get("/blog-posts/{slug}", "getBlogPost", {
     summary: "Get a blog post",

@@ -85,8 +85,7 @@ export const chatChannelRoutes = [
     response: pageBody(ChatChannelBody),
     run: async (work, { projectId, caller, query }) => {
       const actor = await chatActorOf(work, projectId, caller, query.playerId);
-      const { channels, ...total } = await listChannels(work, projectId, actor, query);
-      return pageReply(channels, total, query);
+      return pageReply(await listChannels(work, projectId, actor, query), "channels", query);
     },
   }),
   read.get("/chat/channels/{channelId}", "getChatChannel", {
@@ -151,8 +150,7 @@ export const chatChannelRoutes = [
     run: async (work, { projectId, caller, params, query }) => {
       const actor = await chatActorOf(work, projectId, caller, query.playerId);
       const ref = await channelRefOf(work, projectId, params.channelId);
-      const { members, ...total } = await listMembers(work, ref, actor, query);
-      return pageReply(members, total, query);
+      return pageReply(await listMembers(work, ref, actor, query), "members", query);
     },
   }),
   common.patch("/chat/channels/{channelId}/members/{playerId}", "updateChatMember", {

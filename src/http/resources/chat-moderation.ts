@@ -169,10 +169,8 @@ export const chatReportRoutes = [
       senderId: PlayerName.optional(),
     }),
     response: pageBody(ReportBody),
-    run: async (work, { projectId, query }) => {
-      const { reports, ...total } = await listReports(work, projectId, query);
-      return pageReply(reports, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReports(work, projectId, query), "reports", query),
   }),
   moderate.get("/chat/reports/{reportId}", "getChatReport", {
     summary: "Get a report with its context",
@@ -336,10 +334,8 @@ export const chatModerationRoutes = [
       appealStatus: z.enum(APPEAL_STATUSES).optional(),
     }),
     response: pageBody(SanctionBody),
-    run: async (work, { projectId, query }) => {
-      const { sanctions, ...total } = await listSanctions(work, projectId, query);
-      return pageReply(sanctions, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listSanctions(work, projectId, query), "sanctions", query),
   }),
   moderate.post("/chat/sanctions", "createChatSanction", {
     summary: "Mute, ban or shadow-mute a player",

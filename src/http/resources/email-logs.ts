@@ -54,8 +54,7 @@ export const emailLogRoutes = [
     response: pageBody(EmailLogBody),
     run: async (work, { caller, query }) => {
       const { tenantId } = userOf(caller);
-      const { logs, ...total } = await listEmailLogs(work, { ...query, tenantId }, query);
-      return pageReply(logs.map(showEmailLog), total, query);
+      return pageReply(await listEmailLogs(work, { ...query, tenantId }, query), "logs", query, showEmailLog);
     },
   }),
 ];
@@ -73,10 +72,8 @@ export const superadminEmailRoutes = [
     access: PEOPLE,
     query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
     response: pageBody(FullEmailLogBody),
-    run: async (work, { query }) => {
-      const { logs, ...total } = await listEmailLogs(work, query, query);
-      return pageReply(logs.map(showEmailLogInFull), total, query);
-    },
+    run: async (work, { query }) =>
+      pageReply(await listEmailLogs(work, query, query), "logs", query, showEmailLogInFull),
   }),
   superadmin.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
     summary: "Send a mail again",

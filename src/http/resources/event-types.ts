@@ -54,10 +54,8 @@ export const eventTypeRoutes = [
       enforcement: z.enum(ENFORCEMENTS).optional(),
     }),
     response: pageBody(EventType),
-    run: async (work, { projectId, query }) => {
-      const { types, ...total } = await listEventTypes(work, projectId, query);
-      return pageReply(types, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listEventTypes(work, projectId, query), "types", query),
   }),
   read.get("/event-types/{name}", "getEventType", {
     summary: "Get an event type",

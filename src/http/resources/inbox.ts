@@ -56,8 +56,7 @@ export const inboxRoutes = [
     response: pageBody(InboxMessage),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { messages, ...total } = await listInbox(work, player, query);
-      return pageReply(messages, total, query);
+      return pageReply(await listInbox(work, player, query), "messages", query);
     },
   }),
   write.post("/players/{playerId}/inbox", "sendMessage", {

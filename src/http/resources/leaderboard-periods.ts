@@ -72,10 +72,8 @@ export const leaderboardPeriodRoutes = [
       board: BoardValue.optional().meta({ description: BOARD }),
     }),
     response: pageBody(PeriodBody),
-    outside: async (app, { projectId, params, query }) => {
-      const found = await readPeriods(app, projectId, { ...query, ref: params.leaderboardId });
-      return pageReply(found.periods, found, query);
-    },
+    outside: async (app, { projectId, params, query }) =>
+      pageReply(await readPeriods(app, projectId, { ...query, ref: params.leaderboardId }), "periods", query),
   }),
   read.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
     summary: "Read the final order of a closed period",

@@ -15,10 +15,10 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group, Reply } from "../route.ts";
 import { Deleted, deleted } from "./plain-bodies.ts";
-import { Search, sortedBy } from "./list-bodies.ts";
+import { Search, sortedBy, pageReply } from "./list-bodies.ts";
 import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
 
 export const EntryBody = z
@@ -123,10 +123,8 @@ const definitionRoutes = [
       search: Search.meta({ description: "Part of the name or key, in any case" }),
     }),
     response: pageBody(LeaderboardBody),
-    run: async (work, { projectId, query }) => {
-      const { leaderboards, total } = await listLeaderboards(work, projectId, query);
-      return pageOf(leaderboards.map(showLeaderboard), total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listLeaderboards(work, projectId, query), "leaderboards", query, showLeaderboard),
   }),
   read.get("/leaderboards/{leaderboardId}", "getLeaderboard", {
     isRevalidated: true,

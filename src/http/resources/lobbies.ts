@@ -213,8 +213,7 @@ const list = readsLobbies.get("/lobbies", "listLobbies", {
   run: async (work, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) => {
     const meta = metaOf(query);
     const actor = await lobbyActor(work, { caller, projectId }, playerId);
-    const { lobbies, ...total } = await listLobbies(work, projectId, actor, { ...query, meta });
-    return pageReply(lobbies, total, query);
+    return pageReply(await listLobbies(work, projectId, actor, { ...query, meta }), "lobbies", query);
   },
 });
 

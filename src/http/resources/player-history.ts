@@ -7,8 +7,8 @@ import { group } from "../route.ts";
 import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts";
 import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
 import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { AfterNumber, cursorBody, DayOrMoment, Moment, Span } from "./list-bodies.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { AfterNumber, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./list-bodies.ts";
 import { readsPlayers, LedgerEntryBody, PlayerMetricBody, Asset } from "./player-bodies.ts";
 const Verdict = z.object({
   valid: z.boolean(),
@@ -115,8 +115,7 @@ export const playerHistoryRoutes = [
     response: pageBody(PlayerMetricBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { metrics, total } = await listMetrics(work, player, query);
-      return pageOf(metrics, total, query);
+      return pageReply(await listMetrics(work, player, query), "metrics", query);
     },
   }),
   readsPlayers.get("/players/{playerId}/state", "getPlayerState", {

@@ -116,10 +116,8 @@ export const questSubmissionRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(SubmissionBody),
-    run: async (work, { projectId, query }) => {
-      const { submissions, ...total } = await listSubmissions(work, projectId, query);
-      return pageReply(submissions, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listSubmissions(work, projectId, query), "submissions", query),
   }),
   manageQuests.post("/quests/{questId}/steps/{stepKey}/codes", "addQuestCodes", {
     summary: "Add codes to a step's pool",

@@ -138,8 +138,9 @@ const list = readsPlayers.get("/players", "listPlayers", {
   outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
     app.transact(async (work) => {
       const filter = { ...query, externalUserIds, identity: identityOf(identity) };
-      const { players, nextCursor, ...total } = await listPlayers(work, projectId, filter);
-      const { status, headers, body } = pageReply(await showPlayers(work, projectId, players), total, query);
+      const { players: found, nextCursor, ...total } = await listPlayers(work, projectId, filter);
+      const players = await showPlayers(work, projectId, found);
+      const { status, headers, body } = pageReply({ players, ...total }, "players", query);
       return new Reply(status, { ...body, pagination: { ...body.pagination, nextCursor } }, headers);
     }),
 });

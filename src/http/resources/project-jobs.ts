@@ -52,11 +52,8 @@ export const projectJobRoutes = [
     }),
     response: pageBody(JobBody),
     run: async (work, { caller, projectId, query }) => {
-      const { jobs, ...total } = await listJobs(work, projectId, {
-        ...query,
-        kinds: jobKindsOf(caller),
-      });
-      return pageReply(jobs, total, query);
+      const asked = { ...query, kinds: jobKindsOf(caller) };
+      return pageReply(await listJobs(work, projectId, asked), "jobs", query);
     },
   }),
   common.get("/jobs/{jobId}", "getJob", {

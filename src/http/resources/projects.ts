@@ -293,8 +293,7 @@ const plainRoutes = [
     response: pageBody(ProjectBody),
     run: async (work, { caller, query }) => {
       const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
-      const { projects, ...total } = await listProjects(work, tenantOf(caller), { ...query, onlyId });
-      return pageReply(projects, total, query);
+      return pageReply(await listProjects(work, tenantOf(caller), { ...query, onlyId }), "projects", query);
     },
   }),
   common.post("/projects", "createProject", {

@@ -236,8 +236,7 @@ export const questInsightRoutes = [
     response: pageBody(ParticipantBody),
     run: async (work, { projectId, params, query }) => {
       const found = await getDefinition(work, projectId, questKind, params.questId);
-      const { participants, ...total } = await listParticipants(work, found, query);
-      return pageReply(participants, total, query);
+      return pageReply(await listParticipants(work, found, query), "participants", query);
     },
   }),
 ];

@@ -131,8 +131,7 @@ export const rewardRoutes = [
     response: pageBody(PlayerRewardBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { rewards, ...total } = await listPlayerRewards(work, player, query);
-      return pageReply(rewards, total, query);
+      return pageReply(await listPlayerRewards(work, player, query), "rewards", query);
     },
   }),
   write.post("/players/{playerId}/rewards/{grantId}/claim", "claimReward", {

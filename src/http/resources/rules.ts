@@ -3,7 +3,7 @@ import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { group } from "../route.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
 import { backfill } from "../../domain/rules/insight/recount-players.ts";
 import { duplicateRule, ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
@@ -20,7 +20,7 @@ import {
 } from "../../domain/rules/lifecycle/publishing.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { Order, sortedBy } from "./list-bodies.ts";
+import { Order, sortedBy, pageReply } from "./list-bodies.ts";
 
 /** Properties shared by operations on rules. */
 
@@ -147,10 +147,8 @@ export const ruleRoutes = [
     description: "Newest first, unless sorted otherwise.",
     query: ListRulesQuery,
     response: pageBody(RuleBody),
-    run: async (work, { projectId, query }) => {
-      const { rules, total } = await listRules(work, projectId, query);
-      return pageOf(rules, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listRules(work, projectId, query), "rules", query),
   }),
   manageRules.post("/rules", "createRule", {
     summary: "Create a rule",
@@ -252,10 +250,8 @@ export const ruleRoutes = [
     summary: "List a rule's published versions, newest first",
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(VersionBody),
-    run: async (work, { projectId, params, query }) => {
-      const { versions, total } = await listVersions(work, projectId, params.ruleId, query);
-      return pageOf(versions, total, query);
-    },
+    run: async (work, { projectId, params, query }) =>
+      pageReply(await listVersions(work, projectId, params.ruleId, query), "versions", query),
   }),
   manageRules.post("/rules/{ruleId}/rollback", "rollbackRule", {
     summary: "Publish an older version of a rule again",

@@ -65,10 +65,8 @@ export const scoreReviewRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(ScoreReviewBody),
-    run: async (work, { projectId, query }) => {
-      const { reviews, ...total } = await listReviews(work, projectId, query);
-      return pageReply(reviews, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReviews(work, projectId, query), "reviews", query),
   }),
   write.post("/score-reviews/{reviewId}", "decideScoreReview", {
     summary: "Accept or reject a score that was held",

@@ -94,10 +94,8 @@ export const segmentRoutes = [
         })
         .meta({ id: "SegmentMember" }),
     ),
-    run: async (work, { projectId, params, query }) => {
-      const { members, ...total } = await listMembers(work, projectId, params.segmentId, query);
-      return pageReply(members, total, query);
-    },
+    run: async (work, { projectId, params, query }) =>
+      pageReply(await listMembers(work, projectId, params.segmentId, query), "members", query),
   }),
   changing.post("/segments/{segmentId}/members", "addSegmentMembers", {
     summary: "Put players into a STATIC segment",

@@ -104,10 +104,7 @@ const reading = [
       processId: ID.optional(),
     }),
     response: pageBody(RoomBody),
-    outside: async (app, { query }) => {
-      const { rooms, ...total } = await roomsOf(app).list(query);
-      return pageReply(rooms, total, query);
-    },
+    outside: async (app, { query }) => pageReply(await roomsOf(app).list(query), "rooms", query),
   }),
   common.get("/admin/rooms/{roomId}", "getLiveRoom", {
     summary: "Look into an open room",
@@ -129,10 +126,8 @@ const reading = [
     description: "By id, as each describes itself. Processes that are workers alone hold none.",
     query: PageQuery,
     response: pageBody(ProcessBody),
-    outside: async (app, { query }) => {
-      const { processes, ...total } = await roomsOf(app).processes(query);
-      return pageReply(processes.map(showProcess), total, query);
-    },
+    outside: async (app, { query }) =>
+      pageReply(await roomsOf(app).processes(query), "processes", query, showProcess),
   }),
 ];
 

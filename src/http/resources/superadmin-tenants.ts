@@ -88,10 +88,8 @@ const reading = [
       search: Search.meta({ description: "Part of the name or of an OWNER's email address" }),
     }),
     response: pageBody(TenantBody),
-    run: async (work, { query }) => {
-      const { tenants, ...total } = await listPlatformTenants(work, query);
-      return pageReply(tenants.map(showPlatformTenant), total, query);
-    },
+    run: async (work, { query }) =>
+      pageReply(await listPlatformTenants(work, query), "tenants", query, showPlatformTenant),
   }),
   common.get("/superadmin/tenants/{tenantId}", "getPlatformTenant", {
     summary: "Get a tenant of the platform",

@@ -169,10 +169,8 @@ export const superadminUserRoutes = [
       search: Search.meta({ description: "Part of the email address" }),
     }),
     response: pageBody(UserBody),
-    run: async (work, { query: { disabled, ...query } }) => {
-      const { users, ...total } = await listPlatformUsers(work, { ...query, isDisabled: disabled });
-      return pageReply(users.map(showPlatformUser), total, query);
-    },
+    run: async (work, { query: { disabled: isDisabled, ...query } }) =>
+      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "users", query, showPlatformUser),
   }),
   ofUser.get("/superadmin/users/{userId}", "getPlatformUser", {
     summary: "Get a user of any tenant",
@@ -298,9 +296,7 @@ export const superadminPlatformRoutes = [
       tenantId: z.uuid().optional(),
     }),
     response: pageBody(AuditEntryBody),
-    run: async (work, { query: { tenantId, ...query } }) => {
-      const { entries, ...total } = await listAudit(work, tenantId, query);
-      return pageReply(entries, total, query);
-    },
+    run: async (work, { query: { tenantId, ...query } }) =>
+      pageReply(await listAudit(work, tenantId, query), "entries", query),
   }),
 ];

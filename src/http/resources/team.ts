@@ -112,9 +112,9 @@ const managing = [
     response: pageBody(InvitationBody),
     run: async (work, { caller, query }) => {
       const { tenantId, role } = userOf(caller);
-      const { invitations, ...total } = await listInvitations(work, tenantId, query);
-      const shown = invitations.map((invitation) => showInvitation(invitation, role, work.now));
-      return pageReply(shown, total, query);
+      return pageReply(await listInvitations(work, tenantId, query), "invitations", query, (invitation) =>
+        showInvitation(invitation, role, work.now),
+      );
     },
   }),
   mailing.post("/team/invitations", "createInvitation", {
@@ -206,9 +206,9 @@ const list = read.get("/team/members", "listMembers", {
   response: pageBody(MemberBody),
   run: async (work, { caller, query }) => {
     const { tenantId, role: reader } = userOf(caller);
-    const { members, ...total } = await listMembers(work, { tenantId, reader }, query);
-    const shown = members.map((member) => showMember(member, reader));
-    return pageReply(shown, total, query);
+    return pageReply(await listMembers(work, { tenantId, reader }, query), "members", query, (member) =>
+      showMember(member, reader),
+    );
   },
 });
 

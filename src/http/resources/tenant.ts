@@ -68,10 +68,8 @@ export const auditLogRoutes = [
     description: "Newest first; entries are never changed or deleted.",
     query: AuditQuery,
     response: pageBody(AuditEntryBody),
-    run: async (work, { caller, query }) => {
-      const { entries, ...total } = await listAudit(work, userOf(caller).tenantId, query);
-      return pageReply(entries, total, query);
-    },
+    run: async (work, { caller, query }) =>
+      pageReply(await listAudit(work, userOf(caller).tenantId, query), "entries", query),
   }),
 ];
 

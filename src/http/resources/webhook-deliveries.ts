@@ -98,10 +98,10 @@ const readRoutes = [
     response: pageBody(DeliveryBody),
     run: async (work, { caller, params, query }) => {
       const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
-      const { deliveries, ...total } = await listDeliveries(work, webhook, query);
       const isHidden = userOf(caller).role === "DESIGNER";
-      const shown = deliveries.map((one) => (isHidden ? { ...one, responseBody: null } : one));
-      return pageReply(shown, total, query);
+      return pageReply(await listDeliveries(work, webhook, query), "deliveries", query, (one) =>
+        isHidden ? { ...one, responseBody: null } : one,
+      );
     },
   }),
   read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {

@@ -227,10 +227,8 @@ const readRoutes = [
       projectId: z.uuid().optional().meta({ description: "Those of this project alone" }),
     }),
     response: pageBody(WebhookBody),
-    run: async (work, { caller, query }) => {
-      const { webhooks, ...total } = await listWebhooks(work, userOf(caller).tenantId, query);
-      return pageReply(webhooks.map(showWebhook), total, query);
-    },
+    run: async (work, { caller, query }) =>
+      pageReply(await listWebhooks(work, userOf(caller).tenantId, query), "webhooks", query, showWebhook),
   }),
   read.get("/webhooks/{webhookId}", "getWebhook", {
     summary: "Get a webhook",

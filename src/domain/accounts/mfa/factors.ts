@@ -145,16 +145,6 @@ type Change = {
   data?: Record<string, unknown>;
 };
 
-const ACTIONS: Readonly<Record<FactorChange, string>> = {
-  TOTP_ENABLED: "totp_enabled",
-  TOTP_DISABLED: "totp_disabled",
-  PASSKEY_ADDED: "passkey_added",
-  PASSKEY_REMOVED: "passkey_removed",
-  RECOVERY_CODES_REPLACED: "recovery_codes_replaced",
-  RECOVERY_CODE_USED: "recovery_code_used",
-  RESET: "mfa_reset",
-};
-
 /** Records a change in the audit log and by mail. */
 export const recordChange = async (
   work: Work,
@@ -163,7 +153,7 @@ export const recordChange = async (
   { change, data }: Pick<Change, "change" | "data">,
 ): Promise<void> => {
   const target = targetOf(owner);
-  const action = `${target.type}.${ACTIONS[change]}`;
+  const action = `${target.type}.${change === "RESET" ? "mfa_reset" : change.toLowerCase()}`;
   await audit(work, { action, target, tenantId: tenantIdOf(owner), ...(data ? { data } : {}) });
   if (mail) await announce(work, mail, owner, change);
 };
