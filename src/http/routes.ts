@@ -23,8 +23,7 @@ import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes, superadminEmailRoutes } from "./resources/email-logs.ts";
 import { bulkRevertRoutes, eventBacklogRoutes, eventRevertRoutes } from "./resources/event-reverts.ts";
-import { eventTypeRoutes } from "./resources/event-types.ts";
-import { eventRoutes } from "./resources/events.ts";
+import { eventRoutes, eventTypeRoutes } from "./resources/events.ts";
 import { inboxRoutes } from "./resources/inbox.ts";
 import { invitationRoutes, teamRoutes } from "./resources/team.ts";
 import { leaderboardEntryRoutes } from "./resources/leaderboard-entries.ts";
@@ -47,8 +46,7 @@ import { playerRoutes } from "./resources/players.ts";
 import { projectJobRoutes } from "./resources/project-jobs.ts";
 import { projectRoutes } from "./resources/projects.ts";
 import { rateLimitRoutes } from "./resources/rate-limits.ts";
-import { ruleInsightRoutes } from "./resources/rules-insight.ts";
-import { ruleTrialRoutes } from "./resources/rules-trial.ts";
+import { ruleInsightRoutes, ruleTrialRoutes } from "./resources/rules-insight.ts";
 import { ruleRoutes } from "./resources/rules.ts";
 import { segmentRoutes } from "./resources/segments.ts";
 import { adventureRoutes, playerAdventureRoutes } from "./resources/adventures.ts";
@@ -62,11 +60,11 @@ import { ssoRoutes } from "./resources/sso.ts";
 import {
   superadminAuthRoutes,
   superadminPlatformRoutes,
+  superadminTenantRoutes,
   superadminTokenRoutes,
   superadminUserRoutes,
 } from "./resources/superadmin.ts";
 import { superadminRoomRoutes } from "./resources/superadmin-rooms.ts";
-import { superadminTenantRoutes } from "./resources/superadmin-tenants.ts";
 import { billingRoutes } from "./resources/billing.ts";
 import { webhookDeliveryRoutes } from "./resources/webhook-deliveries.ts";
 import { webhookEventRoutes, webhookRoutes } from "./resources/webhooks.ts";

@@ -25,13 +25,13 @@ import { group, Reply } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
+  channelRefOf,
   ChatMessageBody,
   MarkRead,
   MessagePatch,
   NewMessage,
   ReactionList,
-} from "./chat-bodies.ts";
-import { channelRefOf } from "./chat-channels.ts";
+} from "./chat-channels.ts";
 import { Limit } from "./list-bodies.ts";
 
 type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };

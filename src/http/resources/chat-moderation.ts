@@ -42,10 +42,9 @@ import {
   WORD_LENGTH_MAX,
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { channelRefOf } from "./chat-channels.ts";
+import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
 import { Deleted, deleted } from "./plain-bodies.ts";
-import { ChatMessageBody } from "./chat-bodies.ts";
 
 const NAMED_MAX = 300;
 

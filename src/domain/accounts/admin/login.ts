@@ -16,7 +16,7 @@ import type { Limiter } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { auditAdmin, endLogins, getAdmin, PlatformAdmin } from "./admins.ts";
 
-export type AdminLoginParts = {
+type AdminLoginParts = {
   transact: Transact;
   tokens: Tokens;
   passwords: Passwords;
@@ -36,7 +36,7 @@ export type AdminSignedIn = {
 };
 
 /** A password, and a code of the second factor of those who have one. */
-export type AdminLogin = { email: string; password: string; mfaCode?: string | undefined; ip: string };
+type AdminLogin = { email: string; password: string; mfaCode?: string | undefined; ip: string };
 
 /**
  * Checks a super-admin's password and second factor. Without a second factor, where the server requires one,

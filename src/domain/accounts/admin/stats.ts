@@ -8,7 +8,7 @@ import { Project } from "../projects/project.ts";
 /** Maximum of each count: beyond it an exact number adds nothing. */
 export const STATS_COUNT_MAX = 1_000_000;
 
-export type PlatformStats = {
+type PlatformStats = {
   tenants: {
     total: number;
     byApprovalStatus: Record<ApprovalStatus, number>;

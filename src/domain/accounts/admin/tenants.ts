@@ -143,7 +143,7 @@ export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promis
   };
 };
 
-export type UserQuery = PageQuery & {
+type UserQuery = PageQuery & {
   sort: "createdAt" | "email" | "lastLoginAt";
   order: "asc" | "desc";
   tenantId?: string | undefined;

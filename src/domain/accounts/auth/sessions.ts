@@ -14,7 +14,7 @@ import { hashRandomSecret, issueRefreshToken } from "./one-time-secrets.ts";
 import type { User } from "./user.ts";
 
 /** Days after which a session ends, however often it was refreshed. */
-export const SESSION_DAYS = 30;
+const SESSION_DAYS = 30;
 /** Maximum sessions of a user; the oldest end. */
 export const SESSIONS_PER_USER_MAX = 100;
 const USER_AGENT_MAX = 300;
@@ -28,7 +28,7 @@ export type SignedIn<U = SignedInUser> = {
   expiresIn: number;
   user: U;
 };
-export type SignedInUser = { id: string; email: string; role: User["role"] };
+type SignedInUser = { id: string; email: string; role: User["role"] };
 
 type SessionStart = {
   method: SignInMethod;
@@ -169,7 +169,7 @@ const read = async ({ db, now }: Work, sessionId: string): Promise<KnownSession 
 };
 
 /** Why a session ended early. */
-export type EndReason =
+type EndReason =
   | "LOGOUT"
   | "REVOKED"
   | "PASSWORD_CHANGED"
@@ -179,7 +179,7 @@ export type EndReason =
   | "USER_DISABLED";
 
 /** The owner and id of the requesting session. */
-export type SessionOwner = { userId: string; sessionId: string; tenantId: string };
+type SessionOwner = { userId: string; sessionId: string; tenantId: string };
 
 /** Orders of the list. */
 export const SESSION_ORDERS = {

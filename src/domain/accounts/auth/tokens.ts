@@ -276,7 +276,7 @@ const thumbprint = (publicKey: KeyObject): string => {
 /** How long an address is known after the last sign-in from it, in days. */
 const KNOWN_DAYS = 90;
 /** Maximum addresses of one account; the oldest are forgotten. */
-export const KNOWN_ADDRESSES_MAX = 20;
+const KNOWN_ADDRESSES_MAX = 20;
 
 /** The owner of addresses: `tenantId` is null for a super-admin. */
 type AddressOwner = { id: string; tenantId: string | null };

@@ -356,7 +356,7 @@ export const readChallenge = async ({ db, serverNow }: Work, token: string): Pro
 };
 
 /** How a request came: over TLS of this server, from which address, and what its X-Forwarded-Proto says. */
-export type Arrival = { isTls: boolean; remoteAddress: string | undefined; forwardedProto: unknown };
+type Arrival = { isTls: boolean; remoteAddress: string | undefined; forwardedProto: unknown };
 
 /** Whether the client spoke https: to this server, or as a proxy says that is trusted or of this machine. */
 export const spokeHttps = (

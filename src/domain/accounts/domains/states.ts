@@ -394,7 +394,7 @@ export const shownSslStatus = (
 ): SslStatus => (certificate && certificate.notAfter <= now ? "EXPIRED" : sslStatus);
 
 /** Days before the certificate of a custom domain expires at which its tenant is mailed, once each. */
-export const NOTICE_DAYS = [1, 7, 14] as const;
+const NOTICE_DAYS = [1, 7, 14] as const;
 /** A renewal that is not done after this time, in ms, fails: one failure may be mended by the next try. */
 const OVERDUE_MS = 3_600_000;
 
@@ -444,7 +444,7 @@ export const tellOfFailingRenewals = async (work: Work, mail: Mail): Promise<voi
 };
 
 /** Why a renewal is overdue: CAA records of the tenant forbid it, or orders fail. */
-export type OverdueCause = "caa" | "order";
+type OverdueCause = "caa" | "order";
 /** `leftSeconds`: until the first of these certificates ends; below 0 after that. */
 export type Overdue = { cause: OverdueCause; count: number; leftSeconds: number };
 

@@ -204,7 +204,7 @@ export const releaseUnproved = async (work: Work, mail: Mail, wanted: Wanted): P
 };
 
 /** Days before a certificate expires at which its tenant is mailed, once each. */
-export const NOTICE_DAYS = [1, 7, 30] as const;
+const NOTICE_DAYS = [1, 7, 30] as const;
 const DAY_MS = 86_400_000;
 
 type Row = { tenant_id: string; display_name: string; saml_certificate: string };

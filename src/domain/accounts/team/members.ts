@@ -24,7 +24,7 @@ import { endInvitations, requireSeat } from "./invitations.ts";
 
 export const MEMBER_SORTS = ["name", "email", "createdAt", "lastLoginAt"] as const;
 
-export type MemberQuery = PageQuery & {
+type MemberQuery = PageQuery & {
   sort: (typeof MEMBER_SORTS)[number];
   order: "asc" | "desc";
   role?: Role | undefined;
@@ -32,7 +32,7 @@ export type MemberQuery = PageQuery & {
 };
 
 /** Whether this server requires verified addresses: one that sends no mail cannot. */
-export type AddressRule = { isVerifiedEmailRequired: boolean };
+type AddressRule = { isVerifiedEmailRequired: boolean };
 
 /** A VIEWER sees the members, but not their addresses. */
 const seesAll = (reader: Role): boolean => reader !== "VIEWER";
@@ -73,7 +73,7 @@ export const getMember = async ({ em }: Work, tenantId: string, memberId: string
   return user;
 };
 
-export type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
+type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
 
 /**
  * Changes a member's role, accepts a waiting one, or suspends or reinstates one. It applies to

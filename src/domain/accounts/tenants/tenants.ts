@@ -18,7 +18,7 @@ import { lockTenant, Tenant } from "./tenant.ts";
 import { notifyOwners } from "./notify-owners.ts";
 
 /** How long a deletion can be cancelled. */
-export const DELETION_GRACE_DAYS = 30;
+const DELETION_GRACE_DAYS = 30;
 /** Maximum tenants deleted by one transaction. */
 const DELETED_AT_ONCE = 20;
 
@@ -117,7 +117,7 @@ export const showTenant = async (work: Work, tenant: Tenant) => ({
   updatedAt: tenant.updatedAt.toISOString(),
 });
 
-export type TenantChange = {
+type TenantChange = {
   name?: string | undefined;
   redirectUris?: string[] | undefined;
   /** A custom domain of the tenant; null for none. */
