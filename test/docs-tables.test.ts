@@ -11,7 +11,7 @@ import {
   scopesOf,
 } from "../src/domain/kernel/caller.ts";
 import { checkCeiling } from "../src/domain/accounts/api-keys/api-keys.ts";
-import { MAIL_TEMPLATES } from "../src/domain/accounts/email/mail.ts";
+import { MAIL_TEMPLATES } from "../src/domain/accounts/email/templates/templates.ts";
 import { ERROR_STATUS } from "../src/domain/kernel/errors.ts";
 import { LIMITS } from "../src/domain/accounts/rate-limits/limiter.ts";
 import { DEFAULT_SETTINGS } from "../src/domain/evaluation/project-settings.ts";

@@ -12,7 +12,7 @@ import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain
 import { resetAdminMfa } from "../domain/accounts/mfa/factors.ts";
 import { endEnforcement } from "../domain/accounts/sso/configure.ts";
 import { EmailAddress } from "../domain/accounts/email/address.ts";
-import { Name } from "../domain/accounts/tenants/text.ts";
+import { Name } from "../domain/accounts/tenants/tenant.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { readNewPassword } from "./ask-password.ts";
 import { loadCommandConfig, refuseRunningServer, withTransact } from "./with-database.ts";

@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import { inProjectTime } from "../domain/accounts/projects/clock.ts";
+import { inProjectTime } from "../domain/accounts/projects/project.ts";
 import { adventureKind, readAdventureStats } from "../domain/economy/adventures/kind.ts";
 import {
   claimPlayerTier,

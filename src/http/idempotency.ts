@@ -58,7 +58,7 @@ function* writeFields(hash: Hash, fields: Record<string, unknown>, depth: number
  * Computes SHA-256 of JSON, in hex: equal for the same JSON with its names in another order. Yields to other
  * work in between, since a body may have hundreds of thousands of parts.
  */
-export const fingerprintOf = async (json: Record<string, unknown>): Promise<string> => {
+const fingerprintOf = async (json: Record<string, unknown>): Promise<string> => {
   const hash = createHash("sha256");
   await inSlices(writeNested(hash, json, 0));
   return hash.digest("hex");

@@ -7,7 +7,7 @@ import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { type BatchScore, type ScoreSubmission, unreadable } from "../domain/leaderboards/record-scores.ts";
 import type { PlayerInput } from "../domain/progression/players/players.ts";
 import { NewPlayer } from "./resources/player-bodies.ts";
-import { SubmittedScore } from "./resources/score-bodies.ts";
+import { SubmittedScore } from "./resources/leaderboards.ts";
 
 /** One player of a batch, or why it is invalid. */
 export type ReadItem =

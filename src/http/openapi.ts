@@ -26,7 +26,7 @@ import { FORM_TYPE } from "./body.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
 import { fieldsOf } from "./validate.ts";
 
-export type OpenApiDocument = ReturnType<typeof createDocument>;
+type OpenApiDocument = ReturnType<typeof createDocument>;
 
 const SECURITY = { key: { ApiKeyAuth: [] }, user: { BearerAuth: [] }, admin: { AdminAuth: [] } };
 

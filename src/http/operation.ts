@@ -1,9 +1,9 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
-import { readClock } from "../domain/accounts/projects/clock.ts";
 import {
   checkOriginOf,
   findKnownProject,
+  readClock,
   resolvePathProject,
   resolveProject,
 } from "../domain/accounts/projects/project.ts";
@@ -20,22 +20,23 @@ import { ReadyJson } from "../domain/kernel/ready-json.ts";
 import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import { withTimeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
-import { requireAccess } from "./access.ts";
-import { refuseOutsiders } from "./admin-network.ts";
+import { refuseOutsiders, requireAccess } from "./access.ts";
 import { bodyLimitOf, checkBodyHeaders, hasBody, readForm, readJson, receiveBody } from "./body.ts";
 import { sendJson, sendReady, sendStreamed, StreamedBody } from "./compression.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
-import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
-import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import {
   type BodyHold,
   type BodyMemory,
   clientIp,
+  consumeLimits,
+  countAnonymous,
+  countBadKey,
   identify,
   identifyScim,
   type LargeWorks,
   slotsOf,
 } from "./request-guards.ts";
+import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import { type AnyRoute, type ProjectSource, type Reply, takesBody } from "./route.ts";
 import { sendScim } from "./scim/answers.ts";
 import { fieldsOf, parseBody, parseParams, queryChecker } from "./validate.ts";
@@ -342,11 +343,10 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const actor = actorOf(caller, arrival, signal);
     const rowScope = rowScopeOf(actor, { projectId, aheadMs: await aheadOf(app, route, admitted) });
     const cookie = request.get("cookie") ?? "";
-    const deviceToken = request.get("x-device-token") ?? "";
     const [ifMatch, origin] = [request.get("if-match"), request.get("origin")];
     const signed = signedOf(request, route);
     const host = customHostOf(response);
-    const context = { ...admitted, actor, body, ignored, host, origin, cookie, deviceToken, ifMatch, signed };
+    const context = { ...admitted, actor, body, ignored, host, origin, cookie, ifMatch, signed };
     const execution: Execution = { route, rowScope, context };
     const scoped = scopedFor(app, execution, signal);
     const keyed = await keyedRequest(request, execution, raw);

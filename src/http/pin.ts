@@ -1,11 +1,10 @@
 import { TLSSocket } from "node:tls";
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
-import { httpsRequired, spokeHttps } from "../domain/accounts/domains/https.ts";
-import { type KnownDomain, nameOfHost } from "../domain/accounts/domains/known.ts";
+import { httpsRequired, type KnownDomain, nameOfHost, spokeHttps } from "../domain/accounts/domains/known.ts";
 import type { Caller } from "../domain/kernel/caller.ts";
 import { invalid, notFound, unauthorized } from "../domain/kernel/errors.ts";
-import { isOfPlatform } from "./admin-network.ts";
+import { isOfPlatform } from "./access.ts";
 import type { AnyRoute } from "./route.ts";
 
 /** Pages that are of this server's operators alone. */

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { RequestHandler } from "express";
-import { sendScript } from "./script.ts";
+import { sendScript } from "./docs.ts";
 
 /** Nothing from another host and nothing inline; it calls this server alone. */
 const CONTENT_SECURITY_POLICY = [

@@ -8,6 +8,7 @@ import type { Timeouts } from "../domain/kernel/timeouts.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import type { LimitName } from "../domain/accounts/rate-limits/limiter.ts";
+import { pathParams, type PathValues } from "./path-values.ts";
 
 type Shape = z.ZodType;
 type Out<S> = S extends Shape ? z.output<S> : undefined;
@@ -35,8 +36,6 @@ export type RouteContext<P, Q, B> = {
   origin: string | undefined;
   /** The raw Cookie header. */
   cookie: string;
-  /** The raw X-Device-Token header. */
-  deviceToken: string;
   /** The raw If-Match header. */
   ifMatch: string | undefined;
   /** For a route with `signatureHeader`: the body as sent, and the header that signs it. */
@@ -88,23 +87,16 @@ export class Reply<T> {
   }
 }
 
-export type Route<
+/** What an operation is besides its method, path and id, and whose it is. */
+type Details<
   P extends Shape | undefined,
   Q extends Shape | undefined,
   B extends Shape | undefined,
   R extends Shape,
-  X = undefined,
+  X,
 > = {
-  method: "get" | "post" | "put" | "patch" | "delete";
-  /** Path template without a prefix: `/players/{playerId}`. */
-  path: string;
-  /** The OpenAPI operationId, unique. */
-  id: string;
-  tag: string;
   summary: string;
   description?: string;
-  access: Access;
-  project: ProjectSource;
   params?: P;
   query?: Q;
   body?: B;
@@ -175,7 +167,6 @@ export type Route<
   deprecated?: { sunset: Date };
   /** Error codes in addition to those of every operation (`errorsOf` in openapi.ts). */
   errors?: readonly ErrorCode[];
-  response: R;
   /**
    * Its work is one `transact` that changes one player by steps of `together`: it shares transactions with
    * other requests of the project. Returns whose it is.
@@ -216,6 +207,26 @@ export type Route<
   ): Promise<void>;
 };
 
+/** What every operation has, by itself or from its group. */
+type Needed<R extends Shape> = { tag: string; access: Access; project: ProjectSource; response: R };
+
+type Method = "get" | "post" | "put" | "patch" | "delete";
+
+type Route<
+  P extends Shape | undefined,
+  Q extends Shape | undefined,
+  B extends Shape | undefined,
+  R extends Shape,
+  X = undefined,
+> = Details<P, Q, B, R, X> &
+  Needed<R> & {
+    method: Method;
+    /** Path template without a prefix: `/players/{playerId}`. */
+    path: string;
+    /** The OpenAPI operationId, unique. */
+    id: string;
+  };
+
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape
 export type AnyRoute = Route<any, any, any, any, any>;
 
@@ -255,4 +266,52 @@ const strictBody = <B extends Shape | undefined>(body: B): B | z.ZodType => {
   const meta = body.meta() ?? {};
   assert(meta.id === undefined, "a body with a name of its own is a z.strictObject");
   return body.strict().meta(meta);
+};
+
+/** What the operations of a group have in common. */
+type Common = Partial<Omit<AnyRoute, "method" | "path" | "id">>;
+
+/** The schema that a group gives its operations. */
+type Given<G, K extends string, D> = G extends { readonly [key in K]: infer S extends Shape } ? S : D;
+
+type Define<G extends Common> = <
+  Path extends string,
+  P extends Shape = Given<G, "params", z.ZodType<PathValues<Path>>>,
+  Q extends Shape | undefined = Given<G, "query", undefined>,
+  B extends Shape | undefined = Given<G, "body", undefined>,
+  R extends Shape = Given<G, "response", never>,
+  X = undefined,
+>(
+  path: Path,
+  id: string,
+  details: Details<P, Q, B, R, X> & Partial<Needed<R>> & Omit<Needed<R>, keyof G>,
+) => AnyRoute;
+
+/** What most groups say. */
+export type Owned = { tag: string; access: Access; project: ProjectSource };
+
+export type Group<G extends Common> = Record<Method, Define<G>> & {
+  common: G;
+  /** A group that has this too, or instead. */
+  with<const M extends Common>(more: M): Group<Omit<G, keyof M> & M>;
+};
+
+/**
+ * Operations with something in common: `badges.get("/badges/{badgeId}", "getBadge", { … })`. What the path
+ * names need no `params`, if `PATH_VALUES` says what they are.
+ */
+export const group = <const G extends Common>(common: G): Group<G> => {
+  const define =
+    (method: Method) =>
+    (path: string, id: string, details: object): AnyRoute =>
+      route({ params: pathParams(path), ...common, ...details, method, path, id } as AnyRoute);
+  return {
+    common,
+    with: (more: Common) => group({ ...common, ...more }),
+    get: define("get"),
+    post: define("post"),
+    put: define("put"),
+    patch: define("patch"),
+    delete: define("delete"),
+  } as unknown as Group<G>;
 };

@@ -2,32 +2,32 @@ import assert from "node:assert/strict";
 import { timingSafeEqual } from "node:crypto";
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
-import { readChallenge } from "../domain/accounts/domains/challenges.ts";
+import { readChallenge } from "../domain/accounts/domains/known.ts";
 import { TOKEN_PAGES } from "../domain/accounts/email/templates/template.ts";
 import { isIn, isOfThisMachine, networkOf } from "../domain/accounts/rate-limits/limiter.ts";
 import { normaliseDomain } from "../domain/accounts/sso/domain-name.ts";
 import { DomainError, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
-import { isHiddenFrom } from "./admin-network.ts";
+import { isHiddenFrom } from "./access.ts";
 import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
 import { type Describe, describeHere } from "./description.ts";
 import { docs } from "./docs.ts";
-import { countAnonymous } from "./limits.ts";
-import { type MemoryBounds, operation } from "./operation.ts";
-import { customHostOf, isHiddenByPin, pinHost } from "./pin.ts";
-import { playground } from "./playground.ts";
 import {
   BodyMemory,
   clientIp,
   closeUnread,
   configurationSlots,
+  countAnonymous,
   nameRequest,
   observe,
   pageSlots,
   questionSlots,
   streamSlots,
 } from "./request-guards.ts";
+import { type MemoryBounds, operation } from "./operation.ts";
+import { customHostOf, isHiddenByPin, pinHost } from "./pin.ts";
+import { playground } from "./playground.ts";
 import type { AnyRoute } from "./route.ts";
 import { speakScim } from "./scim/answers.ts";
 import { SCIM_PATH } from "./scim/discovery.ts";

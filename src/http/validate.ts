@@ -48,7 +48,7 @@ export const errorBody = (error: DomainError, requestId: string, now: Date): Err
  * Builds one 400 for all problems of a value, each with the dotted path of its field; `root` names the value
  * itself.
  */
-export const validationError = (error: z.ZodError, root: string): DomainError => {
+const validationError = (error: z.ZodError, root: string): DomainError => {
   const details = problemsOf(error, root);
   const first = details[0] ?? { field: root, message: "is not valid" };
   const more = error.issues.length > 1 ? ` (and ${error.issues.length - 1} more)` : "";

@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import type { App } from "../app.ts";
-import { markExpiredKeys } from "../domain/accounts/api-keys/expire.ts";
+import { markExpiredKeys } from "../domain/accounts/api-keys/api-key.ts";
 import { tellUsage } from "../domain/accounts/billing/usage-notices.ts";
 import { checkDueDomains, isCheckDue } from "../domain/accounts/domains/transition.ts";
-import { deleteDueTenants } from "../domain/accounts/tenants/deletion.ts";
+import { deleteDueTenants } from "../domain/accounts/tenants/tenants.ts";
 import { findDueRollups, forgetUncounted } from "../domain/analytics/rollups/due.ts";
 import { TooLarge } from "../domain/analytics/rollups/holders.ts";
 import { haltRollups, rollUp } from "../domain/analytics/rollups/roll-up.ts";

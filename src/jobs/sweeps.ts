@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { App } from "../app.ts";
-import { tellOfFailingRenewals } from "../domain/accounts/domains/certificate-notices.ts";
+import { tellOfFailingRenewals } from "../domain/accounts/domains/states.ts";
 import { isOrderDue, orderDueCertificates } from "../domain/accounts/domains/order.ts";
 import {
   type ClaimedMail,
@@ -13,8 +13,8 @@ import {
   noteSent,
   openMail,
 } from "../domain/accounts/email/deliveries.ts";
-import type { RenderedMail } from "../domain/accounts/email/mailer.ts";
-import { tellOfCertificates } from "../domain/accounts/sso/certificate-notices.ts";
+import type { RenderedMail } from "../domain/accounts/email/mail.ts";
+import { tellOfCertificates } from "../domain/accounts/sso/domains.ts";
 import { forgetStopped } from "../domain/analytics/warehouse/manifest.ts";
 import {
   areDeliveriesPending,

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import type { Overdue } from "../domain/accounts/domains/certificate-notices.ts";
+import type { Overdue } from "../domain/accounts/domains/states.ts";
 import type { Queues } from "../domain/delivery/queues.ts";
 import type { Lags } from "../domain/delivery/webhooks/delivering/claim.ts";
 import type { CacheSize } from "../domain/kernel/caches.ts";

@@ -5,7 +5,7 @@ import type { SMTPPoolOptions, SMTPPoolSentMessageInfo } from "nodemailer/lib/sm
 import type { Logger } from "pino";
 import type { MailSettings } from "../config.ts";
 import { isMailAddress } from "../domain/accounts/email/address.ts";
-import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mailer.ts";
+import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mail.ts";
 import { onceLoaded } from "../domain/kernel/once-loaded.ts";
 
 /** Connections to the mail server, one for each mail that is sent concurrently. */

@@ -114,12 +114,12 @@ const STATE_BYTES = 2_048;
 /** Request headers that a browser may send beyond the safelisted ones. */
 const REQUEST_HEADERS =
   "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, " +
-  "X-Project-ID, X-Request-Id, X-Device-Token, Content-Encoding, If-None-Match, traceparent, tracestate, " +
+  "X-Project-ID, X-Request-Id, Content-Encoding, If-None-Match, traceparent, tracestate, " +
   "baggage";
 /** Response headers that a page may read. */
 const RESPONSE_HEADERS =
   "ETag, X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
-  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token, X-Data-Age-Ms";
+  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Data-Age-Ms";
 
 /**
  * Any origin may call: no request here is authenticated by anything a browser adds by itself. Credentials are

@@ -3,8 +3,7 @@ import { TLSSocket } from "node:tls";
 import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@colyseus/core";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { httpsRequired, spokeHttps } from "../domain/accounts/domains/https.ts";
-import { type CustomHost, nameOfHost } from "../domain/accounts/domains/known.ts";
+import { type CustomHost, httpsRequired, nameOfHost, spokeHttps } from "../domain/accounts/domains/known.ts";
 import {
   clientAddress,
   countRequest,

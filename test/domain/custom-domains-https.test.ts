@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spokeHttps } from "../../src/domain/accounts/domains/https.ts";
+import { spokeHttps } from "../../src/domain/accounts/domains/known.ts";
 
 describe("who spoke https", () => {
   const TRUSTED = ["10.0.0.0/8", "2001:db8::/32"];

@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import {
-  readOverdueRenewals,
-  tellOfFailingRenewals,
-} from "../../src/domain/accounts/domains/certificate-notices.ts";
+import { readOverdueRenewals, tellOfFailingRenewals } from "../../src/domain/accounts/domains/states.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { domainStore } from "../support/domains/database.ts";

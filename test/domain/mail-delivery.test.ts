@@ -7,7 +7,7 @@ import {
   noteFailure,
   noteSent,
 } from "../../src/domain/accounts/email/deliveries.ts";
-import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
+import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mail.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { aToken, anAddress, mailApp } from "../support/mail/mail-app.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import type { SMTPServerOptions } from "smtp-server";
-import type { RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
+import type { RenderedMail } from "../../src/domain/accounts/email/mail.ts";
 import { failureOf } from "../../src/domain/accounts/email/deliveries.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createLog } from "../../src/log.ts";

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { isMailAddress } from "../../src/domain/accounts/email/address.ts";
-import {
-  MAIL_KINDS,
-  MAIL_TEMPLATES,
-  type MailTemplate,
-  type MailValues,
-} from "../../src/domain/accounts/email/mail.ts";
+import { type MailTemplate, type MailValues } from "../../src/domain/accounts/email/mail.ts";
 import { failureOf } from "../../src/domain/accounts/email/deliveries.ts";
-import { renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
+import { MAIL_TEMPLATES, renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
 import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
 
 const CONSOLE = "https://console.example.com";
@@ -151,13 +146,6 @@ describe("mail templates", () => {
     for (const [change, said] of Object.entries({ ...changes, SUSPENDED: "not served" })) {
       const values = { ...FRIENDLY["custom-domain"], change } as MailValues["custom-domain"];
       assert.ok(renderMail("custom-domain", values, BASES).subject.includes(said), change);
-    }
-  });
-
-  it("are each a purpose or a notice; those with a token are purposes", () => {
-    for (const template of MAIL_TEMPLATES) {
-      const kind = "token" in FRIENDLY[template] ? "purpose" : "notice";
-      assert.equal(MAIL_KINDS[template], kind, template);
     }
   });
 });

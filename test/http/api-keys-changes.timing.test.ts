@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
+import { ApiKey, markExpiredKeys } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
-import { markExpiredKeys } from "../../src/domain/accounts/api-keys/expire.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

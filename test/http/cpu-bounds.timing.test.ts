@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { z } from "zod";
 import { BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import { refuseHostile } from "../../src/domain/kernel/hostile-json.ts";
-import { countParts } from "../../src/http/json-parse.ts";
+import { countParts } from "../../src/http/body.ts";
 import { routes } from "../../src/http/routes.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { hostileTexts, hostileValues } from "../support/http/hostile-json.ts";

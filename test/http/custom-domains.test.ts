@@ -117,7 +117,7 @@ describe("custom domains", () => {
     await api.app.transact(({ db }) =>
       sql`update tenants set delete_after = now() where id = ${tenant.tenantId}::uuid`.execute(db),
     );
-    const { deleteDueTenants } = await import("../../src/domain/accounts/tenants/deletion.ts");
+    const { deleteDueTenants } = await import("../../src/domain/accounts/tenants/tenants.ts");
     await api.app.transact(deleteDueTenants);
     const { rows } = await api.app.transact(({ db }) =>
       sql`select from custom_domains where id = ${id}::uuid`.execute(db),

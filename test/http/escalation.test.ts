@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
-import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
+import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, aWsToken, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";

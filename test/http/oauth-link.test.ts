@@ -132,7 +132,6 @@ describe("a link of a provider", () => {
       const exchange = (code?: string) => server.post("/api/v1/auth/oauth/exchange", { code });
       const answer = await exchange(first);
       assert.equal(await sessionOf(must(answer, 200).accessToken), await sessionOf(tenant.token));
-      assert.ok(answer.headers.get("x-device-token"));
       assert.equal((await sessionsOf(tenant.userId)).length, 1);
       must(await server.post("/api/v1/auth/logout", {}, { token: tenant.token }), 200);
       assertError(await exchange(second), 400, "OAUTH_CODE_INVALID");

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { Session } from "../../src/domain/accounts/auth/tokens.ts";
-import { tellOfCertificates } from "../../src/domain/accounts/sso/certificate-notices.ts";
+import { tellOfCertificates } from "../../src/domain/accounts/sso/domains.ts";
 import { setPlan } from "../../src/domain/accounts/tenants/approval.ts";
 import type { Plan } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";

@@ -8,7 +8,7 @@ import {
   suspendTenant,
   unsuspendTenant,
 } from "../../src/domain/accounts/tenants/approval.ts";
-import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
+import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
+import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import { reconcileBilling } from "../../src/jobs/due-work.ts";
 import { aTenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";

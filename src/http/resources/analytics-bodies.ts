@@ -5,17 +5,17 @@ import { PERIODS, type RangeQuery, WEEK_STARTS } from "../../domain/analytics/ra
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { Reply } from "../route.ts";
+import { Reply, group } from "../route.ts";
 
 /** What operations of analytics have in common. */
-export const question = {
+export const question = group({
   tag: "Analytics",
   project: "caller",
   access: { scope: "analytics:read", roles: EVERY_ROLE, needs: { approval: true } },
   timeouts: ANALYTICS,
   isQuestion: true,
   readsReplica: true,
-} as const;
+});
 
 const bound = (text: string) => z.string().min(1).max(40).optional().meta({ description: text });
 

@@ -9,7 +9,7 @@ import {
 } from "../../domain/analytics/cohorts.ts";
 import { readMetric, readPath } from "../../domain/analytics/trend-query.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { route } from "../route.ts";
+
 import {
   answerQuestion,
   EnvelopeBody,
@@ -105,11 +105,7 @@ export const cohortsOf = (query: z.output<typeof CohortsQuery>): CohortQuestion 
 };
 
 export const analyticsCohortRoutes = [
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/cohorts",
-    id: "getAnalyticsCohorts",
+  question.get("/analytics/cohorts", "getAnalyticsCohorts", {
     isRevalidated: true,
     summary: "Get what players do in the periods after they came",
     description:

@@ -7,7 +7,7 @@ import {
   readGroups,
 } from "../../domain/analytics/experiments/experiment.ts";
 import { readMetric } from "../../domain/analytics/trend-query.ts";
-import { route } from "../route.ts";
+
 import { answerQuestion, EnvelopeBody, question, QuestionQuery } from "./analytics-bodies.ts";
 import { metricList } from "./analytics-fields.ts";
 
@@ -52,11 +52,7 @@ const ExperimentBody = EnvelopeBody.extend({
 }).meta({ id: "AnalyticsExperiment" });
 
 export const analyticsExperimentRoutes = [
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/experiments/{ruleId}",
-    id: "getAnalyticsExperiment",
+  question.get("/analytics/experiments/{ruleId}", "getAnalyticsExperiment", {
     isRevalidated: true,
     summary: "Compare the players who have a rule with those who do not",
     description:

@@ -42,7 +42,7 @@ const list = (description: string) =>
     .meta({ description });
 
 /** The fields of an export beside the parameters of its report. */
-export const ExportFieldsQuery = z.object({ report: z.enum(REPORT_NAMES), ...FileQuery.shape });
+const ExportFieldsQuery = z.object({ report: z.enum(REPORT_NAMES), ...FileQuery.shape });
 
 /** Reads how a file of rows is written. */
 export const fileFieldsOf = (query: z.output<typeof FileQuery>): Omit<ExportFields, "report"> => {
@@ -95,7 +95,7 @@ const PARAMETERS: Readonly<Record<ReportName, Check>> = {
 
 const OWN_NAMES: ReadonlySet<string> = new Set([...Object.keys(ExportFieldsQuery.shape), "projectId"]);
 
-export type AskedExport = { fields: ExportFields; query: Readonly<Record<string, unknown>> };
+type AskedExport = { fields: ExportFields; query: Readonly<Record<string, unknown>> };
 
 /**
  * Reads what an export is asked for by.

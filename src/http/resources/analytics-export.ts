@@ -9,17 +9,17 @@ import {
 } from "../../domain/analytics/exports/reports.ts";
 import { BUILDERS, type Caller, tenantOf } from "../../domain/kernel/caller.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import type { CursorParts } from "../../domain/kernel/cursor.ts";
 import { StreamedBody } from "../compression.ts";
 import { ExportQuery, readExportQuery, requireReport } from "./analytics-export-query.ts";
 
 /** What operations of exports have in common. */
-export const exporting = {
+export const exporting = group({
   tag: "Analytics",
   project: "caller",
   access: { scope: "analytics:read", roles: BUILDERS, needs: { approval: true } },
-} as const;
+});
 
 /** Makes browsers save the answer as a file. */
 export const asFile = (fileName: string): Record<string, string> => ({
@@ -31,7 +31,6 @@ export const streaming = {
   timeouts: ANALYTICS,
   isStream: true,
   readsReplica: true,
-  method: "get",
   media: ["application/json", "text/csv", "application/x-ndjson"],
   response: z.array(z.record(z.string(), z.unknown())),
 } as const;
@@ -65,11 +64,8 @@ export const streamedFile = (
 };
 
 export const analyticsExportRoutes = [
-  route({
-    ...exporting,
+  exporting.get("/analytics/export", "exportAnalytics", {
     ...streaming,
-    path: "/analytics/export",
-    id: "exportAnalytics",
     summary: "Export a report as a file",
     description:
       "Takes the parameters of the report's own operation; events take from, to, period and filters, " +

@@ -17,7 +17,7 @@ import { notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import { type ByteRange, StreamedBody } from "../compression.ts";
 import { asFile, exporting } from "./analytics-export.ts";
 import {
@@ -29,7 +29,7 @@ import {
   requireReport,
 } from "./analytics-export-query.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 const StoredExportBody = z
   .object({
@@ -49,8 +49,6 @@ const StoredExportBody = z
     expiresAt: z.iso.datetime().meta({ description: "A week after it was complete" }),
   })
   .meta({ id: "AnalyticsExport" });
-
-const Params = z.object({ exportId: z.string().max(64) });
 
 type Asked = { caller: Caller; projectId: string; params: { exportId: string } };
 
@@ -83,11 +81,7 @@ const fileOf = (transact: Transact, projectId: string, found: StoredExport): Str
   });
 
 export const analyticsExportsRoutes = [
-  route({
-    ...exporting,
-    method: "post",
-    path: "/analytics/exports",
-    id: "createAnalyticsExport",
+  exporting.post("/analytics/exports", "createAnalyticsExport", {
     summary: "Make a file of a report",
     description:
       "As a job, for what is large: takes what GET /analytics/export takes. What comes after the request " +
@@ -105,42 +99,25 @@ export const analyticsExportsRoutes = [
       );
     },
   }),
-  route({
-    ...exporting,
-    method: "get",
-    path: "/analytics/exports",
-    id: "listAnalyticsExports",
+  exporting.get("/analytics/exports", "listAnalyticsExports", {
     summary: "List the files of reports",
     description: "Those of the reports that the caller may export; the others are not there for them.",
     query: PageQuery.extend(sortedBy(EXPORT_ORDERS)),
     hasSmallRows: true,
     response: pageBody(StoredExportBody),
     run: async (work, { caller, projectId, query }) => {
-      const { exports, ...total } = await listExports(work, projectId, {
-        ...query,
-        reports: reportsFor(caller),
-      });
-      return pageReply(exports, total, query);
+      const asked = { ...query, reports: reportsFor(caller) };
+      return pageReply(await listExports(work, projectId, asked), "exports", query);
     },
   }),
-  route({
-    ...exporting,
-    method: "get",
-    path: "/analytics/exports/{exportId}",
-    id: "getAnalyticsExport",
+  exporting.get("/analytics/exports/{exportId}", "getAnalyticsExport", {
     summary: "Get how far a file of a report is",
-    params: Params,
     response: StoredExportBody,
     run: (work, asked) => getExport(work, refOf(asked)),
   }),
-  route({
-    ...exporting,
-    method: "get",
-    path: "/analytics/exports/{exportId}/download",
-    id: "downloadAnalyticsExport",
+  exporting.get("/analytics/exports/{exportId}/download", "downloadAnalyticsExport", {
     summary: "Download a file of a report",
     description: "As gzip. Range asks for a part, so that a download goes on where it broke.",
-    params: Params,
     hasRanges: true,
     media: ["application/gzip"],
     response: z.string(),
@@ -150,18 +127,10 @@ export const analyticsExportsRoutes = [
       return new Reply(200, fileOf(transact, asked.projectId, found) as never, asFile(found.fileName));
     },
   }),
-  route({
-    ...exporting,
-    method: "delete",
-    path: "/analytics/exports/{exportId}",
-    id: "deleteAnalyticsExport",
+  exporting.delete("/analytics/exports/{exportId}", "deleteAnalyticsExport", {
     summary: "Delete a file of a report",
     description: "One that is being made ends before its next step.",
-    params: Params,
     response: Deleted,
-    run: async (work, asked) => {
-      await deleteExport(work, refOf(asked));
-      return { deleted: true as const };
-    },
+    run: (work, asked) => deleted(deleteExport(work, refOf(asked))),
   }),
 ];

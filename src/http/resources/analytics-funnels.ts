@@ -13,7 +13,7 @@ import { Filter } from "../../domain/evaluation/metrics/filter.ts";
 import type { App } from "../../app.ts";
 import type { FrameQuery } from "../../domain/analytics/ask.ts";
 import type { RangeQuery } from "../../domain/analytics/range.ts";
-import { route } from "../route.ts";
+
 import {
   answerQuestion,
   EnvelopeBody,
@@ -164,12 +164,7 @@ const answerFunnel = (app: App, projectId: string, asking: Asking, funnel: Funne
   );
 };
 
-const common = {
-  ...question,
-  path: "/analytics/funnels",
-  errors: ["PAYMENT_REQUIRED"],
-  response: FunnelView,
-} as const;
+const common = question.with({ errors: ["PAYMENT_REQUIRED"], response: FunnelView });
 
 const FunnelQuery = QuestionQuery.extend({
   steps: textList({ min: 2, max: STEPS_MAX, isRepeatable: true }).meta({
@@ -210,10 +205,7 @@ export const funnelOfBody = (body: z.output<typeof FunnelBody>): FunnelQuestion 
 };
 
 export const analyticsFunnelRoutes = [
-  route({
-    ...common,
-    method: "get",
-    id: "getAnalyticsFunnel",
+  common.get("/analytics/funnels", "getAnalyticsFunnel", {
     isRevalidated: true,
     summary: "Get how far players come through steps",
     description:
@@ -223,10 +215,7 @@ export const analyticsFunnelRoutes = [
     query: FunnelQuery,
     outside: (app, { projectId, query }) => answerFunnel(app, projectId, query, funnelOf(query)),
   }),
-  route({
-    ...common,
-    method: "post",
-    id: "queryAnalyticsFunnel",
+  common.post("/analytics/funnels", "queryAnalyticsFunnel", {
     takesNoIdempotencyKey: true,
     summary: "Get how far players come through steps with filters",
     description: "As the GET of the same path. Changes nothing.",

@@ -16,7 +16,7 @@ import { SNAPSHOT } from "../../domain/kernel/cursor.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { asOneMessage } from "../../domain/kernel/statements.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { SegmentPlayerBody } from "./analytics.ts";
 import { answerQuestion, EnvelopeBody, FrameFields, question, RangeFields } from "./analytics-bodies.ts";
 import { CohortNumber, FunnelNumber, RetentionNumber } from "./analytics-fields.ts";
@@ -120,15 +120,15 @@ const findIds = (app: App, projectId: string, { asking, list }: AskedList): Prom
   });
 
 /** It asks, and writes: not into a replica. */
-const { readsReplica: _, ...writing } = question;
-const listing = { ...question, access: { ...question.access, scope: "players:read" } } as const;
+const { readsReplica: _, ...common } = question.common;
+const writing = group({
+  ...common,
+  access: { ...common.access, scope: "config:manage", roles: DESIGNERS },
+});
+const listing = question.with({ access: { ...common.access, scope: "players:read" } });
 
 export const analyticsPlayersRoutes = [
-  route({
-    ...listing,
-    method: "get",
-    path: "/analytics/players",
-    id: "listAnalyticsPlayers",
+  listing.get("/analytics/players", "listAnalyticsPlayers", {
     isRevalidated: true,
     summary: "List the players behind a number of analytics",
     description:
@@ -142,11 +142,7 @@ export const analyticsPlayersRoutes = [
       return answerList(app, projectId, await readListQuery(parameters), { cursor: after, limit });
     },
   }),
-  route({
-    ...listing,
-    method: "post",
-    path: "/analytics/players",
-    id: "queryAnalyticsPlayers",
+  listing.post("/analytics/players", "queryAnalyticsPlayers", {
     takesNoIdempotencyKey: true,
     summary: "List the players at a step of a funnel with filters",
     description: "Takes the body of `POST /analytics/funnels` as `funnel`. Changes nothing.",
@@ -173,12 +169,7 @@ export const analyticsPlayersRoutes = [
     outside: (app, { projectId, body }) =>
       answerList(app, projectId, funnelList(body.funnel), { cursor: body.cursor, limit: body.limit }),
   }),
-  route({
-    ...writing,
-    access: { ...question.access, scope: "config:manage", roles: DESIGNERS },
-    method: "post",
-    path: "/analytics/players/segment",
-    id: "createAnalyticsSegment",
+  writing.post("/analytics/players/segment", "createAnalyticsSegment", {
     summary: "Make a STATIC segment of the players behind a number",
     description:
       `Of more than ${LIST_AT_ONCE} players a job puts them in; a list has at most ` +

@@ -95,7 +95,7 @@ const READERS: Readonly<Record<SavedKindName, (parameters: Parameters) => Promis
 };
 
 /** A question of a report: which, and by what. */
-export type AskedReport = { report: SavedKindName; parameters: Parameters; range: RelativeRange | null };
+type AskedReport = { report: SavedKindName; parameters: Parameters; range: RelativeRange | null };
 
 /** @throws DomainError VALIDATION_ERROR for parameters that a report's operation does not have */
 const parse = ({ report, parameters, range }: AskedReport): Promise<Parsed> => {
@@ -109,7 +109,7 @@ const parse = ({ report, parameters, range }: AskedReport): Promise<Parsed> => {
 };
 
 /** What the operation of a question gets of that of the report. */
-export type Around = Omit<RouteContext<unknown, unknown, unknown>, "params" | "query" | "body" | "ignored">;
+type Around = Omit<RouteContext<unknown, unknown, unknown>, "params" | "query" | "body" | "ignored">;
 
 const answerOf = async (
   app: App,

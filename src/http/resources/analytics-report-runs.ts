@@ -13,7 +13,7 @@ import {
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ReadyJson } from "../../domain/kernel/ready-json.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import { AnswerBody, ReportRunBody } from "./analytics-report-bodies.ts";
 import {
   ANSWER_MEDIA,
@@ -21,7 +21,6 @@ import {
   Format,
   reading,
   refOf,
-  ReportParams,
   requireFiles,
   writing,
 } from "./analytics-reports.ts";
@@ -40,48 +39,29 @@ const show = ({ config }: App, reportId: string, run: ReportRun) => ({
 });
 
 export const analyticsReportRunRoutes = [
-  route({
-    ...reading,
-    method: "get",
-    path: PATH,
-    id: "listAnalyticsReportRuns",
+  reading.get(PATH, "listAnalyticsReportRuns", {
     summary: "List the runs of a saved report",
     description: `The last ${RUNS_KEPT} of its schedule, and those started by request.`,
-    params: ReportParams,
     query: PageQuery.extend(sortedBy(RUN_ORDERS)),
     hasSmallRows: true,
     response: pageBody(ReportRunBody),
     run: async (work, { projectId, params, query }, app) => {
-      const { runs, ...total } = await listRuns(work, refOf({ projectId, params }), query);
-      return pageReply(
-        runs.map((run) => show(app, params.reportId, run)),
-        total,
-        query,
-      );
+      const listed = await listRuns(work, refOf({ projectId, params }), query);
+      return pageReply(listed, "runs", query, (run) => show(app, params.reportId, run));
     },
   }),
-  route({
-    ...writing,
-    method: "post",
-    path: PATH,
-    id: "startAnalyticsReportRun",
+  writing.post(PATH, "startAnalyticsReportRun", {
     summary: "Start a run of a saved report",
     description: "As its schedule does: as a job, whose answer is kept, and of which the same are told.",
-    params: ReportParams,
     status: 201,
     response: ReportRunBody,
     run: async (work, { caller, ...asked }, app) =>
       show(app, asked.params.reportId, await startRun(work, refOf(asked), actorOf(caller))),
   }),
-  route({
-    ...reading,
-    method: "get",
-    path: `${PATH}/{runId}/result`,
-    id: "getAnalyticsReportResult",
+  reading.get(`${PATH}/{runId}/result`, "getAnalyticsReportResult", {
     isRevalidated: true,
     summary: "Get what a run of a saved report has answered",
     description: "As the report's own operation answered when the run was due. Kept for a week.",
-    params: ReportParams.extend({ runId: z.string().max(64) }),
     query: z.object({ format: Format }),
     media: ANSWER_MEDIA,
     response: AnswerBody,

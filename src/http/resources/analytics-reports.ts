@@ -26,34 +26,26 @@ import { forbidden } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import type { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { StreamedBody } from "../compression.ts";
 import { question } from "./analytics-bodies.ts";
 import { asFile } from "./analytics-export.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
 import { askReport, readReport } from "./analytics-report-query.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
 /** The media types of an answer, and of its files. */
 export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;
 
-const common = { tag: "Analytics", project: "caller" } as const;
+const common = group({ tag: "Analytics", project: "caller" });
 const NEEDS = { approval: true } as const;
 /** What operations have in common that read reports. */
-export const reading = {
-  ...common,
-  access: { scope: "analytics:read", roles: EVERY_ROLE, needs: NEEDS },
-} as const;
+export const reading = common.with({ access: { scope: "analytics:read", roles: EVERY_ROLE, needs: NEEDS } });
 /** The same of those that change them. */
-export const writing = {
-  ...common,
-  access: { scope: "config:manage", roles: BUILDERS, needs: NEEDS },
-} as const;
+export const writing = common.with({ access: { scope: "config:manage", roles: BUILDERS, needs: NEEDS } });
 /** It asks a question before it writes: not of a replica. */
-const asking = { ...writing, timeouts: ANALYTICS, isQuestion: true } as const;
-
-export const ReportParams = z.object({ reportId: z.string().max(64) });
+const asking = writing.with({ timeouts: ANALYTICS, isQuestion: true });
 
 type Asked = { projectId: string; params: { reportId: string } };
 
@@ -90,11 +82,7 @@ export const fileReply = (
 };
 
 const savingRoutes = [
-  route({
-    ...asking,
-    method: "post",
-    path: "/analytics/reports",
-    id: "createAnalyticsReport",
+  asking.post("/analytics/reports", "createAnalyticsReport", {
     summary: "Save a report",
     description:
       "Takes the parameters of the report's own operation, which is asked once: what cannot be answered is " +
@@ -123,14 +111,9 @@ const savingRoutes = [
         createdBy: actorOf(caller),
       }),
   }),
-  route({
-    ...asking,
-    method: "patch",
-    path: "/analytics/reports/{reportId}",
-    id: "updateAnalyticsReport",
+  asking.patch("/analytics/reports/{reportId}", "updateAnalyticsReport", {
     summary: "Change a saved report",
     description: "What is left out stays. Parameters are replaced as a whole.",
-    params: ReportParams,
     body: ReportChangeBody,
     example: { schedule: { every: "MONTH", day: 1, hour: 6 } },
     errors: ["PAYMENT_REQUIRED"],
@@ -147,58 +130,34 @@ const savingRoutes = [
     run: (work, { body: { name, description, schedule }, prepared, ...asked }) =>
       updateReport(work, refOf(asked), { name, description, schedule, ...prepared }),
   }),
-  route({
-    ...writing,
-    method: "delete",
-    path: "/analytics/reports/{reportId}",
-    id: "deleteAnalyticsReport",
+  writing.delete("/analytics/reports/{reportId}", "deleteAnalyticsReport", {
     summary: "Delete a saved report",
     description: "With its runs and their results.",
-    params: ReportParams,
     response: Deleted,
-    run: async (work, asked) => {
-      await deleteReport(work, refOf(asked));
-      return { deleted: true as const };
-    },
+    run: (work, asked) => deleted(deleteReport(work, refOf(asked))),
   }),
 ];
 
 const readingRoutes = [
-  route({
-    ...reading,
-    method: "get",
-    path: "/analytics/reports",
-    id: "listAnalyticsReports",
+  reading.get("/analytics/reports", "listAnalyticsReports", {
     summary: "List the saved reports",
     query: PageQuery.extend({
       ...sortedBy(REPORT_ORDERS),
       report: z.enum(SAVED_KIND_NAMES).optional().meta({ description: "Those of this kind alone" }),
     }),
     response: pageBody(ReportBody),
-    run: async (work, { projectId, query }) => {
-      const { reports, ...total } = await listReports(work, projectId, query);
-      return pageReply(reports, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReports(work, projectId, query), "reports", query),
   }),
-  route({
-    ...reading,
-    method: "get",
-    path: "/analytics/reports/{reportId}",
-    id: "getAnalyticsReport",
+  reading.get("/analytics/reports/{reportId}", "getAnalyticsReport", {
     summary: "Get a saved report",
-    params: ReportParams,
     response: ReportBody,
     run: (work, asked) => getReport(work, refOf(asked)),
   }),
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/reports/{reportId}/run",
-    id: "runAnalyticsReport",
+  question.get("/analytics/reports/{reportId}/run", "runAnalyticsReport", {
     isRevalidated: true,
     summary: "Run a saved report",
     description: "The answer is that of the report's own operation, for the range that it has now.",
-    params: ReportParams,
     query: z.object({ format: Format }),
     errors: ["PAYMENT_REQUIRED"],
     media: ANSWER_MEDIA,

@@ -11,7 +11,7 @@ import {
 } from "../../domain/analytics/retention.ts";
 import { readPath } from "../../domain/analytics/trend-query.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
-import { route } from "../route.ts";
+
 import {
   answerQuestion,
   EnvelopeBody,
@@ -173,11 +173,7 @@ export const retentionOf = (query: Query): RetentionQuestion => {
 };
 
 export const analyticsRetentionRoutes = [
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/retention",
-    id: "getAnalyticsRetention",
+  question.get("/analytics/retention", "getAnalyticsRetention", {
     isRevalidated: true,
     summary: "Get how many players return after they started",
     description:

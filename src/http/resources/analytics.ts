@@ -7,7 +7,7 @@ import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts
 import { listSegmentPlayers } from "../../domain/analytics/segment-players.ts";
 import { isFilterName, readBreakdown, readFilters, readMetric } from "../../domain/analytics/trend-query.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+
 import {
   answerQuestion,
   EnvelopeBody,
@@ -169,11 +169,7 @@ export const SegmentPlayerBody = z
   .meta({ id: "AnalyticsSegmentPlayer" });
 
 export const analyticsRoutes = [
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/overview",
-    id: "getAnalyticsOverview",
+  question.get("/analytics/overview", "getAnalyticsOverview", {
     isRevalidated: true,
     summary: "Get how players did in a range, beside an earlier one",
     description:
@@ -190,11 +186,7 @@ export const analyticsRoutes = [
         readOverview(work, asked, query),
       ),
   }),
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/trends",
-    id: "getAnalyticsTrends",
+  question.get("/analytics/trends", "getAnalyticsTrends", {
     isRevalidated: true,
     summary: "Get metrics over time",
     description:
@@ -214,11 +206,7 @@ export const analyticsRoutes = [
         }),
       ),
   }),
-  route({
-    ...question,
-    method: "get",
-    path: "/analytics/segments",
-    id: "getAnalyticsSegments",
+  question.get("/analytics/segments", "getAnalyticsSegments", {
     isRevalidated: true,
     summary: "Get how players divide by activity, level and XP",
     description: "Each group has every player once who had an event before asOf.",
@@ -232,12 +220,8 @@ export const analyticsRoutes = [
         ...(await readSegments(work, asked, query.group === "all" ? SEGMENT_GROUPS : [query.group])),
       })),
   }),
-  route({
-    ...question,
-    access: { ...question.access, scope: "players:read" },
-    method: "get",
-    path: "/analytics/segments/{group}/{segment}/players",
-    id: "listAnalyticsSegmentPlayers",
+  question.get("/analytics/segments/{group}/{segment}/players", "listAnalyticsSegmentPlayers", {
+    access: { ...question.common.access, scope: "players:read" },
     isRevalidated: true,
     summary: "List the players of a segment of analytics",
     description: "Those whom `GET /analytics/segments` counts at the same asOf and timezone, by id.",

@@ -1,7 +1,16 @@
 import { z } from "zod";
+import {
+  type Caller,
+  DEFAULT_SCOPES,
+  DEVELOPERS,
+  EVERY_ROLE,
+  SCOPES,
+  userOf,
+} from "../../domain/kernel/caller.ts";
+import { issueWsToken } from "../../domain/player-lifecycle/ws-tokens.ts";
+import { group } from "../route.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
-import { type Caller, DEFAULT_SCOPES, DEVELOPERS, SCOPES, userOf } from "../../domain/kernel/caller.ts";
 import {
   API_KEY_STATUSES,
   environmentOf,
@@ -19,13 +28,61 @@ import {
   rotateApiKey,
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
-import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/authenticate.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
-import { route } from "../route.ts";
+import { ExternalUserId } from "./player-bodies.ts";
 import { Flag } from "./list-bodies.ts";
+
+const WsTokenBody = z.object({
+  playerId: z
+    .string()
+    .min(1)
+    .max(260)
+    .optional()
+    .meta({ description: "UUID, or ext: and the externalUserId" }),
+  externalUserId: ExternalUserId.optional(),
+  projectId: z
+    .uuid()
+    .optional()
+    .meta({ description: "Project of a console token; default: the tenant's only one" }),
+});
+
+const connect = group({
+  tag: "Authentication",
+  project: "optional",
+  access: { scope: "realtime:connect", roles: EVERY_ROLE },
+});
+
+export const wsTokenRoutes = [
+  connect.post("/auth/ws-token", "createWsToken", {
+    summary: "Get a WebSocket token",
+    description:
+      "An API key gets a player's token for playerId or externalUserId; an unknown externalUserId creates " +
+      "the player when the project allows it. A console user gets a token for a project. " +
+      "Pass it as auth.token of the connection.",
+    takesNoIdempotencyKey: true,
+    // A key names the player; only a user of one project has nothing to say.
+    needsBody: true,
+    body: WsTokenBody,
+    example: { externalUserId: "user-1" },
+    response: z.object({
+      token: z.string(),
+      expiresIn: z.int().meta({ description: "Seconds", example: 900 }),
+      expiresAt: z.iso.datetime(),
+      playerId: z.uuid().optional().meta({ description: "Absent for a console token" }),
+    }),
+    outside: async (app, { caller, projectId, body }) => {
+      const signed = await issueWsToken(app, caller, {
+        ...body,
+        projectId: body.projectId ?? (projectId || undefined),
+      });
+      return { ...signed, expiresAt: signed.expiresAt.toISOString() };
+    },
+  }),
+];
 
 const RATE_LIMIT_MAX = 1_000_000;
 const SCOPE_NAMES_MAX = 100;
@@ -81,7 +138,7 @@ const RotateBody = z.object({
   expiresAt: ExpiresAt.meta({ description: "Of the new key; default as the old one had it, null: never" }),
 });
 
-export const ApiKeyBody = z
+const ApiKeyBody = z
   .object({
     id: z.uuid(),
     projectId: z.uuid(),
@@ -102,9 +159,6 @@ export const ApiKeyBody = z
   })
   .meta({ id: "ApiKey" });
 
-const ProjectParams = z.object({ projectId: z.string() });
-const KeyParams = ProjectParams.extend({ keyId: z.string() });
-
 const granterOf = (caller: Caller, projectId: string): Granter => {
   const { tenantId, role } = userOf(caller);
   return { tenantId, role, projectId };
@@ -124,17 +178,12 @@ const MadeKeyBody = ApiKeyBody.extend({
 });
 
 /** Properties shared by all operations on keys. */
-const common = { tag: "API keys", access: { roles: DEVELOPERS }, project: "path" } as const;
+const common = group({ tag: "API keys", access: { roles: DEVELOPERS }, project: "path" });
 
 const readRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/projects/{projectId}/api-keys",
-    id: "listApiKeys",
+  common.get("/projects/{projectId}/api-keys", "listApiKeys", {
     summary: "List API keys of a project",
     description: "Newest first. Keys that have ended are listed for 90 days.",
-    params: ProjectParams,
     query: z.object({
       includeRevoked: Flag.meta({ description: "Also list revoked keys" }),
     }),
@@ -144,13 +193,8 @@ const readRoutes = [
       return keys.map((key) => showApiKey(key, work.now));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/projects/{projectId}/api-keys/{keyId}",
-    id: "getApiKey",
+  common.get("/projects/{projectId}/api-keys/{keyId}", "getApiKey", {
     summary: "Get an API key",
-    params: KeyParams,
     response: ApiKeyBody,
     run: async (work, { caller, projectId, params }) =>
       showApiKey(await getApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
@@ -158,16 +202,11 @@ const readRoutes = [
 ];
 
 const makingRoutes = [
-  route({
-    ...common,
-    method: "post",
-    path: "/projects/{projectId}/api-keys",
-    id: "createApiKey",
+  common.post("/projects/{projectId}/api-keys", "createApiKey", {
     summary: "Create an API key",
     description:
       "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes. A live " +
       "key needs a verified email address, and the OWNERS are notified by email.",
-    params: ProjectParams,
     body: NewKeyBody,
     example: { name: "Game server", scopes: ["events:write", "players:*"] },
     status: 201,
@@ -182,16 +221,11 @@ const makingRoutes = [
       });
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/projects/{projectId}/api-keys/{keyId}/rotate",
-    id: "rotateApiKey",
+  common.post("/projects/{projectId}/api-keys/{keyId}/rotate", "rotateApiKey", {
     summary: "Replace an API key by a new one",
     description:
       "Answers the new key: same name, scopes, rate limit, metadata and environment. The old one works on " +
       "for the grace period and names the new one in `replacedBy`; meanwhile it counts for no limit of keys.",
-    params: KeyParams,
     body: RotateBody,
     example: { gracePeriodSeconds: 3600 },
     status: 201,
@@ -208,16 +242,11 @@ const makingRoutes = [
 ];
 
 const changingRoutes = [
-  route({
-    ...common,
-    method: "patch",
-    path: "/projects/{projectId}/api-keys/{keyId}",
-    id: "updateApiKey",
+  common.patch("/projects/{projectId}/api-keys/{keyId}", "updateApiKey", {
     summary: "Change an API key",
     description:
       "Changes the given fields, within 5 seconds everywhere; null removes `rateLimit` or `expiresAt`, and " +
       "`metadata` is replaced as a whole. A DEVELOPER may not change a key that has `manage` scopes.",
-    params: KeyParams,
     body: ChangeBody,
     example: { name: "Game server of Europe", rateLimit: 100 },
     response: ApiKeyBody,
@@ -228,14 +257,9 @@ const changingRoutes = [
       return showApiKey(key, work.now);
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/projects/{projectId}/api-keys/{keyId}",
-    id: "revokeApiKey",
+  common.delete("/projects/{projectId}/api-keys/{keyId}", "revokeApiKey", {
     summary: "Revoke an API key",
     description: "For good; within 5 seconds no process accepts the key.",
-    params: KeyParams,
     response: ApiKeyBody,
     run: async (work, { caller, projectId, params }, app) => {
       publishKeysChanged(work, app.topics);

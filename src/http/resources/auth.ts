@@ -18,30 +18,17 @@ import {
   type Self,
   updateAccount,
 } from "../../domain/accounts/auth/account.ts";
-import {
-  listSessions,
-  logout,
-  revokeSession,
-  SESSION_ORDERS,
-} from "../../domain/accounts/auth/session-list.ts";
+import { listSessions, logout, revokeSession, SESSION_ORDERS } from "../../domain/accounts/auth/sessions.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { DomainError } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
-import { type AnyRoute, Reply, route } from "../route.ts";
-import {
-  DEVICE_TOKEN,
-  CurrentPassword,
-  Email,
-  LoginBody,
-  NewPassword,
-  signedInReply,
-  TOKEN_INPUT_MAX,
-} from "./auth-bodies.ts";
-import { FactorCode, proofParts } from "./mfa-bodies.ts";
-import { Accepted, Deleted } from "./plain-bodies.ts";
+import { type AnyRoute, group } from "../route.ts";
+import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";
+import { FactorCode, proofParts } from "./mfa-login.ts";
+import { Accepted, accepted, Deleted, deleted } from "./plain-bodies.ts";
 import { sortedBy } from "./list-bodies.ts";
 
 const AccountBody = z
@@ -118,25 +105,19 @@ const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) =>
 };
 
 /** Properties shared by all operations of a signed-in user on their own account. */
-const own = { tag: "Authentication", access: OWN_ACCOUNT, project: "none" } as const;
+const own = group({ tag: "Authentication", access: OWN_ACCOUNT, project: "none" });
+
+const open = group({ tag: "Authentication", project: "none", access: "public" });
 
 const signInRoutes = [
-  route({
-    method: "post",
-    path: "/auth/login",
-    id: "login",
+  open.post("/auth/login", "login", {
     errors: ["UNAUTHORIZED"],
-    tag: "Authentication",
     summary: "Log in",
     description:
-      "After 5 wrong passwords for an account from one address, the next tries wait 1, 2, 4 .. 60 seconds; " +
-      "an address has 20 wrong passwords in 15 minutes, and an account 10 in an hour from all addresses " +
-      "and devices together that have not signed in to it before. The answer's X-Device-Token, as that of " +
-      "every way to sign in, makes the device known wherever it is when later logins send it; a new " +
-      "password makes the address known. An account with a second factor answers 401 with the reason " +
-      "MFA_REQUIRED, and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
-    access: "public",
-    project: "none",
+      "After 5 wrong passwords for an account, the next tries wait 1, 2, 4 .. seconds: up to 60 at an " +
+      "address that has signed in to it before, up to 360 at all others together. An address has 20 wrong " +
+      "passwords in 15 minutes. An account with a second factor answers 401 with the reason MFA_REQUIRED, " +
+      "and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
     takesNoIdempotencyKey: true,
     body: z.object({
       email: z.string().max(EMAIL_MAX),
@@ -145,36 +126,23 @@ const signInRoutes = [
     }),
     example: { email: "ada@example.com", password: "Engine-No-1" },
     response: LoginBody,
-    outside: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await login(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => login(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    method: "post",
-    path: "/auth/refresh",
-    id: "refreshSession",
+  open.post("/auth/refresh", "refreshSession", {
     errors: ["UNAUTHORIZED"],
-    tag: "Authentication",
     summary: "Refresh a session",
     description:
       "A refresh token is good once: keep the new one. For 30 seconds after its use it works again, for " +
       "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
-      "are read anew; the session ends 30 days after the sign-in all the same. To a refresh token that " +
-      "came in an address the answer has an X-Device-Token, as that of a login.",
-    access: "public",
-    project: "none",
+      "are read anew; the session ends 30 days after the sign-in all the same.",
     takesNoIdempotencyKey: true,
     body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
     example: { refreshToken: "the refreshToken of the last answer" },
     response: LoginBody,
-    outside: async (app, { body, deviceToken }) =>
-      signedInReply(await refresh(app, { ...body, deviceToken })),
+    outside: (app, { body }) => refresh(app, body.refreshToken),
   }),
-  route({
-    ...own,
-    method: "post",
-    path: "/auth/logout",
+  own.post("/auth/logout", "logout", {
     access: OWN_ENROLMENT,
-    id: "logout",
     summary: "Log out",
     description:
       "Ends the session of the access token, and with `refreshToken` that token's session if it is another " +
@@ -186,29 +154,18 @@ const signInRoutes = [
     }),
     example: { refreshToken: "the refreshToken of the last answer" },
     response: Accepted,
-    outside: async (app, { caller, body }) => {
-      await app.transact((work) => logout(work, userOf(caller), body));
-      return { accepted: true as const };
-    },
+    run: (work, { caller, body }) => accepted(logout(work, userOf(caller), body)),
   }),
 ];
 
 const accountRoutes = (routes: () => readonly AnyRoute[]) => [
-  route({
-    ...own,
-    method: "get",
-    path: "/auth/me",
+  own.get("/auth/me", "getAccount", {
     access: OWN_ENROLMENT,
-    id: "getAccount",
     summary: "Get your account",
     response: AccountBody,
     outside: (app, { caller }) => account(app, caller, routes()),
   }),
-  route({
-    ...own,
-    method: "patch",
-    path: "/auth/me",
-    id: "updateAccount",
+  own.patch("/auth/me", "updateAccount", {
     summary: "Change your account",
     description:
       "A new `email` needs `currentPassword`. It is mailed a link, good for 24 hours, and replaces the old " +
@@ -228,51 +185,29 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
       return account(app, caller, routes());
     },
   }),
-  route({
-    ...own,
-    method: "post",
-    path: "/auth/change-password",
-    id: "changePassword",
+  own.post("/auth/change-password", "changePassword", {
     summary: "Change your password",
-    description:
-      "Ends your other sessions. Without a password so far: POST /auth/forgot-password. The answer's " +
-      "X-Device-Token makes the device known at the next login; one that was known keeps its own.",
+    description: "Ends your other sessions. Without a password so far: POST /auth/forgot-password.",
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
     response: Accepted,
-    outside: async (app, { caller, body, actor, deviceToken: sent }) => {
-      const self = { ...selfOf(caller, actor.ip), deviceToken: sent };
-      const deviceToken = await changePassword(app, self, body);
-      return new Reply(200, { accepted: true as const }, { [DEVICE_TOKEN]: deviceToken });
-    },
+    outside: (app, { caller, body, actor }) => accepted(changePassword(app, selfOf(caller, actor.ip), body)),
   }),
 ];
 
 const sessionRoutes = [
-  route({
-    ...own,
-    method: "get",
-    path: "/auth/sessions",
-    id: "listSessions",
+  own.get("/auth/sessions", "listSessions", {
     summary: "List your sessions",
     description: "Those that go on, newest first; at most 100.",
     query: PageQuery.extend(sortedBy(SESSION_ORDERS)),
     response: pageBody(SessionBody),
     run: (work, { caller, query }) => listSessions(work, userOf(caller), query),
   }),
-  route({
-    ...own,
-    method: "delete",
-    path: "/auth/sessions/{sessionId}",
-    id: "revokeSession",
+  own.delete("/auth/sessions/{sessionId}", "revokeSession", {
     summary: "End one of your sessions",
-    params: z.object({ sessionId: z.string() }),
     response: Deleted,
-    outside: async (app, { caller, params }) => {
-      await app.transact((work) => revokeSession(work, userOf(caller), params.sessionId));
-      return { deleted: true as const };
-    },
+    run: (work, { caller, params }) => deleted(revokeSession(work, userOf(caller), params.sessionId)),
   }),
 ];
 

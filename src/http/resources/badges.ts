@@ -11,12 +11,12 @@ import {
   revokeByHand,
   PLAYER_BADGE_ORDERS,
 } from "../../domain/economy/badges/player-badges.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 const Time = z.iso.datetime().nullable();
 
@@ -61,13 +61,11 @@ const Holder = z
   })
   .meta({ id: "BadgeHolder" });
 
-const badgeId = z.string().max(64).meta({ description: "The UUID or the key of the badge" });
-const BadgeParams = PlayerParams.extend({ badgeId });
 const Reason = z.string().min(1).max(255).optional();
 
-const common = { tag: "Badges", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Badges", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 const TAKEN = { description: "With takeRewards: what was taken back" };
 const RevokedBadge = PlayerBadgeBody.extend({
@@ -95,14 +93,9 @@ const noted = (cause: ReturnType<typeof causeOf>, note: string | undefined) =>
   note === undefined ? cause : { ...cause, note };
 
 export const badgeRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/badges",
-    id: "listPlayerBadges",
+  read.get("/players/{playerId}/badges", "listPlayerBadges", {
     summary: "List a player's badges",
     description: "ALL has the project's badges that the player does not hold too, and secret ones.",
-    params: PlayerParams,
     query: PageQuery.extend({
       ...sortedBy(PLAYER_BADGE_ORDERS),
       state: z.enum(BADGE_STATES).default("HELD"),
@@ -111,21 +104,15 @@ export const badgeRoutes = [
     response: pageBody(PlayerBadgeBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { badges, total } = await listPlayerBadges(work, player, query);
-      return pageOf(badges, total, query);
+      return pageReply(await listPlayerBadges(work, player, query), "badges", query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/badges/{badgeId}",
-    id: "awardBadge",
+  write.post("/players/{playerId}/badges/{badgeId}", "awardBadge", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Award a badge to a player",
     description:
       "The tier, and those below it, with their rewards. " +
       "One that is held is awarded again where the badge is repeatable; else nothing changes.",
-    params: BadgeParams,
     body: z.strictObject({
       tier: z.int().min(1).max(TIERS_MAX).default(1),
       reason: Reason,
@@ -139,15 +126,10 @@ export const badgeRoutes = [
       return awardByHand(work, player, { badge: params.badgeId, tier: body.tier, cause });
     },
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/players/{playerId}/badges/{badgeId}",
-    id: "progressBadge",
+  write.patch("/players/{playerId}/badges/{badgeId}", "progressBadge", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Change a player's progress on a badge",
     description: "Tiers whose threshold is reached are awarded; a tier that is held stays.",
-    params: BadgeParams,
     body: Progress,
     response: PlayerBadgeBody,
     run: async (work, { projectId, params, body: { reason, ...progress }, caller }) => {
@@ -156,17 +138,12 @@ export const badgeRoutes = [
       return progressByHand(work, player, { badge: params.badgeId, ...progress, cause });
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/players/{playerId}/badges/{badgeId}",
-    id: "revokeBadge",
+  write.delete("/players/{playerId}/badges/{badgeId}", "revokeBadge", {
     sharing: ({ params, body }) => ({ player: params.playerId, isPlain: !body.takeRewards }),
     summary: "Take a badge away from a player",
     description:
       "With all its tiers and its progress. What its tiers have given stays, unless takeRewards is true: then " +
       "XP, currencies, lives and rewards are taken back as far as they are there, as reverts of events do.",
-    params: BadgeParams,
     body: z.strictObject({
       reason: Reason,
       takeRewards: z
@@ -184,14 +161,9 @@ export const badgeRoutes = [
       return revokeWithRewards(work, player, { ...revoked, ...how });
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/badges/{badgeId}/holders",
-    id: "listBadgeHolders",
+  read.get("/badges/{badgeId}/holders", "listBadgeHolders", {
     summary: "List the players who hold a badge",
     description: "Highest tier first.",
-    params: z.object({ badgeId }),
     query: PageQuery.extend({
       ...sortedBy(HOLDER_ORDERS),
       tier: z.coerce
@@ -204,9 +176,7 @@ export const badgeRoutes = [
       playerId: ByPlayer,
     }),
     response: pageBody(Holder),
-    run: async (work, { projectId, params, query }) => {
-      const { holders, ...total } = await listHolders(work, projectId, params.badgeId, query);
-      return pageReply(holders, total, query);
-    },
+    run: async (work, { projectId, params, query }) =>
+      pageReply(await listHolders(work, projectId, params.badgeId, query), "holders", query),
   }),
 ];

@@ -17,10 +17,9 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
-import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
-import { LedgerEntryBody } from "./ledger.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { group } from "../route.ts";
+import { LedgerEntryBody } from "./player-bodies.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 const Balance = z
   .object({
@@ -58,17 +57,15 @@ const Reference = z
   .max(200)
   .optional()
   .meta({ description: "An order's number, say: serves a player once, whatever for" });
-const CurrencyParams = PlayerParams.extend({ currencyKey: Key });
-const HoldParams = PlayerParams.extend({ holdId: z.string().max(64) });
 const Changed = z.object({ balance: Balance, ledgerEntry: LedgerEntryBody });
 
-const common = { tag: "Balances", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS }, method: "post" } as const;
+const common = group({ tag: "Balances", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 const change = (
   app: App,
-  { projectId, params }: { projectId: string; params: z.output<typeof CurrencyParams> },
+  { projectId, params }: { projectId: string; params: { playerId: string; currencyKey: string } },
   given: Omit<BalanceChange, "currencyKey">,
 ) =>
   app.transact(async (work) => {
@@ -79,14 +76,9 @@ const change = (
   });
 
 export const balanceRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/balances",
-    id: "listBalances",
+  read.get("/players/{playerId}/balances", "listBalances", {
     summary: "List a player's balances",
     description: "Of all currencies of the project, and of archived ones that the player has had.",
-    params: PlayerParams,
     response: z.object({ data: z.array(Balance) }),
     outside: async (app, { projectId, params: { playerId } }) => {
       const asked = { projectId, ref: playerId, now: app.clock(), lots: "EACH" as const };
@@ -100,16 +92,12 @@ export const balanceRoutes = [
       }));
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/balances/{currencyKey}/grant",
-    id: "grantCurrency",
+  write.post("/players/{playerId}/balances/{currencyKey}/grant", "grantCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant currency to a player",
     description:
       "To give coins, gems, or any other currency. Beyond maxBalance it is cut to what fits " +
       "(ledgerEntry.amount) or refused, as the currency says; 409 BALANCE_LIMIT when nothing fits.",
-    params: CurrencyParams,
     body: z.object({
       amount: Amount,
       reason: Reason.default("grant"),
@@ -135,16 +123,12 @@ export const balanceRoutes = [
         },
       ),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/balances/{currencyKey}/spend",
-    id: "spendCurrency",
+  write.post("/players/{playerId}/balances/{currencyKey}/spend", "spendCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Spend a player's currency",
     description:
       "To take coins, gems, or any other currency: all of the amount or, with 409 INSUFFICIENT_FUNDS, " +
       "nothing. What is held cannot be spent.",
-    params: CurrencyParams,
     body: z.object({ amount: Amount, reason: Reason.default("spend"), reference: Reference }),
     example: { amount: 30, reason: "Bought a hint", reference: "hint-4711" },
     status: 201,
@@ -152,16 +136,12 @@ export const balanceRoutes = [
     outside: (app, { projectId, params, caller, body }) =>
       change(app, { projectId, params }, { ...body, amount: -body.amount, cause: causeOf(caller) }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/balances/{currencyKey}/holds",
-    id: "holdCurrency",
+  write.post("/players/{playerId}/balances/{currencyKey}/holds", "holdCurrency", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Hold a player's currency",
     description:
       "Sets an amount aside for a purchase: capture it to spend it, release it to free it. " +
       "It frees itself when it expires.",
-    params: CurrencyParams,
     body: z.object({
       amount: Amount,
       expiresInSeconds: z.int().min(1).max(HOLD_SECONDS_MAX),
@@ -173,14 +153,10 @@ export const balanceRoutes = [
     run: async (work, { projectId, params: { playerId, currencyKey }, body }) =>
       holdCurrency(work, { projectId, id: playerId }, { ...body, currencyKey }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/holds/{holdId}/capture",
-    id: "captureHold",
+  write.post("/players/{playerId}/holds/{holdId}/capture", "captureHold", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Capture a hold",
     description: "All of it, or `amount`; the rest is free again.",
-    params: HoldParams,
     body: z.object({ amount: Amount.optional() }),
     example: { amount: 25 },
     response: Hold,
@@ -195,13 +171,9 @@ export const balanceRoutes = [
         },
       ),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/holds/{holdId}/release",
-    id: "releaseHold",
+  write.post("/players/{playerId}/holds/{holdId}/release", "releaseHold", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Release a hold",
-    params: HoldParams,
     response: Hold,
     run: async (work, { projectId, params: { playerId, holdId } }) =>
       releaseHold(work, { projectId, id: playerId }, holdId),

@@ -30,16 +30,33 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { cursorBody, Limit } from "./list-bodies.ts";
-import { LimitsBody } from "./plan-bodies.ts";
+
+const PlanLimit = z.int().nullable().meta({ description: "null: no limit" });
+
+/** The limits of a plan, or of a tenant. */
+export const LimitsBody = z.object({
+  requestsPerMinute: PlanLimit.meta({ description: "Of API keys, for each project; null: no limit" }),
+  eventsPerMonth: PlanLimit.meta({ description: "Of all projects and sandboxes; months are those of UTC" }),
+  activePlayersPerMonth: PlanLimit,
+  projects: PlanLimit,
+  members: PlanLimit.meta({ description: "Members and pending invitations; null: no limit" }),
+  activeKeysPerProject: PlanLimit,
+  webhooks: PlanLimit,
+  customDomains: PlanLimit,
+  analyticsHistoryDays: PlanLimit,
+  deliveryLogDays: PlanLimit,
+  activityDays: PlanLimit,
+  executionsDays: PlanLimit,
+});
 
 /** Bytes of an event of Stripe: those of invoices with many lines are the largest. */
 const EVENT_MAX_BYTES = 512 * 1024;
 
-const common = { tag: "Billing", project: "none" } as const;
+const common = group({ tag: "Billing", project: "none" });
 /** Open while the tenant is suspended, so that its team can see why and pay. */
-const seen = { ...common, access: { roles: ADMINS, needs: { suspended: true } } } as const;
+const seen = common.with({ access: { roles: ADMINS, needs: { suspended: true } } });
 
 const refusedAbove = z.int().nullable().meta({
   description: "More than this is refused with 402 PLAN_LIMIT_EXCEEDED; null: nothing is refused",
@@ -155,18 +172,13 @@ const returnsOf = ({ config }: App): ReturnRules => ({
 
 const Url = z.string().max(REDIRECT_URI_MAX);
 /** What is done at Stripe is no part of a transaction. */
-const byOwner = {
-  ...common,
+const byOwner = common.with({
   takesNoIdempotencyKey: true,
   errors: ["UPSTREAM_ERROR", "SERVICE_UNAVAILABLE"],
-} as const;
+});
 
 export const billingRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/billing/plans",
-    id: "listBillingPlans",
+  common.get("/billing/plans", "listBillingPlans", {
     summary: "List the plans, and what they include",
     access: "public",
     response: z.object({ data: z.array(PlanBody) }),
@@ -181,11 +193,7 @@ export const billingRoutes = [
       return { data: await Promise.all(shown) };
     },
   }),
-  route({
-    ...seen,
-    method: "get",
-    path: "/billing/usage",
-    id: "getBillingUsage",
+  seen.get("/billing/usage", "getBillingUsage", {
     summary: "Get what is used of the plan",
     description:
       "Events and players with an event, of this calendar month in UTC and of all projects and sandboxes: " +
@@ -194,23 +202,15 @@ export const billingRoutes = [
     response: UsageBody,
     run: (work, { caller }) => showUsage(work, userOf(caller).tenantId),
   }),
-  route({
-    ...seen,
-    method: "get",
-    path: "/billing/subscription",
-    id: "getBillingSubscription",
+  seen.get("/billing/subscription", "getBillingSubscription", {
     summary: "Get the subscription of the tenant",
     description: "As the payment provider had it when it was last read. Open while the tenant is suspended.",
     response: SubscriptionBody,
     run: (work, { caller }) => showSubscription(work, userOf(caller).tenantId),
   }),
-  route({
-    ...seen,
-    method: "get",
-    path: "/billing/invoices",
+  seen.get("/billing/invoices", "listBillingInvoices", {
     // It waits for the payment provider, and holds none of the few slots of pages meanwhile.
     hasSmallRows: true,
-    id: "listBillingInvoices",
     summary: "List the invoices of the tenant, newest first",
     description: "Read from the payment provider. Empty for a tenant that has bought nothing.",
     errors: ["UPSTREAM_ERROR"],
@@ -232,11 +232,7 @@ export const billingRoutes = [
       return { data: invoices.map(showInvoice), pagination: { limit, nextCursor } };
     },
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/billing/checkout",
-    id: "createBillingCheckout",
+  byOwner.post("/billing/checkout", "createBillingCheckout", {
     summary: "Begin to buy a plan",
     description:
       "Answers the address of a page of Stripe to send the browser to. The plan changes when it is paid. " +
@@ -262,11 +258,7 @@ export const billingRoutes = [
       return beginCheckout(parts, { tenantId, email, ...body }, returnsOf(app));
     },
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/billing/portal",
-    id: "createBillingPortal",
+  byOwner.post("/billing/portal", "createBillingPortal", {
     summary: "Open the billing portal",
     description:
       "Answers the address of a page of Stripe where the subscription is changed, paid and cancelled. Open " +
@@ -278,11 +270,7 @@ export const billingRoutes = [
     outside: (app, { caller, body }) =>
       openPortal(partsOf(app), { tenantId: userOf(caller).tenantId, ...body }, returnsOf(app)),
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/billing/webhook",
-    id: "receiveBillingEvent",
+  common.post("/billing/webhook", "receiveBillingEvent", {
     summary: "Receive an event of Stripe",
     description:
       "For Stripe alone, which signs its events. An event is nothing but a reason to read the customer's " +

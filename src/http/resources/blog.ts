@@ -8,7 +8,7 @@ import {
   SYNCED_POSTS_MAX,
 } from "../../domain/accounts/blog/sync.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Flag, Order, pageReply } from "./list-bodies.ts";
 
 const SLUG_MAX = 120;
@@ -61,14 +61,10 @@ const BlogPostBody = z
   })
   .meta({ id: "BlogPost" });
 
-const common = { tag: "Blog", project: "none" } as const;
+const common = group({ tag: "Blog", project: "none" });
 
 export const blogRoutes = [
-  route({
-    ...common,
-    method: "post",
-    path: "/superadmin/blog-posts/sync",
-    id: "syncBlogPosts",
+  common.post("/superadmin/blog-posts/sync", "syncBlogPosts", {
     summary: "Sync blog posts",
     description:
       "Creates the posts whose slug is new and makes the others as they are in this call, all or none. " +
@@ -95,11 +91,7 @@ export const blogRoutes = [
       return app.transact((work) => syncBlogPosts(work, posts));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/blog-posts",
-    id: "listBlogPosts",
+  common.get("/blog-posts", "listBlogPosts", {
     summary: "List blog posts",
     description: "Newest first; drafts are not shown.",
     access: "public",
@@ -110,16 +102,9 @@ export const blogRoutes = [
       featured: Flag,
     }),
     response: pageBody(BlogPostBody),
-    run: async (work, { query }) => {
-      const { posts, ...total } = await listBlogPosts(work, query);
-      return pageReply(posts.map(showBlogPost), total, query);
-    },
+    run: async (work, { query }) => pageReply(await listBlogPosts(work, query), "posts", query, showBlogPost),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/blog-posts/{slug}",
-    id: "getBlogPost",
+  common.get("/blog-posts/{slug}", "getBlogPost", {
     summary: "Get a blog post",
     access: "public",
     params: z.object({ slug: z.string().max(SLUG_MAX) }),

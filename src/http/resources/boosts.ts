@@ -1,5 +1,9 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { LIVES_MAX, UNLIMITED_SECONDS_MAX } from "../../domain/evaluation/lives/lives.ts";
+import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { group } from "../route.ts";
 import {
   BoostFactor,
   BoostSeconds,
@@ -8,10 +12,81 @@ import {
   BoostUses,
 } from "../../domain/evaluation/boosts/campaign-boost.ts";
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
-import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { PATH_VALUES } from "../path-values.ts";
+import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
+
+/** Lives as the API shows them. */
+export const LivesBody = z
+  .object({
+    current: z.int(),
+    max: z.int(),
+    nextLifeAt: z.iso.datetime().nullable().meta({ description: "Null when full" }),
+    fullAt: z.iso.datetime().nullable().meta({ description: "Null when full" }),
+    unlimitedUntil: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "Lives" });
+
+const Amount = z.int().min(1).max(LIVES_MAX);
+const Reason = z.string().min(1).max(255);
+const Grant = z
+  .object({
+    amount: Amount.optional(),
+    refill: z.literal("FULL").optional(),
+    unlimitedSeconds: z.int().min(1).max(UNLIMITED_SECONDS_MAX).optional(),
+    reason: Reason.default("grant"),
+  })
+  .refine(
+    ({ amount, refill, unlimitedSeconds }) =>
+      [amount, refill, unlimitedSeconds].filter((given) => given !== undefined).length === 1,
+    { path: ["amount"], error: "give exactly one of amount, refill and unlimitedSeconds" },
+  )
+  .meta({ example: { amount: 1 } });
+
+const lives = group({ tag: "Lives", project: "caller" });
+const writeLives = lives.with({ access: { scope: "players:write", roles: ADMINS } });
+
+export const livesRoutes = [
+  lives.get("/players/{playerId}/lives", "getLives", {
+    access: { scope: "players:read", roles: EVERY_ROLE },
+    summary: "Get a player's lives",
+    description:
+      "As they are now, refills included; null in a project without lives (`settings.lives.enabled`).",
+    response: LivesBody.nullable(),
+    run: async (work, { projectId, params }) =>
+      readLives(work, await getPlayer(work, projectId, params.playerId)),
+  }),
+  writeLives.post("/players/{playerId}/lives/consume", "consumeLives", {
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Take lives from a player",
+    description: "409 INSUFFICIENT_LIVES takes none. While lives are unlimited it succeeds and takes none.",
+    body: z.object({ amount: Amount.default(1), reason: Reason.default("consume") }),
+    example: { amount: 1, reason: "Lost a round" },
+    response: LivesBody,
+    run: async (work, { projectId, params, caller, body: { amount, reason } }) => {
+      const player = { projectId, id: params.playerId };
+      return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
+    },
+  }),
+  writeLives.post("/players/{playerId}/lives/grant", "grantLives", {
+    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+    summary: "Give a player lives",
+    description:
+      "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; " +
+      "`unlimitedSeconds` adds to the time that is left of unlimited lives.",
+    body: Grant,
+    response: LivesBody,
+    run: async (work, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) => {
+      const player = { projectId, id: params.playerId };
+      const what = {
+        ...(amount === undefined ? {} : { amount }),
+        ...(refill === undefined ? {} : { refill }),
+        ...(unlimitedSeconds === undefined ? {} : { unlimitedSeconds }),
+      };
+      return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
+    },
+  }),
+];
 
 export const PlayerBoost = z
   .object({
@@ -28,36 +103,26 @@ export const PlayerBoost = z
   })
   .meta({ id: "PlayerBoost" });
 
-const common = { tag: "Boosts", project: "caller" } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Boosts", project: "caller" });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const boostRoutes = [
-  route({
-    ...common,
+  common.get("/players/{playerId}/boosts", "listPlayerBoosts", {
     access: { scope: "players:read", roles: EVERY_ROLE },
-    method: "get",
-    path: "/players/{playerId}/boosts",
-    id: "listPlayerBoosts",
     summary: "List a player's boosts",
     description: "The player's own, and the campaigns that are on for the player.",
-    params: PlayerParams,
     response: z.object({ data: z.array(PlayerBoost) }),
     run: async (work, { projectId, params }) => ({
       data: await listBoosts(work, await getPlayer(work, projectId, params.playerId)),
     }),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/boosts",
-    id: "startPlayerBoost",
+  write.post("/players/{playerId}/boosts", "startPlayerBoost", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a boost of a player",
     description:
       "Multiplies the player's gains from rules from now on. Beside boosts of the same key on the same " +
       "thing, `stacking` decides: MAX lets the highest count, MULTIPLY all, EXTEND adds time to the one " +
       "that runs, REPLACE ends them.",
-    params: PlayerParams,
     body: z.object({
       boostKey: Key,
       applies: BoostTarget,
@@ -74,19 +139,13 @@ export const boostRoutes = [
       return boostPlayer(work, player, { ...body, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/players/{playerId}/boosts/{boostId}",
-    id: "endPlayerBoost",
+  write.delete("/players/{playerId}/boosts/{boostId}", "endPlayerBoost", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a boost of a player",
     description: "The player's own; campaigns are archived, not ended for one player.",
-    params: PlayerParams.extend({ boostId: z.string().max(64) }),
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { projectId, params: { playerId, boostId } }) => {
-      await removeBoost(work, { projectId, id: playerId }, boostId);
-      return { deleted: true as const };
-    },
+    params: z.object({ playerId: PATH_VALUES.playerId, boostId: z.string().max(64) }),
+    response: Deleted,
+    run: (work, { projectId, params: { playerId, boostId } }) =>
+      deleted(removeBoost(work, { projectId, id: playerId }, boostId)),
   }),
 ];

@@ -1,4 +1,17 @@
 import { z } from "zod";
+import { EditBody, ReadBody, SendBody } from "../../domain/social/chat/send-known.ts";
+import { GivenSettings } from "../../domain/social/chat/settings.ts";
+import {
+  CHANNEL_KINDS,
+  CHANNEL_STATUSES,
+  type ChannelStatus,
+  CHAT_ROLES,
+  MODERATIONS,
+  NOTIFY,
+} from "../../domain/kernel/events/chat-views.ts";
+import { isId } from "../../domain/kernel/ids.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import type { App } from "../../app.ts";
 import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
@@ -18,34 +31,138 @@ import {
   updateChannel,
 } from "../../domain/social/chat/channels.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
-import {
-  CHANNEL_KINDS,
-  CHANNEL_STATUSES,
-  type ChannelStatus,
-} from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { Reply, route } from "../route.ts";
-import {
-  ActingPlayer,
-  ActingQuery,
-  ChannelParams,
-  ChannelPatch,
-  ChatChannelBody,
-  ChatMemberBody,
-  DirectBody,
-  DirectChannelBody,
-  MemberParams,
-  MemberPatch,
-  NewChannel,
-} from "./chat-bodies.ts";
+import { group, Reply } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
-const common = { tag: "Chat", project: "caller" } as const;
-const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
-const manage = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+const NAME_MAX = 100;
+const NAMED_MAX = 300;
+
+/** For API keys: the acting player, whose rights then apply. */
+export const ActingPlayer = z.string().min(1).max(NAMED_MAX).optional().meta({
+  description: "For API keys: the acting player, by UUID or ext: and the externalUserId",
+});
+
+/** Path parameters of a player in a channel. */
+const MemberParams = z.object({
+  channelId: PATH_VALUES.channelId,
+  playerId: z.string().max(NAMED_MAX).meta({ description: "UUID, or ext: and the externalUserId" }),
+});
+
+export const ActingQuery = z.object({ playerId: ActingPlayer });
+
+const ChatSender = z.object({
+  playerId: z.uuid(),
+  externalUserId: z.string(),
+  displayName: z.string().nullable(),
+  role: z.enum(CHAT_ROLES),
+});
+
+export const ReactionList = z.array(
+  z.object({
+    emoji: z.string(),
+    count: z.int(),
+    mine: z.boolean().meta({ description: "Role of the reader" }),
+  }),
+);
+
+export const ChatMessageBody = z
+  .object({
+    id: z.uuid(),
+    channelId: z.uuid(),
+    seq: z.int().meta({ description: "1, 2, 3, ... in the channel, without gaps" }),
+    sender: ChatSender.nullable().meta({
+      description: "null: sent by the server, or by a player who was erased",
+    }),
+    type: z.enum(["TEXT", "SYSTEM"]),
+    content: z.string().meta({ description: "Empty where it was deleted, or waits for a moderator" }),
+    mentions: z.array(z.uuid()),
+    replyTo: z.int().nullable(),
+    reactions: ReactionList,
+    moderation: z.enum(MODERATIONS),
+    editedAt: z.iso.datetime().nullable(),
+    deletedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+    clientMsgId: z.string().optional().meta({ description: "For the sender only" }),
+  })
+  .meta({ id: "ChatMessage" });
+
+const ChannelSettingsBody = GivenSettings.required();
+
+const ChatChannelBody = z
+  .object({
+    id: z.uuid(),
+    kind: z.enum(CHANNEL_KINDS),
+    key: z.string().nullable(),
+    name: z.string().nullable(),
+    status: z.enum(CHANNEL_STATUSES),
+    settings: ChannelSettingsBody,
+    lobbyId: z.uuid().nullable(),
+    lastSeq: z.int(),
+    unread: z.int().optional().meta({ description: "Of the reading player" }),
+    lastMessage: ChatMessageBody.nullable().optional(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "ChatChannel" });
+
+/** A direct channel, as seen by the caller that opens it. */
+const DirectChannelBody = ChatChannelBody.extend({
+  lastSeq: z.int().optional().meta({ description: "Only for a caller that may read the channel" }),
+}).meta({ id: "DirectChannel" });
+
+const ChatMemberBody = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    role: z.enum(CHAT_ROLES),
+    notify: z.enum(NOTIFY),
+    lastReadSeq: z.int(),
+    joinedAt: z.iso.datetime(),
+  })
+  .meta({ id: "ChatMember" });
+
+const NewChannel = z
+  .strictObject({
+    kind: z.enum(["PROJECT", "GROUP"]).default("PROJECT").meta({ description: "GROUP is not available yet" }),
+    key: Key.refine((key) => !isId(key), "must not be a UUID: paths would take it for an id"),
+    name: z.string().min(1).max(NAME_MAX).optional(),
+    settings: GivenSettings.default({}),
+  })
+  .meta({ example: { key: "trade", name: "Trade", settings: { slowModeSeconds: 10 } } });
+
+const ChannelPatch = z.strictObject({
+  name: z.string().min(1).max(NAME_MAX).nullable().optional(),
+  settings: GivenSettings.optional(),
+});
+
+const DirectBody = z.strictObject({
+  playerIds: z
+    .array(z.string().min(1).max(NAMED_MAX))
+    .length(2)
+    .meta({ description: "The two players, by UUID or ext: and the externalUserId" }),
+  playerId: ActingPlayer,
+});
+
+export const NewMessage = SendBody.extend({ playerId: ActingPlayer }).meta({
+  id: "NewChatMessage",
+  example: { content: "Hello @bob", clientMsgId: "c-1", playerId: "ext:ada" },
+});
+export const MessagePatch = EditBody.pick({ content: true }).extend({ playerId: ActingPlayer });
+export const MarkRead = ReadBody.extend({ playerId: ActingPlayer });
+export const MemberPatch = z.strictObject({
+  role: z.enum(CHAT_ROLES).optional(),
+  notify: z.enum(NOTIFY).optional(),
+  /** The acting player; the path names the member. */
+  actingPlayerId: ActingPlayer,
+});
+
+const common = group({ tag: "Chat", project: "caller" });
+const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });
+const manage = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
 /** Resolves the channel named in a path. @throws DomainError NOT_FOUND */
 export const channelRefOf = async (work: Work, projectId: string, channel: string): Promise<ChannelRef> => ({
@@ -55,12 +172,8 @@ export const channelRefOf = async (work: Work, projectId: string, channel: strin
 
 /** Creates the operation that sets a channel's status. */
 const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; summary: string }) =>
-  route({
-    ...manage,
+  manage.post(`/chat/channels/{channelId}/${step}`, texts.id, {
     ...texts,
-    method: "post",
-    path: `/chat/channels/{channelId}/${step}`,
-    params: ChannelParams,
     response: ChatChannelBody,
     run: async (work, { projectId, params }) =>
       setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
@@ -75,11 +188,7 @@ const readOne = (app: App, { projectId, caller, channelId, playerId }: ChannelRe
   });
 
 export const chatChannelRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels",
-    id: "listChatChannels",
+  read.get("/chat/channels", "listChatChannels", {
     summary: "List channels",
     description:
       "Last changed first. With `playerId` the channels that this player reads, with unread counts; else " +
@@ -94,27 +203,17 @@ export const chatChannelRoutes = [
     response: pageBody(ChatChannelBody),
     run: async (work, { projectId, caller, query }) => {
       const actor = await chatActorOf(work, projectId, caller, query.playerId);
-      const { channels, ...total } = await listChannels(work, projectId, actor, query);
-      return pageReply(channels, total, query);
+      return pageReply(await listChannels(work, projectId, actor, query), "channels", query);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels/{channelId}",
-    id: "getChatChannel",
+  read.get("/chat/channels/{channelId}", "getChatChannel", {
     summary: "Get a channel",
-    params: ChannelParams,
     query: ActingQuery,
     response: ChatChannelBody,
     outside: (app, { projectId, caller, params, query }) =>
       readOne(app, { projectId, caller, ...params, ...query }),
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/chat/channels",
-    id: "createChatChannel",
+  manage.post("/chat/channels", "createChatChannel", {
     summary: "Create a channel of the whole project",
     body: NewChannel,
     status: 201,
@@ -124,14 +223,9 @@ export const chatChannelRoutes = [
       return app.transact((work) => createChannel(work, projectId, body));
     },
   }),
-  route({
-    ...manage,
-    method: "patch",
-    path: "/chat/channels/{channelId}",
-    id: "updateChatChannel",
+  manage.patch("/chat/channels/{channelId}", "updateChatChannel", {
     summary: "Change the name and settings of a channel",
     description: "Settings that are absent stay.",
-    params: ChannelParams,
     body: ChannelPatch,
     example: { name: "Trade and more", settings: { readOnly: true } },
     response: ChatChannelBody,
@@ -144,12 +238,8 @@ export const chatChannelRoutes = [
     id: "archiveChatChannel",
     summary: "Archive a channel: nobody can send any more",
   }),
-  route({
-    ...common,
+  common.post("/chat/direct", "openDirectChannel", {
     access: { scope: "chat:write" },
-    method: "post",
-    path: "/chat/direct",
-    id: "openDirectChannel",
     summary: "Open the channel of two players",
     description:
       "201, or 200 when it exists already. `lastSeq` is shown to the player of `playerId`, who is one of " +
@@ -168,31 +258,21 @@ export const chatChannelRoutes = [
       return new Reply(isNew ? 201 : 200, channel);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels/{channelId}/members",
-    id: "listChatMembers",
+  read.get("/chat/channels/{channelId}/members", "listChatMembers", {
     summary: "List the members of a channel",
     description:
       "By the time they joined. In a channel of the project, to which everybody belongs, those who have " +
       "read or set something.",
-    params: ChannelParams,
     query: PageQuery.extend({ ...sortedBy(CHAT_MEMBER_ORDERS), playerId: ActingPlayer }),
     response: pageBody(ChatMemberBody),
     run: async (work, { projectId, caller, params, query }) => {
       const actor = await chatActorOf(work, projectId, caller, query.playerId);
       const ref = await channelRefOf(work, projectId, params.channelId);
-      const { members, ...total } = await listMembers(work, ref, actor, query);
-      return pageReply(members, total, query);
+      return pageReply(await listMembers(work, ref, actor, query), "members", query);
     },
   }),
-  route({
-    ...common,
+  common.patch("/chat/channels/{channelId}/members/{playerId}", "updateChatMember", {
     access: { scope: "chat:write", roles: ADMINS },
-    method: "patch",
-    path: "/chat/channels/{channelId}/members/{playerId}",
-    id: "updateChatMember",
     summary: "Change a member's role or notification settings",
     description:
       "Roles are given by owners of the channel, keys with `chat:moderate` and console users; `notify` is " +

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
+import { getChannelId, readChannel, readSettings } from "../../domain/social/chat/channels.ts";
+import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
+import { findPlayer } from "../../domain/progression/players/players.ts";
 import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { chatActorOf } from "../../domain/social/chat/members.ts";
 import { admitSend } from "../../domain/social/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/message-view.ts";
 import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
-import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
 import { prepareText } from "../../domain/social/chat/context.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
@@ -19,26 +21,40 @@ import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { Reply, route } from "../route.ts";
+import { group, Reply } from "../route.ts";
 import {
   ActingPlayer,
   ActingQuery,
-  ChannelParams,
+  channelRefOf,
   ChatMessageBody,
   MarkRead,
-  MessageParams,
   MessagePatch,
   NewMessage,
   ReactionList,
-  ReactionParams,
-} from "./chat-bodies.ts";
-import { countBlocked } from "./chat-blocked.ts";
-import { channelRefOf } from "./chat-channels.ts";
+} from "./chat-channels.ts";
 import { Limit } from "./list-bodies.ts";
 
-const common = { tag: "Chat", project: "caller" } as const;
-const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "chat:write" } } as const;
+type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
+
+/** Counts a message refused for its content against the player; after the third the player is muted. */
+const countBlocked = async (
+  app: App,
+  { projectId, channelId: asked, playerId: ref }: RefusedSend,
+  error: unknown,
+): Promise<void> => {
+  if (ref === undefined || !isBlocked(error)) return;
+  const sender = await app.transact(async (work) => {
+    const player = await findPlayer(work, projectId, ref);
+    return (
+      player && { projectId, playerId: player.id, channelId: await getChannelId(work, projectId, asked) }
+    );
+  });
+  if (sender) await recordBlocked(app, sender, error);
+};
+
+const common = group({ tag: "Chat", project: "caller" });
+const read = common.with({ access: { scope: "chat:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "chat:write" } });
 
 const Seq = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
 
@@ -117,13 +133,9 @@ const runReact = (app: App, asked: ChannelRequest, reaction: React) =>
   });
 
 const reactRoute = (method: "put" | "delete", texts: { id: string; summary: string }) =>
-  route({
-    ...write,
+  write[method]("/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}", texts.id, {
     ...texts,
-    method,
-    path: "/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}",
     description: `Done twice it is done once. A message has at most ${REACTIONS_MAX} different reactions.`,
-    params: ReactionParams,
     query: ActingQuery,
     response: z.object({ seq: z.int(), reactions: ReactionList }),
     outside: (app, { projectId, caller, params, query }) => {
@@ -134,18 +146,13 @@ const reactRoute = (method: "put" | "delete", texts: { id: string; summary: stri
   });
 
 export const chatMessageRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/chat/channels/{channelId}/messages",
-    id: "listChatMessages",
+  read.get("/chat/channels/{channelId}/messages", "listChatMessages", {
     summary: "Read the messages of a channel",
     description:
       "The newest first, or those before or after a seq. What was deleted keeps its place, with an empty " +
       "`content`. With `playerId` as this player sees them. Without, messages of a private channel (of a " +
       "lobby, or of players among themselves) are for moderators only, and each reading of them is in the " +
       "audit log.",
-    params: ChannelParams,
     query: History,
     response: HistoryBody,
     run: async (work, { projectId, caller, params, query }) => {
@@ -156,16 +163,11 @@ export const chatMessageRoutes = [
       return { data: found.slice(0, limit), pagination: { limit, hasMore: found.length > limit } };
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/chat/channels/{channelId}/messages",
-    id: "sendChatMessage",
+  write.post("/chat/channels/{channelId}/messages", "sendChatMessage", {
     summary: "Send a message",
     description:
       "As the player of `playerId`, or without one as the server: `type` SYSTEM. 200 with the message of " +
       "before when its `clientMsgId` was sent already.",
-    params: ChannelParams,
     body: NewMessage,
     status: 201,
     otherStatus: 200,
@@ -183,14 +185,9 @@ export const chatMessageRoutes = [
       await countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
     },
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/chat/channels/{channelId}/messages/{seq}",
-    id: "editChatMessage",
+  write.patch("/chat/channels/{channelId}/messages/{seq}", "editChatMessage", {
     summary: "Edit a message",
     description: "By its sender, within `editWindowSeconds`; the new text is judged as a new message is.",
-    params: MessageParams,
     body: MessagePatch,
     example: { content: "Hello again", playerId: "ext:ada" },
     response: ChatMessageBody,
@@ -204,17 +201,12 @@ export const chatMessageRoutes = [
     onRefused: (app, { projectId, params, body }, error) =>
       countBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
   }),
-  route({
-    ...common,
+  common.delete("/chat/channels/{channelId}/messages/{seq}", "deleteChatMessage", {
     access: { scope: "chat:write", roles: ADMINS },
-    method: "delete",
-    path: "/chat/channels/{channelId}/messages/{seq}",
-    id: "deleteChatMessage",
     summary: "Delete a message",
     description:
       "By its sender, or as a removal by moderators of the channel, keys with `chat:moderate` and " +
       "console users. Its place stays.",
-    params: MessageParams,
     query: ActingQuery,
     response: ChatMessageBody,
     run: async (work, { projectId, caller, params, query }) => {
@@ -225,14 +217,9 @@ export const chatMessageRoutes = [
   }),
   reactRoute("put", { id: "addChatReaction", summary: "React to a message" }),
   reactRoute("delete", { id: "removeChatReaction", summary: "Take a reaction back" }),
-  route({
-    ...write,
-    method: "post",
-    path: "/chat/channels/{channelId}/read",
-    id: "markChatRead",
+  write.post("/chat/channels/{channelId}/read", "markChatRead", {
     summary: "Mark messages as read",
     description: "For the player of `playerId`. The mark moves forward only.",
-    params: ChannelParams,
     body: MarkRead,
     example: { seq: 42, playerId: "ext:ada" },
     response: z.object({ lastReadSeq: z.int(), unread: z.int() }),

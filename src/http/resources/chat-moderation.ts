@@ -1,33 +1,309 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/kernel/caller.ts";
+import {
+  admitReport,
+  listReports,
+  REPORT_ACTIONS,
+  REPORT_NOTE_MAX,
+  REPORT_ORDERS,
+  REPORT_STATUSES,
+  reportMessage,
+  reviewReport,
+} from "../../domain/social/chat/moderation/report-queue.ts";
+import {
+  APPEAL_STATUSES,
+  deleteWordList,
+  getSanction,
+  getWordList,
+  LIST_WORDS_MAX,
+  listSanctions,
+  listWordLists,
+  putWordList,
+  restoreMessage,
+  SANCTION_ORDERS,
+} from "../../domain/social/chat/moderation/show-sanction.ts";
+import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
+import { ADMINS, DESIGNERS } from "../../domain/kernel/caller.ts";
 import {
   addSanction,
   answerAppeal,
   APPEAL_MAX,
   appealSanction,
+  patchReport,
   revokeSanction,
   SANCTION_REASON_MAX,
   SANCTION_SECONDS_MAX,
 } from "../../domain/social/chat/moderation/sanction-changes.ts";
-import {
-  APPEAL_STATUSES,
-  getSanction,
-  listSanctions,
-  restoreMessage,
-  SANCTION_ORDERS,
-} from "../../domain/social/chat/moderation/show-sanction.ts";
-import { SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
-import { ChatMessageBody, MessageParams } from "./chat-bodies.ts";
-import { channelRefOf } from "./chat-channels.ts";
-import { PlayerName, SanctionBody } from "./chat-moderation-bodies.ts";
+import { group } from "../route.ts";
+import { prepareFilter, tryFilter } from "../../domain/social/chat/moderation/filters.ts";
+import {
+  LIST_ACTIONS,
+  LIST_MATCHES,
+  WORD_LENGTH_MAX,
+} from "../../domain/social/chat/moderation/word-filter.ts";
+import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
+import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
-const common = { tag: "Chat moderation", project: "caller" } as const;
-const moderate = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+const NAMED_MAX = 300;
 
-const Params = z.object({ sanctionId: z.string().max(64) });
+/** A player in a body or query. */
+const PlayerName = z
+  .string()
+  .min(1)
+  .max(NAMED_MAX)
+  .meta({ description: "UUID, or ext: and the externalUserId", example: "ext:ada" });
+
+const Person = z.object({
+  playerId: z.uuid(),
+  externalUserId: z.string(),
+  displayName: z.string().nullable(),
+});
+
+const SanctionBody = z
+  .object({
+    id: z.uuid(),
+    player: Person,
+    kind: z.enum(SANCTION_KINDS),
+    channelId: z.uuid().nullable().meta({ description: "null: in all channels of the project" }),
+    reason: z.string(),
+    isAutomatic: z.boolean(),
+    isActive: z.boolean().meta({ description: "Neither revoked nor over" }),
+    expiresAt: z.iso.datetime().nullable().meta({ description: "null: for good" }),
+    createdBy: z.string(),
+    createdAt: z.iso.datetime(),
+    revokedAt: z.iso.datetime().nullable(),
+    revokedBy: z.string().nullable(),
+    appeal: z.object({ text: z.string(), status: z.enum(APPEAL_STATUSES), at: z.iso.datetime() }).nullable(),
+  })
+  .meta({ id: "ChatSanction" });
+
+export const ReportBody = z
+  .object({
+    id: z.uuid(),
+    channelId: z.uuid().nullable(),
+    seq: z.int().nullable().meta({ description: "null: about the player, made by the service itself" }),
+    reporter: Person.nullable(),
+    sender: Person.nullable(),
+    reason: z.enum(REPORT_REASONS),
+    note: z.string().nullable(),
+    status: z.enum(REPORT_STATUSES),
+    action: z.enum(REPORT_ACTIONS).nullable(),
+    assignee: z.string().nullable(),
+    createdAt: z.iso.datetime(),
+    resolvedAt: z.iso.datetime().nullable(),
+    resolvedBy: z.string().nullable(),
+  })
+  .meta({ id: "ChatReport" });
+
+const ReviewedMessage = z
+  .object({
+    id: z.uuid(),
+    seq: z.int(),
+    sender: Person.nullable(),
+    content: z.string(),
+    original: z.string().nullable().meta({ description: "The text before masks, edits and deletion" }),
+    moderation: z.enum(MODERATIONS),
+    flags: z.array(z.string()),
+    isShadowed: z.boolean(),
+    editedAt: z.iso.datetime().nullable(),
+    deletedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "ReviewedChatMessage" });
+
+const ReviewBody = z
+  .object({
+    report: ReportBody,
+    message: ReviewedMessage.nullable().meta({ description: "null once retention has deleted it" }),
+    neighbours: z.array(ReviewedMessage).meta({ description: "Up to five before and five after, in order" }),
+    history: z
+      .object({
+        sanctions: z.array(SanctionBody),
+        sanctionCount: z.int(),
+        reports: z.array(ReportBody),
+        reportCount: z.int(),
+      })
+      .meta({ description: "Of the sender: the newest 20 of each, and how many there are" }),
+  })
+  .meta({ id: "ChatReportReview" });
+
+const ASSIGNEE_MAX = 255;
+
+const common = group({ tag: "Chat moderation", project: "caller" });
+const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
+
+export const chatReportRoutes = [
+  common.post("/chat/channels/{channelId}/messages/{seq}/reports", "reportChatMessage", {
+    access: { scope: "chat:write" },
+    summary: "Report a message",
+    description:
+      "By a player who can read it, once. The fifth player in 10 minutes has it HELD until a moderator has " +
+      "seen it.",
+    body: z.strictObject({
+      playerId: PlayerName,
+      reason: z.enum(REPORT_REASONS),
+      note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
+    }),
+    example: { playerId: "ext:ada", reason: "SPAM", note: "Advertises another game" },
+    status: 201,
+    errors: ["RATE_LIMITED"],
+    response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),
+    prepare: (app, { projectId, body }) => admitReport(app, projectId, body.playerId),
+    run: async (work, { projectId, params, body }) => {
+      const ref = await channelRefOf(work, projectId, params.channelId);
+      // The outcome, and the reported author, are not disclosed to the reporter.
+      const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
+      return { id, createdAt };
+    },
+  }),
+  moderate.get("/chat/reports", "listChatReports", {
+    summary: "List reports",
+    description: "A queue: the oldest first.",
+    query: PageQuery.extend({
+      ...sortedBy(REPORT_ORDERS),
+      status: z.enum(REPORT_STATUSES).optional(),
+      channelId: z.uuid().optional(),
+      senderId: PlayerName.optional(),
+    }),
+    response: pageBody(ReportBody),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReports(work, projectId, query), "reports", query),
+  }),
+  moderate.get("/chat/reports/{reportId}", "getChatReport", {
+    summary: "Get a report with its context",
+    description: "The original message, ten neighbours, and the sender's history.",
+    response: ReviewBody,
+    run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
+  }),
+  moderate.patch("/chat/reports/{reportId}", "updateChatReport", {
+    summary: "Take on, resolve or dismiss a report",
+    description:
+      "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
+      "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
+    body: z
+      .strictObject({
+        status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
+        action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
+        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
+        durationSeconds: z
+          .int()
+          .min(1)
+          .max(SANCTION_SECONDS_MAX)
+          .optional()
+          .meta({ description: "Of MUTE and BAN; default: for good" }),
+        reason: z
+          .string()
+          .min(1)
+          .max(SANCTION_REASON_MAX)
+          .optional()
+          .meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
+        channelOnly: z
+          .boolean()
+          .optional()
+          .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
+      })
+      .meta({ example: { status: "IN_REVIEW" } }),
+    response: ReportBody,
+    run: (work, { projectId, params, body }) => patchReport(work, projectId, params.reportId, body),
+  }),
+];
+
+/** 5,000 words of 64 letters, written with escapes. */
+const BODY_MAX_BYTES = 2 * 1024 * 1024;
+const manage = common.with({ access: { scope: "chat:moderate", roles: DESIGNERS } });
+
+const Summary = z.object({
+  key: z.string(),
+  action: z.enum(LIST_ACTIONS),
+  match: z.enum(LIST_MATCHES),
+  wordCount: z.int(),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+});
+const SummaryBody = Summary.meta({ id: "ChatWordListSummary" });
+const ListBody = Summary.extend({ words: z.array(z.string()) }).meta({ id: "ChatWordList" });
+
+const ListInput = z
+  .strictObject({
+    action: z
+      .enum(LIST_ACTIONS)
+      .meta({ description: "ALLOW: words of other lists inside of these do not count" }),
+    match: z
+      .enum(LIST_MATCHES)
+      .default("WORD")
+      .meta({ description: "WORD: where a word begins and ends; SUBSTRING: anywhere" }),
+    words: z.array(z.string().min(1).max(WORD_LENGTH_MAX)).max(LIST_WORDS_MAX),
+  })
+  .meta({ example: { action: "MASK", match: "WORD", words: ["noob"] } });
+
+const Trial = z
+  .object({
+    outcome: z.enum(["VISIBLE", "MASKED", "HELD", "BLOCKED"]),
+    content: z.string().nullable().meta({ description: "As others would read it; null: blocked" }),
+    reason: z.string().nullable().meta({ description: "LINK_NOT_ALLOWED or MESSAGE_BLOCKED" }),
+    flags: z.array(z.string()),
+    words: z
+      .array(
+        z.object({
+          list: z.string().meta({
+            description: "@en is the built-in list, @unread stands for text that takes too long to search",
+          }),
+          word: z.string(),
+          action: z.enum(["MASK", "BLOCK", "HOLD"]),
+          start: z.int().meta({ description: "In UTF-16 units of the text" }),
+          end: z.int().meta({ description: "Exclusive" }),
+        }),
+      )
+      .meta({ description: "The rules that matched, and where: of a list the longest at each place" }),
+    links: z
+      .array(z.object({ host: z.string(), domain: z.string().nullable() }))
+      .meta({ description: "Where links are not all allowed: those that were found" }),
+  })
+  .meta({ id: "ChatFilterTrial" });
+
+export const chatWordListRoutes = [
+  manage.get("/chat/word-lists", "listChatWordLists", {
+    summary: "List the word lists of a project",
+    description: "By key, without their words; at most 50.",
+    response: z.object({ data: z.array(SummaryBody) }),
+    run: async (work, { projectId }) => ({ data: await listWordLists(work, projectId) }),
+  }),
+  manage.get("/chat/word-lists/{key}", "getChatWordList", {
+    summary: "Get a word list",
+    response: ListBody,
+    run: (work, { projectId, params }) => getWordList(work, projectId, params.key),
+  }),
+  manage.put("/chat/word-lists/{key}", "putChatWordList", {
+    summary: "Make or replace a word list",
+    description: "It holds for every message that is sent from then on, in all channels of the project.",
+    body: ListInput,
+    bodyLimit: BODY_MAX_BYTES,
+    response: ListBody,
+    run: (work, { projectId, params, body }) => putWordList(work, projectId, params.key, body),
+  }),
+  manage.delete("/chat/word-lists/{key}", "deleteChatWordList", {
+    summary: "Delete a word list",
+    response: Deleted,
+    run: (work, { projectId, params }) => deleted(deleteWordList(work, projectId, params.key)),
+  }),
+  manage.post("/chat/filter/test", "testChatFilter", {
+    summary: "Test the moderation of a text",
+    description:
+      "As of a player who may write: in a channel, or in one of kind PROJECT with its defaults. It writes " +
+      "nothing.",
+    body: z
+      .strictObject({
+        text: z.string().max(2 * CONTENT_MAX),
+        channelId: z.uuid().optional(),
+      })
+      .meta({ example: { text: "well played" } }),
+    response: Trial,
+    prepare: (app, { projectId }) => prepareFilter(app, projectId),
+    run: (work, { projectId, body }) => tryFilter(work, projectId, body),
+  }),
+];
 
 const NewSanction = z
   .strictObject({
@@ -45,11 +321,7 @@ const NewSanction = z
   .meta({ example: { playerId: "ext:ada", kind: "MUTE", reason: "Spam", durationSeconds: 3600 } });
 
 export const chatModerationRoutes = [
-  route({
-    ...moderate,
-    method: "get",
-    path: "/chat/sanctions",
-    id: "listChatSanctions",
+  moderate.get("/chat/sanctions", "listChatSanctions", {
     summary: "List mutes, bans and shadow mutes",
     description: "Newest first.",
     query: PageQuery.extend({
@@ -61,16 +333,10 @@ export const chatModerationRoutes = [
       appealStatus: z.enum(APPEAL_STATUSES).optional(),
     }),
     response: pageBody(SanctionBody),
-    run: async (work, { projectId, query }) => {
-      const { sanctions, ...total } = await listSanctions(work, projectId, query);
-      return pageReply(sanctions, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listSanctions(work, projectId, query), "sanctions", query),
   }),
-  route({
-    ...moderate,
-    method: "post",
-    path: "/chat/sanctions",
-    id: "createChatSanction",
+  moderate.post("/chat/sanctions", "createChatSanction", {
     summary: "Mute, ban or shadow-mute a player",
     description:
       "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not notified, and only they see what " +
@@ -80,64 +346,39 @@ export const chatModerationRoutes = [
     response: SanctionBody,
     run: (work, { projectId, body }) => addSanction(work, projectId, body),
   }),
-  route({
-    ...moderate,
-    method: "get",
-    path: "/chat/sanctions/{sanctionId}",
-    id: "getChatSanction",
+  moderate.get("/chat/sanctions/{sanctionId}", "getChatSanction", {
     summary: "Get a sanction",
-    params: Params,
     response: SanctionBody,
     run: (work, { projectId, params }) => getSanction(work, projectId, params.sanctionId),
   }),
-  route({
-    ...moderate,
-    method: "delete",
-    path: "/chat/sanctions/{sanctionId}",
-    id: "revokeChatSanction",
+  moderate.delete("/chat/sanctions/{sanctionId}", "revokeChatSanction", {
     summary: "End a sanction",
     description: "It stays in the player's history. 409 when it does not hold any more.",
-    params: Params,
     response: SanctionBody,
     run: (work, { projectId, params }) => revokeSanction(work, projectId, params.sanctionId),
   }),
-  route({
-    ...common,
+  common.post("/chat/sanctions/{sanctionId}/appeal", "appealChatSanction", {
     access: { scope: "chat:write" },
-    method: "post",
-    path: "/chat/sanctions/{sanctionId}/appeal",
-    id: "appealChatSanction",
     summary: "Appeal against a sanction",
     description: "By the player it is about, once. A shadow mute is 404.",
-    params: Params,
     body: z.strictObject({ playerId: PlayerName, text: z.string().trim().min(1).max(APPEAL_MAX) }),
     example: { playerId: "ext:ada", text: "It was not me" },
     response: SanctionBody,
     run: (work, { projectId, params, body }) => appealSanction(work, projectId, params.sanctionId, body),
   }),
-  route({
-    ...moderate,
-    method: "patch",
-    path: "/chat/sanctions/{sanctionId}/appeal",
-    id: "answerChatAppeal",
+  moderate.patch("/chat/sanctions/{sanctionId}/appeal", "answerChatAppeal", {
     summary: "Answer an appeal",
     description: "ACCEPTED ends the sanction.",
-    params: Params,
     body: z.strictObject({ status: z.enum(["ACCEPTED", "REJECTED"]) }),
     example: { status: "ACCEPTED" },
     response: SanctionBody,
     run: (work, { projectId, params, body }) => answerAppeal(work, projectId, params.sanctionId, body.status),
   }),
-  route({
-    ...moderate,
-    method: "post",
-    path: "/chat/channels/{channelId}/messages/{seq}/restore",
-    id: "restoreChatMessage",
+  moderate.post("/chat/channels/{channelId}/messages/{seq}/restore", "restoreChatMessage", {
     summary: "Restore a message that is held or masked",
     description:
       "HELD: readers see the message as intended. MASKED: readers see the original text. 409 for others, " +
       "and for a masked one that was edited since.",
-    params: MessageParams,
     response: ChatMessageBody,
     run: async (work, { projectId, params }) =>
       restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { actorOf, ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import {
   CONFIG_ACTIONS,
   CONFIG_FORMAT,
@@ -7,17 +6,53 @@ import {
   exportShown,
   readConfigDocument,
 } from "../../domain/registries/configuration/diff.ts";
-import { importConfig, tryImport } from "../../domain/registries/configuration/import.ts";
+import {
+  importConfig,
+  type ReportQuestions,
+  tryImport,
+} from "../../domain/registries/configuration/import.ts";
+import { DomainError, notFound } from "../../domain/kernel/errors.ts";
+import { actorOf, ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { inZone } from "../../domain/kernel/iso-time.ts";
 import { DOCUMENT_MAX_BYTES, DOCUMENT_PARTS_MAX } from "../../domain/kernel/limits.ts";
-import { notFound } from "../../domain/kernel/errors.ts";
 import { WEB_LONG } from "../../domain/kernel/timeouts.ts";
 import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/projects.ts";
-import { route, type RouteContext } from "../route.ts";
-import { readQuestions } from "./configuration-reports.ts";
+import { group, type RouteContext } from "../route.ts";
+import { readQuestion } from "./analytics-report-query.ts";
+
+/** Returns an error of a report with its place in the body of an import. */
+const placed = (error: unknown, place: number): unknown => {
+  if (!(error instanceof DomainError)) return error;
+  const { code, message, reason } = error;
+  const path = `document.analyticsReports.${place}`;
+  const details = error.details.map(({ field, message: text }) => ({
+    field: `${path}.${field}`,
+    message: text,
+  }));
+  return new DomainError(code, `${path}: ${message}`, {
+    details,
+    ...(reason === undefined ? {} : { reason }),
+  });
+};
+
+/**
+ * Reads what the reports of a document ask, by key; none is asked.
+ * @throws DomainError VALIDATION_ERROR with the place in the body
+ */
+const readQuestions = async ({ analyticsReports = [] }: ConfigDocument): Promise<ReportQuestions> => {
+  const questions = new Map<string, Awaited<ReturnType<typeof readQuestion>>>();
+  for (const [place, { key, report, parameters, range }] of analyticsReports.entries()) {
+    try {
+      questions.set(key, await readQuestion({ report, parameters, range }));
+    } catch (error) {
+      throw placed(error, place);
+    }
+  }
+  return questions;
+};
 
 /** Of every operation whose body is a document: what a project may keep fits. */
 const takesDocument = {
@@ -78,15 +113,11 @@ const importOf = async ({ caller, signal, body }: Asked) => {
   return { document, questions, prune: body.prune, tenantId, caller, actor, signal };
 };
 
-const common = { tag: "Configuration", project: "caller" } as const;
+const common = group({ tag: "Configuration", project: "caller" });
 const example = { format: CONFIG_FORMAT, currencies: [{ key: "coins", name: "Coins" }] };
 
 export const configurationRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/config/export",
-    id: "exportConfig",
+  common.get("/config/export", "exportConfig", {
     summary: "Export all definitions",
     description:
       "One document: settings, level curve, economy, leaderboards, rules and saved reports, by key, " +
@@ -99,11 +130,7 @@ export const configurationRoutes = [
     response: z.record(z.string(), z.unknown()).meta({ example }),
     run: (work, { projectId }) => exportShown(work, projectId),
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/config/diff",
-    id: "diffConfig",
+  common.post("/config/diff", "diffConfig", {
     summary: "Compare a document with the project",
     description:
       "What an import would change. Changes nothing, and refuses in the same way what an import would " +
@@ -126,11 +153,7 @@ export const configurationRoutes = [
     },
     outside: async (_, { prepared: changes }) => ({ changes }),
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/config/import",
-    id: "importConfig",
+  common.post("/config/import", "importConfig", {
     summary: "Import a document",
     description:
       "Makes the project match the document: completely or, when anything is refused, not at all. Sections " +
@@ -157,11 +180,7 @@ export const configurationRoutes = [
       return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, asked)) };
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/project-settings",
-    id: "getProjectSettings",
+  common.get("/project-settings", "getProjectSettings", {
     summary: "Get the project's settings",
     access: { scope: "config:read", roles: EVERY_ROLE },
     response: SettingsShape,
@@ -171,11 +190,7 @@ export const configurationRoutes = [
       return settingsOf(project);
     },
   }),
-  route({
-    ...common,
-    method: "patch",
-    path: "/project-settings",
-    id: "updateProjectSettings",
+  common.patch("/project-settings", "updateProjectSettings", {
     summary: "Change the project's settings",
     description:
       "Given fields replace existing ones; the same applies within `lives` and `traceSampling`. Turning " +

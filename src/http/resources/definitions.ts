@@ -1,4 +1,7 @@
 import { z } from "zod";
+import { DRAFT_STATUSES } from "../../domain/economy/definitions/drafts.ts";
+import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/kernel/limits.ts";
+import { boundBytes } from "../../domain/kernel/oversize.ts";
 import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
   archiveDefinition,
@@ -15,12 +18,71 @@ import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { type AnyRoute, route } from "../route.ts";
-import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
+import { type AnyRoute, type Group, group, type Owned } from "../route.ts";
 import { sortedBy } from "./list-bodies.ts";
 
-const readers = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
-const writers = { access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" } as const;
+/** `Quest` of `quest`, as in operation ids. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** A field omitted from a change keeps its value instead of becoming the default. */
+const withoutDefault = (field: z.ZodType): z.ZodType =>
+  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
+
+/**
+ * The body of a change of a definition: any of its fields, and null for those that are to go.
+ * @param counter the field that names the version on which the change is based
+ */
+export const changeBody = (
+  shape: z.ZodObject,
+  counter: { name: "version" | "draftVersion"; description: string },
+) =>
+  boundBytes(
+    z
+      .strictObject({
+        ...Object.fromEntries(
+          Object.entries(shape.shape).map(([name, field]) => [
+            name,
+            withoutDefault(field as z.ZodType).nullish(),
+          ]),
+        ),
+        [counter.name]: z.int().min(1).optional().meta({ description: counter.description }),
+      })
+      .meta({ example: { name: "A better name", [counter.name]: 1 } }),
+    DEFINITION_MAX_BYTES + PATCH_MORE_BYTES,
+  );
+
+/** What changes do, as the documentation says of each. */
+export const CHANGE_TEXT =
+  "Fields that are given replace those that are there, whole; null takes an optional one away, or " +
+  "gives it its default back.";
+
+/** A definition as it was published; stored ones may be of an earlier version of the service. */
+const Stored = z.record(z.string(), z.unknown());
+
+/**
+ * What a definition with drafts is shown with besides its own fields.
+ * @param times the fields by which it starts and ends
+ */
+export const draftFields = (times: string) => ({
+  id: z.uuid(),
+  status: z.enum(DRAFT_STATUSES).meta({ description: `SCHEDULED and ENDED also follow from ${times}` }),
+  draftVersion: z.int().meta({ description: "Counts the edits of the draft" }),
+  publishedVersion: z.int().nullable(),
+  published: Stored.nullable().meta({ description: "What runs; the other fields are those of the draft" }),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+});
+
+/** A published version of a definition; a kind names it. */
+export const VersionBody = z.object({
+  version: z.int(),
+  definition: Stored,
+  publishedAt: z.iso.datetime(),
+  isPublished: z.boolean().meta({ description: "The one that runs" }),
+});
+
+const readers = group({ access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" });
+const writers = group({ access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" });
 
 const ListQuery = PageQuery.extend({
   ...sortedBy(DEFINITION_ORDERS),
@@ -31,13 +93,12 @@ const ListQuery = PageQuery.extend({
 /** Properties shared by the operations of a kind. */
 type Common = {
   kind: DefinitionKind;
-  read: typeof readers & { tag: string };
-  write: typeof writers & { tag: string };
+  read: Group<Owned>;
+  write: Group<Owned>;
   /** `Badge`, as in operation ids. */
   name: string;
   /** Path of a single definition. */
   path: string;
-  params: z.ZodObject<Record<string, z.ZodString>>;
   /** Returns the UUID or key in a path's `{…Id}`. */
   refOf(params: unknown): string;
   body: z.ZodObject;
@@ -59,15 +120,13 @@ const commonOf = (kind: DefinitionKind): Common => {
   const { plural, tag, shape, extra } = kind;
   const name = capital(kind.kind);
   const param = `${kind.kind}Id`;
-  const ref = z.string().max(64);
   const showAll = showAllOf(kind);
   return {
     kind,
-    read: { ...readers, tag },
-    write: { ...writers, tag },
+    read: readers.with({ tag }),
+    write: writers.with({ tag }),
     name,
     path: `/${plural}/{${param}}`,
-    params: z.object({ [param]: ref.meta({ description: `The UUID or the key of the ${kind.kind}` }) }),
     refOf: (params) => (params as Record<string, string>)[param]!,
     body: shape
       .extend({
@@ -85,12 +144,8 @@ const commonOf = (kind: DefinitionKind): Common => {
 };
 
 const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path: `/${kind.plural}`,
+  read.get(`/${kind.plural}`, `list${capital(kind.plural)}`, {
     isRevalidated: true,
-    id: `list${capital(kind.plural)}`,
     summary: `List ${kind.plural}`,
     description: "By key.",
     query: ListQuery,
@@ -102,11 +157,7 @@ const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
   });
 
 const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "post",
-    path: `/${kind.plural}`,
-    id: `create${name}`,
+  write.post(`/${kind.plural}`, `create${name}`, {
     summary: `Create a ${kind.kind}`,
     description: "It counts from the next events on. Its key never changes, and nothing else may have it.",
     body: kind.schema as z.ZodType<never>,
@@ -119,33 +170,23 @@ const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
     },
   });
 
-const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path,
+const getRoute = ({ kind, read, name, path, refOf, body, show }: Common): AnyRoute =>
+  read.get(path, `get${name}`, {
     isRevalidated: true,
-    id: `get${name}`,
     summary: `Get a ${kind.kind}`,
-    params,
     response: body,
     run: async (work, given) =>
       show(work, await getDefinition(work, given.projectId, kind, refOf(given.params))),
   });
 
-const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute => {
+const updateRoute = ({ kind, write, name, path, refOf, body, show }: Common): AnyRoute => {
   const changed = changeBody(kind.shape, {
     name: "version",
     description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
   });
-  return route({
-    ...write,
-    method: "patch",
-    path,
-    id: `update${name}`,
+  return write.patch(path, `update${name}`, {
     summary: `Change a ${kind.kind}`,
     description: `${CHANGE_TEXT} The key cannot change.`,
-    params,
     body: changed,
     response: body,
     run: async (work, given) => {
@@ -156,15 +197,10 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
   });
 };
 
-const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "delete",
-    path,
-    id: `archive${name}`,
+const archiveRoute = ({ kind, write, name, path, refOf, body, show }: Common): AnyRoute =>
+  write.delete(path, `archive${name}`, {
     summary: `Archive a ${kind.kind}`,
     description: "Permanent. It keeps its key, and players keep what they hold of it.",
-    params,
     response: body,
     run: async (work, given) =>
       show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params))),

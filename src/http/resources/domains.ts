@@ -22,14 +22,13 @@ import {
 } from "../../domain/accounts/domains/known.ts";
 import { LIMITS, RateLimited } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { Deleted } from "./plain-bodies.ts";
 
-const common = { tag: "Custom domains", project: "none" } as const;
-const writes = {
-  ...common,
+const common = group({ tag: "Custom domains", project: "none" });
+const writes = common.with({
   access: { roles: ADMINS, needs: { feature: "customDomains", verifiedEmail: true } },
-} as const;
+});
 const Id = z.string().max(64);
 const DomainParams = z.object({ domainId: Id });
 const Time = z.iso.datetime();
@@ -128,14 +127,10 @@ const remove = async (app: App, tenantId: string, id: string) => {
   return { deleted: true } as const;
 };
 
-const removal = { ...common, access: { roles: ADMINS }, errors: ["NOT_FOUND"], response: Deleted } as const;
+const removal = common.with({ access: { roles: ADMINS }, errors: ["NOT_FOUND"], response: Deleted });
 
 export const domainRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/domains",
-    id: "listCustomDomains",
+  common.get("/enterprise/domains", "listCustomDomains", {
     summary: "List custom domains",
     description: "In alphabetical order, at most 100. Readable on every plan.",
     access: { roles: DEVELOPERS },
@@ -144,11 +139,7 @@ export const domainRoutes = [
       data: (await readDomains(work, userOf(caller).tenantId)).map((row) => show(app, row, work.serverNow)),
     }),
   }),
-  route({
-    ...writes,
-    method: "post",
-    path: "/enterprise/domains",
-    id: "addCustomDomain",
+  writes.post("/enterprise/domains", "addCustomDomain", {
     summary: "Add a custom domain",
     description:
       "Make the records of the answer: the TXT record, and a CNAME or addresses. They are looked for each " +
@@ -167,29 +158,19 @@ export const domainRoutes = [
       });
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/domains/{domainId}",
-    id: "getCustomDomain",
+  common.get("/enterprise/domains/{domainId}", "getCustomDomain", {
     summary: "Get a custom domain",
     access: { roles: DEVELOPERS },
-    params: DomainParams,
     errors: ["NOT_FOUND"],
     response: CustomDomainBody,
     outside: (app, asked) => answerOne(app, asked, getCustomDomain),
   }),
-  route({
-    ...writes,
-    method: "post",
-    path: "/enterprise/domains/{domainId}/verify",
-    id: "verifyCustomDomain",
+  writes.post("/enterprise/domains/{domainId}/verify", "verifyCustomDomain", {
     summary: "Have a custom domain checked",
     description:
       "Its records are looked for before the answer, which says in `checks` what was seen; if DNS servers " +
       "give no answer within 8 seconds, GET shows it later. Once a minute. A FAILED or SUSPENDED domain " +
       "is PENDING again, and a certificate that failed is ordered again.",
-    params: DomainParams,
     errors: ["PAYMENT_REQUIRED", "NOT_FOUND", "RATE_LIMITED", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,
     prepare: async (app, { actor, params }) => {
@@ -211,21 +192,12 @@ export const domainRoutes = [
       );
     },
   }),
-  route({
-    ...removal,
-    method: "delete",
-    path: "/enterprise/domains/{domainId}",
-    id: "removeCustomDomain",
+  removal.delete("/enterprise/domains/{domainId}", "removeCustomDomain", {
     summary: "Remove a custom domain",
     description: "Its certificate is deleted, and the key of that. It is served no more within 5 seconds.",
-    params: DomainParams,
     outside: (app, { caller, params }) => remove(app, userOf(caller).tenantId, params.domainId),
   }),
-  route({
-    ...removal,
-    method: "delete",
-    path: "/enterprise/domains",
-    id: "removeCustomDomainById",
+  removal.delete("/enterprise/domains", "removeCustomDomainById", {
     summary: "Remove a custom domain, named in the query",
     description: "As DELETE /enterprise/domains/{domainId}.",
     query: z.object({ id: Id }),

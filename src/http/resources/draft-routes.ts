@@ -17,25 +17,21 @@ import {
   showDraft,
 } from "../../domain/economy/definitions/drafts.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { type Access, actorOf } from "../../domain/kernel/caller.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { type AnyRoute, route } from "../route.ts";
-import { capital, CHANGE_TEXT, changeBody } from "./definition-bodies.ts";
+import type { AnyRoute, Group, Owned } from "../route.ts";
+import { capital, CHANGE_TEXT, changeBody } from "./definitions.ts";
 import { sortedBy } from "./list-bodies.ts";
 
-type Shared = { tag: string; project: "caller"; access: Access };
-
 /** A kind of definition with drafts, as the API names and shows it. */
-export type DraftResource = {
+type DraftResource = {
   kind: DefinitionKind;
   /** With its article, as summaries name one: `a quest`. */
   one: string;
-  read: Shared;
-  write: Shared;
-  /** What the path has: `{kind}Id` alone, the UUID or the key. */
-  params: z.ZodObject;
+  read: Group<Owned>;
+  write: Group<Owned>;
   body: z.ZodObject;
   versionBody: z.ZodObject;
   /** What pausing, resuming and ending one mean to players. */
@@ -68,11 +64,7 @@ const commonOf = (resource: DraftResource): Common => {
 };
 
 const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "post",
-    path: `/${kind.plural}`,
-    id: `create${name}`,
+  write.post(`/${kind.plural}`, `create${name}`, {
     summary: `Create ${one}`,
     description: "As a DRAFT: players see it once it is published. Its key never changes.",
     body: kind.schema as z.ZodType<never>,
@@ -82,33 +74,23 @@ const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute
       answer(app, (work) => createDraft(work, kind, { projectId, definition, createdBy: actorOf(caller) })),
   });
 
-const getRoute = ({ kind, one, name, path, params, read, body, refOf, answer }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path,
+const getRoute = ({ kind, one, name, path, read, body, refOf, answer }: Common): AnyRoute =>
+  read.get(path, `get${name}`, {
     isRevalidated: true,
-    id: `get${name}`,
     summary: `Get ${one}`,
-    params,
     response: body,
     outside: (app, asked) =>
       answer(app, (work) => getDefinition(work, asked.projectId, kind, refOf(asked).ref)),
   });
 
-const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute => {
+const updateRoute = ({ kind, one, name, path, write, body, refOf, answer }: Common): AnyRoute => {
   const changed = changeBody(kind.shape, {
     name: "draftVersion",
     description: "The draft's version that the change is based on; 409 VERSION_CONFLICT if it is another",
   });
-  return route({
-    ...write,
-    method: "patch",
-    path,
-    id: `update${name}`,
+  return write.patch(path, `update${name}`, {
     summary: `Edit ${one}'s draft`,
     description: `${CHANGE_TEXT} What players do stays as it is until the draft is published.`,
-    params,
     body: changed,
     response: body,
     outside: (app, asked) => {
@@ -118,44 +100,29 @@ const updateRoute = ({ kind, one, name, path, params, write, body, refOf, answer
   });
 };
 
-const archiveRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "delete",
-    path,
-    id: `archive${name}`,
+const archiveRoute = ({ kind, one, name, path, write, body, refOf, answer }: Common): AnyRoute =>
+  write.delete(path, `archive${name}`, {
     summary: `Archive ${one}`,
     description: "A draft, or one that is PAUSED or ENDED; permanent. It keeps its key.",
-    params,
     response: body,
     outside: (app, asked) => answer(app, (work) => archiveDraft(work, kind, refOf(asked))),
   });
 
 const moveRoute = (common: Common, move: keyof DraftResource["moves"]): AnyRoute => {
-  const { kind, one, name, path, params, write, body, moves, refOf, answer } = common;
-  return route({
-    ...write,
-    method: "post",
-    path: `${path}/${move}`,
-    id: `${move}${name}`,
+  const { kind, one, name, path, write, body, moves, refOf, answer } = common;
+  return write.post(`${path}/${move}`, `${move}${name}`, {
     summary: `${capital(move)} ${one}`,
     description: moves[move],
-    params,
     response: body,
     outside: (app, asked) => answer(app, (work) => moveDraft(work, kind, { ...refOf(asked), move })),
   });
 };
 
 const duplicateRoute = (common: Common): AnyRoute => {
-  const { kind, one, name, path, params, write, body, copy: example, refOf, answer } = common;
-  return route({
-    ...write,
-    method: "post",
-    path: `${path}/duplicate`,
-    id: `duplicate${name}`,
+  const { kind, one, name, path, write, body, copy: example, refOf, answer } = common;
+  return write.post(`${path}/duplicate`, `duplicate${name}`, {
     summary: `Copy ${one}`,
     description: "A new DRAFT from its draft; archived ones can be copied too.",
-    params,
     body: z
       .strictObject({ key: Key.optional(), name: z.string().min(1).max(100).optional() })
       .meta({ example }),
@@ -168,14 +135,9 @@ const duplicateRoute = (common: Common): AnyRoute => {
   });
 };
 
-const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf }: Common): AnyRoute =>
-  route({
-    ...read,
-    method: "get",
-    path: `${path}/versions`,
-    id: `list${name}Versions`,
+const versionsRoute = ({ kind, one, name, path, read, versionBody, refOf }: Common): AnyRoute =>
+  read.get(`${path}/versions`, `list${name}Versions`, {
     summary: `List ${one}'s versions`,
-    params,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(versionBody),
     run: async (work, { query, ...asked }) => {
@@ -185,15 +147,10 @@ const versionsRoute = ({ kind, one, name, path, params, read, versionBody, refOf
     },
   });
 
-const rollbackRoute = ({ kind, one, name, path, params, write, body, refOf, answer }: Common): AnyRoute =>
-  route({
-    ...write,
-    method: "post",
-    path: `${path}/rollback`,
-    id: `rollback${name}`,
+const rollbackRoute = ({ kind, one, name, path, write, body, refOf, answer }: Common): AnyRoute =>
+  write.post(`${path}/rollback`, `rollback${name}`, {
     summary: `Publish an earlier version of ${one}`,
     description: "As the next version. Unpublished edits are dropped.",
-    params,
     body: z.strictObject({ version: z.int().min(1) }).meta({ example: { version: 1 } }),
     response: body,
     outside: (app, { body: given, ...asked }) =>

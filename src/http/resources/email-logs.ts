@@ -4,14 +4,18 @@ import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import {
   EMAIL_STATUSES,
   listEmailLogs,
-  MAIL_TEMPLATES,
+  resendEmail,
   showEmailLog,
+  showEmailLogInFull,
 } from "../../domain/accounts/email/mail.ts";
+import { MAIL_TEMPLATES } from "../../domain/accounts/email/templates/templates.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
+import { audit } from "../../domain/accounts/audit/audit.ts";
 import { Order, pageReply, Span } from "./list-bodies.ts";
+import { PEOPLE, superadmin } from "./superadmin.ts";
 
-export const EmailLogBody = z
+const EmailLogBody = z
   .object({
     id: z.uuid(),
     to: z.string().meta({ example: "ada@example.com" }),
@@ -31,7 +35,7 @@ export const EmailLogBody = z
   .meta({ id: "EmailLog" });
 
 /** The filters of a list of mails, for tenants and super-admins. */
-export const EmailLogQuery = PageQuery.extend({
+const EmailLogQuery = PageQuery.extend({
   sort: z.enum(["createdAt"]).default("createdAt"),
   order: Order,
   status: z.enum(EMAIL_STATUSES).optional(),
@@ -40,22 +44,55 @@ export const EmailLogQuery = PageQuery.extend({
   ...Span.shape,
 });
 
+const byAdmins = group({ tag: "Email", project: "none", access: { roles: ADMINS } });
+
 export const emailLogRoutes = [
-  route({
-    method: "get",
-    path: "/email-logs",
-    id: "listEmailLogs",
-    tag: "Email",
+  byAdmins.get("/email-logs", "listEmailLogs", {
     summary: "List mails to your team",
     description: "Newest first: recipients and status, without the content.",
-    access: { roles: ADMINS },
-    project: "none",
     query: EmailLogQuery,
     response: pageBody(EmailLogBody),
     run: async (work, { caller, query }) => {
       const { tenantId } = userOf(caller);
-      const { logs, ...total } = await listEmailLogs(work, { ...query, tenantId }, query);
-      return pageReply(logs.map(showEmailLog), total, query);
+      return pageReply(await listEmailLogs(work, { ...query, tenantId }, query), "logs", query, showEmailLog);
+    },
+  }),
+];
+
+const FullEmailLogBody = EmailLogBody.extend({
+  tenantId: z.uuid().optional().meta({ description: "Absent for mail of the platform itself" }),
+  providerMessageId: z.string().optional(),
+  smtpResponse: z.string().optional().meta({ description: "The mail server's last response" }),
+}).meta({ id: "PlatformEmailLog" });
+
+export const superadminEmailRoutes = [
+  superadmin.get("/superadmin/email-logs", "listPlatformEmailLogs", {
+    summary: "List the mails of the platform",
+    description: "Newest first: recipients and status, without the content.",
+    access: PEOPLE,
+    query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
+    response: pageBody(FullEmailLogBody),
+    run: async (work, { query }) =>
+      pageReply(await listEmailLogs(work, query, query), "logs", query, showEmailLogInFull),
+  }),
+  superadmin.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
+    summary: "Send a mail again",
+    description:
+      "One that has failed within the last 7 days, or waits for another try: at once, also to an address " +
+      "that has refused mail.",
+    access: PEOPLE,
+    response: FullEmailLogBody,
+    run: async (work, { params }, app) => {
+      const log = await resendEmail(work, params.emailLogId);
+      const { id, tenantId, template, to } = log;
+      await audit(work, {
+        action: "email.resent",
+        target: { type: "email", id },
+        tenantId: tenantId ?? null,
+        data: { template, to },
+      });
+      work.afterCommit(() => app.queue.wake("send-mail", "*"));
+      return showEmailLogInFull(log);
     },
   }),
 ];

@@ -1,28 +1,40 @@
 import { z } from "zod";
-import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
-import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import type { App } from "../../app.ts";
 import {
   type Actor,
   type Caller,
   customerOf,
+  DESIGNERS,
   DEVELOPERS,
   EVERY_ROLE,
   tenantOf,
 } from "../../domain/kernel/caller.ts";
-import { DomainError, invalid } from "../../domain/kernel/errors.ts";
-import type { Json } from "../../domain/kernel/events/events.ts";
-import { findPlayer } from "../../domain/progression/players/players.ts";
-import { mapInSlices } from "../../domain/kernel/slices.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import {
+  ENFORCEMENTS,
+  EVENT_TYPE_ORDERS,
+  getEventType,
+  listEventTypes,
+  putEventSchema,
+} from "../../domain/tracking/event-schemas.ts";
+import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/event-type-recorder.ts";
+import { group, Reply } from "../route.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
+  EventInput,
   IDEMPOTENCY_KEY_MAX,
   type NewEvent,
   projectsOf,
   readEvent,
   withIgnored,
 } from "../../domain/tracking/event-input.ts";
+import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
+import type { App } from "../../app.ts";
+import { DomainError, invalid } from "../../domain/kernel/errors.ts";
+import type { Json } from "../../domain/kernel/events/events.ts";
+import { findPlayer } from "../../domain/progression/players/players.ts";
+import { mapInSlices } from "../../domain/kernel/slices.ts";
 import {
   type BatchResult as Batch,
   type EventResult as Tracked,
@@ -30,12 +42,114 @@ import {
   WAIT_MAX_EVENTS,
 } from "../../domain/tracking/group-commit.ts";
 import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
-import { CHECKS_MAX_MS } from "../../domain/tracking/json-schema.ts";
+import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { Reply, route } from "../route.ts";
-import { BatchEvent, DescribedEvent, SingleEvent } from "./event-bodies.ts";
-import { AfterId, cursorBody, Flag } from "./list-bodies.ts";
+import { AfterId, cursorBody, Flag, pageReply, Search, sortedBy } from "./list-bodies.ts";
+
+const JsonObject = z.record(z.string(), z.unknown());
+
+const EventType = z
+  .object({
+    name: z.string().meta({ example: "order.paid" }),
+    total: z.int().meta({ description: "Events of the type that were taken up, some seconds late" }),
+    firstSeenAt: z.iso.datetime().nullable(),
+    lastSeenAt: z.iso.datetime().nullable(),
+    properties: z.array(
+      z.object({
+        path: z.string(),
+        types: z.array(z.string()),
+        samples: z.array(z.unknown()).meta({
+          description: `Short values that at least ${SAMPLE_PLAYERS_MIN} players have sent`,
+        }),
+      }),
+    ),
+    schema: JsonObject.nullable(),
+    enforcement: z.enum(ENFORCEMENTS),
+  })
+  .meta({ id: "EventType" });
+
+const common = group({ tag: "Events", project: "caller" });
+const read = group({ tag: "Events", access: { scope: "events:read", roles: EVERY_ROLE }, project: "caller" });
+
+const Params = z.object({
+  name: z
+    .string()
+    .max(100)
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/, "must be an event type"),
+});
+
+export const eventTypeRoutes = [
+  read.get("/event-types", "listEventTypes", {
+    summary: "List event types and the schemas of their properties",
+    query: PageQuery.extend({
+      ...sortedBy(EVENT_TYPE_ORDERS),
+      search: Search,
+      enforcement: z.enum(ENFORCEMENTS).optional(),
+    }),
+    response: pageBody(EventType),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listEventTypes(work, projectId, query), "types", query),
+  }),
+  read.get("/event-types/{name}", "getEventType", {
+    summary: "Get an event type",
+    params: Params,
+    response: EventType,
+    run: (work, { projectId, params }) => getEventType(work, projectId, params.name),
+  }),
+  common.put("/event-types/{name}", "putEventType", {
+    access: { scope: "config:manage", roles: DESIGNERS },
+    summary: "Give an event type a schema",
+    description:
+      "JSON Schema 2020-12 for the properties of its events, without regular expressions and references to " +
+      `other documents, at most ${SCHEMA_MAX_BYTES / 1024} KiB; format says something to people only. WARN ` +
+      "takes an event that does not fit, with warnings; REJECT does not. It counts within 5 seconds.",
+    params: Params,
+    body: z.strictObject({
+      schema: JsonObject.nullable().meta({
+        example: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
+      }),
+      enforcement: z.enum(ENFORCEMENTS),
+    }),
+    example: {
+      schema: {
+        type: "object",
+        required: ["amount"],
+        properties: { amount: { type: "number", minimum: 0 } },
+      },
+      enforcement: "WARN",
+    },
+    response: EventType,
+    run: (work, { projectId, params, body }) =>
+      putEventSchema(work, projectId, { name: params.name, ...body }),
+  }),
+];
+
+/**
+ * One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player.
+ */
+const SingleEvent = EventInput.partial().extend({
+  name: z.string().optional().meta({ description: "Another name of eventType" }),
+  playerId: z
+    .string()
+    .optional()
+    .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
+});
+
+/** An item of a batch. */
+const BatchEvent = EventInput.meta({ id: "NewEvent" });
+const { eventType, externalUserId, ...others } = EventInput.shape;
+const aliases = SingleEvent.shape;
+/** What a single event must have, as the document shows it; `readEvent` refuses what lacks it. */
+const DescribedEvent = z
+  .intersection(
+    z.object(others),
+    z.intersection(
+      z.union([z.object({ eventType }), z.object({ name: aliases.name.unwrap() })]),
+      z.union([z.object({ externalUserId }), z.object({ playerId: aliases.playerId.unwrap() })]),
+    ),
+  )
+  .meta({ id: "NewSingleEvent" });
 
 const Effect = z.object({
   type: z.string(),
@@ -154,27 +268,18 @@ const reader = async (
   return (input) => readEvent(input, context);
 };
 
-const write = {
+const write = group({
   tag: "Events",
   access: { scope: "events:write", roles: DEVELOPERS },
   project: "optional",
   errors: ["PAYMENT_REQUIRED"],
-} as const;
-const read = {
-  tag: "Events",
-  access: { scope: "events:read", roles: EVERY_ROLE },
-  project: "caller",
-} as const;
+});
 
 const isRejected = ({ status }: Tracked): boolean => status === "REJECTED";
 const inBrief = ({ status }: Tracked) => ({ status });
 
 export const eventRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/events",
-    id: "trackEvent",
+  write.post("/events", "trackEvent", {
     namesIgnored: true,
     summary: "Track an event",
     description:
@@ -204,11 +309,7 @@ export const eventRoutes = [
       return new Reply(200, result.results[0]!, {}, query.wait ? finish : undefined);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/events/batch",
-    id: "trackEvents",
+  write.post("/events/batch", "trackEvents", {
     summary: "Track events in a batch",
     description:
       `1 to ${BATCH_MAX_EVENTS} events. A bad event is REJECTED in its place and harms no other.` +
@@ -259,11 +360,7 @@ export const eventRoutes = [
       return new Reply<z.input<typeof BatchResult>>(200, shown(result), {}, query.wait ? finish : undefined);
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/events",
-    id: "listEvents",
+  read.get("/events", "listEvents", {
     summary: "List events, newest first",
     description: "A page ends at 1 MiB of properties.",
     query: AfterId.extend({
@@ -291,11 +388,7 @@ export const eventRoutes = [
       return { data: events, pagination: { limit: query.limit, nextCursor } };
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/events/{eventId}",
-    id: "getEvent",
+  read.get("/events/{eventId}", "getEvent", {
     summary: "Get an event and its effects",
     params: z.object({ eventId: z.string() }),
     response: TrackedEvent.extend({ effects: z.array(Effect), effectsLeftOut }).meta({

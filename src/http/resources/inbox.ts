@@ -7,9 +7,9 @@ import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;
@@ -44,34 +44,23 @@ const NewMessage = z
   })
   .meta({ example: { type: "news", title: "A new season", body: "It begins on Monday." } });
 
-const common = { tag: "Inbox", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Inbox", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const inboxRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/inbox",
-    id: "listInbox",
+  read.get("/players/{playerId}/inbox", "listInbox", {
     summary: "List the messages of a player",
     description: "Newest first, without those that have ended.",
-    params: PlayerParams,
     query: PageQuery.extend({ ...sortedBy(INBOX_ORDERS), unread: Flag, type: Key.optional() }),
     response: pageBody(InboxMessage),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { messages, ...total } = await listInbox(work, player, query);
-      return pageReply(messages, total, query);
+      return pageReply(await listInbox(work, player, query), "messages", query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/inbox",
-    id: "sendMessage",
+  write.post("/players/{playerId}/inbox", "sendMessage", {
     summary: "Send a player a message",
-    params: PlayerParams,
     body: NewMessage,
     status: 201,
     response: InboxMessage,
@@ -80,13 +69,8 @@ export const inboxRoutes = [
       return sendByHand(work, player, { ...body, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/inbox/{messageId}/read",
-    id: "readMessage",
+  write.post("/players/{playerId}/inbox/{messageId}/read", "readMessage", {
     summary: "Mark a message as read",
-    params: PlayerParams.extend({ messageId: z.string().max(64) }),
     response: InboxMessage,
     run: async (work, { projectId, params }) =>
       readMessage(work, await getPlayer(work, projectId, params.playerId), params.messageId),

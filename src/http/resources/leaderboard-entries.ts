@@ -6,19 +6,12 @@ import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leade
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
-import { Reply, route } from "../route.ts";
+import { PATH_VALUES } from "../path-values.ts";
+import { Reply, group } from "../route.ts";
 import { streamedFile, streaming } from "./analytics-export.ts";
 import { fileFieldsOf, FileQuery } from "./analytics-export-query.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
-import {
-  BoardValue,
-  EntryBody,
-  LeaderboardParams,
-  PeriodKey,
-  PLAYER_REF,
-  PlayerRef,
-  WindowBody,
-} from "./leaderboard-bodies.ts";
+import { BoardValue, EntryBody, PeriodKey, PLAYER_REF, PlayerRef, WindowBody } from "./leaderboards.ts";
 
 const ViewBody = z
   .object({
@@ -91,11 +84,11 @@ const EntriesQuery = ListQuery.extend({
   }),
 });
 
-const read = {
+const read = group({
   tag: "Leaderboards",
   project: "caller",
   access: { scope: "leaderboards:read", roles: EVERY_ROLE },
-} as const;
+});
 
 type Query = z.output<typeof EntriesQuery>;
 type Read = (app: App, projectId: string, leaderboardId: string, query: Query) => Promise<Reply<never>>;
@@ -122,14 +115,9 @@ const keptPage: Read = (app, projectId, leaderboardId, asked) => {
 };
 
 export const leaderboardEntryRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/entries",
-    id: "listLeaderboardEntries",
+  read.get("/leaderboards/{leaderboardId}/entries", "listLeaderboardEntries", {
     hasSmallRows: true,
     summary: "Read a leaderboard: a page, or the places around a player",
-    params: LeaderboardParams,
     query: EntriesQuery,
     errors: ["GONE"],
     isRevalidated: true,
@@ -140,17 +128,13 @@ export const leaderboardEntryRoutes = [
         ? keptPage(app, projectId, params.leaderboardId, query)
         : newPage(app, projectId, params.leaderboardId, query),
   }),
-  route({
-    ...read,
+  read.get("/leaderboards/{leaderboardId}/export", "exportLeaderboard", {
     ...streaming,
-    access: { ...read.access, roles: BUILDERS, needs: { approval: true } },
-    path: "/leaderboards/{leaderboardId}/export",
-    id: "exportLeaderboard",
+    access: { ...read.common.access, roles: BUILDERS, needs: { approval: true } },
     summary: "Download a whole leaderboard as a file",
     description:
       "All lines that are shown, in their order and of one moment. A complete file ends with the trailer " +
       "X-Export-Rows, and the connection breaks where it cannot be completed.",
-    params: LeaderboardParams,
     query: ListQuery.extend(FileQuery.shape),
     outside: async (app, { projectId, params, query, caller, signal }) => {
       const fields = fileFieldsOf(query);
@@ -162,13 +146,9 @@ export const leaderboardEntryRoutes = [
       );
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/players/{playerId}",
-    id: "getLeaderboardEntry",
+  read.get("/leaderboards/{leaderboardId}/players/{playerId}", "getLeaderboardEntry", {
     summary: "Get a player's place",
-    params: LeaderboardParams.extend({ playerId: PlayerRef }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, playerId: PlayerRef }),
     query: ListQuery.extend({ fresh: Fresh }),
     headers: AGED,
     response: EntryBody,
@@ -178,14 +158,9 @@ export const leaderboardEntryRoutes = [
       return new Reply(200, entry.value, ageOf(entry));
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/feed",
-    id: "listLeaderboardFeed",
+  read.get("/leaderboards/{leaderboardId}/feed", "listLeaderboardFeed", {
     summary: `The last ${FEED_MAX} rank events of a leaderboard, newest first`,
     description: "Of players who are shown. `data` is that of the event of this type.",
-    params: LeaderboardParams,
     response: z.object({ data: z.array(FeedLine) }),
     run: async (work, { projectId, params }) => ({
       data: await readFeed(work, projectId, params.leaderboardId),

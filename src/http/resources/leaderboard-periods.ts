@@ -10,8 +10,9 @@ import {
   resetLeaderboard,
 } from "../../domain/leaderboards/periods/list.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply, route } from "../route.ts";
-import { BoardValue, LeaderboardParams } from "./leaderboard-bodies.ts";
+import { PATH_VALUES } from "../path-values.ts";
+import { Reply, group } from "../route.ts";
+import { BoardValue } from "./leaderboards.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
@@ -58,37 +59,26 @@ const PlaceBody = z
   })
   .meta({ id: "LeaderboardResult" });
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const read = { ...common, access: { scope: "leaderboards:read", roles: EVERY_ROLE } } as const;
+const common = group({ tag: "Leaderboards", project: "caller" });
+const read = common.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
 
 export const leaderboardPeriodRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/periods",
-    id: "listLeaderboardPeriods",
+  read.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
     summary: "List the periods of a leaderboard, newest first",
     description: "With a breakdown, one for each of its values.",
-    params: LeaderboardParams,
     query: PageQuery.extend({
       ...sortedBy(PERIOD_ORDERS),
       status: z.enum(LIST_STATUSES).optional(),
       board: BoardValue.optional().meta({ description: BOARD }),
     }),
     response: pageBody(PeriodBody),
-    outside: async (app, { projectId, params, query }) => {
-      const found = await readPeriods(app, projectId, { ...query, ref: params.leaderboardId });
-      return pageReply(found.periods, found, query);
-    },
+    outside: async (app, { projectId, params, query }) =>
+      pageReply(await readPeriods(app, projectId, { ...query, ref: params.leaderboardId }), "periods", query),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/periods/{periodKey}/results",
-    id: "listLeaderboardResults",
+  read.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
     summary: "Read the final order of a closed period",
     description: "Before it is closed: 409 INVALID_STATE.",
-    params: LeaderboardParams.extend({ periodKey: Key }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, periodKey: Key }),
     query: PageQuery.extend({ board: BoardValue.default("").meta({ description: BOARD }) }),
     errors: ["CONFLICT"],
     response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
@@ -98,17 +88,12 @@ export const leaderboardPeriodRoutes = [
       return { ...rest, ...pageOf(places, rest.period.participants, query) };
     },
   }),
-  route({
-    ...common,
+  common.post("/leaderboards/{leaderboardId}/reset", "resetLeaderboard", {
     access: { scope: "leaderboards:write", roles: DESIGNERS },
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/reset",
-    id: "resetLeaderboard",
     summary: "End the current period now and begin anew",
     description:
       "Open periods close with their final order within seconds. Earlier scores are late from now on. " +
       "Not for ALL_TIME leaderboards of XP: 409 SHOWS_TOTALS.",
-    params: LeaderboardParams,
     body: z.strictObject({
       awardPrizes: z
         .boolean()
@@ -129,15 +114,10 @@ export const leaderboardPeriodRoutes = [
       return { resets: leaderboard.resets, resetAt: leaderboard.resetAt!.toISOString(), closing };
     },
   }),
-  route({
-    ...common,
+  common.post("/leaderboards/{leaderboardId}/rebuild", "rebuildLeaderboard", {
     access: { roles: ADMINS },
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/rebuild",
-    id: "rebuildLeaderboard",
     summary: "Read the rankings of a leaderboard from the database again",
     description: `Its periods that are not closed, ${REBUILD_LISTS_MAX} at most. Reads go on meanwhile.`,
-    params: LeaderboardParams,
     response: z.object({ rebuilt: z.int().meta({ description: "Rankings that were read again" }) }),
     outside: async (app, { projectId, params }) => {
       const lists = await app.transact((work) => openListsOf(work, projectId, params.leaderboardId));

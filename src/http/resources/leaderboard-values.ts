@@ -17,9 +17,9 @@ import {
   VALUE_MEASURES,
   type ValuesQuery,
 } from "../../domain/leaderboards/value-ranks.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { AGED, ageOf, Fresh } from "./aged-answers.ts";
-import { BoardValue, LeaderboardParams, PeriodKey, WindowBody } from "./leaderboard-bodies.ts";
+import { BoardValue, PeriodKey, WindowBody } from "./leaderboards.ts";
 
 const ValueBody = z
   .object({
@@ -62,20 +62,19 @@ const rankedValues = (
     },
   );
 
+const read = group({
+  tag: "Leaderboards",
+  project: "caller",
+  access: { scope: "leaderboards:read", roles: EVERY_ROLE },
+});
+
 export const leaderboardValueRoutes = [
-  route({
-    tag: "Leaderboards",
-    project: "caller",
-    access: { scope: "leaderboards:read", roles: EVERY_ROLE },
-    method: "get",
-    path: "/leaderboards/{leaderboardId}/values",
-    id: "listLeaderboardValues",
+  read.get("/leaderboards/{leaderboardId}/values", "listLeaderboardValues", {
     isQuestion: true,
     summary: "Rank the values of a leaderboard's breakdown, such as teams or countries",
     description:
       "By the scores of the players under each value, in one period. Players who are banned, deleted or " +
       "erased count in closed periods only.",
-    params: LeaderboardParams,
     query: z.object({
       page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
       limit: z.coerce

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { BREAKDOWN_VALUE_MAX } from "../../domain/evaluation/boards/lists.ts";
+import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import type { App } from "../../app.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { Definition, LeaderboardPatch, NewLeaderboard } from "../../domain/evaluation/boards/definition.ts";
@@ -13,11 +15,48 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply, route } from "../route.ts";
-import { LeaderboardParams } from "./leaderboard-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
-import { Search, sortedBy } from "./list-bodies.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { group, Reply } from "../route.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
+import { Search, sortedBy, pageReply } from "./list-bodies.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+
+export const EntryBody = z
+  .object({
+    rank: z.int(),
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    avatarUrl: z.string().nullable(),
+    score: z.number(),
+    reachedAt: z.iso.datetime().meta({ description: "When this score was reached" }),
+    previousRank: z
+      .int()
+      .nullable()
+      .meta({ description: "The rank in the player's notice before this one; null before the first" }),
+    meta: z.record(z.string(), z.unknown()).optional(),
+    isMe: z.boolean().optional().meta({ description: "true on the line of the query's playerId" }),
+  })
+  .meta({ id: "LeaderboardEntry" });
+
+export const WindowBody = z.object({
+  key: z.string().meta({ example: "2026-W02" }),
+  startsAt: z.iso.datetime(),
+  endsAt: z.iso.datetime().nullable(),
+  status: z.enum(LIST_STATUSES),
+});
+
+/** A value of a breakdown. */
+export const BoardValue = z.string().max(BREAKDOWN_VALUE_MAX);
+
+export const PeriodKey = z
+  .string()
+  .min(1)
+  .max(64)
+  .meta({ description: "Key of a period; default the current one", example: "2026-W02" });
+
+export const PLAYER_REF = "The player's UUID, or ext: and the externalUserId";
+export const PlayerRef = z.string().min(1).max(300).meta({ description: PLAYER_REF });
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
 
@@ -45,9 +84,9 @@ const LeaderboardBody = Definition.extend({
   updatedAt: z.iso.datetime(),
 }).meta({ id: "Leaderboard" });
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const read = { ...common, access: { scope: "leaderboards:read", roles: EVERY_ROLE } } as const;
-const manage = { ...common, access: { scope: "leaderboards:manage", roles: DESIGNERS } } as const;
+const common = group({ tag: "Leaderboards", project: "caller" });
+const read = common.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
+const manage = common.with({ access: { scope: "leaderboards:manage", roles: DESIGNERS } });
 
 /** Frees the rank index of a closed period. It only uses memory: a failure is just logged. */
 const dropIndex = async (app: App, projectId: string, periodId: string): Promise<void> => {
@@ -59,11 +98,7 @@ const dropIndex = async (app: App, projectId: string, periodId: string): Promise
 };
 
 const definitionRoutes = [
-  route({
-    ...manage,
-    method: "post",
-    path: "/leaderboards",
-    id: "createLeaderboard",
+  manage.post("/leaderboards", "createLeaderboard", {
     summary: "Create a leaderboard",
     description:
       "Active at once. A board of XP in total starts with all players' XP; an EVENT board empty or, with " +
@@ -79,12 +114,8 @@ const definitionRoutes = [
     response: LeaderboardBody,
     run: async (work, { projectId, body }) => showLeaderboard(await createLeaderboard(work, projectId, body)),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards",
+  read.get("/leaderboards", "listLeaderboards", {
     isRevalidated: true,
-    id: "listLeaderboards",
     summary: "List leaderboards, newest first",
     query: PageQuery.extend({
       ...sortedBy(LEADERBOARD_ORDERS),
@@ -92,75 +123,45 @@ const definitionRoutes = [
       search: Search.meta({ description: "Part of the name or key, in any case" }),
     }),
     response: pageBody(LeaderboardBody),
-    run: async (work, { projectId, query }) => {
-      const { leaderboards, total } = await listLeaderboards(work, projectId, query);
-      return pageOf(leaderboards.map(showLeaderboard), total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listLeaderboards(work, projectId, query), "leaderboards", query, showLeaderboard),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/leaderboards/{leaderboardId}",
+  read.get("/leaderboards/{leaderboardId}", "getLeaderboard", {
     isRevalidated: true,
-    id: "getLeaderboard",
     summary: "Get a leaderboard",
-    params: LeaderboardParams,
     response: LeaderboardBody,
     run: async (work, { projectId, params }) =>
       showLeaderboard(await getLeaderboard(work, projectId, params.leaderboardId)),
   }),
-  route({
-    ...manage,
-    method: "patch",
-    path: "/leaderboards/{leaderboardId}",
-    id: "updateLeaderboard",
+  manage.patch("/leaderboards/{leaderboardId}", "updateLeaderboard", {
     summary: "Change a leaderboard",
     description:
       "The meaning of its scores (metric, operator, sort, decimals, windows, groups) stays; " +
       "null clears a field.",
-    params: LeaderboardParams,
     body: LeaderboardPatch,
     example: { name: "XP of this week", displayLimit: 50, version: 1 },
     response: LeaderboardBody,
     run: async (work, { projectId, params, body }) =>
       showLeaderboard(await patchLeaderboard(work, projectId, params.leaderboardId, body)),
   }),
-  route({
-    ...manage,
-    method: "delete",
-    path: "/leaderboards/{leaderboardId}",
-    id: "archiveLeaderboard",
+  manage.delete("/leaderboards/{leaderboardId}", "archiveLeaderboard", {
     summary: "Archive a leaderboard",
     description:
       "For good: it takes no more scores and leaves the list. Its key stays taken, its entries readable.",
-    params: LeaderboardParams,
     response: Deleted,
-    outside: async (app, { projectId, params }) => {
-      await app.transact((work) => archiveLeaderboard(work, projectId, params.leaderboardId));
-      return { deleted: true as const };
-    },
+    run: (work, { projectId, params }) => deleted(archiveLeaderboard(work, projectId, params.leaderboardId)),
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/pause",
-    id: "pauseLeaderboard",
+  manage.post("/leaderboards/{leaderboardId}/pause", "pauseLeaderboard", {
     summary: "Pause a leaderboard",
     description: "It takes no scores; its entries stay readable.",
-    params: LeaderboardParams,
     response: LeaderboardBody,
     run: async (work, { projectId, params }) =>
       showLeaderboard(await pauseLeaderboard(work, projectId, params.leaderboardId)),
   }),
-  route({
-    ...manage,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/resume",
-    id: "resumeLeaderboard",
+  manage.post("/leaderboards/{leaderboardId}/resume", "resumeLeaderboard", {
     summary: "Resume a leaderboard",
     description:
       "It takes scores again. An XP board catches up; events and scores of the pause are not counted.",
-    params: LeaderboardParams,
     response: LeaderboardBody,
     outside: async (app, { projectId, params }) => {
       const resume = app.transact((work) => resumeLeaderboard(work, projectId, params.leaderboardId));
@@ -176,3 +177,18 @@ const definitionRoutes = [
 ];
 
 export const leaderboardRoutes = definitionRoutes;
+/** A score as callers submit it. */
+export const SubmittedScore = z
+  .strictObject({
+    playerId: PlayerRef,
+    score: z.number(),
+    meta: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .meta({ description: `Shown with the score while it stands; at most ${SCORE_META_MAX_BYTES} bytes` }),
+    occurredAt: z.iso
+      .datetime({ offset: true })
+      .optional()
+      .meta({ description: "Default now; up to 24 hours ahead counts as now" }),
+  })
+  .meta({ id: "NewScore" });

@@ -4,7 +4,7 @@ import { auditDefinition } from "../../domain/accounts/audit/audit.ts";
 import { getCurve, previewCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
 import { CurveInput, LEVELS_MAX } from "../../domain/evaluation/xp/levels.ts";
 import { saveCurve } from "../../domain/economy/levels/relevel.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
 
 const RECALCULATE = ["NONE", "SILENT", "WITH_EVENTS"] as const;
@@ -57,25 +57,17 @@ const show = ({ version, type, params, thresholds }: SavedCurve) => ({
   maxLevel: thresholds.length,
 });
 
-const common = { tag: "Level curve", project: "caller" } as const;
+const common = group({ tag: "Level curve", project: "caller" });
 
 export const levelCurveRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/level-curve",
+  common.get("/level-curve", "getLevelCurve", {
     isRevalidated: true,
-    id: "getLevelCurve",
     summary: "Get the level curve",
     access: { scope: "config:read", roles: EVERY_ROLE },
     response: CurveBody,
     run: async (work, { projectId }) => show(await getCurve(work, projectId)),
   }),
-  route({
-    ...common,
-    method: "put",
-    path: "/level-curve",
-    id: "putLevelCurve",
+  common.put("/level-curve", "putLevelCurve", {
     summary: "Save a level curve",
     description: "Beyond the last level XP still grows. Levels fall only where the project allows it.",
     access: { scope: "config:manage", roles: DESIGNERS },
@@ -91,11 +83,7 @@ export const levelCurveRoutes = [
       return { ...show(curve), job };
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/level-curve/preview",
-    id: "previewLevelCurve",
+  common.post("/level-curve/preview", "previewLevelCurve", {
     summary: "Preview a level curve",
     description: "The table of levels, and how today's players would spread over it. Saves nothing.",
     access: { scope: "config:read", roles: BUILDERS },

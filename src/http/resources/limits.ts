@@ -1,20 +1,90 @@
 import { z } from "zod";
-import { type Plan, PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/caller.ts";
+import { type LimitName, LIMITS as RATES } from "../../domain/accounts/rate-limits/limiter.ts";
 import {
   ACCOUNT_LIMITS,
   ANALYTICS_LIMITS,
+  CHAT_LIMITS,
   DEFINITION_LIMITS,
   DOMAIN_LIMITS,
   EVENT_LIMITS,
   GENERAL_LIMITS,
   LEADERBOARD_LIMITS,
+  Limit,
+  limit,
+  LOBBY_LIMITS,
+  LOBBY_ROOM_LIMITS,
   PLAYER_LIMITS,
+  rate,
 } from "../listed-limits/definitions.ts";
-import { Limit, limit } from "../listed-limits/limit.ts";
-import { RATE_LIMITS } from "../listed-limits/rates.ts";
-import { SCIM_LIMITS } from "../listed-limits/scim.ts";
-import { CHAT_LIMITS, LOBBY_LIMITS, LOBBY_ROOM_LIMITS } from "../listed-limits/social.ts";
-import { route } from "../route.ts";
+import {
+  SCIM_EMAILS_MAX,
+  SCIM_MEMBERS_MAX,
+  SCIM_OPERATIONS_MAX,
+  SCIM_TEXT_MAX,
+} from "../../domain/accounts/scim/draft.ts";
+import { SCIM_COMPARISONS_MAX, SCIM_FILTER_MAX } from "../../domain/accounts/scim/filter.ts";
+import { SCIM_GROUPS_MAX } from "../../domain/accounts/scim/groups.ts";
+import {
+  SCIM_PAGE_MAX,
+  SCIM_SHOWN_GROUPS_MAX,
+  SCIM_SHOWN_MEMBERS_MAX,
+} from "../../domain/accounts/scim/query.ts";
+import { SCIM_TOKENS_MAX } from "../../domain/accounts/scim/tokens.ts";
+import { SCIM_USER_MAX_BYTES } from "../scim/discovery.ts";
+import { type Plan, PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/caller.ts";
+import { group } from "../route.ts";
+
+/** What each rate applies to, in the order in which they are listed; null: it is not told. */
+const RATE_TEXTS: Readonly<Record<LimitName, readonly [unit: Limit["unit"], appliesTo: string] | null>> = {
+  anonymous: ["requests", "requests of one address without credentials, or with refused ones"],
+  user: ["requests", "requests of one console user"],
+  admin: ["requests", "requests of one super-admin"],
+  registration: ["requests", "registrations from one address"],
+  verifyEmail: ["requests", "proofs of an email address from one address"],
+  addressChange: ["requests", "wishes of one user for another email address"],
+  refresh: ["requests", "renewals of one session"],
+  ssoTest: ["requests", "tests of one tenant's identity provider"],
+  billing: ["requests", "checkouts and portals of the payment provider that one tenant opens"],
+  scim: ["requests", "requests of one tenant's identity provider by SCIM"],
+  domainCheck: ["requests", "checks of one custom domain that are asked for"],
+  wsToken: ["requests", "tokens for the rooms of one player"],
+  lobbyPasscode: ["requests", "passcodes that one player tries at one lobby"],
+  questAttempts: ["requests", "codes and answers that one player tries at one step of a quest"],
+  badKeys: ["requests", "unknown API keys from one address, which is then blocked for a while"],
+  loginFailures: ["requests", "failed logins from one address, which is then blocked for a while"],
+  mfaFailures: [
+    "requests",
+    "wrong codes of a second factor, of one known address or of all strangers together",
+  ],
+  mfaDay: ["requests", "wrong codes of a second factor, of one known address or of all strangers together"],
+  mailMinute: ["items", "mails of one kind to one recipient"],
+  mailDay: ["items", "mails of one kind to one recipient"],
+  mailHalfHour: ["items", "mails to one recipient beyond those of the day, but for invitations"],
+  mailTenant: ["items", "mails that one tenant's people ask for"],
+  // Only machines meet it.
+  honeypot: null,
+};
+
+const RATE_LIMITS: readonly Limit[] = (Object.keys(RATE_TEXTS) as LimitName[]).flatMap((name) => {
+  const text = RATE_TEXTS[name];
+  return text ? [rate(RATES[name], ...text)] : [];
+});
+
+/** Limits of identity providers that speak SCIM. */
+const SCIM_LIMITS: readonly Limit[] = [
+  limit("scim.tokens", SCIM_TOKENS_MAX, "items", "tokens of a tenant for SCIM that work"),
+  limit("scim.groups", SCIM_GROUPS_MAX, "items", "groups of a tenant by SCIM"),
+  limit("scim.group.members", SCIM_MEMBERS_MAX, "items", "members of a group by SCIM, and of one request"),
+  limit("scim.page", SCIM_PAGE_MAX, "items", "users or groups of a page by SCIM"),
+  limit("scim.page.groups", SCIM_SHOWN_GROUPS_MAX, "items", "groups of all users of such a page"),
+  limit("scim.page.members", SCIM_SHOWN_MEMBERS_MAX, "items", "members of all groups of such a page"),
+  limit("scim.patch.operations", SCIM_OPERATIONS_MAX, "items", "operations of a PATCH by SCIM"),
+  limit("scim.user", SCIM_USER_MAX_BYTES, "bytes", "the body of a request that changes a user by SCIM"),
+  limit("scim.user.emails", SCIM_EMAILS_MAX, "items", "addresses of a user by SCIM, of which one is kept"),
+  limit("scim.filter", SCIM_FILTER_MAX, "bytes", "a filter by SCIM, in characters"),
+  limit("scim.filter.comparisons", SCIM_COMPARISONS_MAX, "items", "comparisons of a filter by SCIM"),
+  limit("scim.text", SCIM_TEXT_MAX, "bytes", "a text such as a userName by SCIM, in characters"),
+];
 
 /** Numeric limits of a plan; a missing one means unlimited. */
 const PLAN_TEXTS: Readonly<Record<keyof PlanLimits, string>> = {
@@ -42,10 +112,7 @@ const planLimits = (plan: Plan): Limit[] =>
     return [{ ...limit(`plan.${plan}.${name}`, value, "requests", appliesTo), windowSeconds: 60 }];
   });
 
-/**
- * The limits that apply to callers, as stated by the code that enforces them. A test names those that are
- * missing; `test/support/source/limits.ts` says how it finds them.
- */
+/** The limits that apply to callers, as stated by the code that enforces them. */
 const LISTED: readonly Limit[] = [
   ...GENERAL_LIMITS,
   ...CHAT_LIMITS,
@@ -63,16 +130,12 @@ const LISTED: readonly Limit[] = [
   ...PLANS.flatMap(planLimits),
 ];
 
+const open = group({ tag: "Limits", project: "none", access: "public" });
+
 export const limitRoutes = [
-  route({
-    method: "get",
-    path: "/limits",
+  open.get("/limits", "listLimits", {
     isRevalidated: true,
-    id: "listLimits",
-    tag: "Limits",
     summary: "List the limits of the service",
-    access: "public",
-    project: "none",
     response: z.object({ data: z.array(Limit) }),
     outside: async () => ({ data: [...LISTED] }),
   }),

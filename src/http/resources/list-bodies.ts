@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import type { Total } from "../../domain/kernel/work.ts";
 import {
   type Page,
   PAGE_LIMIT_DEFAULT,
@@ -99,6 +98,15 @@ export const cursorBody = <S extends z.ZodType>(item: S, cursor: z.ZodType<strin
     pagination: z.object({ limit: z.int(), nextCursor: cursor.nullable() }),
   });
 
-/** Builds a page, with the header that marks an estimated total. */
-export const pageReply = <T>(data: T[], { total, isEstimated }: Total, query: PageQuery): Reply<Page<T>> =>
-  new Reply(200, pageOf(data, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});
+/** Builds a page of the `name` of a list, with the header that marks an estimated total. */
+export const pageReply = <K extends string, T, S = T>(
+  listed: { total: number; isEstimated?: boolean } & Readonly<Record<K, readonly T[]>>,
+  name: K,
+  query: PageQuery,
+  show: (row: T) => S = (row) => row as unknown as S,
+): Reply<Page<S>> =>
+  new Reply(
+    200,
+    pageOf(listed[name].map(show), listed.total, query),
+    listed.isEstimated === true ? { "X-Total-Estimated": "true" } : {},
+  );

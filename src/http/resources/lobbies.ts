@@ -1,7 +1,30 @@
 import { z } from "zod";
-import { invalid } from "../../domain/kernel/errors.ts";
+import type { App } from "../../app.ts";
+import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { invalid, notFound } from "../../domain/kernel/errors.ts";
+import { isId } from "../../domain/kernel/ids.ts";
+import { checkPasscode, type LobbyCommand } from "../../domain/social/lobbies/commands.ts";
+import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX, PlayerText } from "../../domain/social/lobbies/fields.ts";
+import {
+  findLobbyId,
+  listLobbies,
+  LOBBY_SORTS,
+  lobbyFor,
+  readLobby,
+} from "../../domain/social/lobbies/edit.ts";
+import type { LobbyRef } from "../../domain/social/lobbies/state.ts";
+import {
+  LOBBY_STATUSES,
+  LOBBY_VISIBILITIES,
+  type LobbyActor,
+  type LobbyView,
+  MEMBER_STATUSES,
+  OUTCOMES,
+} from "../../domain/kernel/events/chat-views.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import type { Work } from "../../domain/kernel/work.ts";
+import { group, Reply } from "../route.ts";
 import { LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
-import { checkPasscode } from "../../domain/social/lobbies/commands.ts";
 import {
   createLobby,
   hashPasscode,
@@ -11,29 +34,142 @@ import {
   Quickplay,
   quickplay,
 } from "../../domain/social/lobbies/create.ts";
-import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX, PlayerText } from "../../domain/social/lobbies/fields.ts";
-import {
-  findLobbyId,
-  listLobbies,
-  LOBBY_SORTS,
-  lobbyFor,
-  readLobby,
-} from "../../domain/social/lobbies/edit.ts";
-import { LOBBY_STATUSES, LOBBY_VISIBILITIES } from "../../domain/kernel/events/chat-views.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { getPlayer } from "../../domain/progression/players/players.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Reply, route } from "../route.ts";
 import { Flag, Order, pageReply } from "./list-bodies.ts";
-import {
-  Acting,
-  LobbyBody,
-  LobbyParams,
-  lobbyActor,
-  lobbyRef,
-  readsLobbies,
-  writesLobbies,
-} from "./lobby-bodies.ts";
+
+const ShownData = z.record(z.string(), z.unknown());
+const Team = z.int().nullable().meta({ description: "From 1" });
+
+const Settings = z.object({
+  countdownSeconds: z.int(),
+  readyPolicy: z.enum(["ALL", "MAJORITY", "HOST"]),
+  autoStart: z.boolean(),
+  allowLateJoin: z.boolean(),
+  allowSpectators: z.boolean(),
+  allowRematch: z.boolean(),
+  hostMigration: z.enum(["OLDEST", "RANDOM", "CLOSE"]),
+  graceSeconds: z.int(),
+  inGameGraceSeconds: z.int(),
+  maxGameSeconds: z.int(),
+  idleSeconds: z.int(),
+  endAuthority: z.enum(["SERVER", "HOST"]),
+  teams: z
+    .object({
+      count: z.int(),
+      size: z.int(),
+      assignment: z.enum(["MANUAL", "BALANCED", "RANDOM"]),
+      balanceBy: z.string().optional(),
+    })
+    .optional(),
+});
+
+const MemberBody = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    status: z.enum(MEMBER_STATUSES),
+    isHost: z.boolean(),
+    role: z.enum(["PLAYER", "SPECTATOR"]),
+    team: Team,
+    slot: z.int().nullable().meta({ description: "From 1, in the team if there are teams" }),
+    data: ShownData,
+    joinedAt: z.iso.datetime(),
+  })
+  .meta({ id: "LobbyMember" });
+
+const ResultBody = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    team: Team,
+    rank: z.int().nullable(),
+    outcome: z.enum(OUTCOMES),
+    score: z.number().nullable(),
+    stats: ShownData.optional(),
+  })
+  .meta({ id: "LobbyResult" });
+
+const REASONS = ["COMPLETED", "HOST_CLOSED", "HOST_LEFT", "EMPTY", "EXPIRED", "ABORTED", "ADMIN"] as const;
+
+export const LobbyBody = z
+  .object({
+    id: z.uuid(),
+    code: z.string().meta({ example: "K7QXM2" }),
+    name: z.string(),
+    mode: z.string(),
+    visibility: z.enum(LOBBY_VISIBILITIES),
+    hasPasscode: z.boolean(),
+    status: z.enum(LOBBY_STATUSES),
+    hostPlayerId: z.uuid().nullable(),
+    minPlayers: z.int(),
+    maxPlayers: z.int(),
+    memberCount: z.int().meta({ description: "Members with a seat; spectators have none" }),
+    settings: Settings,
+    metadata: ShownData,
+    privateData: ShownData.optional().meta({ description: "For members and servers; never in lists" }),
+    version: z.int(),
+    channelId: z.uuid().nullable(),
+    matchId: z.uuid().nullable(),
+    startsAt: z.iso.datetime().nullable(),
+    startedAt: z.iso.datetime().nullable(),
+    endedAt: z.iso.datetime().nullable(),
+    closeReason: z.enum(REASONS).nullable(),
+    results: z.array(ResultBody).nullable().meta({ description: "Of the last game" }),
+    members: z.array(MemberBody).meta({ description: "Members of the lobby, by joinedAt" }),
+    expiresAt: z.iso.datetime(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Lobby" });
+
+const ACTING = "Acts with the rights of this player; without it, of the server";
+export const Acting = PlayerText.optional().meta({ description: ACTING });
+
+const common = group({ tag: "Lobbies", project: "caller" });
+const readsLobbies = common.with({ access: { scope: "lobbies:read", roles: EVERY_ROLE } });
+export const writesLobbies = common.with({ access: { scope: "lobbies:write", roles: ADMINS } });
+
+/** Parses the reference to a lobby; an invalid id is treated as unknown. @throws DomainError NOT_FOUND */
+export const lobbyRef = (projectId: string, lobbyId: string): LobbyRef => {
+  if (!isId(lobbyId)) throw notFound("lobby");
+  return { projectId, lobbyId };
+};
+
+/** Returns the actor: the named player, otherwise the server or the console. @throws DomainError NOT_FOUND */
+const lobbyActor = async (
+  work: Work,
+  { caller, projectId }: { caller: Caller; projectId: string },
+  playerId: string | undefined,
+): Promise<LobbyActor> => {
+  if (playerId !== undefined) {
+    const { id } = await getPlayer(work, projectId, playerId);
+    return { kind: "PLAYER", playerId: id };
+  }
+  return caller.kind === "user" ? { kind: "ADMIN", userId: caller.userId } : { kind: "SERVER" };
+};
+
+type Commanding = {
+  caller: Caller;
+  projectId: string;
+  params: { lobbyId: string };
+  /** The acting player's id. */
+  acting: string | undefined;
+};
+
+/** Executes a command that REST and rooms share. */
+export const runCommand = <B extends z.ZodType>(
+  app: App,
+  command: LobbyCommand<B>,
+  { caller, projectId, params, acting }: Commanding,
+  body: z.output<B>,
+): Promise<LobbyView> =>
+  app.transact(async (work) => {
+    const ref = lobbyRef(projectId, params.lobbyId);
+    const actor = await lobbyActor(work, { caller, projectId }, acting);
+    return lobbyFor((await command.run(work, ref, actor, body)).lobby, actor);
+  });
 
 const PASSCODES_A_MINUTE = LIMITS.lobbyPasscode.points;
 const META_MAX = 10;
@@ -67,10 +203,7 @@ const metaOf = (query: Record<string, unknown>): Record<string, string> => {
   );
 };
 
-const list = route({
-  ...readsLobbies,
-  path: "/lobbies",
-  id: "listLobbies",
+const list = readsLobbies.get("/lobbies", "listLobbies", {
   summary: "List lobbies",
   description:
     "Without privateData. Servers and the console see all; with `playerId`, what that player sees: public " +
@@ -80,16 +213,11 @@ const list = route({
   run: async (work, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) => {
     const meta = metaOf(query);
     const actor = await lobbyActor(work, { caller, projectId }, playerId);
-    const { lobbies, ...total } = await listLobbies(work, projectId, actor, { ...query, meta });
-    return pageReply(lobbies, total, query);
+    return pageReply(await listLobbies(work, projectId, actor, { ...query, meta }), "lobbies", query);
   },
 });
 
-const create = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies",
-  id: "createLobby",
+const create = writesLobbies.post("/lobbies", "createLobby", {
   summary: "Open a lobby",
   description:
     "Its host takes the first seat. A lobby without a host is the server's: nobody else starts it, " +
@@ -112,11 +240,7 @@ const create = route({
   },
 });
 
-const play = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies/quickplay",
-  id: "quickplayLobby",
+const play = writesLobbies.post("/lobbies/quickplay", "quickplayLobby", {
   summary: "Seat a player in the fullest lobby",
   description:
     "Of the public lobbies of the mode that have room, no passcode and the metadata; 201 when there was " +
@@ -134,10 +258,7 @@ const play = route({
 
 const Reading = z.object({ playerId: Acting });
 
-const byCode = route({
-  ...readsLobbies,
-  path: "/lobbies/by-code/{code}",
-  id: "getLobbyByCode",
+const byCode = readsLobbies.get("/lobbies/by-code/{code}", "getLobbyByCode", {
   summary: "Find a lobby by its code",
   description: "Also a private one. A lobby that is closed has no code any more.",
   params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
@@ -150,13 +271,9 @@ const byCode = route({
   },
 });
 
-const get = route({
-  ...readsLobbies,
-  path: "/lobbies/{lobbyId}",
-  id: "getLobby",
+const get = readsLobbies.get("/lobbies/{lobbyId}", "getLobby", {
   summary: "Get a lobby",
   description: "privateData is for servers, the console, and members.",
-  params: LobbyParams,
   query: Reading,
   response: LobbyBody,
   run: async (work, { caller, projectId, params: { lobbyId }, query: { playerId } }) => {
@@ -165,14 +282,9 @@ const get = route({
   },
 });
 
-const join = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies/{lobbyId}/join",
-  id: "joinLobby",
+const join = writesLobbies.post("/lobbies/{lobbyId}/join", "joinLobby", {
   summary: "Join a lobby",
   description: `A member keeps the existing seat. ${PASSCODES_A_MINUTE} passcodes a minute may be tried.`,
-  params: LobbyParams,
   body: z.object({
     playerId: PlayerText,
     passcode: z.string().max(PASSCODE_MAX).optional(),

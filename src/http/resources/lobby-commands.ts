@@ -3,8 +3,8 @@ import { answerInvite, LOBBY_COMMANDS, type LobbyCommand } from "../../domain/so
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { type AnyRoute, route } from "../route.ts";
-import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
+import { type AnyRoute } from "../route.ts";
+import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobbies.ts";
 
 type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;
 
@@ -16,12 +16,8 @@ const commandRoute = (
   command: LobbyCommand<z.ZodObject>,
   [field, schema]: ["playerId" | "actingPlayerId", ActingField],
 ) =>
-  route({
-    ...writesLobbies,
+  writesLobbies.post(`/lobbies/{lobbyId}/${path}`, described.id, {
     ...described,
-    method: "post",
-    path: `/lobbies/{lobbyId}/${path}`,
-    params: LobbyParams,
     body: command.body.extend({ [field]: schema }),
     response: LobbyBody,
     outside: (app, { caller, projectId, params, body }) => {
@@ -38,15 +34,10 @@ const byPlayer = (described: Described, command: LobbyCommand<z.ZodObject>, play
 const aboutPlayer = (described: Described, command: LobbyCommand<z.ZodObject>) =>
   commandRoute(described, command, ["actingPlayerId", Acting]);
 
-const update = route({
-  ...writesLobbies,
-  method: "patch",
-  path: "/lobbies/{lobbyId}",
-  id: "updateLobby",
+const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
   summary: "Change a lobby",
   description:
     "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
-  params: LobbyParams,
   body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
   example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
   response: LobbyBody,
@@ -55,14 +46,10 @@ const update = route({
     runCommand(app, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
 });
 
-const updateMember = route({
-  ...writesLobbies,
-  method: "patch",
-  path: "/lobbies/{lobbyId}/members/{playerId}",
-  id: "updateLobbyMember",
+const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}", "updateLobbyMember", {
   summary: "Change a member's team, slot or data",
   description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
-  params: LobbyParams.extend({ playerId: PlayerText }),
+  params: z.object({ lobbyId: z.string().max(64), playerId: PlayerText }),
   body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
   example: { team: 1, data: { colour: "red" } },
   response: LobbyBody,
@@ -73,14 +60,9 @@ const updateMember = route({
   },
 });
 
-const respond = route({
-  ...writesLobbies,
-  method: "post",
-  path: "/lobbies/{lobbyId}/invites/respond",
-  id: "answerLobbyInvite",
+const respond = writesLobbies.post("/lobbies/{lobbyId}/invites/respond", "answerLobbyInvite", {
   summary: "Accept or decline an invitation",
   description: "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
-  params: LobbyParams,
   body: z.object({ playerId: PlayerText, accept: z.boolean() }),
   example: { playerId: "ext:ada", accept: true },
   response: LobbyBody,

@@ -1,47 +1,126 @@
 import { z } from "zod";
+import type { App } from "../../app.ts";
+import { completeLogin, loginWithPasskey, type ProofParts } from "../../domain/accounts/mfa/sign-in.ts";
+import { type SignedInOwner, verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
+import { type Actor, adminOf, OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
 import { passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
-import { completeLogin, loginWithPasskey } from "../../domain/accounts/mfa/sign-in.ts";
-import { verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
-import { OWN_ACCOUNT } from "../../domain/kernel/caller.ts";
-import { route } from "../route.ts";
-import { LoginBody, signedInReply } from "./auth-bodies.ts";
-import {
-  AssertionInput,
-  ChallengeAnswerBody,
-  givenFactor,
-  PASSKEY_PAGES,
-  PasskeyOptionsBody,
-  proofParts,
-  selfOf,
-} from "./mfa-bodies.ts";
+import { group } from "../route.ts";
+import { CurrentPassword, LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
 
-const common = { tag: "Second factor", project: "none", takesNoIdempotencyKey: true } as const;
-const open = { ...common, access: "public", errors: ["UNAUTHORIZED"] } as const;
+/** Longest code as people may type it, with blanks and dashes. */
+const CODE_MAX = 64;
+const CREDENTIAL_ID_MAX = 2_048;
+const CLIENT_DATA_MAX = 8_192;
+const AUTHENTICATOR_DATA_MAX = 4_096;
+const SIGNATURE_MAX = 2_048;
+const ATTESTATION_MAX = 16_384;
+const HANDLE_MAX = 128;
+const TRANSPORTS_MAX = 10;
+const TRANSPORT_MAX = 32;
+
+export const FactorCode = z.string().max(CODE_MAX).meta({
+  description: "Of the authenticator app, or a recovery code; each works once",
+  example: "492039",
+});
+
+const Base64Url = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^[\w-]*$/, "must be base64url");
+
+const ofCredential = {
+  id: Base64Url(CREDENTIAL_ID_MAX).min(1),
+  rawId: Base64Url(CREDENTIAL_ID_MAX).min(1),
+  type: z.literal("public-key"),
+};
+
+/** The proof of a passkey; browsers send more fields, which are ignored. */
+const AssertionInput = z
+  .looseObject({
+    ...ofCredential,
+    response: z.looseObject({
+      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
+      authenticatorData: Base64Url(AUTHENTICATOR_DATA_MAX),
+      signature: Base64Url(SIGNATURE_MAX),
+      userHandle: Base64Url(HANDLE_MAX).nullish(),
+    }),
+  })
+  .meta({ description: "What `navigator.credentials.get()` returned, as its toJSON() gives it" });
+
+/** A new passkey; browsers send more fields, which are ignored. */
+export const NewCredentialInput = z
+  .looseObject({
+    ...ofCredential,
+    response: z.looseObject({
+      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
+      attestationObject: Base64Url(ATTESTATION_MAX),
+      transports: z.array(z.string().max(TRANSPORT_MAX)).max(TRANSPORTS_MAX).optional(),
+    }),
+  })
+  .meta({ description: "What `navigator.credentials.create()` returned, as its toJSON() gives it" });
+
+/** What a second factor is proved with: one of the two. */
+const givenFactor = { code: FactorCode.optional(), passkey: AssertionInput.optional() };
+
+export const OwnPassword = CurrentPassword.optional().meta({
+  description: "Needed by accounts that have one and sign in with it",
+});
+
+/** What is asked before a change of how an account is signed in to. */
+export const ChangeProofBody = z.object({ currentPassword: OwnPassword, ...givenFactor });
+
+export const ChallengeAnswerBody = z.object({
+  challengeToken: z
+    .string()
+    .max(TOKEN_INPUT_MAX)
+    .meta({ description: "`error.challenge.token` of the login" }),
+  ...givenFactor,
+});
+
+/** Where browsers use passkeys of this server, for descriptions. */
+export const PASSKEY_PAGES =
+  "Pages of other origins than those of the console, such as a custom domain, are refused with 403 " +
+  "`ORIGIN_NOT_ALLOWED`: browsers use a passkey only at the host that it was made for.";
+
+export const PasskeyOptionsBody = z
+  .looseObject({ challenge: z.string() })
+  .meta({ description: "As parseCreationOptionsFromJSON() and parseRequestOptionsFromJSON() take it" });
+
+/** The parts that prove a second factor: challenges are used up where every account is seen. */
+export const proofParts = (app: App, actor: Actor): App & ProofParts => ({
+  ...app,
+  accounts: app.transactAs({ role: "accounts", by: actor }),
+});
+
+/** Returns who is signed in. */
+export const selfOf = ({ caller, ip }: Actor): SignedInOwner => {
+  if (caller.kind === "admin") {
+    const { adminId: id, loginVersion } = adminOf(caller);
+    return { kind: "admin", id, sessionId: undefined, loginVersion, ip };
+  }
+  const { userId: id, sessionId } = userOf(caller);
+  return { kind: "user", id, sessionId, ip };
+};
+
+const common = group({ tag: "Second factor", project: "none", takesNoIdempotencyKey: true });
+const open = common.with({ access: "public", errors: ["UNAUTHORIZED"] });
 
 /** Signing in with a second factor, or a passkey alone, and proving it again. */
 export const mfaLoginRoutes = [
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/login/mfa",
-    id: "completeLogin",
+  open.post("/auth/login/mfa", "completeLogin", {
     summary: "Complete a login by the second factor",
     description:
       "`challengeToken` is `error.challenge.token` of a login, or challenge_token of an OAuth sign-in: " +
       "good for 5 minutes, for one session. Send a `code` of the app or a recovery code, or a " +
       "`passkey` that answers POST /auth/passkeys/options. 10 wrong codes in 15 minutes, and 50 in a day, " +
-      "are refused with 429, for strangers and for each known device apart.",
+      "are refused with 429, for strangers and for each known address apart.",
     body: ChallengeAnswerBody,
     example: { challengeToken: "header.payload.signature", code: "492039" },
     response: LoginBody,
-    outside: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await completeLogin(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => completeLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/passkeys/options",
-    id: "startPasskeyLogin",
+  open.post("/auth/passkeys/options", "startPasskeyLogin", {
     summary: "Begin to prove a passkey",
     description:
       "Options for `navigator.credentials.get()`, good for 5 minutes and one answer: to log in with a " +
@@ -52,11 +131,7 @@ export const mfaLoginRoutes = [
       return passkeyRequest(app, app.clock());
     },
   }),
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/passkeys/login",
-    id: "loginWithPasskey",
+  open.post("/auth/passkeys/login", "loginWithPasskey", {
     summary: "Log in with a passkey alone",
     description:
       "Needs no password, and asks for no further factor: the device has verified who holds it. For users; " +
@@ -76,15 +151,10 @@ export const mfaLoginRoutes = [
       },
     },
     response: LoginBody,
-    outside: async (app, { body, actor, deviceToken }) =>
-      signedInReply(await loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip, deviceToken })),
+    outside: (app, { body, actor }) => loginWithPasskey(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
-  route({
-    ...common,
+  common.post("/auth/mfa/verify", "verifySecondFactor", {
     access: OWN_ACCOUNT,
-    method: "post",
-    path: "/auth/mfa/verify",
-    id: "verifySecondFactor",
     summary: "Prove your second factor again",
     description: "Counts for 10 minutes, in this session, for what asks for it again.",
     body: z.object(givenFactor),

@@ -12,9 +12,9 @@ import {
 import { refuseLastTotp, showFactors } from "../../domain/accounts/mfa/factors.ts";
 import { type FactorOwner, readOwner, setUpTotp } from "../../domain/accounts/mfa/owner.ts";
 import { passkeyCreation, renamePasskey, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { OWN_ENROLMENT } from "../../domain/kernel/caller.ts";
-import { route } from "../route.ts";
+import { type Group, group, type Owned } from "../route.ts";
 import {
   ChangeProofBody,
   FactorCode,
@@ -23,8 +23,8 @@ import {
   PasskeyOptionsBody,
   proofParts,
   selfOf,
-} from "./mfa-bodies.ts";
-import { AdminSignedInBody, PEOPLE_ENROLLING, superadmin } from "./superadmin-bodies.ts";
+} from "./mfa-login.ts";
+import { AdminSignedInBody, PEOPLE_ENROLLING, superadmin } from "./superadmin.ts";
 
 const PasskeyBody = z
   .object({
@@ -65,21 +65,28 @@ const AddedBody = z.object({
 /** The operations of users, and those of super-admins, differ in these. */
 type Side = {
   prefix: "/auth/mfa" | "/superadmin/auth/mfa";
-  common: { tag: string; access: typeof OWN_ENROLMENT | typeof PEOPLE_ENROLLING; project: "none" };
+  mine: Group<Owned>;
+  changing: Group<Owned>;
   /** Builds the id of an operation. */
   id(verb: string, noun: string): string;
 };
 
-const USERS: Side = {
-  prefix: "/auth/mfa",
-  common: { tag: "Second factor", access: OWN_ENROLMENT, project: "none" },
-  id: (verb, noun) => `${verb}${noun}`,
-};
-const SUPERADMINS: Side = {
-  prefix: "/superadmin/auth/mfa",
-  common: { ...superadmin, access: PEOPLE_ENROLLING },
-  id: (verb, noun) => `${verb}Superadmin${noun}`,
-};
+const sideOf = (prefix: Side["prefix"], mine: Group<Owned>, id: Side["id"]): Side => ({
+  prefix,
+  mine,
+  changing: mine.with({ takesNoIdempotencyKey: true }),
+  id,
+});
+const USERS = sideOf(
+  "/auth/mfa",
+  group({ tag: "Second factor", access: OWN_ENROLMENT, project: "none" }),
+  (verb, noun) => `${verb}${noun}`,
+);
+const SUPERADMINS = sideOf(
+  "/superadmin/auth/mfa",
+  superadmin.with({ access: PEOPLE_ENROLLING }),
+  (verb, noun) => `${verb}Superadmin${noun}`,
+);
 
 /** Returns the new login of a super-admin whose logins have ended. */
 const loginOf = async (app: App, owner: FactorOwner): Promise<{ login?: AdminSignedIn }> =>
@@ -89,24 +96,13 @@ const ASKED =
   "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
   "unless its session proved one in the last 10 minutes.";
 
-const changing = { takesNoIdempotencyKey: true } as const;
-
-const factorRoutes = ({ prefix, common, id }: Side) => [
-  route({
-    ...common,
-    method: "get",
-    path: prefix,
-    id: id("get", "SecondFactors"),
+const factorRoutes = ({ prefix, mine, changing, id }: Side) => [
+  mine.get(prefix, id("get", "SecondFactors"), {
     summary: "Get your second factors",
     response: FactorsBody,
     run: async (work, { actor }, app) => showFactors(work, app.config, await readOwner(work, selfOf(actor))),
   }),
-  route({
-    ...common,
-    ...changing,
-    method: "post",
-    path: `${prefix}/recovery-codes`,
-    id: id("replace", "RecoveryCodes"),
+  changing.post(`${prefix}/recovery-codes`, id("replace", "RecoveryCodes"), {
     summary: "Replace your recovery codes",
     description: `Those of before no longer work. ${ASKED}`,
     body: ChangeProofBody,
@@ -121,13 +117,8 @@ const factorRoutes = ({ prefix, common, id }: Side) => [
 const refuseLast = (app: App, actor: Parameters<typeof selfOf>[0]): Promise<void> =>
   app.transact(async (work) => refuseLastTotp(work, app.config, await readOwner(work, selfOf(actor))));
 
-const totpRoutes = ({ prefix, common, id }: Side) => [
-  route({
-    ...common,
-    ...changing,
-    method: "post",
-    path: `${prefix}/totp/setup`,
-    id: id("setUp", "Totp"),
+const totpRoutes = ({ prefix, changing, id }: Side) => [
+  changing.post(`${prefix}/totp/setup`, id("setUp", "Totp"), {
     summary: "Get a secret for an authenticator app",
     description:
       `It counts once a code of it went to POST ${prefix}/totp/enable, within an hour; ` +
@@ -141,12 +132,7 @@ const totpRoutes = ({ prefix, common, id }: Side) => [
     run: async (work, { actor }, app) =>
       setUpTotp(work, app.secretBox, await readOwner(work, selfOf(actor), true)),
   }),
-  route({
-    ...common,
-    ...changing,
-    method: "post",
-    path: `${prefix}/totp/enable`,
-    id: id("enable", "Totp"),
+  changing.post(`${prefix}/totp/enable`, id("enable", "Totp"), {
     summary: "Switch codes of an authenticator app on",
     description:
       "With the first factor your other sessions end, and the answer has recovery codes. " +
@@ -158,12 +144,7 @@ const totpRoutes = ({ prefix, common, id }: Side) => [
       return { ...(recoveryCodes ? { recoveryCodes } : {}), ...(await loginOf(app, owner)) };
     },
   }),
-  route({
-    ...common,
-    ...changing,
-    method: "post",
-    path: `${prefix}/totp/disable`,
-    id: id("disable", "Totp"),
+  changing.post(`${prefix}/totp/disable`, id("disable", "Totp"), {
     summary: "Switch codes of an authenticator app off",
     description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
     body: ChangeProofBody,
@@ -180,15 +161,8 @@ const totpRoutes = ({ prefix, common, id }: Side) => [
   }),
 ];
 
-const PasskeyParams = z.object({ passkeyId: z.string() });
-
-const passkeyRoutes = ({ prefix, common, id }: Side) => [
-  route({
-    ...common,
-    ...changing,
-    method: "post",
-    path: `${prefix}/passkeys/options`,
-    id: id("start", "Passkey"),
+const passkeyRoutes = ({ prefix, changing, id }: Side) => [
+  changing.post(`${prefix}/passkeys/options`, id("start", "Passkey"), {
     summary: "Begin to add a passkey",
     description: `Options for \`navigator.credentials.create()\`, for 5 minutes. ${PASSKEY_PAGES} ${ASKED}`,
     body: ChangeProofBody,
@@ -202,12 +176,7 @@ const passkeyRoutes = ({ prefix, common, id }: Side) => [
       return passkeyCreation(work, app, { owner: await readOwner(work, self), self });
     },
   }),
-  route({
-    ...common,
-    ...changing,
-    method: "post",
-    path: `${prefix}/passkeys`,
-    id: id("add", "Passkey"),
+  changing.post(`${prefix}/passkeys`, id("add", "Passkey"), {
     summary: "Add a passkey",
     description:
       "At most 20. With the first factor your other sessions end, and the answer has recovery codes.",
@@ -222,27 +191,17 @@ const passkeyRoutes = ({ prefix, common, id }: Side) => [
   }),
 ];
 
-const knownPasskeyRoutes = ({ prefix, common, id }: Side) => [
-  route({
-    ...common,
-    method: "patch",
-    path: `${prefix}/passkeys/{passkeyId}`,
-    id: id("rename", "Passkey"),
+const knownPasskeyRoutes = ({ prefix, mine, id }: Side) => [
+  mine.patch(`${prefix}/passkeys/{passkeyId}`, id("rename", "Passkey"), {
     summary: "Rename a passkey",
-    params: PasskeyParams,
     body: z.object({ name: Name }),
     response: PasskeyBody,
     run: async (work, { actor, params: { passkeyId }, body: { name } }) =>
       renamePasskey(work, await readOwner(work, selfOf(actor)), { passkeyId, name }),
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: `${prefix}/passkeys/{passkeyId}`,
-    id: id("remove", "Passkey"),
+  mine.delete(`${prefix}/passkeys/{passkeyId}`, id("remove", "Passkey"), {
     summary: "Remove a passkey",
     description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
-    params: PasskeyParams,
     body: ChangeProofBody,
     response: z.object({ deleted: z.literal(true), login: Login }),
     prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),

@@ -1,17 +1,11 @@
-import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
+import { parseCookie, stringifySetCookie } from "cookie";
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
-import { DomainError, notFound } from "../../domain/kernel/errors.ts";
-import {
-  completeFlow,
-  type CompleteParts,
-  exchangeCode,
-  startAtPublicUrl,
-} from "../../domain/accounts/oauth/sign-in.ts";
+import type { CustomHost } from "../../domain/accounts/domains/known.ts";
 import {
   FLOW_SECONDS,
   FLOWS,
+  type OAuthError,
   type OAuthProvider,
   PROVIDER_NAMES,
   type ProviderId,
@@ -21,19 +15,83 @@ import {
   startFlow,
   startLink,
 } from "../../domain/accounts/oauth/provider.ts";
+import { DomainError, invalid, notFound } from "../../domain/kernel/errors.ts";
+import { group, Reply } from "../route.ts";
+import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
+import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
+import {
+  completeFlow,
+  type CompleteParts,
+  exchangeCode,
+  startAtPublicUrl,
+} from "../../domain/accounts/oauth/sign-in.ts";
 import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
-import { route } from "../route.ts";
-import { answerOf, cookieOf, redirect, reportTo } from "./oauth-browser.ts";
-import { ChangeProofBody, proofParts, selfOf } from "./mfa-bodies.ts";
-import { LoginBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
+import { LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
 import { Deleted } from "./plain-bodies.ts";
+
+const SECRET = /^[\w-]{43}$/;
+
+/**
+ * Names and sends the cookie of a browser that signs in at an address: one secret for all its flows, which may
+ * be in several tabs.
+ */
+const browserCookie = (address: string, plainName: string, isPosted: boolean) => {
+  const secure = address.startsWith("https:");
+  // With this prefix, browsers allow only this host to set the cookie, and only over TLS.
+  const name = secure ? `__Host-${plainName}` : plainName;
+  const sameSite = isPosted && secure ? "none" : "lax";
+  const set = (value: string, maxAge: number): string =>
+    stringifySetCookie({ name, value, maxAge, path: "/", httpOnly: true, secure, sameSite });
+  const read = (cookie: string): string | undefined => {
+    const value = parseCookie(cookie)[name];
+    return value !== undefined && SECRET.test(value) ? value : undefined;
+  };
+  return { read, set };
+};
+
+const cookieOf = ({ config }: App) => browserCookie(config.publicUrl, "laurel-oauth", false);
+
+/** SAML responses are posted by pages of other sites, with which browsers send no other cookies. */
+export const ssoCookieOf = ({ config }: App, host: CustomHost | undefined) =>
+  browserCookie(host ? `https://${host.domain}` : config.publicUrl, "laurel-sso", true);
+
+const causesOf = (error: unknown): string[] =>
+  error instanceof Error ? [error.message, ...causesOf(error.cause)] : [];
+
+/**
+ * Logs failures that the user cannot fix, with what says whose they are: of a provider's the text alone,
+ * since errors may hold tokens.
+ */
+export const reportTo =
+  (log: App["log"], message: string, about: Record<string, unknown> = {}) =>
+  ({ code, cause }: OAuthError): void => {
+    if (code === "server_error") log.error({ ...about, err: cause }, message);
+    else log.warn({ ...about, error: code, causes: causesOf(cause) }, message);
+  };
+
+/** Keeps addresses with secrets out of caches and Referer headers. */
+export const redirect = (location: string, cookie?: string): Reply<undefined> =>
+  new Reply(302, undefined, {
+    Location: location,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    ...(cookie === undefined ? {} : { "Set-Cookie": cookie }),
+  });
+
+/** @throws VALIDATION_ERROR for a repeated parameter */
+export const answerOf = (query: Record<string, unknown>): URLSearchParams => {
+  const answer = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (typeof value !== "string") throw invalid(name, "must be given once");
+    answer.set(name, value);
+  }
+  return answer;
+};
 
 const SECRET_MAX = 128;
 
-const Params = z.object({
-  provider: z.string().meta({ description: PROVIDERS.join(" or "), example: "google" }),
-});
 const RedirectUri = z.string().max(REDIRECT_URI_MAX);
 const ResponseMode = z.enum(RESPONSE_MODES).default("query").meta({
   description: "query: tokens come back in the address; code: a code for POST /auth/oauth/exchange does",
@@ -82,7 +140,7 @@ const partsOf = (app: App): CompleteParts => {
   };
 };
 
-const common = { tag: "OAuth", project: "none" } as const;
+const common = group({ tag: "OAuth", project: "none" });
 
 const ASKED =
   "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
@@ -90,11 +148,7 @@ const ASKED =
   "within 10 minutes.";
 
 export const oauthRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/providers",
-    id: "listOAuthProviders",
+  common.get("/auth/oauth/providers", "listOAuthProviders", {
     summary: "List OAuth providers",
     access: "public",
     response: z.object({
@@ -116,11 +170,7 @@ export const oauthRoutes = [
       })),
     }),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/identities",
-    id: "listIdentities",
+  common.get("/auth/oauth/identities", "listIdentities", {
     summary: "List the providers linked to your account",
     access: OWN_ACCOUNT,
     response: z.object({
@@ -145,41 +195,31 @@ export const oauthRoutes = [
       };
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/auth/oauth/exchange",
-    id: "exchangeOAuthCode",
+  common.post("/auth/oauth/exchange", "exchangeOAuthCode", {
     errors: ["UNAUTHORIZED"],
     summary: "Exchange a code for tokens",
     description:
-      "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. The answer's " +
-      "X-Device-Token makes the device known at the next login. A user with a second factor gets the " +
-      "challenge of POST /auth/login instead.",
+      "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. A user with a second " +
+      "factor gets the challenge of POST /auth/login instead.",
     access: "public",
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     example: { code: "the code of the redirection" },
     response: LoginBody,
-    outside: async ({ transact, tokens }, { body, deviceToken, host }) => {
-      const brought = { ...body, deviceToken, tenantId: host?.tenantId };
-      return signedInReply(orChallenge(await transact((work) => exchangeCode(work, tokens, brought))));
+    outside: async ({ transact, tokens }, { body, host }) => {
+      const brought = { ...body, tenantId: host?.tenantId };
+      return orChallenge(await transact((work) => exchangeCode(work, tokens, brought)));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/{provider}",
-    id: "startOAuth",
+  common.get("/auth/oauth/{provider}", "startOAuth", {
     errors: ["UNAUTHORIZED"],
     summary: "Start an OAuth flow",
     description:
       "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
       "refresh_token, token_type and expires_in (seconds), or with error and error_description. The " +
-      "refresh token must be exchanged with POST /auth/refresh within 5 minutes, whose answer has the " +
-      "X-Device-Token of the device. The error mfa_required has a challenge_token for POST /auth/login/mfa.",
+      "refresh token must be exchanged with POST /auth/refresh within 5 minutes. The error " +
+      "mfa_required has a challenge_token for POST /auth/login/mfa.",
     access: "public",
-    params: Params,
     query: z.object({
       flow: z
         .enum(FLOWS)
@@ -220,16 +260,11 @@ export const oauthRoutes = [
       return redirect(started.location, browser && cookieOf(app).set(browser, FLOW_SECONDS));
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/auth/oauth/{provider}/callback",
-    id: "completeOAuth",
+  common.get("/auth/oauth/{provider}/callback", "completeOAuth", {
     errors: ["UNAUTHORIZED"],
     summary: "Complete an OAuth flow",
     description: "Where a provider sends the browser back to; register this address there.",
     access: "public",
-    params: Params,
     // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
     status: 302,
@@ -247,18 +282,13 @@ export const oauthRoutes = [
       return redirect(location);
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/auth/oauth/{provider}/link",
-    id: "startOAuthLink",
+  common.post("/auth/oauth/{provider}/link", "startOAuthLink", {
     summary: "Start linking a provider to your account",
     description:
       "Open `authUrl` in the browser within 2 minutes; it works once. What comes back are further tokens " +
       `of the session that asks, or a code for them. ${ASKED}`,
     access: OWN_ACCOUNT,
     takesNoIdempotencyKey: true,
-    params: Params,
     body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode, ...ChangeProofBody.shape }),
     example: {
       redirect_uri: "https://console.example.com/signed-in",
@@ -285,15 +315,10 @@ export const oauthRoutes = [
       return { authUrl: `${app.config.publicUrl}/api/v1/auth/oauth/${id}?flow=link&ticket=${ticket}` };
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/auth/oauth/{provider}",
-    id: "unlinkIdentity",
+  common.delete("/auth/oauth/{provider}", "unlinkIdentity", {
     summary: "Unlink a provider from your account",
     description: `409 when it is your only way in. ${ASKED}`,
     access: OWN_ACCOUNT,
-    params: Params,
     body: ChangeProofBody.optional(),
     example: { currentPassword: "Engine-No-1" },
     response: Deleted,

@@ -5,7 +5,41 @@ import { ignoredWarnings } from "../../domain/kernel/ignored-fields.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
-import { LivesBody } from "./lives.ts";
+import { LivesBody } from "./boosts.ts";
+import { group } from "../route.ts";
+import { Metric } from "../../domain/evaluation/metrics/compile.ts";
+export const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
+export const PlayerMetricBody = z
+  .object({
+    id: z.string().meta({ description: "Changes with what is counted" }),
+    metric: Metric,
+    value: z
+      .number()
+      .nullable()
+      .meta({ description: "Now; null of min, max, avg and latest where there is none" }),
+    readBy: z
+      .array(z.object({ kind: z.enum(["rule", "badge", "segment", "quest"]), key: z.string() }))
+      .meta({ description: "Definitions that read it, 10 at most" }),
+  })
+  .meta({ id: "PlayerMetric" });
+
+/** A line of the ledger as the API shows it. */
+export const LedgerEntryBody = z
+  .object({
+    id: z.uuid(),
+    seq: z.int().meta({ description: "Counts the player's entries, from 1 and without a gap" }),
+    asset: Asset,
+    currencyKey: z.string().nullable(),
+    amount: z.int().meta({ description: "Signed; for lives, refills by time have no entry" }),
+    balanceAfter: z.int(),
+    reason: z.string(),
+    txId: z.uuid().nullable().meta({ description: "Shared by the entries of one transfer" }),
+    cause: z.record(z.string(), z.unknown()),
+    reverses: z.uuid().nullable().meta({ description: "The entry that this one takes back" }),
+    hash: z.string().meta({ description: "SHA-256 of this entry with the hash of the one before it" }),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "LedgerEntry" });
 
 export const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
 export const ExternalUserId = z.string().min(1).max(EXTERNAL_ID_MAX);
@@ -103,6 +137,6 @@ export const playerWarnings = (
   return warnings.length === 0 ? {} : { warnings };
 };
 
-const common = { tag: "Players", project: "caller" } as const;
-export const readsPlayers = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-export const writesPlayers = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Players", project: "caller" });
+export const readsPlayers = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+export const writesPlayers = common.with({ access: { scope: "players:write", roles: ADMINS } });

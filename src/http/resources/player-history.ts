@@ -1,14 +1,56 @@
 import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { listEntries, verifyLedger } from "../../domain/economy/ledger/entries.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
+import { group } from "../route.ts";
 import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts";
 import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
-import { getPlayer } from "../../domain/progression/players/players.ts";
 import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { route } from "../route.ts";
-import { AfterNumber, cursorBody, DayOrMoment, Moment } from "./list-bodies.ts";
-import { readsPlayers } from "./player-bodies.ts";
-import { PlayerMetricBody } from "./player-includes.ts";
-import { PlayerParams } from "./player-params.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { AfterNumber, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./list-bodies.ts";
+import { readsPlayers, LedgerEntryBody, PlayerMetricBody, Asset } from "./player-bodies.ts";
+const Verdict = z.object({
+  valid: z.boolean(),
+  entries: z.int(),
+  headHash: z.string().nullable().meta({ description: "Hash of the newest entry; null without entries" }),
+  firstInvalidSeq: z.int().optional(),
+});
+
+const common = group({ tag: "Ledger", project: "caller" });
+
+export const ledgerRoutes = [
+  common.get("/players/{playerId}/ledger", "listLedger", {
+    access: { scope: "players:read", roles: EVERY_ROLE },
+    summary: "List a player's ledger, newest first",
+    description:
+      "Every change of XP, currencies and lives. Entries are never changed: a mistake is corrected by " +
+      "another entry.",
+    query: Span.extend({
+      ...AfterNumber.shape,
+      asset: Asset.optional(),
+      currencyKey: Key.optional(),
+    }),
+    response: cursorBody(LedgerEntryBody),
+    run: async (work, { projectId, params, query }) => {
+      const player = await getPlayer(work, projectId, params.playerId);
+      const { entries, nextCursor } = await listEntries(work, player, query);
+      return { data: entries, pagination: { limit: query.limit, nextCursor } };
+    },
+  }),
+  common.get("/players/{playerId}/ledger/verify", "verifyLedger", {
+    access: { scope: "players:read", roles: ADMINS },
+    summary: "Verify a player's ledger",
+    description:
+      "Works out every hash and balance anew. `firstInvalidSeq` is the first entry that was tampered with " +
+      "or is missing.",
+    response: Verdict,
+    outside: async (app, { projectId, params }) => {
+      const player = await app.transact((work) => getPlayer(work, projectId, params.playerId));
+      return verifyLedger(app.transact, player, app.limits.pause);
+    },
+  }),
+];
 
 const PointInTimeState = z
   .object({
@@ -63,13 +105,8 @@ const Types = z
   )
   .meta({ description: "Types, with commas, such as player.level_up", override: { type: "string" } });
 
-const common = { ...readsPlayers, method: "get", params: PlayerParams } as const;
-
 export const playerHistoryRoutes = [
-  route({
-    ...common,
-    path: "/players/{playerId}/metrics",
-    id: "listPlayerMetrics",
+  readsPlayers.get("/players/{playerId}/metrics", "listPlayerMetrics", {
     summary: "List a player's metrics",
     description:
       "The counters that running rules, badges and segments read, as they are now, by id. A metric counts " +
@@ -78,14 +115,10 @@ export const playerHistoryRoutes = [
     response: pageBody(PlayerMetricBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { metrics, total } = await listMetrics(work, player, query);
-      return pageOf(metrics, total, query);
+      return pageReply(await listMetrics(work, player, query), "metrics", query);
     },
   }),
-  route({
-    ...common,
-    path: "/players/{playerId}/state",
-    id: "getPlayerState",
+  readsPlayers.get("/players/{playerId}/state", "getPlayerState", {
     summary: "Get a player's state at a moment",
     description: "The state recorded by then; `caveats` list what is uncertain.",
     query: z.object({ at: Moment }),
@@ -93,10 +126,7 @@ export const playerHistoryRoutes = [
     run: async (work, { projectId, params, query }) =>
       readStateAt(work, await getPlayer(work, projectId, params.playerId), query.at),
   }),
-  route({
-    ...common,
-    path: "/players/{playerId}/activity",
-    id: "listPlayerActivity",
+  readsPlayers.get("/players/{playerId}/activity", "listPlayerActivity", {
     summary: "List what happened to a player, newest first",
     query: AfterNumber.extend({ types: Types }),
     response: cursorBody(ActivityBody),
@@ -106,10 +136,7 @@ export const playerHistoryRoutes = [
       return { data: activity, pagination: { limit: query.limit, nextCursor } };
     },
   }),
-  route({
-    ...common,
-    path: "/players/{playerId}/recap",
-    id: "getPlayerRecap",
+  readsPlayers.get("/players/{playerId}/recap", "getPlayerRecap", {
     summary: "Sum up a player's time",
     description:
       `The player's gains from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +

@@ -8,13 +8,14 @@ import {
 } from "../../domain/progression/players/identities.ts";
 import { getPlayer, UPSERT_MAX, upsertPlayers } from "../../domain/progression/players/players.ts";
 import { showPlayer } from "../../domain/progression/players/show.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import {
   explainedInPart,
   type ReadItem,
   readPlayerItems,
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
-import { Reply, route } from "../route.ts";
+import { Reply } from "../route.ts";
 import {
   ExternalUserId,
   PlayerBody,
@@ -23,8 +24,8 @@ import {
   readsPlayers,
   writesPlayers,
 } from "./player-bodies.ts";
-import { IdentityBody } from "./player-includes.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { IdentityBody } from "./players.ts";
+import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
 
 const Provider = z
   .string()
@@ -32,7 +33,8 @@ const Provider = z
   .refine((name) => name !== PRIMARY_PROVIDER, `${PRIMARY_PROVIDER} is the externalUserId itself`)
   .meta({ example: "steam" });
 
-const IdentityParams = PlayerParams.extend({
+const IdentityParams = z.object({
+  playerId: PATH_VALUES.playerId,
   provider: z.string().max(64),
   externalId: z.string().max(300),
 });
@@ -81,11 +83,7 @@ const isRejected = ({ status }: Result): boolean => status === "REJECTED";
 const inBrief = ({ status }: Result) => ({ status });
 
 export const playerIdentityRoutes = [
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/batch",
-    id: "identifyPlayers",
+  writesPlayers.post("/players/batch", "identifyPlayers", {
     summary: "Identify players in a batch",
     description:
       `1 to ${UPSERT_MAX} players, each as for one. A bad one is REJECTED in its place and harms no ` +
@@ -122,11 +120,7 @@ export const playerIdentityRoutes = [
       });
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/alias",
-    id: "aliasPlayer",
+  writesPlayers.post("/players/alias", "aliasPlayer", {
     summary: "Say that an anonymous player is a known one",
     description:
       "If `externalUserId` is new, the anonymous player gets it; otherwise the anonymous player is " +
@@ -140,27 +134,17 @@ export const playerIdentityRoutes = [
       return { player: await showPlayer(work, player), ...rest };
     },
   }),
-  route({
-    ...readsPlayers,
-    method: "get",
-    path: "/players/{playerId}/identities",
-    id: "listPlayerIdentities",
+  readsPlayers.get("/players/{playerId}/identities", "listPlayerIdentities", {
     summary: "List a player's ids",
     description: `The externalUserId first, as provider ${PRIMARY_PROVIDER}.`,
-    params: PlayerParams,
     response: z.object({ data: z.array(IdentityBody) }),
     run: async (work, { projectId, params }) => ({
       data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
     }),
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/identities",
-    id: "addPlayerIdentity",
+  writesPlayers.post("/players/{playerId}/identities", "addPlayerIdentity", {
     summary: "Give a player an id at another provider",
     description: "A device, a Steam account: for looking the player up, not for sending events.",
-    params: PlayerParams,
     body: z.object({ provider: Provider, externalId: ExternalUserId }),
     example: { provider: "steam", externalId: "76561198000000000" },
     status: 201,
@@ -172,17 +156,11 @@ export const playerIdentityRoutes = [
       return new Reply(created ? 201 : 200, identity);
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "delete",
-    path: "/players/{playerId}/identities/{provider}/{externalId}",
-    id: "removePlayerIdentity",
+  writesPlayers.delete("/players/{playerId}/identities/{provider}/{externalId}", "removePlayerIdentity", {
     summary: "Take an id at another provider from a player",
     params: IdentityParams,
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { projectId, params: { playerId, ...identity } }) => {
-      await removeIdentity(work, await getPlayer(work, projectId, playerId), identity);
-      return { deleted: true as const };
-    },
+    response: Deleted,
+    run: async (work, { projectId, params: { playerId, ...identity } }) =>
+      deleted(removeIdentity(work, await getPlayer(work, projectId, playerId), identity)),
   }),
 ];

@@ -28,8 +28,12 @@ import {
   showPlayers,
 } from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
-import { Reply, route } from "../route.ts";
-import { LedgerEntryBody } from "./ledger.ts";
+import { Reply } from "../route.ts";
+import { PlayerBadgeBody } from "./badges.ts";
+import { PlayerBoost } from "./boosts.ts";
+import { PlayerAdventureBody } from "./adventures.ts";
+import { PlayerQuestBody } from "./quests.ts";
+import { PlayerStreakBody } from "./streaks.ts";
 import { Order, pageReply, Search, Span } from "./list-bodies.ts";
 import {
   ChangedPlayer,
@@ -40,9 +44,38 @@ import {
   readsPlayers,
   Tag,
   writesPlayers,
+  LedgerEntryBody,
+  PlayerMetricBody,
 } from "./player-bodies.ts";
-import { IncludedBody } from "./player-includes.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
+
+export const IdentityBody = z
+  .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })
+  .meta({ id: "PlayerIdentity" });
+
+const PlayerRank = z
+  .object({
+    leaderboardKey: z.string(),
+    periodKey: z.string(),
+    rank: z.int().nullable(),
+    score: z.number().nullable(),
+    participants: z.int(),
+    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
+    leagueTier: z.string().nullable(),
+  })
+  .meta({ id: "PlayerRank" });
+/** Fields that `include` adds to a player. */
+const IncludedBody = z.object({
+  badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
+  streaks: z.array(PlayerStreakBody).optional(),
+  segments: z.array(z.string()).optional(),
+  boosts: z.array(PlayerBoost).optional(),
+  quests: z.array(PlayerQuestBody).optional().meta({ description: "The first 100 of the player's list" }),
+  adventures: z.array(PlayerAdventureBody).optional(),
+  identities: z.array(IdentityBody).optional(),
+  metrics: z.array(PlayerMetricBody).optional().meta({ description: "The first 100, by id" }),
+  ranks: z.array(PlayerRank).optional(),
+});
 
 const Level = z.coerce.number().int().min(1).optional();
 
@@ -60,11 +93,7 @@ const identityOf = (ref: string | undefined) => {
   return { provider: ref.slice(0, colon), externalId: ref.slice(colon + 1) };
 };
 
-const list = route({
-  ...readsPlayers,
-  method: "get",
-  path: "/players",
-  id: "listPlayers",
+const list = readsPlayers.get("/players", "listPlayers", {
   summary: "List players",
   description: "Without players who were deleted, merged into another, or erased.",
   query: PageQuery.extend({
@@ -109,8 +138,9 @@ const list = route({
   outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
     app.transact(async (work) => {
       const filter = { ...query, externalUserIds, identity: identityOf(identity) };
-      const { players, nextCursor, ...total } = await listPlayers(work, projectId, filter);
-      const { status, headers, body } = pageReply(await showPlayers(work, projectId, players), total, query);
+      const { players: found, nextCursor, ...total } = await listPlayers(work, projectId, filter);
+      const players = await showPlayers(work, projectId, found);
+      const { status, headers, body } = pageReply({ players, ...total }, "players", query);
       return new Reply(status, { ...body, pagination: { ...body.pagination, nextCursor } }, headers);
     }),
 });
@@ -154,11 +184,7 @@ const readWith = async (
 
 export const playerRoutes = [
   list,
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players",
-    id: "identifyPlayer",
+  writesPlayers.post("/players", "identifyPlayer", {
     namesIgnored: true,
     sharing: ({ body }) => ({ player: `ext:${body.externalUserId}`, isPlain: false }),
     summary: "Identify a player",
@@ -181,14 +207,9 @@ export const playerRoutes = [
       return new Reply(created ? 201 : 200, { ...shown, ...playerWarnings(ignored, shown.status) });
     },
   }),
-  route({
-    ...readsPlayers,
-    method: "get",
-    path: "/players/{playerId}",
-    id: "getPlayer",
+  readsPlayers.get("/players/{playerId}", "getPlayer", {
     summary: "Get a player",
     description: "Ids of before a merge or an alias find the player too.",
-    params: PlayerParams,
     query: z.object({ include: Includes }),
     response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
     outside: async (app, { projectId, params, query: { include } }) => {
@@ -198,15 +219,10 @@ export const playerRoutes = [
       return { ...one.shown, ranks: await readRanks(app, one.player) };
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "patch",
-    path: "/players/{playerId}",
-    id: "updatePlayer",
+  writesPlayers.patch("/players/{playerId}", "updatePlayer", {
     namesIgnored: true,
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Change a player's profile",
-    params: PlayerParams,
     body: PlayerPatch,
     example: { displayName: "Ada L.", attributes: { city: null }, addTags: ["keen"] },
     response: ChangedPlayer,
@@ -216,32 +232,20 @@ export const playerRoutes = [
       return { ...(await showChanged(work, changed)), ...playerWarnings(ignored) };
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "delete",
-    path: "/players/{playerId}",
-    id: "deletePlayer",
+  writesPlayers.delete("/players/{playerId}", "deletePlayer", {
     summary: "Delete a player",
     description:
       "Suspends the player and hides them from lists and boards; giving them a status brings them " +
       "back. To remove what is known of a person, erase the player.",
-    params: PlayerParams,
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { projectId, params, caller }) => {
-      await deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller));
-      return { deleted: true as const };
-    },
+    response: Deleted,
+    run: async (work, { projectId, params, caller }) =>
+      deleted(deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller))),
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/status",
-    id: "setPlayerStatus",
+  writesPlayers.post("/players/{playerId}/status", "setPlayerStatus", {
     summary: "Give a player a status",
     description:
       "Events of a player who is SUSPENDED or BANNED are REJECTED. BANNED players are on no board and " +
       "may not connect; their scores come back with them.",
-    params: PlayerParams,
     body: z.object({
       status: z.enum(SETTABLE_STATUSES),
       reason: z.string().min(1).max(255).default("status changed"),
@@ -253,18 +257,13 @@ export const playerRoutes = [
       return showPlayer(work, await setStatus(work, player, { ...body, cause: causeOf(caller) }));
     },
   }),
-  route({
-    ...writesPlayers,
-    method: "post",
-    path: "/players/{playerId}/xp",
-    id: "grantXp",
+  writesPlayers.post("/players/{playerId}/xp", "grantXp", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Grant XP to a player",
     description:
       "A negative amount takes XP away; more than the player has is 409. A reference serves a player " +
       "once. With `boostable`, boosts and the project's daily cap count; then `ledgerEntry` is null " +
       "where nothing is left.",
-    params: PlayerParams,
     body: z.object({
       amount: z
         .int()

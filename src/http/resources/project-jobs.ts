@@ -12,7 +12,7 @@ import {
   listJobs,
 } from "../../domain/long-work/project-jobs.ts";
 import { ReadyJson } from "../../domain/kernel/ready-json.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 
 /** The response of operations that start long-running work. */
@@ -29,8 +29,7 @@ export const JobBody = z
   })
   .meta({ id: "Job" });
 
-const JobParams = z.object({ jobId: z.string().max(64) });
-const common = { tag: "Jobs", project: "caller", access: ANY_JOB } as const;
+const common = group({ tag: "Jobs", project: "caller", access: ANY_JOB });
 
 type JobRequest = { caller: Caller; projectId: string; params: { jobId: string } };
 
@@ -43,11 +42,7 @@ const refOf = ({ caller, projectId, params }: JobRequest): JobRef => ({
 const readResult = createResultReader();
 
 export const projectJobRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/jobs",
-    id: "listJobs",
+  common.get("/jobs", "listJobs", {
     summary: "List long-running jobs",
     description: "Those of the kinds that the caller may start; the others are not there for them.",
     query: PageQuery.extend({
@@ -57,46 +52,28 @@ export const projectJobRoutes = [
     }),
     response: pageBody(JobBody),
     run: async (work, { caller, projectId, query }) => {
-      const { jobs, ...total } = await listJobs(work, projectId, {
-        ...query,
-        kinds: jobKindsOf(caller),
-      });
-      return pageReply(jobs, total, query);
+      const asked = { ...query, kinds: jobKindsOf(caller) };
+      return pageReply(await listJobs(work, projectId, asked), "jobs", query);
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/jobs/{jobId}",
-    id: "getJob",
+  common.get("/jobs/{jobId}", "getJob", {
     summary: "Get a job",
-    params: JobParams,
     response: JobBody,
     run: (work, asked) => getJob(work, refOf(asked)),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/jobs/{jobId}/result",
-    id: "getJobResult",
+  common.get("/jobs/{jobId}/result", "getJobResult", {
     errors: ["CONFLICT"],
     summary: "Get the result of a job",
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
-    params: JobParams,
     response: z.record(z.string(), z.unknown()),
     outside: async (app, asked) => {
       const text = await readResult(app.transact, refOf(asked));
       return new ReadyJson(Buffer.from(text)) as never;
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/jobs/{jobId}/cancel",
-    id: "cancelJob",
+  common.post("/jobs/{jobId}/cancel", "cancelJob", {
     summary: "Cancel a job",
     description: "It stops before its next step; completed steps are kept.",
-    params: JobParams,
     response: JobBody,
     run: (work, asked) => cancelJob(work, refOf(asked)),
   }),

@@ -1,27 +1,243 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { actorOf, ADMINS, EVERY_ROLE, tenantOf } from "../../domain/kernel/caller.ts";
-import { publishKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
-import { notFound } from "../../domain/kernel/errors.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/project.ts";
+import type { App } from "../../app.ts";
+import {
+  type Access,
+  type Actor,
+  actorOf,
+  ADMINS,
+  DESIGNERS,
+  EVERY_ROLE,
+  tenantOf,
+} from "../../domain/kernel/caller.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/authenticate.ts";
+import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import {
   createProject,
   deleteProject,
   getProject,
   listProjects,
+  openSandbox,
   PROJECT_SORTS,
   SettingsPatch,
   SettingsShape,
   showProject,
 } from "../../domain/accounts/projects/projects.ts";
+import { syncSandbox } from "../../domain/registries/sync/definitions.ts";
+import { group, Reply } from "../route.ts";
+import { invalid, notFound } from "../../domain/kernel/errors.ts";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
+import { parseDuration } from "../../domain/evaluation/language/operators.ts";
+import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
+import {
+  changeTestClock,
+  type ClockChange,
+  DUE_NAMES,
+  type DueName,
+  findSandbox,
+  HAPPENED_MAX,
+  readTestClock,
+  type TestClock,
+} from "../../domain/registries/clock/test-clock.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/project.ts";
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
-import { route } from "../route.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
-import { sandboxRoutes } from "./sandboxes.ts";
-import { testClockRoutes } from "./test-clock.ts";
+
+const SandboxBody = z.object({
+  projectId: z.uuid(),
+  sandboxProjectId: z.uuid(),
+});
+
+const TYPES = ["rule", "leaderboard", "analytics_report", ...DEFINITION_KINDS.map(({ kind }) => kind)];
+
+const SyncBody = z.object({
+  sandboxProjectId: z.uuid(),
+  rules: z.int().meta({ description: "Rules that were created or changed" }),
+  leaderboards: z.int().meta({ description: "Leaderboards that were created or changed" }),
+  levelCurve: z.int().meta({ description: "1 when the level curve was another" }),
+  analyticsReports: z.int().meta({ description: "Saved reports that were created or changed" }),
+  definitions: z
+    .object(Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, z.int()])))
+    .meta({ description: "Other definitions that were created, changed or archived, by kind" }),
+  skipped: z
+    .array(z.object({ type: z.enum(TYPES), key: z.string(), reason: z.string() }))
+    .meta({ description: "Definitions of the sandbox that stay unchanged, and why" }),
+});
+
+/** Frees rank indexes, which only use memory: one that stays is simply never read again. */
+const dropIndexes = async (app: App, projectId: string, periodIds: readonly string[]): Promise<void> => {
+  try {
+    for (const periodId of periodIds) await app.ranks.drop(projectId, periodId);
+  } catch (err) {
+    app.log.warn({ err, projectId }, "rank indexes of closed periods stay");
+  }
+};
+
+const sandboxes = group({ tag: "Projects", project: "path", access: { roles: ADMINS } });
+
+const sandboxRoutes = [
+  sandboxes.post("/projects/{projectId}/sandbox", "createSandbox", {
+    summary: "Create the sandbox of a project",
+    description:
+      "201, or 200 when it exists already. The first test key creates it too. It starts with the project's " +
+      "settings and default definitions.",
+    status: 201,
+    otherStatus: 200,
+    response: SandboxBody,
+    run: async (work, { caller, projectId }) => {
+      const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), projectId);
+      return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
+    },
+  }),
+  sandboxes.post("/projects/{projectId}/sandbox/sync", "syncSandbox", {
+    summary: "Copy a project's definitions into its sandbox",
+    description:
+      "Settings, level curve, definitions of every kind, leaderboards, rules and saved reports (without " +
+      "those who get mails), by key, all at once; the sandbox is made if there is none. A definition with " +
+      "the same key becomes that of the project as a new version. What only the sandbox has stays, and so " +
+      "do its players, events and scores.",
+    response: SyncBody,
+    outside: async (app, { caller, projectId, actor }) => {
+      const tenantId = tenantOf(caller);
+      const [from, to] = await app.transact(async (work) => {
+        const { project, sandbox } = await openSandbox(work, tenantId, projectId);
+        return [project.id, sandbox.id] as const;
+      });
+      const inBoth = app.transactAs({ role: "web", tenantId, projectIds: [from, to], by: actor });
+      const { closedPeriodIds, ...synced } = await inBoth((work) => {
+        publishKeysChanged(work, app.topics);
+        return syncSandbox(work, { from, to, actor: actorOf(caller) });
+      });
+      const body = { sandboxProjectId: to, ...synced };
+      return new Reply(200, body, {}, async () => {
+        await dropIndexes(app, to, closedPeriodIds);
+        return body;
+      });
+    },
+  }),
+];
+
+/** How long an answer waits for the advance that it has started, in ms. */
+const WAIT_MAX_MS = 20_000;
+/** How long it waits before it looks again, at first; each time longer, up to the most. */
+const LOOK_AFTER_MS = 30;
+const LOOK_AFTER_MAX_MS = 500;
+
+const Change = z
+  .object({
+    advance: z.string().max(40).optional().meta({
+      description: "An ISO 8601 duration in weeks, days, hours, minutes and seconds",
+      example: "P1D",
+    }),
+    to: IsoTime.optional().meta({ description: "A time that is not past" }),
+    reset: z.literal(true).optional().meta({ description: "Sets the clock to the server's time" }),
+  })
+  .refine((body) => Object.values(body).filter((value) => value !== undefined).length === 1, {
+    message: "exactly one of advance, to and reset is needed",
+  });
+
+const Counts = z.object(
+  Object.fromEntries(DUE_NAMES.map((name) => [name, z.int()])) as Record<DueName, z.ZodInt>,
+);
+
+const ClockBody = z.object({
+  sandboxProjectId: z.uuid(),
+  now: z.iso.datetime().meta({ description: "The time of the sandbox; it goes on from there" }),
+  serverNow: z.iso.datetime(),
+  aheadSeconds: z.int(),
+  lastAdvance: z
+    .object({
+      jobId: z.uuid(),
+      status: z.enum(JOB_STATUSES),
+      error: z.string().nullable(),
+      startedAt: z.iso.datetime(),
+      finishedAt: z.iso.datetime().nullable(),
+      happened: z.object({
+        counts: Counts.meta({ description: "How much of each kind fell due on the way" }),
+        first: z
+          .array(z.object({ at: z.iso.datetime(), what: z.enum(DUE_NAMES), count: z.int() }))
+          .meta({ description: `The first ${HAPPENED_MAX}, in their order` }),
+        isCut: z.boolean(),
+      }),
+    })
+    .nullable()
+    .meta({ description: "The latest advance, until a day after its end" }),
+});
+
+const clocks = group({ tag: "Projects", project: "path", response: ClockBody });
+
+const access = { roles: DESIGNERS, scope: "config:manage" } as const satisfies Access;
+
+type Asked = { actor: Actor; projectId: string };
+
+/** Runs `run` in the scope of the sandbox that the request names. */
+const inSandbox = async (app: App, { actor, projectId }: Asked) => {
+  const tenantId = tenantOf(actor.caller);
+  const { id } = await app.transact((work) => findSandbox(work, tenantId, projectId));
+  const scope = { role: "web", tenantId, projectIds: [id], by: actor } as const;
+  return { sandboxProjectId: id, tenantId, transact: app.transactAs(scope) };
+};
+
+const changeOf = ({ advance, to, reset }: z.output<typeof Change>): ClockChange => {
+  if (reset) return { reset };
+  if (to !== undefined) return { to: new Date(to) };
+  const advanceMs = parseDuration(advance);
+  if (advanceMs === undefined) throw invalid("advance", "must be an ISO 8601 duration, such as P1D or PT6H");
+  return { advanceMs };
+};
+
+const isMoving = ({ lastAdvance }: TestClock): boolean =>
+  lastAdvance?.status === "QUEUED" || lastAdvance?.status === "RUNNING";
+
+const read = async (app: App, asked: Asked): Promise<TestClock> => {
+  const { sandboxProjectId, transact } = await inSandbox(app, asked);
+  return transact((work) => readTestClock(work, sandboxProjectId));
+};
+
+/** Returns the clock when its advance has ended, or after WAIT_MAX_MS. */
+const awaited = async (app: App, asked: Asked): Promise<TestClock> => {
+  const endMs = performance.now() + WAIT_MAX_MS;
+  for (let waitMs = LOOK_AFTER_MS; ; waitMs = Math.min(LOOK_AFTER_MAX_MS, waitMs * 1.3)) {
+    const clock = await read(app, asked);
+    if (!isMoving(clock) || performance.now() > endMs) return clock;
+    await delay(waitMs);
+  }
+};
+
+const testClockRoutes = [
+  clocks.get("/projects/{projectId}/sandbox/clock", "getSandboxClock", {
+    access,
+    summary: "Read the clock of the sandbox",
+    description: "With what its latest advance has done, or has done so far.",
+    outside: (app, { actor, projectId }) => read(app, { actor, projectId }),
+  }),
+  clocks.put("/projects/{projectId}/sandbox/clock", "setSandboxClock", {
+    access,
+    summary: "Advance the clock of the sandbox",
+    description:
+      "What falls due on the way is done in order, once each, before the answer. An advance that takes " +
+      `more than ${WAIT_MAX_MS / 1_000} s goes on as a job: \`lastAdvance.status\` is RUNNING then. One at ` +
+      "a time; at most two years ahead of the server's clock. Only a sandbox has such a clock.",
+    body: Change,
+    example: { advance: "P1D" },
+    needsBody: true,
+    errors: ["CONFLICT"],
+    outside: async (app, { actor, projectId, body }) => {
+      const change = changeOf(body);
+      const asked = { actor, projectId };
+      const { transact, ...of } = await inSandbox(app, asked);
+      const clock = await transact(async (work) => {
+        await changeTestClock(work, { ...of, change, createdBy: actorOf(actor.caller) });
+        return readTestClock(work, of.sandboxProjectId);
+      });
+      return new Reply(200, clock, {}, (later) => awaited(later, asked));
+    },
+  }),
+];
 
 const DESCRIPTION_MAX = 2_000;
 const ProjectFields = z.object({
@@ -42,7 +258,7 @@ const ProjectFields = z.object({
   }),
 });
 
-export const ProjectBody = z
+const ProjectBody = z
   .object({
     id: z.uuid(),
     tenantId: z.uuid(),
@@ -61,17 +277,11 @@ export const ProjectBody = z
   })
   .meta({ id: "Project" });
 
-const ProjectParams = z.object({ projectId: z.string() });
-
 /** "none": these operations read or change the project itself; they do not take place in it. */
-const common = { tag: "Projects", project: "none" } as const;
+const common = group({ tag: "Projects", project: "none" });
 
 const plainRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/projects",
-    id: "listProjects",
+  common.get("/projects", "listProjects", {
     summary: "List projects",
     description: "Without sandboxes. An API key sees its own project.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
@@ -83,15 +293,10 @@ const plainRoutes = [
     response: pageBody(ProjectBody),
     run: async (work, { caller, query }) => {
       const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
-      const { projects, ...total } = await listProjects(work, tenantOf(caller), { ...query, onlyId });
-      return pageReply(projects, total, query);
+      return pageReply(await listProjects(work, tenantOf(caller), { ...query, onlyId }), "projects", query);
     },
   }),
-  route({
-    ...common,
-    method: "post",
-    path: "/projects",
-    id: "createProject",
+  common.post("/projects", "createProject", {
     summary: "Create a project",
     access: { roles: ADMINS },
     body: ProjectFields,
@@ -102,34 +307,24 @@ const plainRoutes = [
     run: async (work, { caller, body }) =>
       showProject(work, await createProject(work, tenantOf(caller), body)),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/projects/{projectId}",
-    id: "getProject",
+  common.get("/projects/{projectId}", "getProject", {
     summary: "Get a project",
     description: "An API key may read its own project and, a test key, its sandbox.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
-    params: ProjectParams,
     response: ProjectBody,
     run: async (work, { caller, params }) => {
       if (!isProjectOf(caller, params.projectId)) throw notFound("Project");
       return showProject(work, await getProject(work, tenantOf(caller), params.projectId));
     },
   }),
-  route({
-    ...common,
+  common.patch("/projects/{projectId}", "updateProject", {
     // Its settings may begin work in it.
     project: "path",
-    method: "patch",
-    path: "/projects/{projectId}",
-    id: "updateProject",
     summary: "Change a project",
     description:
       "Changes the given fields; `description: null` clears it. Of `settings`, too, only the " +
       "given ones.",
     access: { roles: ADMINS },
-    params: ProjectParams,
     body: ProjectFields.partial(),
     example: { name: "Space Farmers 2", allowedOrigins: ["https://game.example.com"] },
     response: ProjectBody,
@@ -139,15 +334,10 @@ const plainRoutes = [
       return showProject(work, await changeProject(work, where, body));
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/projects/{projectId}",
-    id: "deleteProject",
+  common.delete("/projects/{projectId}", "deleteProject", {
     summary: "Delete a project",
     description: "With its sandbox. Its API keys stop working within 5 seconds.",
     access: { roles: ADMINS },
-    params: ProjectParams,
     response: Deleted,
     run: async (work, { caller, params }, app) => {
       publishKeysChanged(work, app.topics);

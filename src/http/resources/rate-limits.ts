@@ -27,7 +27,7 @@ import {
   unblockAddress,
   unusedIp,
 } from "../../domain/accounts/rate-limits/ip-blocks.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 
@@ -93,26 +93,18 @@ const statusOf = async (app: App, address: string, bucket: IpBucket) => {
   return ipStatus(address, await readIpUsage(app.limiter, bucket, address), block);
 };
 
-const common = { tag: "Rate limits", access: { admin: "*" }, project: "none" } as const;
-const ofIp = { ...common, params: IpParams } as const;
+const common = group({ tag: "Rate limits", access: { admin: "*" }, project: "none" });
+const ofIp = common.with({ params: IpParams });
 
 export const rateLimitRoutes = [
-  route({
-    ...ofIp,
-    method: "get",
-    path: "/admin/rate-limits/ip/{ip}",
-    id: "getIpRateLimit",
+  ofIp.get("/admin/rate-limits/ip/{ip}", "getIpRateLimit", {
     summary: "Get usage and block of an address",
     description: "An address that was never seen has used nothing.",
     query: z.object({ bucket: BucketName.default("global") }),
     response: IpStatusBody,
     outside: (app, { params, query }) => statusOf(app, addressOf(params), query.bucket),
   }),
-  route({
-    ...ofIp,
-    method: "post",
-    path: "/admin/rate-limits/ip/{ip}/block",
-    id: "blockIp",
+  ofIp.post("/admin/rate-limits/ip/{ip}/block", "blockIp", {
     summary: "Block an address",
     description:
       "Its requests and joins of rooms answer 403 IP_BLOCKED, within 5 seconds on all processes. Replaces " +
@@ -135,11 +127,7 @@ export const rateLimitRoutes = [
       );
     },
   }),
-  route({
-    ...ofIp,
-    method: "delete",
-    path: "/admin/rate-limits/ip/{ip}/block",
-    id: "unblockIp",
+  ofIp.delete("/admin/rate-limits/ip/{ip}/block", "unblockIp", {
     summary: "Take the block of an address away",
     description: "Counts of the address stay; see its reset.",
     response: Deleted,
@@ -149,11 +137,7 @@ export const rateLimitRoutes = [
       return { deleted: true as const };
     },
   }),
-  route({
-    ...ofIp,
-    method: "post",
-    path: "/admin/rate-limits/ip/{ip}/reset",
-    id: "resetIpRateLimit",
+  ofIp.post("/admin/rate-limits/ip/{ip}/reset", "resetIpRateLimit", {
     summary: "Reset the counters of an address",
     description:
       "Without `bucket`, of all three. Answers the state of `bucket`, or of global. A block stays.",
@@ -176,18 +160,11 @@ export const rateLimitRoutes = [
       return new Reply(200, status, {}, finish);
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/admin/rate-limits/blocked",
-    id: "listIpBlocks",
+  common.get("/admin/rate-limits/blocked", "listIpBlocks", {
     summary: "List blocked addresses",
     description: "Blocks in force, newest first.",
     query: PageQuery.extend({ ...sortedBy(IP_BLOCK_ORDERS), source: z.enum(BLOCK_SOURCES).optional() }),
     response: pageBody(IpBlockBody),
-    run: async (work, { query }) => {
-      const { inForce, ...total } = await listBlocks(work, query);
-      return pageReply(inForce.map(showBlock), total, query);
-    },
+    run: async (work, { query }) => pageReply(await listBlocks(work, query), "inForce", query, showBlock),
   }),
 ];

@@ -1,11 +1,127 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { OWN_ACCOUNT, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { EmailAddress } from "../../domain/accounts/email/address.ts";
+import {
+  forgotPassword,
+  resendVerification,
+  resetPassword,
+  verifyEmail,
+} from "../../domain/accounts/auth/email-verification.ts";
+import { group, Reply } from "../route.ts";
 import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.ts";
 import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
-import { Reply, route } from "../route.ts";
-import { Email, NewPassword, SignedInBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
-import { CaptchaToken } from "./password-reset.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
+import { Accepted } from "./plain-bodies.ts";
+
+/** Longer input is not even hashed; the rules for new passwords are the domain's. */
+const PASSWORD_INPUT_MAX = 512;
+/** Maximum length of tokens in a body. */
+export const TOKEN_INPUT_MAX = 4_096;
+
+export const Email = EmailAddress.meta({ example: "ada@example.com" });
+
+export const NewPassword = z.string().max(PASSWORD_INPUT_MAX).meta({
+  description: "8 to 128 characters with an uppercase letter, a lowercase letter and a number",
+  example: "Engine-No-1",
+});
+
+/** The body of every sign-in's response, without the user. */
+const SignedInBody = z.object({
+  accessToken: z.string().meta({ description: "JWT for the header Authorization: Bearer" }),
+  refreshToken: z.string().meta({ description: "For POST /auth/refresh; good once" }),
+  tokenType: z.literal("Bearer"),
+  expiresIn: z.int().meta({ description: "Seconds the access token lives" }),
+});
+
+/** The response to signing in to an existing account. */
+export const LoginBody = SignedInBody.extend({
+  user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
+});
+
+/** Accepts any text; attempts are rate-limited. */
+export const CurrentPassword = z.string().max(PASSWORD_INPUT_MAX);
+
+const CaptchaToken = z
+  .string()
+  .max(TOKEN_INPUT_MAX)
+  .optional()
+  .meta({ description: "Required where GET /auth/captcha names a provider" });
+const MailedToken = z
+  .string()
+  .min(1)
+  .max(TOKEN_INPUT_MAX)
+  .meta({ description: "The token of the mail's link" });
+const accepted = { accepted: true } as const;
+
+/** Responses are sent at multiples of this time after the request. */
+const ANSWER_STEP_MS = 100;
+
+/** Hides the duration of the work, which would reveal whether an address is known. */
+const hidingTime = async (run: () => Promise<void>): Promise<typeof accepted> => {
+  const startMs = performance.now();
+  await run();
+  await delay(ANSWER_STEP_MS - ((performance.now() - startMs) % ANSWER_STEP_MS));
+  return accepted;
+};
+
+const open = group({ tag: "Authentication", project: "none", access: "public" });
+
+export const passwordResetRoutes = [
+  open.post("/auth/forgot-password", "forgotPassword", {
+    summary: "Ask for a link that sets a new password",
+    description:
+      "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
+      "day, then one in half an hour, with a link that is good once, for an hour. IP addresses that have " +
+      "signed in to the account before are counted apart.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: Email, captchaToken: CaptchaToken }),
+    example: { email: "ada@example.com" },
+    response: Accepted,
+    outside: (app, { body, actor }) => hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip })),
+  }),
+  open.post("/auth/reset-password", "resetPassword", {
+    summary: "Set a new password",
+    description: "With the token of the mail. Every session of the user ends.",
+    limits: ["verifyEmail"],
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: MailedToken, password: NewPassword }),
+    example: { token: "the token of the mail", password: "Copper-Kettle-91" },
+    errors: ["GONE"],
+    response: Accepted,
+    outside: async (app, { body, actor }) => {
+      await resetPassword(app, { ...body, ip: actor.ip });
+      return accepted;
+    },
+  }),
+  open.post("/auth/verify-email", "verifyEmail", {
+    summary: "Prove an email address",
+    description:
+      "With the token of the mail to a new user, or to the new address of one who changes theirs: from now " +
+      "on that is the address to log in with.",
+    limits: ["verifyEmail"],
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: MailedToken }),
+    example: { token: "the token of the mail" },
+    errors: ["GONE"],
+    response: z.object({ emailVerified: z.literal(true) }),
+    outside: async (app, { body }) => {
+      await verifyEmail(app, body.token);
+      return { emailVerified: true as const };
+    },
+  }),
+  open.post("/auth/resend-verification", "resendVerification", {
+    summary: "Ask for the mail that proves an address again",
+    description:
+      "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
+      "minute and five a day, then one in half an hour.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: Email }),
+    example: { email: "ada@example.com" },
+    response: Accepted,
+    outside: (app, { body }) => hidingTime(() => resendVerification(app, body.email)),
+  }),
+];
 
 const RegisterBody = z.object({
   tenantId: z.uuid().optional().meta({
@@ -30,21 +146,15 @@ const RegisteredUser = z.object({
   role: z.enum(ROLES),
   emailVerified: z.boolean(),
 });
+const own = group({ tag: "Authentication", project: "none", access: OWN_ACCOUNT });
 
 export const registrationRoutes = [
-  route({
-    method: "post",
-    path: "/auth/register",
-    id: "register",
-    tag: "Authentication",
+  open.post("/auth/register", "register", {
     summary: "Register a user",
     description:
       "Without tenantId and invitationToken it creates a tenant with the user as its OWNER. Each address " +
       "of a client has 5 attempts an hour, except the machine's own in development. Addresses of " +
-      "throw-away mailboxes are refused. The answer's X-Device-Token makes the device known at the next " +
-      "login.",
-    access: "public",
-    project: "none",
+      "throw-away mailboxes are refused.",
     limits: ["registration"],
     takesNoIdempotencyKey: true,
     body: RegisterBody,
@@ -57,24 +167,17 @@ export const registrationRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED", "GONE"],
     response: SignedInBody.extend({ user: RegisteredUser }),
-    outside: async (app, { body, actor, deviceToken }) => {
+    outside: (app, { body, actor }) => {
       const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
       const settings = { autoApproveTenants, defaultPlan, disposableEmail };
-      const from = { ip: actor.ip, deviceToken };
-      return signedInReply(await register({ ...app, ...settings }, body, from), 201);
+      return register({ ...app, ...settings }, body, actor.ip);
     },
   }),
-  route({
-    method: "get",
-    path: "/auth/captcha",
-    id: "getCaptcha",
-    tag: "Authentication",
+  open.get("/auth/captcha", "getCaptcha", {
     summary: "Get the captcha's settings",
     description:
       "Returns which captcha POST /auth/register and POST /auth/forgot-password ask for. With altcha, " +
       "`challenge` is for the widget's attribute `challenge`; what it solves is good once, for 10 minutes.",
-    access: "public",
-    project: "none",
     response: z.object({
       provider: z.enum(CAPTCHA_PROVIDERS),
       siteKey: z.string().optional().meta({ description: "Of turnstile, hcaptcha and recaptcha" }),
@@ -83,15 +186,9 @@ export const registrationRoutes = [
     outside: async ({ captcha }) =>
       new Reply(200, await captcha.challenge(), { "Cache-Control": "no-store" }),
   }),
-  route({
-    method: "post",
-    path: "/auth/complete-profile",
-    id: "completeProfile",
-    tag: "Authentication",
+  own.post("/auth/complete-profile", "completeProfile", {
     summary: "Complete the profile",
     description: "For users whose provider gave no name when they signed up; tenantName is for an OWNER.",
-    access: OWN_ACCOUNT,
-    project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ name: Name, tenantName: Name.optional() }),
     example: { name: "Ada Lovelace", tenantName: "Analytical Games" },

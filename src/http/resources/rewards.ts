@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { actorOf, ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import {
@@ -16,9 +16,13 @@ import {
   listPlayerRewards,
   PLAYER_REWARD_ORDERS,
 } from "../../domain/economy/rewards/player-rewards.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
+import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
+import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { causeOf } from "./plain-bodies.ts";
+import { JobBody } from "./project-jobs.ts";
 
 /** Maximum quantity of one purchase or grant. */
 const QUANTITY_MAX = 100;
@@ -49,9 +53,6 @@ const PlayerRewardBody = z
   })
   .meta({ id: "PlayerReward" });
 
-const rewardId = z.string().max(64).meta({ description: "The UUID or the key of the reward" });
-const RewardParams = z.object({ rewardId });
-const GrantParams = PlayerParams.extend({ grantId: z.string().max(64) });
 const Order = z.strictObject({
   playerId: z
     .string()
@@ -61,22 +62,17 @@ const Order = z.strictObject({
   quantity: z.int().min(1).max(QUANTITY_MAX).default(1),
 });
 
-const common = { tag: "Rewards", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const common = group({ tag: "Rewards", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
 
 export const rewardRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/rewards/{rewardId}/purchase",
-    id: "purchaseReward",
+  write.post("/rewards/{rewardId}/purchase", "purchaseReward", {
     sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Sell a reward to a player",
     description:
       "For its price, as often as `quantity`. " +
       "409: INSUFFICIENT_FUNDS, OUT_OF_STOCK, LIMIT_REACHED, NOT_AVAILABLE, NOT_FOR_SALE.",
-    params: RewardParams,
     body: Order.meta({ example: { playerId: "ext:ada", quantity: 1 } }),
     status: 201,
     response: PlayerRewardBody,
@@ -85,15 +81,10 @@ export const rewardRoutes = [
       return purchaseReward(work, player, { reward: params.rewardId, quantity, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rewards/{rewardId}/grant",
-    id: "grantReward",
+  write.post("/rewards/{rewardId}/grant", "grantReward", {
     sharing: ({ body }) => ({ player: body.playerId, isPlain: false }),
     summary: "Give a reward to a player",
     description: "AUTO gives it at once; CLAIM lets the player take it, within the reward's claimSeconds.",
-    params: RewardParams,
     body: Order.extend({ delivery: z.enum(["AUTO", "CLAIM"]).default("AUTO") }).meta({
       example: { playerId: "ext:ada", delivery: "CLAIM" },
     }),
@@ -104,15 +95,10 @@ export const rewardRoutes = [
       return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
     },
   }),
-  route({
-    ...common,
+  common.post("/rewards/{rewardId}/codes", "addRewardCodes", {
     access: { scope: "config:manage", roles: DESIGNERS },
-    method: "post",
-    path: "/rewards/{rewardId}/codes",
-    id: "addRewardCodes",
     summary: "Add codes to a prize",
     description: "One that is or was in the prize's pool is a duplicate. A code is given to one grant only.",
-    params: RewardParams,
     body: z
       .strictObject({ codes: z.array(z.string().min(1).max(CODE_LENGTH_MAX)).min(1).max(CODES_MAX) })
       .meta({ example: { codes: ["SPRING-7K2Q", "SPRING-9XW4"] } }),
@@ -121,14 +107,9 @@ export const rewardRoutes = [
     run: (work, { projectId, params, body }) =>
       addCodes(work, projectId, { reward: params.rewardId, codes: body.codes }),
   }),
-  route({
-    ...common,
+  common.get("/rewards/{rewardId}/stock", "getRewardStock", {
     access: { scope: "config:read", roles: EVERY_ROLE },
-    method: "get",
-    path: "/rewards/{rewardId}/stock",
-    id: "getRewardStock",
     summary: "Get the remaining stock of a reward",
-    params: RewardParams,
     response: z
       .object({
         stock: z.int().nullable().meta({ description: "Null: without limit" }),
@@ -139,14 +120,9 @@ export const rewardRoutes = [
       .meta({ id: "RewardStock" }),
     run: (work, { projectId, params }) => readStock(work, projectId, params.rewardId),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/rewards",
-    id: "listPlayerRewards",
+  read.get("/players/{playerId}/rewards", "listPlayerRewards", {
     summary: "List the rewards that a player was given",
     description: "Newest first.",
-    params: PlayerParams,
     query: PageQuery.extend({
       ...sortedBy(PLAYER_REWARD_ORDERS),
       status: z.enum(GRANT_STATUSES).optional(),
@@ -155,33 +131,49 @@ export const rewardRoutes = [
     response: pageBody(PlayerRewardBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { rewards, ...total } = await listPlayerRewards(work, player, query);
-      return pageReply(rewards, total, query);
+      return pageReply(await listPlayerRewards(work, player, query), "rewards", query);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/rewards/{grantId}/claim",
-    id: "claimReward",
+  write.post("/players/{playerId}/rewards/{grantId}/claim", "claimReward", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Claim a reward",
     description: "Grants a bundle's contents, or a prize's code. Claiming again changes nothing.",
-    params: GrantParams,
     response: PlayerRewardBody,
     run: async (work, { projectId, params }) =>
       claimReward(work, { projectId, id: params.playerId }, params.grantId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/players/{playerId}/rewards/{grantId}/fulfil",
-    id: "fulfilReward",
+  write.post("/players/{playerId}/rewards/{grantId}/fulfil", "fulfilReward", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: false }),
     summary: "Say that a prize was handed over",
-    params: GrantParams,
     response: PlayerRewardBody,
     run: async (work, { projectId, params }) =>
       fulfilReward(work, { projectId, id: params.playerId }, params.grantId),
+  }),
+];
+
+const BulkGrant = z
+  .strictObject({
+    segmentKey: Key.optional(),
+    playerIds: z.array(z.uuid()).min(1).max(BULK_PLAYERS_MAX).optional(),
+    bundle: RewardBundle.refine((bundle) => !isEmptyBundle(bundle), "must give something"),
+    reason: z.string().min(1).max(255),
+  })
+  .refine(
+    ({ segmentKey, playerIds }) => (segmentKey === undefined) !== (playerIds === undefined),
+    "needs exactly one of segmentKey and playerIds",
+  )
+  .meta({ example: { segmentKey: "veterans", bundle: { xp: 100 }, reason: "Thanks for a year" } });
+
+export const bulkGrantRoutes = [
+  write.post("/grants/bulk", "startBulkGrant", {
+    summary: "Give a bundle to many players",
+    description:
+      "As a job; each player gets it once. Its result counts grants (granted), ids without an ACTIVE " +
+      "player of the project (skipped), and failures.",
+    body: BulkGrant,
+    status: 201,
+    response: JobBody,
+    run: (work, { projectId, body, caller }) =>
+      startBulkGrant(work, projectId, { ...body, createdBy: actorOf(caller) }),
   }),
 ];

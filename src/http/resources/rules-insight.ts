@@ -1,4 +1,7 @@
 import { z } from "zod";
+import type { EventTrace, ExplainedNode } from "../../domain/evaluation/trace/trace.ts";
+import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/groups.ts";
+import { QUEST_REASONS } from "../../domain/evaluation/turn.ts";
 import { EXECUTION_MODES, getCatalogue, listExecutions } from "../../domain/rules/insight/execution-list.ts";
 import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/economy/loops/graph.ts";
 import {
@@ -9,9 +12,133 @@ import {
   STATS_INTERVALS,
 } from "../../domain/rules/insight/lift.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
-import { route } from "../route.ts";
+import { actorOf, BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
+import { Metric } from "../../domain/evaluation/metrics/compile.ts";
+import { queueJob } from "../../domain/long-work/project-jobs.ts";
+import { audit } from "../../domain/accounts/audit/audit.ts";
+import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/insight/backtest.ts";
+import {
+  getTrace,
+  readSimulation,
+  simulate,
+  type SimulatedEvent,
+  Simulation,
+} from "../../domain/rules/insight/simulate.ts";
+import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
+import { group } from "../route.ts";
+import {
+  Histogram,
+  JsonObject,
+  manageRules,
+  Problem,
+  readRules,
+  readRules as read,
+  RULE_EXAMPLE,
+} from "./rules.ts";
 import { AfterId, cursorBody, Flag, Span } from "./list-bodies.ts";
-import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";
+import { JobBody } from "./project-jobs.ts";
+
+/** Explanations of evaluations: by simulation, by stored traces, by samples of a backtest. */
+
+const SHOWN =
+  `What the condition saw. Of a long value, as of \`expected\`, a text of its beginning that ends in "…": ` +
+  `${SHOWN_TEXT_MAX} characters of a text, ${SHOWN_JSON_MAX} of the JSON of a list or an object`;
+
+const TraceNodeBody: z.ZodType<ExplainedNode> = z
+  .object({
+    path: z.string().meta({ example: "conditions.all[0]" }),
+    type: z.string().meta({ example: "event_property" }),
+    op: z.string().optional(),
+    expected: z.unknown().optional(),
+    actual: z.unknown().optional().meta({ description: SHOWN }),
+    pass: z.boolean(),
+    skipped: z.boolean().optional().meta({ description: "The outcome of its group was clear without it" }),
+    get children() {
+      return z.array(TraceNodeBody).optional();
+    },
+  })
+  .meta({ id: "TraceNode" }) as never;
+
+const REASONS = [
+  "MATCHED",
+  "CONDITIONS_NOT_MET",
+  "NOT_ACTIVE_YET",
+  "EXPIRED",
+  "ROLLOUT_EXCLUDED",
+  "HOLDOUT",
+  "LIMIT_REACHED",
+  "COOLDOWN",
+  "BUDGET_EXHAUSTED",
+  "STEPS_EXHAUSTED",
+  "STOPPED",
+  "ACTION_FAILED",
+  "LOOP_GUARD",
+  "PLAYER_INELIGIBLE",
+] as const;
+
+const EffectBody = z.object({ type: z.string(), data: z.unknown(), cause: JsonObject });
+
+const RuleTraceBody = z
+  .object({
+    ruleId: z.uuid(),
+    ruleKey: z.string(),
+    version: z.int().meta({ description: "Version that ran: published or draft; 0 for an inline rule" }),
+    shadow: z.boolean().meta({ description: "Nothing of `effects` was done" }),
+    fired: z.boolean(),
+    reason: z.enum(REASONS).meta({ example: "CONDITIONS_NOT_MET" }),
+    detail: z.string().optional(),
+    nextEligibleAt: z.iso.datetime().optional(),
+    stoppedBy: z.string().optional().meta({ description: "Key of the rule whose stopOnMatch ended it" }),
+    conditions: TraceNodeBody.optional(),
+    effects: z.array(EffectBody),
+    warnings: z.array(z.string()),
+    micros: z.int().meta({ description: "Time that the rule took, in microseconds" }),
+  })
+  .meta({ id: "RuleTrace" });
+
+const eventTraceFields = {
+  eventId: z.uuid().nullable().meta({ description: "Null for a simulated and for a derived event" }),
+  eventType: z.string(),
+  player: z.object({ playerId: z.uuid().nullable(), externalUserId: z.string() }),
+  evaluatedAt: z.iso.datetime(),
+  rulesIndexed: z.int().meta({ description: "Rules that listen to the event's type" }),
+  rules: z.array(RuleTraceBody),
+  quests: z
+    .array(
+      z.object({
+        questKey: z.string(),
+        counted: z.boolean(),
+        reason: z.enum(QUEST_REASONS),
+        detail: z.string().optional(),
+      }),
+    )
+    .optional()
+    .meta({ description: "Quests that count events of the type: whether this one counted, and if not, why" }),
+  effects: z.array(EffectBody).meta({ description: "Effects without a rule: streaks, badges, segments" }),
+  get derived() {
+    return z.array(EventTraceBody).meta({ description: "The events that this one brought about, in order" });
+  },
+  leaderboards: z.array(z.object({ key: z.string(), before: z.number().nullable(), after: z.number() })),
+  warnings: z.array(z.string()),
+  truncated: z.boolean().meta({ description: "Something was left out" }),
+  guarded: z.array(z.string()).optional().meta({ description: "Event types that the loop guard cut off" }),
+  loop: z.array(z.string()).optional().meta({ description: "Keys of the rules that set one another off" }),
+  steps: z
+    .object({ rules: z.int(), written: z.int().optional() })
+    .optional()
+    .meta({ description: "Steps of the rules, and bytes that they wrote: see `evaluation` at GET /limits" }),
+  dearest: z
+    .object({
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard", "quest", "adventure"]),
+      id: z.string(),
+      key: z.string(),
+    })
+    .optional()
+    .meta({ description: "The rule that took most, where that was too much" }),
+  error: z.string().optional().meta({ description: "Why the event could not be evaluated" }),
+};
+
+const EventTraceBody: z.ZodType<EventTrace> = z.object(eventTraceFields).meta({ id: "EventTrace" }) as never;
 
 const ExecutionBody = z
   .object({
@@ -77,11 +204,7 @@ const Item = z.object({
 });
 
 export const ruleInsightRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/graph",
-    id: "getRuleGraph",
+  read.get("/rules/graph", "getRuleGraph", {
     summary: "Get which rules can set off which",
     description:
       "Of published rules, paused ones included: what each listens to and can cause, also through " +
@@ -112,11 +235,7 @@ export const ruleInsightRoutes = [
     outside: async (app, { projectId }) =>
       graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/catalogue",
-    id: "getRuleCatalogue",
+  read.get("/rules/catalogue", "getRuleCatalogue", {
     summary: "Get the building blocks of rules",
     description:
       "The kinds of conditions and actions with their JSON Schemas, the operators, and the events of the " +
@@ -143,13 +262,8 @@ export const ruleInsightRoutes = [
       return { ...catalogue, aggregates: [...aggregates] };
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/executions",
-    id: "listRuleExecutions",
+  read.get("/rules/{ruleId}/executions", "listRuleExecutions", {
     summary: "List when a rule fired, newest first",
-    params: RuleParams,
     query: AfterId.extend({
       playerId: z.string().max(260).optional().meta({ description: "Id, or `ext:` and the external id" }),
       eventId: z.uuid().optional(),
@@ -167,17 +281,12 @@ export const ruleInsightRoutes = [
       };
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/stats",
-    id: "getRuleStats",
+  read.get("/rules/{ruleId}/stats", "getRuleStats", {
     summary: "Get the statistics of a rule",
     description:
       "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
       "missing, and stay so if a worker is killed: executions are exact. Default: the last 7 days; at most " +
       `${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
-    params: RuleParams,
     query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
     response: z
       .object({
@@ -191,17 +300,12 @@ export const ruleInsightRoutes = [
       .meta({ id: "RuleStats" }),
     run: (work, { projectId, params, query }) => reportStats(work, projectId, params.ruleId, query),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/lift",
-    id: "getRuleLift",
+  read.get("/rules/{ruleId}/lift", "getRuleLift", {
     summary: "Compare players whom a rule met with those held back",
     description:
       "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
       `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
       "proves nothing.",
-    params: RuleParams,
     query: z.object(Span.shape),
     response: z
       .object({
@@ -219,5 +323,125 @@ export const ruleInsightRoutes = [
       })
       .meta({ id: "RuleLift" }),
     run: (work, { projectId, params, query }) => reportLift(work, projectId, params.ruleId, query),
+  }),
+];
+
+const build = group({ tag: "Rules", access: { scope: "rules:read", roles: BUILDERS }, project: "caller" });
+
+const keys = z.array(z.string());
+
+const ValidationBody = z
+  .object({
+    valid: z.boolean().meta({ description: "It could be saved; see `warnings` for publishing" }),
+    errors: z.array(Problem),
+    warnings: z.array(
+      Problem.extend({
+        blocksPublish: z.boolean().meta({ description: "It can be saved, and not be published" }),
+      }),
+    ),
+    needs: z
+      .object({
+        metrics: z.array(Metric),
+        currencies: keys,
+        streaks: keys,
+        badges: keys,
+        leaderboards: keys,
+        segments: keys,
+        rewards: keys,
+        quests: keys,
+        adventures: keys,
+      })
+      .nullable()
+      .meta({ description: "Everything that it reads and changes, by key; null while there are errors" }),
+    estimatedCost: z
+      .object({
+        conditions: z.int(),
+        actions: z.int(),
+        counters: z.int().meta({ description: "Kept for each player; equal ones of other rules are shared" }),
+        sharedCounters: z.int().meta({
+          description: "Over all players: events of different players wait for one another",
+        }),
+        isIndexed: z.boolean().meta({
+          description: "A property decides at once which events it can match; the others cost nothing",
+        }),
+        level: z.enum(["LOW", "MEDIUM", "HIGH"]),
+      })
+      .nullable(),
+  })
+  .meta({ id: "RuleValidation" });
+
+const SIMULATION_EXAMPLE = {
+  event: {
+    eventType: "lesson.completed",
+    properties: { score: 80 },
+    timestamp: "2026-01-10T18:00:00Z",
+  },
+  player: { snapshot: { xp: 220, currencies: { coins: 5 }, tags: ["beta"] } },
+  include: { published: true, drafts: ["weekend-double"] },
+  overrides: { limits: "IGNORE" },
+};
+
+export const ruleTrialRoutes = [
+  build.post("/rules/validate", "validateRule", {
+    summary: "Check a rule without saving it",
+    description:
+      "Returns all problems of the document, each at its place, what it names that the project does not " +
+      "have, and circles in which rules would set one another off. Answers 200 for an invalid rule too.",
+    body: JsonObject.meta({ example: RULE_EXAMPLE }),
+    response: ValidationBody,
+    run: (work, { projectId, body }) => validateRule(work, projectId, body),
+  }),
+  build.post("/rules/simulate", "simulateRules", {
+    summary: "Simulate an event",
+    description:
+      "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, " +
+      "the events that it would bring about likewise, and what of the player would change. The player is " +
+      "one of the project's or made up; drafts and inline rules stand in for what is published under their " +
+      "key. The properties, attributes and time given have the bounds of live ones, and so has what is " +
+      "shown: beyond 64 KiB it loses conditions and effects, and says `truncated`.",
+    body: Simulation.meta({ example: SIMULATION_EXAMPLE }),
+    readBody: readSimulation,
+    response: z
+      .object({
+        ...eventTraceFields,
+        playerExists: z.boolean().meta({
+          description: "false: the player was made up, from the snapshot or because nobody has that id",
+        }),
+        resultingState: z
+          .object({ changed: z.array(z.string()), before: JsonObject, after: JsonObject })
+          .meta({ description: "Changes of the player's state" }),
+      })
+      .meta({ id: "SimulatedEvent" }) as unknown as z.ZodType<SimulatedEvent>,
+    run: (work, { projectId, body }) => simulate(work, projectId, body),
+  }),
+  manageRules.post("/rules/{ruleId}/backtest", "backtestRule", {
+    summary: "Replay past events against a rule",
+    description:
+      "A job: each player's stored events of the span against this rule alone, without effect. Its result " +
+      "(GET /jobs/{jobId}/result) contains events, firings, players reached, cost for each day, limits " +
+      "that were hit, the conditions that failed most, and up to 20 traces.",
+    body: BacktestRequest.meta({
+      example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },
+    }),
+    status: 201,
+    response: JobBody,
+    run: async (work, { caller, projectId, params, body }) => {
+      const given = await backtestParams(work, projectId, params.ruleId, body);
+      const createdBy = actorOf(caller);
+      const job = await queueJob(work, projectId, { kind: backtest, params: given, createdBy });
+      const target = { type: "rule", id: given.ruleId };
+      const data = { projectId, key: given.ruleKey, jobId: job.id };
+      await audit(work, { action: "rule.backtested", target, tenantId: tenantOf(caller), data });
+      return job;
+    },
+  }),
+  readRules.get("/events/{eventId}/trace", "getEventTrace", {
+    tag: "Events",
+    summary: "Get how an event was evaluated",
+    description:
+      "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in " +
+      "for, and of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
+    response: EventTraceBody,
+    run: (work, { projectId, params }) => getTrace(work, projectId, params.eventId),
   }),
 ];

@@ -1,9 +1,11 @@
 import { z } from "zod";
-import { actorOf } from "../../domain/kernel/caller.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
+import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
+import { group } from "../route.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
 import { backfill } from "../../domain/rules/insight/recount-players.ts";
-import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
 import { duplicateRule, ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
 import {
   archiveRule,
@@ -16,19 +18,87 @@ import {
   shadowRule,
   VERSION_ORDERS,
 } from "../../domain/rules/lifecycle/publishing.ts";
-import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { route } from "../route.ts";
-import { Order, sortedBy } from "./list-bodies.ts";
-import {
-  manageRules as write,
-  PublishedRuleBody,
-  readRules as read,
-  RULE_EXAMPLE,
-  RuleBody,
-  RuleParams,
-} from "./rules-bodies.ts";
+import { Order, sortedBy, pageReply } from "./list-bodies.ts";
+
+/** Properties shared by operations on rules. */
+
+export const readRules = group({
+  tag: "Rules",
+  access: { scope: "rules:read", roles: EVERY_ROLE },
+  project: "caller",
+});
+export const manageRules = group({
+  tag: "Rules",
+  access: { scope: "rules:manage", roles: DESIGNERS },
+  project: "caller",
+});
+
+/** The example rule of the documentation. */
+export const RULE_EXAMPLE = {
+  key: "weekend-double",
+  name: "Weekend lessons pay double",
+  tags: ["xp"],
+  priority: 50,
+  triggers: [{ kind: "EVENT", eventTypes: ["lesson.completed", "quiz.*"] }],
+  conditions: {
+    all: [
+      { type: "event_property", path: "score", op: "gte", value: 60 },
+      { type: "time_window", daysOfWeek: [6, 7], timezone: "PLAYER" },
+      { none: [{ type: "player_property", field: "tags", op: "contains", value: "staff" }] },
+    ],
+  },
+  actions: [
+    {
+      id: "xp",
+      type: "grant_xp",
+      amount: { op: "mul", args: [{ ref: "event.properties.score" }, 2] },
+    },
+  ],
+  limits: { perPlayer: [{ max: 10, window: "DAY" }], cooldownSeconds: 30 },
+};
+
+const RuleBody = z
+  .object({
+    id: z.uuid(),
+    key: z.string(),
+    name: z.string(),
+    description: z.string().nullable(),
+    status: z.enum(RULE_STATUSES).meta({
+      description: "SHADOW: evaluated and recorded, but its effects are not applied",
+    }),
+    pauseReason: z.string().nullable().meta({
+      description: "Why the engine paused it: LOOP_GUARD, BUDGET, STEPS or UNFIT; null when somebody did",
+    }),
+    tags: z.array(z.string()),
+    draft: StoredRule.meta({ description: "The edited draft" }),
+    draftVersion: z.int(),
+    published: StoredRule.nullable().meta({
+      description: "The version that runs while the rule is ACTIVE or in SHADOW",
+    }),
+    publishedVersion: z.int().nullable(),
+    createdBy: z.string().meta({ example: "user:0197c2a0-0000-7000-8000-000000000000" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Rule" });
+
+/** A published rule, with warnings about possible mistakes. */
+const PublishedRuleBody = RuleBody.extend({
+  warnings: z.array(z.string()).meta({
+    description: "Circles in which rules set one another off, and that a limit of theirs ends",
+    example: ["can set itself off: weekend-double → player.xp_granted → bonus → lesson.completed"],
+  }),
+}).meta({ id: "PublishedRule" });
+
+export const Problem = z.object({
+  field: z.string().meta({ example: "actions.0.currencyKey" }),
+  message: z.string(),
+});
+
+export const JsonObject = z.record(z.string(), z.unknown());
+export const Histogram = z.record(z.string(), z.number());
 
 const ListRulesQuery = PageQuery.extend({
   status: z.enum(RULE_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
@@ -71,26 +141,16 @@ const VersionBody = z
   .meta({ id: "RuleVersion" });
 
 export const ruleRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/rules",
+  readRules.get("/rules", "listRules", {
     isRevalidated: true,
-    id: "listRules",
     summary: "List rules",
     description: "Newest first, unless sorted otherwise.",
     query: ListRulesQuery,
     response: pageBody(RuleBody),
-    run: async (work, { projectId, query }) => {
-      const { rules, total } = await listRules(work, projectId, query);
-      return pageOf(rules, total, query);
-    },
+    run: async (work, { projectId, query }) =>
+      pageReply(await listRules(work, projectId, query), "rules", query),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules",
-    id: "createRule",
+  manageRules.post("/rules", "createRule", {
     summary: "Create a rule",
     description:
       "As a DRAFT: it runs once it is published. POST /rules/validate checks one without saving it.",
@@ -99,11 +159,7 @@ export const ruleRoutes = [
     response: RuleBody,
     run: (work, { caller, projectId, body }) => createRule(work, projectId, body, actorOf(caller)),
   }),
-  route({
-    ...write,
-    method: "put",
-    path: "/rules/order",
-    id: "orderRules",
+  manageRules.put("/rules/order", "orderRules", {
     summary: "Put rules in order",
     description:
       "The first one runs first. Priorities are written anew in steps of 10, in drafts and, as a further " +
@@ -119,53 +175,33 @@ export const ruleRoutes = [
     response: z.object({ data: z.array(RuleBody) }),
     run: async (work, { projectId, body }) => ({ data: await orderRules(work, projectId, body.ids) }),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}",
+  readRules.get("/rules/{ruleId}", "getRule", {
     isRevalidated: true,
-    id: "getRule",
     summary: "Get a rule",
-    params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => getRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/rules/{ruleId}",
-    id: "updateRule",
+  manageRules.patch("/rules/{ruleId}", "updateRule", {
     summary: "Edit a rule's draft",
     description:
       "Send the `draftVersion` that you have read; a stale one is 409 with the reason VERSION_CONFLICT.",
-    params: RuleParams,
     body: RulePatch,
     example: { draftVersion: 1, name: "Weekend lessons pay triple", description: null },
     response: RuleBody,
     run: (work, { projectId, params, body }) => patchRule(work, projectId, params.ruleId, body),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/rules/{ruleId}",
-    id: "archiveRule",
+  manageRules.delete("/rules/{ruleId}", "archiveRule", {
     summary: "Archive a rule",
     description: "For good. The rule keeps its key and its versions.",
-    params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => archiveRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/publish",
-    id: "publishRule",
+  manageRules.post("/rules/{ruleId}/publish", "publishRule", {
     summary: "Publish a rule's draft",
     description:
       "The draft becomes the version that runs, from the next events on. Refused (400) when it names " +
       "something that the project does not have, and, with the reason RULE_LOOP, when rules would set one " +
       "another off without end.",
-    params: RuleParams,
     body: PublishBody.optional(),
     example: { changeNote: "Twice as much on weekends" },
     response: PublishedRuleBody.extend({
@@ -179,48 +215,28 @@ export const ruleRoutes = [
       return { ...rule, backfillJobId: (await queueJob(work, projectId, job)).id };
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/pause",
-    id: "pauseRule",
+  manageRules.post("/rules/{ruleId}/pause", "pauseRule", {
     summary: "Pause a rule",
     description: "What it has counted stays.",
-    params: RuleParams,
     response: RuleBody,
     run: (work, { projectId, params }) => pauseRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/resume",
-    id: "resumeRule",
+  manageRules.post("/rules/{ruleId}/resume", "resumeRule", {
     summary: "Let a paused or SHADOW rule act again",
     description: "As it was published; checked as on publishing, since the project may have changed.",
-    params: RuleParams,
     response: PublishedRuleBody,
     run: (work, { projectId, params }) => resumeRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/shadow",
-    id: "shadowRule",
+  manageRules.post("/rules/{ruleId}/shadow", "shadowRule", {
     summary: "Put a rule into SHADOW",
     description:
       "It is evaluated and its simulated effects are recorded (GET …/executions), but none is applied.",
-    params: RuleParams,
     response: PublishedRuleBody,
     run: (work, { projectId, params }) => shadowRule(work, projectId, params.ruleId),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/duplicate",
-    id: "duplicateRule",
+  manageRules.post("/rules/{ruleId}/duplicate", "duplicateRule", {
     summary: "Copy a rule's draft into a new rule",
     description: "As a DRAFT, under the rule's key with `-copy` unless you name another.",
-    params: RuleParams,
     body: z
       .strictObject({ key: Key.optional(), name: z.string().min(2).max(255).optional() })
       .meta({ example: { key: "weekend-triple" } })
@@ -230,30 +246,18 @@ export const ruleRoutes = [
     run: (work, { caller, projectId, params, body }) =>
       duplicateRule(work, projectId, params.ruleId, { ...body, createdBy: actorOf(caller) }),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/rules/{ruleId}/versions",
-    id: "listRuleVersions",
+  readRules.get("/rules/{ruleId}/versions", "listRuleVersions", {
     summary: "List a rule's published versions, newest first",
-    params: RuleParams,
     query: PageQuery.extend(sortedBy(VERSION_ORDERS)),
     response: pageBody(VersionBody),
-    run: async (work, { projectId, params, query }) => {
-      const { versions, total } = await listVersions(work, projectId, params.ruleId, query);
-      return pageOf(versions, total, query);
-    },
+    run: async (work, { projectId, params, query }) =>
+      pageReply(await listVersions(work, projectId, params.ruleId, query), "versions", query),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/rules/{ruleId}/rollback",
-    id: "rollbackRule",
+  manageRules.post("/rules/{ruleId}/rollback", "rollbackRule", {
     summary: "Publish an older version of a rule again",
     description:
       "As a new version. A rule in SHADOW stays there, any other becomes ACTIVE. The draft becomes that " +
       "version too, unless it has edits that were never published.",
-    params: RuleParams,
     body: z.strictObject({ version: z.int().min(1).meta({ example: 1 }) }),
     example: { version: 1 },
     response: PublishedRuleBody,

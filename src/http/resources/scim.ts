@@ -9,19 +9,18 @@ import {
   writeSettings,
 } from "../../domain/accounts/scim/roles.ts";
 import { createScimToken, listScimTokens, revokeScimToken } from "../../domain/accounts/scim/tokens.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
-import { route } from "../route.ts";
+import { group } from "../route.ts";
 import { SCIM_PATH } from "../scim/discovery.ts";
-import { selfOf } from "./mfa-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { selfOf } from "./mfa-login.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
-const common = { tag: "Single sign-on", project: "none" } as const;
-const owners = {
-  ...common,
+const common = group({ tag: "Single sign-on", project: "none" });
+const owners = common.with({
   access: { roles: ["OWNER"], needs: { feature: "sso", verifiedEmail: true } },
   errors: ["PAYMENT_REQUIRED"],
-} as const;
+});
 const GROUP_NAME_MAX = 255;
 
 const Role = z.enum(SCIM_ROLES);
@@ -59,11 +58,7 @@ const SettingsBody = z
   .meta({ id: "ScimSettings" });
 
 export const scimSettingsRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/scim",
-    id: "getScim",
+  common.get("/enterprise/scim", "getScim", {
     summary: "Get the SCIM settings",
     description: "With the tokens, but not their secrets.",
     access: { roles: ADMINS },
@@ -75,11 +70,7 @@ export const scimSettingsRoutes = [
       return { baseUrl, ...(await readSettings(work, tenantId)), tokens };
     },
   }),
-  route({
-    ...owners,
-    method: "put",
-    path: "/enterprise/scim",
-    id: "putScim",
+  owners.put("/enterprise/scim", "putScim", {
     summary: "Set the roles that SCIM gives",
     description:
       "`groups` gives the members of the provider's groups a role: of several the first of ADMIN, " +
@@ -107,11 +98,7 @@ export const scimSettingsRoutes = [
       return { baseUrl: app.config.publicUrl + SCIM_PATH, ...body, tokens };
     },
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/scim/tokens",
-    id: "createScimToken",
+  owners.post("/enterprise/scim/tokens", "createScimToken", {
     summary: "Create a SCIM token",
     description:
       "For the identity provider, which sends it as Authorization: Bearer. `token` is shown here alone. No " +
@@ -132,20 +119,13 @@ export const scimSettingsRoutes = [
       return { ...token, token: secret };
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/enterprise/scim/tokens/{tokenId}",
-    id: "revokeScimToken",
+  common.delete("/enterprise/scim/tokens/{tokenId}", "revokeScimToken", {
     summary: "Revoke a SCIM token",
     description: "It stays in the list. It stops working at once, everywhere within 5 seconds.",
     access: { roles: ["OWNER"] },
     errors: ["CONFLICT"],
-    params: z.object({ tokenId: z.string().max(64) }),
     response: Deleted,
-    outside: async (app, { caller, params }) => {
-      await app.transact((work) => revokeScimToken(work, userOf(caller).tenantId, params.tokenId));
-      return { deleted: true } as const;
-    },
+    run: (work, { caller, params }) =>
+      deleted(revokeScimToken(work, userOf(caller).tenantId, params.tokenId)),
   }),
 ];

@@ -1,5 +1,15 @@
 import { z } from "zod";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
 import { ADMINS } from "../../domain/kernel/caller.ts";
+import {
+  decideReview,
+  listReviews,
+  REVIEW_DECISIONS,
+  REVIEW_ORDERS,
+  REVIEW_STATUSES,
+} from "../../domain/leaderboards/reviews.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { group, Reply } from "../route.ts";
 import {
   type BatchScore,
   finishScore,
@@ -9,19 +19,66 @@ import {
   submitScores,
 } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
-import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { PATH_VALUES } from "../path-values.ts";
 import {
   explainedInPart,
   readScoreItems,
   resultsInOrder,
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
-import { Reply, route } from "../route.ts";
-import { LeaderboardParams, PlayerRef } from "./leaderboard-bodies.ts";
-import { SubmittedScore } from "./score-bodies.ts";
+import { PlayerRef, SubmittedScore } from "./leaderboards.ts";
+import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
+const common = group({ tag: "Leaderboards", project: "caller" });
+const write = common.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
-const common = { tag: "Leaderboards", project: "caller" } as const;
-const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
+const ScoreReviewBody = z
+  .object({
+    id: z.uuid(),
+    leaderboardId: z.uuid(),
+    leaderboardKey: z.string(),
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    score: z.number(),
+    violation: z.string().meta({ description: "The bound that the score broke" }),
+    meta: z.record(z.string(), z.unknown()).nullable(),
+    occurredAt: z.iso.datetime(),
+    status: z.enum(REVIEW_STATUSES),
+    submittedAt: z.iso.datetime(),
+    reviewedBy: z.string().nullable(),
+    reviewedAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "ScoreReview" });
+
+export const scoreReviewRoutes = [
+  write.get("/score-reviews", "listScoreReviews", {
+    summary: "List scores that were held for a review",
+    description: "The oldest first.",
+    query: PageQuery.extend({
+      ...sortedBy(REVIEW_ORDERS),
+      status: z.enum(REVIEW_STATUSES).optional(),
+      leaderboardId: z
+        .string()
+        .min(1)
+        .max(64)
+        .optional()
+        .meta({ description: "The leaderboard's UUID or key" }),
+      playerId: ByPlayer,
+    }),
+    response: pageBody(ScoreReviewBody),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReviews(work, projectId, query), "reviews", query),
+  }),
+  write.post("/score-reviews/{reviewId}", "decideScoreReview", {
+    summary: "Accept or reject a score that was held",
+    description:
+      "Once. ACCEPT submits it as of its own time, bounds aside: 409 LEADERBOARD_CLOSED when its period is " +
+      "over by now.",
+    body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
+    example: { decision: "ACCEPT" },
+    response: ScoreReviewBody,
+    run: (work, { projectId, params, body }) => decideReview(work, projectId, { ...params, ...body }),
+  }),
+];
 
 const change = {
   accepted: z.boolean(),
@@ -56,18 +113,13 @@ const inBrief = ({ error }: BatchScore) => ({ error: error && { code: error.code
 const CREATES = "An unknown ext: name creates the player where the setting autoCreatePlayers is on.";
 
 export const scoreRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/scores",
-    id: "submitScore",
+  write.post("/leaderboards/{leaderboardId}/scores", "submitScore", {
     sharing: ({ body }) => ({ player: body.playerId, isPlain: true }),
     summary: "Submit a score",
     description:
       "For CUSTOM leaderboards; it counts in the period of its time. accepted is false when a newer score " +
       "stands, when it does not suffice to enter, and when it is held for a review; nothing " +
       `changes then. ${CREATES}`,
-    params: LeaderboardParams,
     body: SubmittedScore,
     example: {
       playerId: "ext:user-1",
@@ -92,18 +144,13 @@ export const scoreRoutes = [
     },
     resume: (app, left) => finishScore(app, left as ScoreLeft),
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/leaderboards/{leaderboardId}/scores/batch",
+  write.post("/leaderboards/{leaderboardId}/scores/batch", "submitScores", {
     takesGzip: true,
-    id: "submitScores",
     summary: "Submit many scores",
     description:
       "One result for each, in order; a bad one leaves the others as they are. Ranks are not returned: " +
       `read the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta. After ` +
       `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code. ${CREATES}`,
-    params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
     example: {
       scores: [
@@ -123,16 +170,12 @@ export const scoreRoutes = [
       });
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/leaderboards/{leaderboardId}/players/{playerId}",
-    id: "removeLeaderboardPlayer",
+  write.delete("/leaderboards/{leaderboardId}/players/{playerId}", "removeLeaderboardPlayer", {
     summary: "Take a player off a leaderboard",
     description:
       "The entry of the current period goes. With ban true the player stays off, in every period to come, " +
       "until the same with ban false.",
-    params: LeaderboardParams.extend({ playerId: PlayerRef }),
+    params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, playerId: PlayerRef }),
     body: z.strictObject({ ban: z.boolean().optional() }),
     example: { ban: true },
     response: z.object({ deleted: z.boolean().meta({ description: "Whether there was an entry" }) }),

@@ -11,12 +11,12 @@ import {
 } from "../../domain/economy/segments/members.ts";
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
-import { route, type RouteContext } from "../route.ts";
+import { type RouteContext, group } from "../route.ts";
 import { pageReply, sortedBy, ByPlayer, Moment } from "./list-bodies.ts";
 
-const common = { tag: "Segments", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: DESIGNERS } } as const;
+const common = group({ tag: "Segments", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({ access: { scope: "players:write", roles: DESIGNERS } });
 
 const Params = z.object({
   segmentId: z.string().max(64).meta({ description: "The UUID or the key of the segment" }),
@@ -38,14 +38,11 @@ const MembersChanged = z
   })
   .meta({ id: "MembersChanged" });
 
-const changing = {
-  ...write,
-  path: "/segments/{segmentId}/members",
-  params: Params,
+const changing = write.with({
   body: Members,
   example: { playerIds: ["ext:ada"] },
   response: MembersChanged,
-} as const;
+});
 
 type Change = Pick<
   RouteContext<z.output<typeof Params>, undefined, z.output<typeof Members>>,
@@ -58,12 +55,8 @@ const change = (app: App, { projectId, params, body }: Change, isMember: boolean
   );
 
 export const segmentRoutes = [
-  route({
-    ...common,
+  common.post("/segments/preview", "previewSegment", {
     access: { scope: "config:read", roles: BUILDERS },
-    method: "post",
-    path: "/segments/preview",
-    id: "previewSegment",
     summary: "Preview the members of a segment",
     description: `Looks at the ${PREVIEW_PLAYERS_MAX} newest players and changes nothing.`,
     body: z.strictObject({ definition: SegmentConditions }),
@@ -79,16 +72,11 @@ export const segmentRoutes = [
       .meta({ id: "SegmentPreview" }),
     run: (work, { projectId, body }) => previewSegment(work, projectId, body.definition),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/segments/{segmentId}/members",
-    id: "listSegmentMembers",
+  read.get("/segments/{segmentId}/members", "listSegmentMembers", {
     summary: "List the members of a segment",
     description:
       "With `at`, those of a past moment, up to 400 days ago: who had entered by then and not left, by the " +
       "times of the events that had them enter and leave. A merged player stands for both.",
-    params: Params,
     query: PageQuery.extend({
       ...sortedBy(MEMBER_ORDERS),
       playerId: ByPlayer,
@@ -106,30 +94,18 @@ export const segmentRoutes = [
         })
         .meta({ id: "SegmentMember" }),
     ),
-    run: async (work, { projectId, params, query }) => {
-      const { members, ...total } = await listMembers(work, projectId, params.segmentId, query);
-      return pageReply(members, total, query);
-    },
+    run: async (work, { projectId, params, query }) =>
+      pageReply(await listMembers(work, projectId, params.segmentId, query), "members", query),
   }),
-  route({
-    ...changing,
-    method: "post",
-    id: "addSegmentMembers",
+  changing.post("/segments/{segmentId}/members", "addSegmentMembers", {
     summary: "Put players into a STATIC segment",
     outside: (app, asked) => change(app, asked, true),
   }),
-  route({
-    ...changing,
-    method: "delete",
-    id: "removeSegmentMembers",
+  changing.delete("/segments/{segmentId}/members", "removeSegmentMembers", {
     summary: "Take players out of a STATIC segment",
     outside: (app, asked) => change(app, asked, false),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/players/{playerId}/segments",
-    id: "listPlayerSegments",
+  read.get("/players/{playerId}/segments", "listPlayerSegments", {
     summary: "List the segments a player is in",
     params: z.object({ playerId: z.string() }),
     response: z.object({

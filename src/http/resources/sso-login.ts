@@ -14,17 +14,16 @@ import {
 import { completeOidc, completeSaml, type CompleteSsoParts } from "../../domain/accounts/sso/resolve.ts";
 import type { Actor } from "../../domain/kernel/caller.ts";
 import { discoverSso } from "../../domain/accounts/sso/enforcement.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { StreamedBody } from "../compression.ts";
-import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth-browser.ts";
+import { answerOf, redirect, reportTo, ssoCookieOf } from "./oauth.ts";
 
 const STATE_MAX = 128;
 /** Bytes of a form with a SAML response: Base64, percent-encoded. */
 const FORM_MAX_BYTES = 384 * 1_024;
 const RESPONSE_MAX = 300_000;
 
-const open = { tag: "Single sign-on", project: "none", access: "public" } as const;
-const Params = z.object({ tenantId: z.string().max(64) });
+const open = group({ tag: "Single sign-on", project: "none", access: "public" });
 
 type Asked = { actor: Actor; host: CustomHost | undefined };
 
@@ -55,11 +54,7 @@ const partsOf = (
 });
 
 export const ssoLoginRoutes = [
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/sso/discover",
-    id: "discoverSso",
+  open.post("/auth/sso/discover", "discoverSso", {
     summary: "Find where somebody signs in",
     description:
       "By the domain of the address, which a tenant has verified: the answer is the same for every address " +
@@ -74,18 +69,13 @@ export const ssoLoginRoutes = [
     }),
     outside: ({ transact }, { body, host }) => transact((work) => discoverSso(work, body.email, host)),
   }),
-  route({
-    ...open,
-    method: "get",
-    path: "/auth/sso/{tenantId}",
-    id: "startSso",
+  open.get("/auth/sso/{tenantId}", "startSso", {
     summary: "Start a single sign-on",
     description:
       "Sends the browser to the tenant's identity provider, from there to the host where it began, and " +
       "back to redirect_uri: with " +
       "access_token, refresh_token, token_type and expires_in, with a code for POST /auth/oauth/exchange, " +
       "or with error and error_description, as an OAuth flow does.",
-    params: Params,
     query: z.object({
       redirect_uri: z.string().max(REDIRECT_URI_MAX).optional().meta({
         description: "Address to return to; must equal one of the server's or of the tenant's redirectUris",
@@ -106,14 +96,9 @@ export const ssoLoginRoutes = [
       return redirect(location, browser && ssoCookieOf(app, host).set(browser, SSO_FLOW_SECONDS));
     },
   }),
-  route({
-    ...open,
-    method: "get",
-    path: "/auth/sso/oidc/{tenantId}/callback",
-    id: "completeSsoOidc",
+  open.get("/auth/sso/oidc/{tenantId}/callback", "completeSsoOidc", {
     summary: "Complete a single sign-on by OpenID Connect",
     description: "Where an OpenID provider sends the browser back to: `oidcRedirectUri`.",
-    params: Params,
     // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(STATE_MAX).optional() }),
     status: 302,
@@ -124,11 +109,7 @@ export const ssoLoginRoutes = [
       return redirect(await completeOidc(partsOf(app, { actor, host }), back));
     },
   }),
-  route({
-    ...open,
-    method: "post",
-    path: "/auth/sso/saml/{tenantId}/acs",
-    id: "completeSsoSaml",
+  open.post("/auth/sso/saml/{tenantId}/acs", "completeSsoSaml", {
     summary: "Complete a single sign-on by SAML",
     description:
       "Where a SAML identity provider posts its response to: `acsUrl`. The response needs a signed " +
@@ -136,7 +117,6 @@ export const ssoLoginRoutes = [
     takesNoIdempotencyKey: true,
     takesForm: true,
     bodyLimit: FORM_MAX_BYTES,
-    params: Params,
     body: z.looseObject({
       SAMLResponse: z.string().min(1).max(RESPONSE_MAX),
       RelayState: z.string().max(REDIRECT_URI_MAX).optional(),
@@ -151,16 +131,11 @@ export const ssoLoginRoutes = [
       return redirect(await completeSaml(partsOf(app, { actor, host }), back));
     },
   }),
-  route({
-    ...open,
-    method: "get",
-    path: "/auth/sso/saml/{tenantId}/metadata",
-    id: "getSsoSamlMetadata",
+  open.get("/auth/sso/saml/{tenantId}/metadata", "getSsoSamlMetadata", {
     summary: "Get the SAML metadata of this server",
     description:
       "As the service provider of a tenant that signs in by SAML; its address is the entity id. It has the " +
       "ACS of PUBLIC_URL as the default, and those of the tenant's custom domains.",
-    params: Params,
     media: ["application/samlmetadata+xml"],
     response: z.string(),
     outside: async ({ transact, sso, config }, { params, host }) => {

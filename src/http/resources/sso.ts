@@ -1,8 +1,22 @@
 import { z } from "zod";
+import { type Actor, ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import {
+  CERTIFICATE_TEXT_MAX,
+  DOMAIN_MAX,
+  idpOf,
+  type SsoInput,
+} from "../../domain/accounts/sso/domain-name.ts";
+import {
+  SSO_DOMAINS_MAX,
+  SSO_PROVIDERS,
+  SSO_STATUSES,
+  type SsoConfiguration,
+  type SsoProvider,
+} from "../../domain/accounts/sso/configuration.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import type { App } from "../../app.ts";
-import { type Actor, ADMINS, userOf } from "../../domain/kernel/caller.ts";
 import { addressesOf, customHostAddresses, listFailures } from "../../domain/accounts/sso/clients.ts";
-import type { SsoConfiguration } from "../../domain/accounts/sso/configuration.ts";
 import {
   deleteSso,
   getSso,
@@ -13,7 +27,6 @@ import {
   type SsoActor,
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
-import { DOMAIN_MAX, idpOf, type SsoInput } from "../../domain/accounts/sso/domain-name.ts";
 import {
   addDomain,
   checkDomain,
@@ -24,19 +37,174 @@ import {
 } from "../../domain/accounts/sso/domains.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
-import { route } from "../route.ts";
-import { selfOf } from "./mfa-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
-import { inputOf, SsoBody, SsoDomainBody, SsoFailureBody, SsoRequest, SsoTestBody } from "./sso-bodies.ts";
+import { group } from "../route.ts";
+import { selfOf } from "./mfa-login.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
-const common = { tag: "Single sign-on", project: "none" } as const;
+const ADDRESS_MAX = 2_048;
+const SECRET_MAX = 1_024;
+const SCOPES_MAX = 20;
+
+const Provider = z.enum(SSO_PROVIDERS);
+const Scope = z
+  .string()
+  .max(100)
+  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, "must be a scope of OAuth 2.0");
+const Address = z.string().min(1).max(ADDRESS_MAX);
+/** `null` leaves a field out, as clients send it that put back what they have got. */
+const optional = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => value ?? undefined);
+
+const SsoRequest = z.strictObject({
+  provider: Provider.optional(),
+  providerType: Provider.optional().meta({ description: "Another name of `provider`" }),
+  type: Provider.optional().meta({ description: "Another name of `provider`" }),
+  displayName: Name.meta({ description: "Label of the sign-in button", example: "Acme single sign-on" }),
+  samlEntityId: optional(Address).meta({ description: "Entity id of the identity provider (SAML)" }),
+  samlSsoUrl: optional(Address).meta({ description: "Its sign-on address, https (SAML)" }),
+  samlCertificate: optional(z.string().max(CERTIFICATE_TEXT_MAX)).meta({
+    description: "Its signing certificates, PEM: 1 to 3, so that one can be exchanged for the next (SAML)",
+  }),
+  samlIdpInitiated: z.boolean().default(false).meta({
+    description: "Whether sign-ins may begin at the identity provider, which gives up a protection (SAML)",
+  }),
+  oidcIssuer: optional(Address).meta({
+    description: "Issuer of the OpenID provider; GOOGLE_WORKSPACE has a default",
+  }),
+  oidcClientId: optional(z.string().min(1).max(255)),
+  oidcClientSecret: optional(z.string().min(1).max(SECRET_MAX)).meta({
+    description: "Never returned. Left out, the stored one stays, as long as issuer and client do",
+  }),
+  oidcScopes: optional(z.array(Scope).max(SCOPES_MAX)).meta({
+    description: "openid is always asked for; default openid, email, profile",
+  }),
+  autoProvision: z.boolean().default(false).meta({
+    description: "Create users on first login; needs a verified domain, and their addresses are of one",
+  }),
+  defaultRole: z.enum(ROLES).default("VIEWER").meta({
+    description: "Role of created users; OWNER is refused with 422",
+  }),
+  allowedDomains: z
+    .array(z.string().max(DOMAIN_MAX))
+    .max(SSO_DOMAINS_MAX)
+    .default([])
+    .meta({ description: "Domains of addresses that may sign in; empty means all" }),
+  enforceSso: z
+    .boolean()
+    .default(false)
+    .meta({
+      description:
+        "No password login for any user but breakGlassUserId. Can be switched on within 10 minutes of " +
+        "signing in through this provider, in that session; all other sessions end",
+    }),
+  breakGlassUserId: optional(z.uuid()).meta({
+    description: "An OWNER with a second factor, who signs in when the provider does not work",
+  }),
+  status: z.enum(SSO_STATUSES).default("ACTIVE").meta({
+    description: "DISABLED keeps the configuration, and ends the sessions that began through it",
+  }),
+});
+
+/** Returns the input, whichever name it has given the provider by. @throws VALIDATION_ERROR */
+export const inputOf = ({ provider, providerType, type, ...rest }: z.output<typeof SsoRequest>): SsoInput => {
+  const given = [provider, providerType, type].filter((one): one is SsoProvider => one !== undefined);
+  const [first] = given;
+  if (first === undefined) throw invalid("provider", `is needed: one of ${SSO_PROVIDERS.join(", ")}`);
+  if (given.some((one) => one !== first)) throw invalid("provider", "is given twice, with other values");
+  return { ...rest, provider: first };
+};
+
+const Nullable = z.string().nullable();
+
+const SsoBody = z
+  .object({
+    id: z.uuid(),
+    provider: Provider,
+    displayName: z.string(),
+    samlEntityId: Nullable,
+    samlSsoUrl: Nullable,
+    samlCertificate: Nullable,
+    samlCertificates: z.array(
+      z.object({
+        fingerprint: z.string().meta({ description: "SHA-256, hex" }),
+        subject: z.string(),
+        notBefore: z.iso.datetime(),
+        notAfter: z.iso.datetime(),
+      }),
+    ),
+    samlCertificateExpiresAt: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: "When the first of them expires; OWNERs and ADMINs are mailed before" }),
+    samlIdpInitiated: z.boolean(),
+    oidcIssuer: Nullable,
+    oidcClientId: Nullable,
+    oidcClientSecretSet: z.boolean().meta({ description: "The secret itself is never returned" }),
+    oidcScopes: z.array(z.string()),
+    autoProvision: z.boolean(),
+    defaultRole: z.enum(ROLES),
+    allowedDomains: z.array(z.string()),
+    enforceSso: z.boolean(),
+    breakGlassUserId: z.uuid().nullable(),
+    status: z.enum(SSO_STATUSES),
+    spEntityId: z.string().meta({ description: "This server's entity id and metadata, for the provider" }),
+    acsUrl: z.string().meta({ description: "Where the provider posts SAML responses to" }),
+    oidcRedirectUri: z.string().meta({ description: "The redirect URI to register with the provider" }),
+    customDomains: z
+      .array(z.object({ domain: z.string(), acsUrl: z.string(), oidcRedirectUri: z.string() }))
+      .meta({
+        description:
+          "Addresses to register besides, for sign-ins that begin at the tenant's custom domains. The " +
+          "entity id is the same, and the addresses above go on to work",
+      }),
+    lastTestedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "SsoConfiguration" });
+
+const SsoDomainBody = z
+  .object({
+    id: z.uuid(),
+    domain: z.string(),
+    status: z.enum(["PENDING", "VERIFIED"]),
+    txtName: z.string().meta({ description: "Name of the TXT record to make" }),
+    txtValue: z.string().meta({ description: "Its value" }),
+    verifiedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "SsoDomain" });
+
+const SsoTestBody = z
+  .object({
+    success: z.boolean(),
+    checks: z.array(z.object({ name: z.string(), ok: z.boolean(), message: z.string() })),
+    testedAt: z.iso.datetime(),
+  })
+  .meta({ id: "SsoTest" });
+
+const SsoFailureBody = z
+  .object({
+    error: z.string().meta({ description: "As the browser was told it", example: "provider_error" }),
+    message: z.string().meta({ description: "The `error_description` that the browser was told" }),
+    reason: z.string().nullable().meta({
+      description: "What exactly was wrong, where more is known",
+      example: "the provider says invalid_client: the client secret is wrong",
+    }),
+    email: z.string().nullable().meta({ description: "The address that the provider gave; null: none yet" }),
+    requestId: z.string().meta({ description: "Of the last one: the operator finds it in the log" }),
+    times: z.int().meta({ description: "How often this has happened" }),
+    firstAt: z.iso.datetime(),
+    lastAt: z.iso.datetime(),
+  })
+  .meta({ id: "SsoFailure" });
+
+const common = group({ tag: "Single sign-on", project: "none" });
 const NEEDS = { feature: "sso", verifiedEmail: true } as const;
-const owners = {
-  ...common,
+const owners = common.with({
   access: { roles: ["OWNER"], needs: NEEDS },
   errors: ["PAYMENT_REQUIRED", "UNPROCESSABLE_ENTITY"],
-} as const;
-const DomainParams = z.object({ domainId: z.string().max(64) });
+});
 
 const partsOf = ({ secretBox, config, sso, mail }: App) => ({
   secretBox,
@@ -75,11 +243,7 @@ const discoverNew = async (app: App, tenantId: string, input: SsoInput): Promise
 };
 
 const configurationRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/sso",
-    id: "getSso",
+  common.get("/enterprise/sso", "getSso", {
     summary: "Get the SSO configuration",
     description: "404 while there is none. Readable on every plan.",
     access: { roles: ADMINS },
@@ -87,11 +251,7 @@ const configurationRoutes = [
     response: SsoBody,
     run: async (work, { caller }, app) => show(work, app, await getSso(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...owners,
-    method: "put",
-    path: "/enterprise/sso",
-    id: "putSso",
+  owners.put("/enterprise/sso", "putSso", {
     summary: "Update SSO configuration",
     description:
       "Replaces the whole configuration, and creates it the first time. AZURE_AD, OKTA and " +
@@ -117,11 +277,7 @@ const configurationRoutes = [
     run: async (work, { actor, body }, app) =>
       show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/sso/test",
-    id: "testSso",
+  owners.post("/enterprise/sso/test", "testSso", {
     summary: "Test the SSO configuration",
     description:
       "Looks at what can be seen without signing in: metadata and keys of an OpenID provider, certificates " +
@@ -135,11 +291,7 @@ const configurationRoutes = [
       return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/sso/failures",
-    id: "listSsoFailures",
+  common.get("/enterprise/sso/failures", "listSsoFailures", {
     summary: "List sign-ins that failed",
     description:
       "Why sign-ins through the tenant's identity provider failed, also where the browser was told less: " +
@@ -149,11 +301,7 @@ const configurationRoutes = [
     response: z.object({ data: z.array(SsoFailureBody) }),
     run: async (work, { caller }) => ({ data: await listFailures(work, userOf(caller).tenantId) }),
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/enterprise/sso",
-    id: "deleteSso",
+  common.delete("/enterprise/sso", "deleteSso", {
     summary: "Remove the SSO configuration",
     description:
       "Sessions that began through it end. Accounts stay; their people set a password by " +
@@ -162,19 +310,12 @@ const configurationRoutes = [
     errors: ["NOT_FOUND"],
     response: Deleted,
     requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
-    outside: async (app, { actor }) => {
-      await app.transact((work) => deleteSso(work, app, actorOf(actor)));
-      return { deleted: true } as const;
-    },
+    run: (work, { actor }, app) => deleted(deleteSso(work, app, actorOf(actor))),
   }),
 ];
 
 const domainRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/enterprise/sso/domains",
-    id: "listSsoDomains",
+  common.get("/enterprise/sso/domains", "listSsoDomains", {
     summary: "List domains of email addresses",
     description: "In alphabetical order, at most 50.",
     access: { roles: ADMINS },
@@ -183,11 +324,7 @@ const domainRoutes = [
       data: (await listDomains(work, userOf(caller).tenantId)).map(showDomain),
     }),
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/sso/domains",
-    id: "addSsoDomain",
+  owners.post("/enterprise/sso/domains", "addSsoDomain", {
     summary: "Claim a domain of email addresses",
     description:
       "Make the TXT record of the answer, then verify the domain. People with addresses of a verified " +
@@ -199,34 +336,21 @@ const domainRoutes = [
     run: async (work, { caller, body }) =>
       showDomain(await addDomain(work, userOf(caller).tenantId, body.domain)),
   }),
-  route({
-    ...owners,
-    method: "post",
-    path: "/enterprise/sso/domains/{domainId}/verify",
-    id: "verifySsoDomain",
+  owners.post("/enterprise/sso/domains/{domainId}/verify", "verifySsoDomain", {
     summary: "Verify a domain of email addresses",
     description:
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
       "another tenant has verified the domain.",
-    params: DomainParams,
     response: SsoDomainBody,
     prepare: (app, { caller, params }) => checkDomain(app, userOf(caller).tenantId, params.domainId),
     run: async (work, { caller, params }) =>
       showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: "/enterprise/sso/domains/{domainId}",
-    id: "removeSsoDomain",
+  common.delete("/enterprise/sso/domains/{domainId}", "removeSsoDomain", {
     summary: "Give up a domain of email addresses",
     access: { roles: ["OWNER"] },
-    params: DomainParams,
     response: Deleted,
-    outside: async (app, { caller, params }) => {
-      await app.transact((work) => removeDomain(work, userOf(caller).tenantId, params.domainId));
-      return { deleted: true } as const;
-    },
+    run: (work, { caller, params }) => deleted(removeDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
 ];
 

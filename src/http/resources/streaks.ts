@@ -11,8 +11,8 @@ import {
   streakHistory,
 } from "../../domain/economy/streaks/player-streaks.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
-import { route } from "../route.ts";
-import { causeOf, PlayerParams } from "./player-params.ts";
+import { group } from "../route.ts";
+import { causeOf } from "./plain-bodies.ts";
 
 export const PlayerStreakBody = z
   .object({
@@ -76,18 +76,12 @@ const HistoryBody = z.object({
     .meta({ description: "Newest first" }),
 });
 
-const StreakParams = PlayerParams.extend({
-  streakKey: z.string().max(64).meta({ description: "The key of the streak" }),
-});
-const common = { tag: "Streaks", project: "caller" } as const;
-const read = { ...common, method: "get", access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = {
-  ...common,
-  method: "post",
+const common = group({ tag: "Streaks", project: "caller" });
+const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
+const write = common.with({
   access: { scope: "players:write", roles: ADMINS },
-  params: StreakParams,
   response: PlayerStreakBody,
-} as const;
+});
 
 /** Within the range that the database can compare, including whole periods around it. */
 const Day = z.iso
@@ -95,25 +89,17 @@ const Day = z.iso
   .refine((text) => text >= "1000" && text < "9999", "must be a date of the years 1000 to 9998");
 
 export const streakRoutes = [
-  route({
-    ...read,
-    path: "/players/{playerId}/streaks",
-    id: "listPlayerStreaks",
+  read.get("/players/{playerId}/streaks", "listPlayerStreaks", {
     summary: "List a player's streaks",
     description: "All streaks of the project as they are now for the player, also those not begun yet.",
-    params: PlayerParams,
     response: z.object({ data: z.array(PlayerStreakBody) }),
     run: async (work, { projectId, params }) => ({
       data: await listStreaks(work, await getPlayer(work, projectId, params.playerId)),
     }),
   }),
-  route({
-    ...read,
-    path: "/players/{playerId}/streaks/{streakKey}/history",
-    id: "getStreakHistory",
+  read.get("/players/{playerId}/streaks/{streakKey}/history", "getStreakHistory", {
     summary: "Get the history of a player's streak",
     description: "By default the last 30 periods; at most 366.",
-    params: StreakParams,
     query: z.object({
       from: Day.optional().meta({ description: "First date", example: "2026-01-01" }),
       to: Day.optional().meta({ description: "Last date", example: "2026-01-31" }),
@@ -124,10 +110,7 @@ export const streakRoutes = [
       return streakHistory(work, player, { streakKey: params.streakKey, ...query });
     },
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/streaks/{streakKey}/freezes",
-    id: "giveStreakFreezes",
+  write.post("/players/{playerId}/streaks/{streakKey}/freezes", "giveStreakFreezes", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Give a player freezes of a streak",
     description: "Up to the streak's maximum; freezes beyond it are not granted.",
@@ -135,10 +118,7 @@ export const streakRoutes = [
     run: async (work, { projectId, params: { playerId, streakKey }, body }) =>
       giveFreezes(work, { projectId, id: playerId }, { streakKey, ...body }),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/streaks/{streakKey}/repair",
-    id: "repairStreak",
+  write.post("/players/{playerId}/streaks/{streakKey}/repair", "repairStreak", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Take a lost run of a streak up again",
     description:
@@ -158,10 +138,7 @@ export const streakRoutes = [
         },
       ),
   }),
-  route({
-    ...write,
-    path: "/players/{playerId}/streaks/{streakKey}/reset",
-    id: "resetStreak",
+  write.post("/players/{playerId}/streaks/{streakKey}/reset", "resetStreak", {
     sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "End a player's run of a streak",
     description: "For good: nothing can be repaired then. The longest run and freezes stay.",

@@ -1,16 +1,35 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
 import {
   ADMINS,
   type Caller,
   EVERY_ROLE,
   MEMBER_STATUSES,
   OWN_ACCOUNT,
+  type Role,
+  ROLES,
   userOf,
 } from "../../domain/kernel/caller.ts";
+import {
+  countInvitationMail,
+  INVITATION_STATUSES,
+  joinByInvitation,
+  readInvitation,
+} from "../../domain/accounts/team/accept.ts";
+import type { App } from "../../app.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { countInvitationMail } from "../../domain/accounts/team/accept.ts";
-import { invite, requireMayInvite, showInvitation } from "../../domain/accounts/team/invitations.ts";
+import {
+  INVITATION_ORDERS,
+  invite,
+  listInvitations,
+  requireMayInvite,
+  requireMayResend,
+  resendInvitation,
+  revokeInvitation,
+  showInvitation,
+} from "../../domain/accounts/team/invitations.ts";
+import { normaliseEmail } from "../../domain/accounts/email/address.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
+import { group } from "../route.ts";
 import {
   acceptMember,
   changeMember,
@@ -21,20 +40,151 @@ import {
   removeMember,
   showMember,
 } from "../../domain/accounts/team/members.ts";
-import { normaliseEmail } from "../../domain/accounts/email/address.ts";
-import { route } from "../route.ts";
 import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
-import { Email } from "./auth-bodies.ts";
-import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";
-import { Order, pageReply } from "./list-bodies.ts";
+import { Email, LoginBody, NewPassword } from "./registration.ts";
+import { Order, pageReply, sortedBy } from "./list-bodies.ts";
+import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
 import { Deleted } from "./plain-bodies.ts";
-import { InvitationBody, MemberBody, RoleInput } from "./team-bodies.ts";
 
-const MemberParams = z.object({ memberId: z.string() });
-const common = { tag: "Team", project: "none" } as const;
-const read = { ...common, access: { roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { roles: ADMINS } } as const;
+/** A role as callers may write it: MEMBER is an alias of VIEWER. */
+const RoleInput = z
+  .enum([...ROLES, "MEMBER"])
+  .transform((role): Role => (role === "MEMBER" ? "VIEWER" : role))
+  .meta({ description: "MEMBER is another name of VIEWER", override: { type: "string" } });
+
+const MemberBody = z
+  .object({
+    id: z.uuid(),
+    userId: z.uuid(),
+    email: z.string().optional().meta({ description: "Not shown to a VIEWER" }),
+    name: z.string(),
+    role: z.enum(ROLES),
+    status: z.enum(MEMBER_STATUSES).meta({ description: "PENDING: asked to join and waits" }),
+    emailVerified: z.boolean().optional().meta({ description: "Not shown to a VIEWER" }),
+    mfaEnabled: z
+      .boolean()
+      .optional()
+      .meta({ description: "Whether they have a second factor; not shown to a VIEWER" }),
+    lastLoginAt: z.iso.datetime().nullable().optional().meta({ description: "Not shown to a VIEWER" }),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "Member" });
+
+const InvitationBody = z
+  .object({
+    id: z.uuid(),
+    email: z.string().optional().meta({ description: "Not shown to a VIEWER" }),
+    role: z.enum(ROLES),
+    status: z.enum(INVITATION_STATUSES),
+    invitedBy: z.uuid().meta({ description: "The member who last sent it" }),
+    expiresAt: z.iso.datetime(),
+    sentAt: z.iso.datetime(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "Invitation" });
+
+const TOKEN_MAX = 100;
+const Token = z.string().min(1).max(TOKEN_MAX).meta({ description: "From the link of the mail" });
+const common = group({ tag: "Team", project: "none" });
+const write = common.with({ access: { roles: ADMINS } });
+const mailing = common.with({
+  access: { roles: ADMINS, needs: { verifiedEmail: true } },
+  errors: ["PAYMENT_REQUIRED"],
+  response: InvitationBody,
+});
+
+const revoke = (app: App, caller: Caller, id: string) =>
+  app.transact(async (work) => {
+    const user = userOf(caller);
+    return showInvitation(await revokeInvitation(work, user, id), user.role, work.now);
+  });
+
+const managing = [
+  common.get("/team/invitations", "listInvitations", {
+    summary: "List invitations",
+    description: "Newest first. A VIEWER sees no addresses.",
+    access: { roles: EVERY_ROLE },
+    query: PageQuery.extend({
+      ...sortedBy(INVITATION_ORDERS),
+      status: z.enum(INVITATION_STATUSES).optional(),
+    }),
+    response: pageBody(InvitationBody),
+    run: async (work, { caller, query }) => {
+      const { tenantId, role } = userOf(caller);
+      return pageReply(await listInvitations(work, tenantId, query), "invitations", query, (invitation) =>
+        showInvitation(invitation, role, work.now),
+      );
+    },
+  }),
+  mailing.post("/team/invitations", "createInvitation", {
+    summary: "Invite to the team",
+    description:
+      "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
+    body: z.object({ email: Email, role: RoleInput }),
+    example: { email: "grace@example.com", role: "DESIGNER" },
+    status: 201,
+    prepare: async (app, { caller, body }) => {
+      const user = userOf(caller);
+      await app.transact((work) => requireMayInvite(work, user, body));
+      await countInvitationMail(app, user.tenantId, normaliseEmail(body.email));
+    },
+    run: async (work, { caller, body }, app) => {
+      const user = userOf(caller);
+      return showInvitation(await invite(app, work, user, body), user.role, work.now);
+    },
+  }),
+  mailing.post("/team/invitations/{invitationId}/resend", "resendInvitation", {
+    summary: "Resend an invitation",
+    description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
+    prepare: async (app, { caller, params }) => {
+      const user = userOf(caller);
+      const { email } = await app.transact((work) => requireMayResend(work, user, params.invitationId));
+      await countInvitationMail(app, user.tenantId, email);
+    },
+    run: async (work, { caller, params }, app) => {
+      const user = userOf(caller);
+      const invitation = await resendInvitation(app, work, user, params.invitationId);
+      return showInvitation(invitation, user.role, work.now);
+    },
+  }),
+  write.delete("/team/invitations/{invitationId}", "revokeInvitation", {
+    summary: "Take an invitation back",
+    response: InvitationBody,
+    outside: (app, { caller, params }) => revoke(app, caller, params.invitationId),
+  }),
+  write.delete("/team/invitations", "revokeInvitationByQuery", {
+    summary: "Take an invitation back",
+    description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
+    query: z.object({ id: z.string().max(100) }),
+    response: InvitationBody,
+    outside: (app, { caller, query }) => revoke(app, caller, query.id),
+  }),
+];
+
+const accepting = common.with({ access: "public", errors: ["GONE", "CONFLICT"] });
+
+export const invitationRoutes = [
+  ...managing,
+  accepting.get("/team/invitations/accept", "readInvitation", {
+    summary: "Read an invitation",
+    description: "The invitation behind a link; does not consume it.",
+    query: z.object({ token: Token }),
+    response: z.object({ email: z.string(), tenantName: z.string(), role: z.enum(ROLES) }),
+    run: (work, { query }) => readInvitation(work, query.token),
+  }),
+  accepting.post("/team/invitations/accept", "acceptInvitation", {
+    summary: "Accept an invitation",
+    description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: Token, name: Name, password: NewPassword }),
+    example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
+    response: LoginBody,
+    outside: (app, { body }) => joinByInvitation(app, body),
+  }),
+];
+
+const read = common.with({ access: { roles: EVERY_ROLE } });
 
 const whoOf = ({ config }: App, caller: Caller) => ({ actor: userOf(caller), rule: config });
 
@@ -44,11 +194,7 @@ const remove = (app: App, caller: Caller, memberId: string): Promise<{ deleted: 
     return { deleted: true };
   });
 
-const list = route({
-  ...read,
-  method: "get",
-  path: "/team/members",
-  id: "listMembers",
+const list = read.get("/team/members", "listMembers", {
   summary: "List the team",
   description: "With those who have asked to join. A VIEWER sees no addresses.",
   query: PageQuery.extend({
@@ -60,17 +206,13 @@ const list = route({
   response: pageBody(MemberBody),
   run: async (work, { caller, query }) => {
     const { tenantId, role: reader } = userOf(caller);
-    const { members, ...total } = await listMembers(work, { tenantId, reader }, query);
-    const shown = members.map((member) => showMember(member, reader));
-    return pageReply(shown, total, query);
+    return pageReply(await listMembers(work, { tenantId, reader }, query), "members", query, (member) =>
+      showMember(member, reader),
+    );
   },
 });
 
-const add = route({
-  ...write,
-  method: "post",
-  path: "/team/members",
-  id: "addMember",
+const add = write.post("/team/members", "addMember", {
   summary: "Add to the team",
   description:
     "Admits a user who has asked to join with this address; anybody else gets an invitation. " +
@@ -106,29 +248,19 @@ const add = route({
 export const teamRoutes = [
   list,
   add,
-  route({
-    ...read,
-    method: "get",
-    path: "/team/members/{memberId}",
-    id: "getMember",
+  read.get("/team/members/{memberId}", "getMember", {
     summary: "Get a member",
-    params: MemberParams,
     response: MemberBody,
     run: async (work, { caller, params }) => {
       const { tenantId, role } = userOf(caller);
       return showMember(await getMember(work, tenantId, params.memberId), role);
     },
   }),
-  route({
-    ...write,
-    method: "patch",
-    path: "/team/members/{memberId}",
-    id: "updateMember",
+  write.patch("/team/members/{memberId}", "updateMember", {
     summary: "Change a member",
     description:
       "Role and status; ACTIVE also lets in who has asked to join. An ADMIN may not touch an OWNER, and a " +
       "tenant keeps one OWNER at least. Requests of the member feel it within 5 seconds.",
-    params: MemberParams,
     body: z.object({ role: RoleInput.optional(), status: z.enum(["ACTIVE", "SUSPENDED"]).optional() }),
     example: { role: "DESIGNER" },
     errors: ["PAYMENT_REQUIRED"],
@@ -138,18 +270,13 @@ export const teamRoutes = [
       return showMember(member, userOf(caller).role);
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/team/members/{memberId}/reset-mfa",
-    id: "resetMemberMfa",
+  write.post("/team/members/{memberId}/reset-mfa", "resetMemberMfa", {
     summary: "Reset a member's second factor",
     description:
       "For a member who has lost it: removes their authenticator app, passkeys and recovery codes, ends " +
       "their sessions and tells them by mail. An ADMIN may not touch an OWNER; the only OWNER asks a " +
       "super-admin. With a second factor of your own, prove it with POST /auth/mfa/verify first, unless " +
       "you did in the last 10 minutes; with neither password nor factor, sign in within 10 minutes before.",
-    params: MemberParams,
     body: z.object({ currentPassword: OwnPassword }),
     example: { currentPassword: "Engine-No-1" },
     response: MemberBody,
@@ -159,34 +286,21 @@ export const teamRoutes = [
       return showMember(member, userOf(caller).role);
     },
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/team/members/{memberId}",
-    id: "removeMember",
+  write.delete("/team/members/{memberId}", "removeMember", {
     summary: "Remove a member",
     description: "With their account and sessions. API keys that they made stay.",
-    params: MemberParams,
     response: Deleted,
     outside: (app, { caller, params }) => remove(app, caller, params.memberId),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/team/members",
-    id: "removeMemberByQuery",
+  write.delete("/team/members", "removeMemberByQuery", {
     summary: "Remove a member",
     description: "As DELETE /team/members/{memberId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
     response: Deleted,
     outside: (app, { caller, query }) => remove(app, caller, query.id),
   }),
-  route({
-    ...common,
+  common.post("/team/leave", "leaveTeam", {
     access: OWN_ACCOUNT,
-    method: "post",
-    path: "/team/leave",
-    id: "leaveTeam",
     summary: "Leave the team",
     description: "Ends your account and its sessions. The last OWNER cannot leave.",
     response: Deleted,

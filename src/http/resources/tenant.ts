@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
 import {
   type Actor,
   ADMINS,
@@ -9,28 +8,70 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
+import { AUDIT_ORDERS, listAudit } from "../../domain/accounts/audit/audit.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { group } from "../route.ts";
+import type { App } from "../../app.ts";
 import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
 import { transferOwnership } from "../../domain/accounts/team/members.ts";
 import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
-import { deleteTenant, restoreTenant } from "../../domain/accounts/tenants/deletion.ts";
-import type { Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import {
+  deleteTenant,
   getTenant,
   REDIRECT_URIS_MAX,
+  restoreTenant,
   showTenant,
   updateTenant,
 } from "../../domain/accounts/tenants/tenants.ts";
-import { Name } from "../../domain/accounts/tenants/text.ts";
+import { Name, type Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import {
   type ChangeProof,
   requireChangeProof,
   requireRecentProof,
 } from "../../domain/accounts/mfa/step-up.ts";
-import { route } from "../route.ts";
-import { LimitsBody } from "./plan-bodies.ts";
-import { OwnPassword, proofParts, selfOf } from "./mfa-bodies.ts";
+import { pageReply, sortedBy, Span } from "./list-bodies.ts";
+import { LimitsBody } from "./billing.ts";
+import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
+
+const ACTORS = "user:<id>, key:<id>, admin:<id>, platform-token:<id>, scim-token:<id>, anonymous or system";
+
+const ACTOR_MAX = 100;
+
+export const AuditQuery = PageQuery.extend({
+  ...sortedBy(AUDIT_ORDERS),
+  action: z.string().min(1).max(100).optional().meta({ example: "member.role_changed" }),
+  actor: z.string().min(1).max(ACTOR_MAX).optional().meta({ description: ACTORS }),
+  ...Span.shape,
+});
+
+export const AuditEntryBody = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.uuid().nullable(),
+    actor: z.string().meta({ description: ACTORS }),
+    action: z.string().meta({ example: "member.role_changed" }),
+    target: z.object({ type: z.string(), id: z.string() }),
+    ip: z.string().meta({ description: "Empty for the server itself, and for the platform's people" }),
+    requestId: z.string(),
+    data: z.record(z.string(), z.unknown()),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "AuditEntry" });
+
+const byAdmins = group({ tag: "Tenant", project: "none", access: { roles: ADMINS } });
+
+export const auditLogRoutes = [
+  byAdmins.get("/audit-log", "listAuditLog", {
+    summary: "List the tenant's audit log",
+    description: "Newest first; entries are never changed or deleted.",
+    query: AuditQuery,
+    response: pageBody(AuditEntryBody),
+    run: async (work, { caller, query }) =>
+      pageReply(await listAudit(work, userOf(caller).tenantId, query), "entries", query),
+  }),
+];
 
 const TenantBody = z
   .object({
@@ -63,8 +104,8 @@ const TenantBody = z
   })
   .meta({ id: "Tenant" });
 
-const common = { tag: "Tenant", project: "none" } as const;
-const byOwner = { ...common, access: { roles: ["OWNER"] } } as const;
+const common = group({ tag: "Tenant", project: "none" });
+const byOwner = common.with({ access: { roles: ["OWNER"] } });
 
 /** Returns the caller's tenant after a change. */
 const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
@@ -78,22 +119,14 @@ const proveAgain = (app: App, actor: Actor, { currentPassword }: ChangeProof): P
   requireChangeProof(proofParts(app, actor), selfOf(actor), { currentPassword });
 
 export const tenantRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: "/tenant",
-    id: "getTenant",
+  common.get("/tenant", "getTenant", {
     summary: "Get the tenant",
     description: "With the limits of its plan and how much of them is used. Open while it is suspended.",
     access: { roles: EVERY_ROLE, needs: { suspended: true } },
     response: TenantBody,
     outside: (app, { caller }) => answerTenant(app, (work) => getTenant(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...common,
-    method: "patch",
-    path: "/tenant",
-    id: "updateTenant",
+  common.patch("/tenant", "updateTenant", {
     summary: "Change the tenant",
     description:
       "redirectUris replaces the whole list and is an OWNER's to change; OAuth compares them character by " +
@@ -121,11 +154,7 @@ export const tenantRoutes = [
       return answerTenant(app, (work) => updateTenant(work, who, body));
     },
   }),
-  route({
-    ...byOwner,
-    method: "delete",
-    path: "/tenant",
-    id: "deleteTenant",
+  byOwner.delete("/tenant", "deleteTenant", {
     summary: "Delete the tenant in 30 days",
     description:
       "Until `deleteAfter` all goes on and POST /tenant/restore takes it back; then keys and sessions end. " +
@@ -138,30 +167,18 @@ export const tenantRoutes = [
     outside: (app, { caller }) =>
       answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/tenant/restore",
-    id: "restoreTenant",
+  byOwner.post("/tenant/restore", "restoreTenant", {
     summary: "Take the deletion of the tenant back",
     response: TenantBody,
     outside: (app, { caller }) => answerTenant(app, (work) => restoreTenant(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/tenant/approval-request",
-    id: "requestApproval",
+  byOwner.post("/tenant/approval-request", "requestApproval", {
     summary: "Ask for approval again",
     description: "For a rejected tenant, once a day.",
     response: TenantBody,
     outside: (app, { caller }) => answerTenant(app, (work) => requestApproval(work, userOf(caller).tenantId)),
   }),
-  route({
-    ...byOwner,
-    method: "post",
-    path: "/tenant/transfer-ownership",
-    id: "transferOwnership",
+  byOwner.post("/tenant/transfer-ownership", "transferOwnership", {
     summary: "Make another member OWNER in your place",
     description:
       "You become ADMIN. With a second factor, prove it with POST /auth/mfa/verify first, unless you did " +

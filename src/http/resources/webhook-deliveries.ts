@@ -27,14 +27,14 @@ import {
   type WebhookOutcome,
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
-import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";
+import { NEEDS_WEBHOOKS } from "./webhooks.ts";
 
 const TYPE_MAX = 120;
-const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
-const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;
-const tryOut = { ...common, access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } } as const;
+const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
+const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
+const tryOut = common.with({ access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } });
 
 const Answer = {
   responseCode: z.int().nullable(),
@@ -70,8 +70,6 @@ const DeliveryDetailBody = DeliveryBody.extend({
     .meta({ description: "null for a DESIGNER, who may not see players' data" }),
 }).meta({ id: "WebhookDeliveryDetail" });
 
-const DeliveryParams = WebhookParams.extend({ deliveryId: z.string().max(64) });
-
 const targetOf = (caller: Caller, params: { webhookId: string; deliveryId: string }) => ({
   tenantId: userOf(caller).tenantId,
   ...params,
@@ -85,16 +83,11 @@ const shownTo = (caller: Caller, delivery: DeliveryDetail): DeliveryDetail => {
 };
 
 const readRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks/{webhookId}/deliveries",
-    id: "listWebhookDeliveries",
+  read.get("/webhooks/{webhookId}/deliveries", "listWebhookDeliveries", {
     summary: "List the deliveries of a webhook",
     description:
       "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
       `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
-    params: WebhookParams,
     query: PageQuery.extend({
       ...sortedBy(DELIVERY_ORDERS),
       status: z.enum(DELIVERY_STATUSES).optional(),
@@ -105,19 +98,14 @@ const readRoutes = [
     response: pageBody(DeliveryBody),
     run: async (work, { caller, params, query }) => {
       const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
-      const { deliveries, ...total } = await listDeliveries(work, webhook, query);
       const isHidden = userOf(caller).role === "DESIGNER";
-      const shown = deliveries.map((one) => (isHidden ? { ...one, responseBody: null } : one));
-      return pageReply(shown, total, query);
+      return pageReply(await listDeliveries(work, webhook, query), "deliveries", query, (one) =>
+        isHidden ? { ...one, responseBody: null } : one,
+      );
     },
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks/{webhookId}/deliveries/{deliveryId}",
-    id: "getWebhookDelivery",
+  read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
     summary: "Get a delivery with its attempts and payload",
-    params: DeliveryParams,
     response: DeliveryDetailBody,
     run: async (work, { caller, params }) => {
       const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
@@ -162,17 +150,12 @@ const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => 
 const TestResultBody = z.object({ success: z.boolean(), deliveryId: z.uuid(), ...Answer });
 
 const sendingRoutes = [
-  route({
-    ...tryOut,
-    method: "post",
-    path: "/webhooks/{webhookId}/test",
-    id: "testWebhook",
+  tryOut.post("/webhooks/{webhookId}/test", "testWebhook", {
     summary: "Send a test event to a webhook",
     description:
       `One attempt of at most ${SEND_TIMEOUT_MS / 1_000} seconds, signed as any other; \`data.test\` is ` +
       "true. It works whatever the status, changes no health, and is in the list of deliveries. " +
       `At most ${TESTS_AT_ONCE} of a tenant are on their way at once.`,
-    params: WebhookParams,
     body: z.strictObject({
       eventType: z
         .string()
@@ -193,31 +176,21 @@ const sendingRoutes = [
       );
     },
   }),
-  route({
-    ...tryOut,
-    method: "post",
-    path: "/webhooks/{webhookId}/deliveries/{deliveryId}/retry",
-    id: "retryWebhookDelivery",
+  tryOut.post("/webhooks/{webhookId}/deliveries/{deliveryId}/retry", "retryWebhookDelivery", {
     summary: "Send a delivery again",
     description: "At once, with the same id and body, and with all its attempts if it fails.",
-    params: DeliveryParams,
     body: z.strictObject({}),
     example: {},
     response: DeliveryDetailBody,
     run: async (work, { caller, params }) => retryDelivery(work, targetOf(caller, params)),
   }),
-  route({
-    ...common,
+  common.post("/webhooks/{webhookId}/recover", "recoverWebhook", {
     access: { roles: ADMINS, needs: NEEDS_WEBHOOKS },
-    method: "post",
-    path: "/webhooks/{webhookId}/recover",
-    id: "recoverWebhook",
     summary: "Resend the events that a webhook has missed",
     description:
       "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are " +
       "kept while the project has a webhook or a reader of its feed. One call looks at " +
       `${RECOVERED_AT_ONCE.toLocaleString("en")} events: call again with \`nextSince\` until it is null.`,
-    params: WebhookParams,
     body: z.strictObject({
       since: Moment,
       until: Moment.optional().meta({ description: "Default: now" }),

@@ -1,43 +1,224 @@
 import { z } from "zod";
-import { ADMINS, BUILDERS, userOf } from "../../domain/kernel/caller.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   checkUrl,
   createWebhook,
   deleteWebhook,
   getWebhook,
+  isSigningSecret,
   listWebhooks,
+  PATTERNS_MAX,
   rotateSecret,
+  SECRET_MAX,
+  SECRET_MIN,
   updateWebhook,
+  URL_MAX,
   WEBHOOK_ORDERS,
   WEBHOOK_STATUSES,
 } from "../../domain/delivery/webhooks/registration.ts";
+import type { App } from "../../app.ts";
+import { ADMINS, BUILDERS, DEVELOPERS, EVERY_ROLE, tenantOf, userOf } from "../../domain/kernel/caller.ts";
+import { PAGE_LIMIT_MAX, pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { eventTypes } from "../../domain/delivery/webhooks/catalogue.ts";
+import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
+import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
+import { group } from "../route.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
-import { route } from "../route.ts";
 import { pageReply, sortedBy } from "./list-bodies.ts";
-import {
-  Description,
-  MadeWebhookBody,
-  NEEDS_WEBHOOKS,
-  Patterns,
-  ProjectOf,
-  Secret,
-  Url,
-  WebhookBody,
-  WebhookParams,
-} from "./webhook-bodies.ts";
+import { Deleted, deleted } from "./plain-bodies.ts";
 
-const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
-const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;
-const write = { ...common, access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } } as const;
+const DESCRIPTION_MAX = 255;
+const PATTERN_MAX = 120;
+
+/** Webhooks require an approved tenant with a plan that includes them. */
+export const NEEDS_WEBHOOKS = { approval: true, feature: "webhooks" } as const;
+
+const Url = z
+  .string()
+  .trim()
+  .min(1)
+  .max(URL_MAX)
+  .meta({
+    description:
+      "An https address that all the world can reach. It is looked up again for each attempt, and " +
+      "redirects are not followed",
+    example: "https://example.com/hooks/laurel",
+  });
+const Patterns = z
+  .array(z.string().min(1).max(PATTERN_MAX))
+  .min(1)
+  .max(PATTERNS_MAX)
+  .meta({
+    description:
+      "Types of `GET /webhooks/event-types`, `prefix.*` for all that begin so, `custom.{eventType}` for " +
+      "what rules emit, or `*` for all but the noisy ones",
+    example: ["player.level_up", "leaderboard.*"],
+  });
+export const Secret = z
+  .string()
+  .min(SECRET_MIN)
+  .max(SECRET_MAX)
+  .regex(/^[\x21-\x7e]+$/, "must be printable ASCII without blanks")
+  .refine(isSigningSecret, `must have base64 of ${SECRET_MIN} bytes or more behind whsec_`)
+  .meta({ description: "Signs what is sent. Default: a new one, `whsec_` and 32 random bytes in base64" });
+export const Description = z.string().trim().max(DESCRIPTION_MAX).nullish();
+const ProjectOf = z
+  .string()
+  .max(64)
+  .nullish()
+  .meta({ description: "Only events of this project; null: of all but sandboxes" });
+
+const Time = z.iso.datetime().nullable();
+
+const WebhookBody = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.uuid(),
+    projectId: z.uuid().nullable(),
+    url: z.string(),
+    events: z.array(z.string()),
+    description: z.string().nullable(),
+    status: z.enum(WEBHOOK_STATUSES).meta({
+      description:
+        "FAILED: a delivery was given up since the last success; it still gets events. DISABLED: it has " +
+        "failed for days, or answered 410; it gets no new ones. PAUSED: events wait, up to 72 hours",
+    }),
+    disabledReason: z.string().nullable(),
+    secretHint: z.string().meta({ description: "The last four characters of the secret" }),
+    previousSecretExpiresAt: Time.meta({ description: "Until then the old secret signs too" }),
+    createdBy: z.string().nullable(),
+    lastSuccessAt: Time,
+    lastFailureAt: Time,
+    failingSince: Time.meta({ description: "The first failed attempt since the last success" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Webhook" });
+
+const MadeWebhookBody = WebhookBody.extend({
+  secret: z.string().meta({ description: "Shown only here" }),
+});
+
+const TYPE_MAX = 120;
+const TYPES_MAX = 50;
+const CURSOR_MAX = 32;
+
+const ofProject = group({ tag: "Webhooks", project: "caller", errors: ["PAYMENT_REQUIRED", "GONE"] });
+
+const Types = z
+  .string()
+  .min(1)
+  .max(TYPE_MAX * TYPES_MAX)
+  .transform((text) => text.split(",").map((type) => type.trim()))
+  .refine((types) => types.length <= TYPES_MAX, { error: `must be at most ${TYPES_MAX} types` })
+  .optional()
+  .meta({
+    description: "Types or patterns as a webhook has them, separated by commas",
+    override: { type: "string" },
+  });
+
+const WebhookEventBody = z
+  .object({
+    id: z.uuid(),
+    type: z.string(),
+    projectId: z.uuid(),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "WebhookEvent" });
+
+const EventTypeBody = z
+  .object({
+    type: z.string(),
+    occurs: z.string().meta({ description: "When it is sent" }),
+    isInWildcard: z
+      .boolean()
+      .meta({ description: "`*` covers it; the others are many, and are to be named" }),
+    isAvailable: z.boolean().meta({ description: "false: the service does not bring it about yet" }),
+    schema: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: "JSON Schema (2020-12) of the whole payload; more fields may come" }),
+    example: WebhookEventBody.nullable().meta({ description: "A payload as it arrives" }),
+  })
+  .meta({ id: "WebhookEventType" });
+
+const anyone = group({
+  tag: "Webhooks",
+  project: "none",
+  access: { scope: "webhooks:read", roles: EVERY_ROLE },
+});
+
+export const webhookEventRoutes = [
+  anyone.get("/webhooks/event-types", "listWebhookEventTypes", {
+    summary: "List the types of events that webhooks are sent",
+    description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
+    response: z.object({ data: z.array(EventTypeBody) }),
+    outside: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
+  }),
+  ofProject.get("/webhook-events", "listWebhookEvents", {
+    summary: "Read the events that webhooks are sent",
+    description:
+      "For integrators behind a firewall. Read on with `nextCursor`: no event is missed, and none is given " +
+      "twice. A page ends at 1 MiB of events, or 10,000 events further, whatever their types, with " +
+      "`hasMore`. The feed begins when it is first read, or " +
+      "with the project's first webhook, ends when nobody has read it for 30 days, and is kept as long as " +
+      "deliveries are: 410 CURSOR_EXPIRED for a cursor from before.",
+    access: { scope: "webhooks:read", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
+    query: z.object({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_MAX),
+      cursor: z
+        .string()
+        .min(1)
+        .max(CURSOR_MAX)
+        .optional()
+        .meta({
+          description:
+            "`nextCursor` of the page before; `latest` begins behind all there is. Default: the oldest " +
+            "event kept",
+        }),
+      types: Types,
+    }),
+    response: z.object({
+      data: z.array(WebhookEventBody),
+      pagination: z.object({
+        limit: z.int(),
+        nextCursor: z.string().meta({ description: "Given also when there is nothing new" }),
+        hasMore: z.boolean(),
+      }),
+    }),
+    run: async (work, { caller, projectId, query }) => {
+      const { data, ...pagination } = await readFeed(work, { tenantId: tenantOf(caller), projectId }, query);
+      return { data: data as never, pagination: { limit: query.limit, ...pagination } };
+    },
+  }),
+  ofProject.post("/webhook-events/test", "createTestWebhookEvent", {
+    summary: "Make a test event",
+    description:
+      "Puts an example of the type into the feed and sends it to the webhooks that want the type, as if it " +
+      "had happened; `data.test` is true, and nothing else changes.",
+    access: { scope: "webhooks:write", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
+    body: z.strictObject({ eventType: z.string().min(1).max(TYPE_MAX) }),
+    example: { eventType: "player.level_up" },
+    status: 201,
+    response: z.object({
+      event: WebhookEventBody,
+      deliveries: z.int().meta({ description: "Webhooks that it goes to" }),
+    }),
+    outside: (app: App, { projectId, body }) =>
+      app.transact(async (work) => {
+        const made = await makeTestEvent(work, { projectId, ...body });
+        return { ...made, event: made.event as never };
+      }),
+  }),
+];
+
+const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
+const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
+const write = common.with({ access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } });
 
 const readRoutes = [
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks",
-    id: "listWebhooks",
+  read.get("/webhooks", "listWebhooks", {
     summary: "List webhooks",
     description: "Newest first.",
     query: PageQuery.extend({
@@ -46,18 +227,11 @@ const readRoutes = [
       projectId: z.uuid().optional().meta({ description: "Those of this project alone" }),
     }),
     response: pageBody(WebhookBody),
-    run: async (work, { caller, query }) => {
-      const { webhooks, ...total } = await listWebhooks(work, userOf(caller).tenantId, query);
-      return pageReply(webhooks.map(showWebhook), total, query);
-    },
+    run: async (work, { caller, query }) =>
+      pageReply(await listWebhooks(work, userOf(caller).tenantId, query), "webhooks", query, showWebhook),
   }),
-  route({
-    ...read,
-    method: "get",
-    path: "/webhooks/{webhookId}",
-    id: "getWebhook",
+  read.get("/webhooks/{webhookId}", "getWebhook", {
     summary: "Get a webhook",
-    params: WebhookParams,
     response: WebhookBody,
     run: async (work, { caller, params }) =>
       showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
@@ -65,11 +239,7 @@ const readRoutes = [
 ];
 
 const makingRoutes = [
-  route({
-    ...write,
-    method: "post",
-    path: "/webhooks",
-    id: "createWebhook",
+  write.post("/webhooks", "createWebhook", {
     summary: "Register a webhook",
     description:
       "Events that are committed from now on are sent to `url`, signed with the secret, which is shown " +
@@ -90,16 +260,11 @@ const makingRoutes = [
       return { ...showWebhook(made.webhook), secret: made.secret };
     },
   }),
-  route({
-    ...write,
-    method: "post",
-    path: "/webhooks/{webhookId}/rotate-secret",
-    id: "rotateWebhookSecret",
+  write.post("/webhooks/{webhookId}/rotate-secret", "rotateWebhookSecret", {
     summary: "Give a webhook a new secret",
     description:
       "The old secret signs too for as long as `gracePeriodSeconds` says, in `webhook-signature`; " +
       "`X-Service-Signature` has the new one at once.",
-    params: WebhookParams,
     body: z.strictObject({
       gracePeriodSeconds: z
         .int()
@@ -124,17 +289,12 @@ const makingRoutes = [
 ];
 
 const changingRoutes = [
-  route({
-    ...write,
-    method: "patch",
-    path: "/webhooks/{webhookId}",
-    id: "updateWebhook",
+  write.patch("/webhooks/{webhookId}", "updateWebhook", {
     summary: "Change, pause or enable a webhook",
     description:
       "The new values apply to everything sent from now on, retries of earlier events included. ACTIVE " +
       "enables one that is PAUSED or DISABLED: see `POST /webhooks/{webhookId}/recover` for what it " +
       "has missed.",
-    params: WebhookParams,
     body: z.strictObject({
       url: Url.optional(),
       events: Patterns.optional(),
@@ -148,19 +308,12 @@ const changingRoutes = [
     run: async (work, { caller, params, body }) =>
       showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),
   }),
-  route({
-    ...write,
-    method: "delete",
-    path: "/webhooks/{webhookId}",
-    id: "deleteWebhook",
+  write.delete("/webhooks/{webhookId}", "deleteWebhook", {
     summary: "Delete a webhook",
     description: "Nothing more is sent to it, not even pending retries.",
-    params: WebhookParams,
-    response: z.object({ deleted: z.literal(true) }),
-    run: async (work, { caller, params }) => {
-      await deleteWebhook(work, userOf(caller).tenantId, params.webhookId);
-      return { deleted: true } as const;
-    },
+    response: Deleted,
+    run: (work, { caller, params }) =>
+      deleted(deleteWebhook(work, userOf(caller).tenantId, params.webhookId)),
   }),
 ];
 

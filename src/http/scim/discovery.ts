@@ -26,7 +26,7 @@ import {
 } from "../../domain/accounts/scim/users.ts";
 import { type Actor, type Caller, providerOf } from "../../domain/kernel/caller.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
-import { Reply, route } from "../route.ts";
+import { Reply, group } from "../route.ts";
 
 /** Where SCIM is served, without any prefix: providers add the names of resources to it. */
 export const SCIM_PATH = "/scim/v2";
@@ -278,7 +278,7 @@ export const selectionOf = ({ attributes, excludedAttributes }: ListParameters) 
  * What all operations of SCIM have in common. They are open whatever the plan: who leaves a company must not
  * keep an account because of it.
  */
-export const common = {
+export const common = group({
   tag: "SCIM",
   project: "none",
   access: { scim: true },
@@ -286,10 +286,10 @@ export const common = {
   takesNoIdempotencyKey: true,
   query: ListQuery,
   response: z.unknown(),
-} as const;
+});
 
 /** What lets people in, or changes what they may. */
-export const provisioning = { ...common, access: { scim: true, needs: { feature: "sso" } } } as const;
+export const provisioning = common.with({ access: { scim: true, needs: { feature: "sso" } } });
 
 export const Params = z.object({ id: z.string().max(100) });
 /** Attributes are read by the domain, by names in any case: clients send many that are not kept. */
@@ -338,11 +338,7 @@ const partsOf = ({ transact, transactAs, mail }: App, actor: Actor): Provisionin
 };
 
 export const scimUserRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/Users`,
-    id: "scimListUsers",
+  common.get(`${SCIM_PATH}/Users`, "scimListUsers", {
     summary: "List users",
     outside: async (app, { caller, query }) => {
       const wanted = { filter: filterOf(query), page: pageOf(query) };
@@ -352,11 +348,7 @@ export const scimUserRoutes = [
       );
     },
   }),
-  route({
-    ...provisioning,
-    method: "post",
-    path: `${SCIM_PATH}/Users`,
-    id: "scimCreateUser",
+  provisioning.post(`${SCIM_PATH}/Users`, "scimCreateUser", {
     summary: "Create a user",
     bodyLimit: SCIM_USER_MAX_BYTES,
     body: Body,
@@ -369,21 +361,13 @@ export const scimUserRoutes = [
       return replyOf(made, query, 201);
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/Users/{id}`,
-    id: "scimGetUser",
+  common.get(`${SCIM_PATH}/Users/{id}`, "scimGetUser", {
     summary: "Get a user",
     params: Params,
     outside: async (app, { caller, params, query }) =>
       replyOf(await app.transact((work) => getScimUser(work, scopeOf(app, caller), params.id)), query),
   }),
-  route({
-    ...common,
-    method: "put",
-    path: `${SCIM_PATH}/Users/{id}`,
-    id: "scimReplaceUser",
+  common.put(`${SCIM_PATH}/Users/{id}`, "scimReplaceUser", {
     summary: "Replace a user",
     bodyLimit: SCIM_USER_MAX_BYTES,
     params: Params,
@@ -398,11 +382,7 @@ export const scimUserRoutes = [
       return replyOf(changed, query);
     },
   }),
-  route({
-    ...common,
-    method: "patch",
-    path: `${SCIM_PATH}/Users/{id}`,
-    id: "scimPatchUser",
+  common.patch(`${SCIM_PATH}/Users/{id}`, "scimPatchUser", {
     summary: "Change a user",
     bodyLimit: SCIM_USER_MAX_BYTES,
     params: Params,
@@ -417,11 +397,7 @@ export const scimUserRoutes = [
       return replyOf(changed, query);
     },
   }),
-  route({
-    ...common,
-    method: "delete",
-    path: `${SCIM_PATH}/Users/{id}`,
-    id: "scimDeleteUser",
+  common.delete(`${SCIM_PATH}/Users/{id}`, "scimDeleteUser", {
     summary: "Delete a user",
     params: Params,
     outside: async (app, { caller, params, ifMatch }) => {

@@ -6,7 +6,7 @@ import {
   getScimGroup,
   listScimGroups,
 } from "../../domain/accounts/scim/groups.ts";
-import { route } from "../route.ts";
+
 import {
   baseOf,
   Body,
@@ -30,11 +30,7 @@ import {
 } from "./discovery.ts";
 
 const scimGroupRoutes = [
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/Groups`,
-    id: "scimListGroups",
+  common.get(`${SCIM_PATH}/Groups`, "scimListGroups", {
     summary: "List groups",
     outside: async (app, { caller, query }) => {
       const withMembers = selectionOf(query).has("members");
@@ -45,11 +41,7 @@ const scimGroupRoutes = [
       );
     },
   }),
-  route({
-    ...provisioning,
-    method: "post",
-    path: `${SCIM_PATH}/Groups`,
-    id: "scimCreateGroup",
+  provisioning.post(`${SCIM_PATH}/Groups`, "scimCreateGroup", {
     summary: "Create a group",
     body: Body,
     outside: async (app, { caller, query, body }) => {
@@ -58,11 +50,7 @@ const scimGroupRoutes = [
       return replyOf(made, query, 201);
     },
   }),
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/Groups/{id}`,
-    id: "scimGetGroup",
+  common.get(`${SCIM_PATH}/Groups/{id}`, "scimGetGroup", {
     summary: "Get a group",
     params: Params,
     outside: async (app, { caller, params, query }) => {
@@ -73,11 +61,7 @@ const scimGroupRoutes = [
       return replyOf(group, query);
     },
   }),
-  route({
-    ...provisioning,
-    method: "put",
-    path: `${SCIM_PATH}/Groups/{id}`,
-    id: "scimReplaceGroup",
+  provisioning.put(`${SCIM_PATH}/Groups/{id}`, "scimReplaceGroup", {
     summary: "Replace a group",
     params: Params,
     body: Body,
@@ -91,11 +75,7 @@ const scimGroupRoutes = [
       return replyOf(changed, query);
     },
   }),
-  route({
-    ...provisioning,
-    method: "patch",
-    path: `${SCIM_PATH}/Groups/{id}`,
-    id: "scimPatchGroup",
+  provisioning.patch(`${SCIM_PATH}/Groups/{id}`, "scimPatchGroup", {
     summary: "Change a group",
     params: Params,
     body: Body,
@@ -110,11 +90,7 @@ const scimGroupRoutes = [
       return nothing();
     },
   }),
-  route({
-    ...provisioning,
-    method: "delete",
-    path: `${SCIM_PATH}/Groups/{id}`,
-    id: "scimDeleteGroup",
+  provisioning.delete(`${SCIM_PATH}/Groups/{id}`, "scimDeleteGroup", {
     summary: "Delete a group",
     params: Params,
     outside: async (app, { caller, params, ifMatch }) => {
@@ -125,44 +101,24 @@ const scimGroupRoutes = [
 ];
 
 const discovery = [
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/ServiceProviderConfig`,
-    id: "scimGetProviderConfig",
+  common.get(`${SCIM_PATH}/ServiceProviderConfig`, "scimGetProviderConfig", {
     summary: "Get what the service can do",
     outside: async (app) => providerConfig(baseOf(app)),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/ResourceTypes`,
-    id: "scimListResourceTypes",
+  common.get(`${SCIM_PATH}/ResourceTypes`, "scimListResourceTypes", {
     summary: "List kinds of resources",
     outside: async (app) => listAll(resourceTypes(baseOf(app))),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/ResourceTypes/{id}`,
-    id: "scimGetResourceType",
+  common.get(`${SCIM_PATH}/ResourceTypes/{id}`, "scimGetResourceType", {
     summary: "Get a kind of resources",
     params: Params,
     outside: async (app, { params }) => oneOf(resourceTypes(baseOf(app)), params.id),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/Schemas`,
-    id: "scimListSchemas",
+  common.get(`${SCIM_PATH}/Schemas`, "scimListSchemas", {
     summary: "List schemas",
     outside: async (app) => listAll(schemas(baseOf(app))),
   }),
-  route({
-    ...common,
-    method: "get",
-    path: `${SCIM_PATH}/Schemas/{id}`,
-    id: "scimGetSchema",
+  common.get(`${SCIM_PATH}/Schemas/{id}`, "scimGetSchema", {
     summary: "Get a schema",
     params: Params,
     outside: async (app, { params }) => oneOf(schemas(baseOf(app)), params.id),

@@ -48,6 +48,7 @@ const DOMAIN_PACKAGES = new RegExp(
     "disposable-email-domains-js",
     "obscenity",
     "tldts",
+    "ipaddr\\.js",
     "otpauth",
   ].join("|")})$`,
 );

@@ -5,12 +5,13 @@ import { audit } from "../audit/audit.ts";
 import { isCheckedSecret, newCheckedSecret } from "../auth/one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { CACHE_TTL_MS, createShortCache, isUseDue, noteUse, type ShortCache } from "../auth/short-cache.ts";
-import { forgetOrigins, type Tokens } from "../auth/tokens.ts";
+import { forgetAddresses, type Tokens } from "../auth/tokens.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { actorOf, type AdminCaller, type AdminScope, type Caller } from "../../kernel/caller.ts";
 import { conflict, notFound, unauthorized } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { LOCKS, type Transact, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 const PlatformAdminSchema = defineEntity({
   name: "PlatformAdmin",
@@ -161,34 +162,15 @@ type NewPlatformToken = {
   expiresAt?: Date | undefined;
 };
 
-/** A platform token as returned by the API. */
-type ShownPlatformToken = {
-  id: string;
-  name: string;
-  scopes: AdminScope[];
-  status: "ACTIVE" | "EXPIRED" | "REVOKED";
-  createdBy: string;
-  lastUsedAt: string | null;
-  expiresAt: string | null;
-  revokedAt: string | null;
-  createdAt: string;
-};
-
-const statusOf = (token: PlatformToken, now: Date): ShownPlatformToken["status"] => {
+const statusOf = (token: PlatformToken, now: Date): "ACTIVE" | "EXPIRED" | "REVOKED" => {
   if (token.revokedAt) return "REVOKED";
   return token.expiresAt && token.expiresAt <= now ? "EXPIRED" : "ACTIVE";
 };
 
-export const showPlatformToken = (token: PlatformToken, now: Date): ShownPlatformToken => ({
-  id: token.id,
-  name: token.name,
-  scopes: token.scopes,
+/** A platform token as returned by the API. */
+export const showPlatformToken = (token: PlatformToken, now: Date) => ({
+  ...shown(token, ["id", "name", "scopes", "createdBy", "lastUsedAt", "expiresAt", "revokedAt", "createdAt"]),
   status: statusOf(token, now),
-  createdBy: token.createdBy,
-  lastUsedAt: token.lastUsedAt?.toISOString() ?? null,
-  expiresAt: token.expiresAt?.toISOString() ?? null,
-  revokedAt: token.revokedAt?.toISOString() ?? null,
-  createdAt: token.createdAt.toISOString(),
 });
 
 /** `secret` is only returned here. @throws VALIDATION_ERROR, CONFLICT LIMIT_REACHED */
@@ -253,25 +235,8 @@ type AdminParts = { transact: Transact; passwords: Passwords };
 type NewAdmin = { email: string; name: string; password: string };
 
 /** A super-admin as returned by the API. */
-type ShownAdmin = {
-  id: string;
-  email: string;
-  name: string;
-  mfaEnabled: boolean;
-  lastLoginAt: string | null;
-  disabledAt: string | null;
-  createdAt: string;
-};
-
-export const showAdmin = (admin: PlatformAdmin): ShownAdmin => ({
-  id: admin.id,
-  email: admin.email,
-  name: admin.name,
-  mfaEnabled: admin.mfaEnabled,
-  lastLoginAt: admin.lastLoginAt?.toISOString() ?? null,
-  disabledAt: admin.disabledAt?.toISOString() ?? null,
-  createdAt: admin.createdAt.toISOString(),
-});
+export const showAdmin = (admin: PlatformAdmin) =>
+  shown(admin, ["id", "email", "name", "mfaEnabled", "lastLoginAt", "disabledAt", "createdAt"]);
 
 /** @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, CONFLICT EMAIL_ALREADY_EXISTS */
 export const createAdmin = async (
@@ -358,7 +323,7 @@ export const resetAdminPassword = async (
   const admin = await findAdminByEmail(work, email);
   admin.passwordHash = passwordHash;
   endLogins(work, admin);
-  await forgetOrigins(work, admin.id);
+  await forgetAddresses(work, admin.id);
   await auditAdmin(work, "platform_admin.password_reset", admin);
   return admin;
 };

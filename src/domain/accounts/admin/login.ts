@@ -1,5 +1,5 @@
 import { audit } from "../audit/audit.ts";
-import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin, type Tokens } from "../auth/tokens.ts";
+import { findKnownAddress, forgetAddresses, rememberAddress, type Tokens } from "../auth/tokens.ts";
 import { DUMMY_HASH, type Guess, type Passwords, refuseWeakPassword, throttled } from "../auth/passwords.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { type Challenge, DomainError, unauthorized } from "../../kernel/errors.ts";
@@ -16,7 +16,7 @@ import type { Limiter } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { auditAdmin, endLogins, getAdmin, PlatformAdmin } from "./admins.ts";
 
-export type AdminLoginParts = {
+type AdminLoginParts = {
   transact: Transact;
   tokens: Tokens;
   passwords: Passwords;
@@ -35,11 +35,8 @@ export type AdminSignedIn = {
   admin: { id: string; email: string; name: string };
 };
 
-/** `deviceToken`: identifies the device at the next login. */
-export type AdminLoggedIn = { signedIn: AdminSignedIn; deviceToken: string };
-
 /** A password, and a code of the second factor of those who have one. */
-export type AdminLogin = { email: string; password: string; mfaCode?: string | undefined };
+type AdminLogin = { email: string; password: string; mfaCode?: string | undefined; ip: string };
 
 /**
  * Checks a super-admin's password and second factor. Without a second factor, where the server requires one,
@@ -50,42 +47,38 @@ export type AdminLogin = { email: string; password: string; mfaCode?: string | u
  */
 export const adminLogin = async (
   parts: AdminLoginParts & ProofParts,
-  body: AdminLogin,
-  origin: Origin,
-): Promise<AdminLoggedIn> => {
+  { ip, ...body }: AdminLogin,
+): Promise<AdminSignedIn> => {
   const { transact, tokens } = parts;
   const email = normaliseEmail(body.email);
   const found = await transact(({ em }) => em.findOne(PlatformAdmin, { email, disabledAt: null }));
   const hash = found?.passwordHash ?? DUMMY_HASH;
-  const asked = { ...origin, accounts: "platform_admins", email } as const;
-  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
-  const guess = { ip: origin.ip, account: email, known };
+  const asked = { ip, accounts: "platform_admins", email } as const;
+  const known = () => transact((work) => findKnownAddress(work, tokens, asked));
+  const guess = { ip, account: email, known };
   const isRight = await isPassword(parts, guess, hash, body.password);
   const logged =
-    isRight && found
-      ? await transact((work) => passPassword(work, tokens, { seen: found, origin }))
-      : undefined;
+    isRight && found ? await transact((work) => passPassword(work, tokens, found, ip)) : undefined;
   if (!logged) {
     await transact((work) => noteFailure(work, found));
     throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
   }
-  if (!("challenge" in logged)) return answerLogin(parts, logged);
+  if (!("challenge" in logged)) return signInAdmin(parts, logged);
   if (body.mfaCode === undefined) throw mfaRequired(logged.challenge);
-  const answer = { challengeToken: logged.challenge.token, code: body.mfaCode, ...origin };
+  const answer = { challengeToken: logged.challenge.token, code: body.mfaCode, ip };
   return completeAdminLogin(parts, answer);
 };
 
 /** Completes a super-admin's login by the second factor. @throws as `answerChallenge` */
 export const completeAdminLogin = async (
   parts: AdminLoginParts & ProofParts,
-  answer: ChallengeAnswer & Origin,
-): Promise<AdminLoggedIn> => {
-  const { ip, deviceToken } = answer;
-  const finish = (work: Work, { row }: FactorOwner): Promise<Logged | undefined> =>
-    noteLogin(work, parts.tokens, { seen: row as PlatformAdmin, origin: { ip, deviceToken } });
+  answer: ChallengeAnswer,
+): Promise<AdminSignedIn> => {
+  const finish = (work: Work, { row }: FactorOwner): Promise<PlatformAdmin | undefined> =>
+    noteLogin(work, parts.tokens, row as PlatformAdmin, answer.ip);
   try {
     const logged = await answerChallenge(parts, "admin", answer, finish);
-    if (logged) return await answerLogin(parts, logged);
+    if (logged) return await signInAdmin(parts, logged);
   } catch (error) {
     if (error instanceof DomainError && error.reason === "MFA_CODE_INVALID")
       await noteWrongFactor(parts, answer.challengeToken);
@@ -99,13 +92,6 @@ const noteWrongFactor = async ({ transact, tokens }: AdminLoginParts, token: str
   const { sub: id } = await tokens.verifyMfa(token);
   await transact(async (work) => noteFailure(work, await work.em.findOne(PlatformAdmin, { id })));
 };
-
-type Logged = { admin: PlatformAdmin; deviceToken: string };
-
-const answerLogin = async (parts: AdminLoginParts, logged: Logged): Promise<AdminLoggedIn> => ({
-  signedIn: await signInAdmin(parts, logged.admin),
-  deviceToken: logged.deviceToken,
-});
 
 /** Signs a new token of a super-admin who has just been authenticated. */
 export const signInAdmin = async (
@@ -129,11 +115,12 @@ export const signInAdmin = async (
 const passPassword = async (
   work: Work,
   tokens: Tokens,
-  given: { seen: PlatformAdmin; origin: Origin },
-): Promise<Logged | { challenge: Challenge } | undefined> => {
-  const { id, passwordHash } = given.seen;
+  seen: PlatformAdmin,
+  ip: string,
+): Promise<PlatformAdmin | { challenge: Challenge } | undefined> => {
+  const { id, passwordHash } = seen;
   const row = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
-  if (!row?.mfaEnabled) return noteLogin(work, tokens, given);
+  if (!row?.mfaEnabled) return noteLogin(work, tokens, seen, ip);
   return { challenge: await challengeFor(work, tokens, { kind: "admin", row }, "PASSWORD") };
 };
 
@@ -152,16 +139,16 @@ const isPassword = (
 const noteLogin = async (
   work: Work,
   tokens: Tokens,
-  { seen, origin }: { seen: PlatformAdmin; origin: Origin },
-): Promise<Logged | undefined> => {
-  const { id, passwordHash } = seen;
+  { id, passwordHash }: PlatformAdmin,
+  ip: string,
+): Promise<PlatformAdmin | undefined> => {
   const admin = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
   if (!admin) return undefined;
   admin.lastLoginAt = work.now;
   const by = work.by && { ...work.by, caller: { kind: "admin", adminId: id, scopes: ["*"] } as const };
   await auditAdmin({ ...work, by }, "platform_admin.logged_in", admin);
-  const owner = { id, tenantId: null };
-  return { admin, deviceToken: await rememberOrigin(work, tokens, owner, origin) };
+  await rememberAddress(work, tokens, { id, tenantId: null }, ip);
+  return admin;
 };
 
 /** The address as typed is not stored: people sometimes type their password there. */
@@ -184,19 +171,19 @@ const wrongPassword = (): DomainError =>
   unauthorized("INVALID_CREDENTIALS", "currentPassword is not your password");
 
 /**
- * Replaces a super-admin's own password, ends all previous logins and starts a new one. The device stays
- * known, as the address does.
+ * Replaces a super-admin's own password, ends all previous logins and starts a new one. The address
+ * stays known.
  * @throws UNAUTHORIZED INVALID_CREDENTIALS for a wrong current password, VALIDATION_ERROR PASSWORD_TOO_WEAK,
  * RATE_LIMITED LOGIN_THROTTLED
  */
 export const changeAdminPassword = async (
   parts: AdminLoginParts,
-  { adminId, ...origin }: Origin & { adminId: string },
+  { adminId, ip }: { adminId: string; ip: string },
   { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
-): Promise<AdminLoggedIn> => {
+): Promise<AdminSignedIn> => {
   const { transact, passwords, tokens } = parts;
   const seen = await transact((work) => getAdmin(work, adminId));
-  const guess = { ip: origin.ip, account: seen.email, known: async () => `admin:${adminId}` };
+  const guess = { ip, account: seen.email, known: async () => `admin:${adminId}` };
   if (!(await isPassword(parts, guess, seen.passwordHash, currentPassword))) throw wrongPassword();
   refuseWeakPassword(newPassword, seen, "newPassword");
   const passwordHash = await passwords.hash(newPassword);
@@ -205,10 +192,10 @@ export const changeAdminPassword = async (
     if (admin.passwordHash !== seen.passwordHash) throw wrongPassword();
     admin.passwordHash = passwordHash;
     endLogins(work, admin);
-    await forgetOrigins(work, adminId, origin.deviceToken);
-    const deviceToken = await rememberOrigin(work, tokens, { id: adminId, tenantId: null }, origin);
+    await forgetAddresses(work, adminId);
+    await rememberAddress(work, tokens, { id: adminId, tenantId: null }, ip);
     await auditAdmin(work, "platform_admin.password_changed", admin);
-    return { admin, deviceToken };
+    return admin;
   });
-  return answerLogin(parts, changed);
+  return signInAdmin(parts, changed);
 };

@@ -1,11 +1,14 @@
 import { sql } from "kysely";
 import { APPROVAL_STATUSES, type ApprovalStatus, type Plan, PLANS } from "../../kernel/caller.ts";
 import type { Work } from "../../kernel/work.ts";
+import { audit } from "../audit/audit.ts";
+import type { ListedRoom, RoomSession } from "../../kernel/live-rooms.ts";
+import { Project } from "../projects/project.ts";
 
 /** Maximum of each count: beyond it an exact number adds nothing. */
 export const STATS_COUNT_MAX = 1_000_000;
 
-export type PlatformStats = {
+type PlatformStats = {
   tenants: {
     total: number;
     byApprovalStatus: Record<ApprovalStatus, number>;
@@ -65,4 +68,21 @@ export const platformStats = async ({ db, now }: Work): Promise<PlatformStats> =
     mail: { queued: Number(row.queued), failedLastDay: Number(row.failed) },
     generatedAt: at,
   };
+};
+
+/** Records who ends a session and why in the audit log of the room's tenant, before it is ended. */
+export const auditDisconnect = async (
+  work: Work,
+  { room, session }: { room: ListedRoom; session: RoomSession },
+  reason: string,
+): Promise<void> => {
+  const { roomId, kind, projectId } = room;
+  const { sessionId, playerId, userId } = session;
+  const project = await work.em.findOne(Project, { id: projectId }, { fields: ["tenantId"] });
+  await audit(work, {
+    action: "room.client_disconnected",
+    target: { type: "room", id: roomId },
+    tenantId: project?.tenantId ?? null,
+    data: { kind, projectId, sessionId, playerId, userId, reason },
+  });
 };

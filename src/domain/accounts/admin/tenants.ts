@@ -1,12 +1,23 @@
 import { type RawBuilder, sql } from "kysely";
+import type { FilterQuery } from "@mikro-orm/core";
 import { setPlan } from "../tenants/approval.ts";
 import { lockTenant, Tenant } from "../tenants/tenant.ts";
-import { type ApprovalStatus, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
-import { notFound } from "../../kernel/errors.ts";
+import {
+  type ApprovalStatus,
+  limitsOf,
+  type MemberStatus,
+  type Plan,
+  type PlanLimits,
+} from "../../kernel/caller.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
-import { countRows, type Total, type Work } from "../../kernel/work.ts";
+import { countRows, countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
+import { audit } from "../audit/audit.ts";
+import { revokeSessions } from "../auth/sessions.ts";
+import { User } from "../auth/user.ts";
 
 /** Null restores the plan's limit; absent leaves it unchanged. */
 export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
@@ -40,39 +51,25 @@ type TenantQuery = PageQuery & {
 /** Limits as returned by the API: null in PlanLimits is "unlimited" here. */
 type ShownLimits = Partial<Record<keyof PlanLimits, number | "unlimited">>;
 
-/** A tenant as returned by the API. */
-type ShownTenant = {
-  id: string;
-  name: string;
-  approvalStatus: ApprovalStatus;
-  approvalReason: string | null;
-  approvalRequestedAt: string | null;
-  plan: Plan;
-  planOverrides: ShownLimits;
-  /** Effective limits: those of the plan, with overrides. */
-  limits: ShownLimits;
-  deleteAfter: string | null;
-  deletedAt: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
-
 const showLimits = (limits: Partial<PlanLimits>): ShownLimits =>
   Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, value ?? "unlimited"]));
 
-export const showPlatformTenant = (tenant: Tenant): ShownTenant => ({
-  id: tenant.id,
-  name: tenant.name,
-  approvalStatus: tenant.approvalStatus,
-  approvalReason: tenant.approvalReason ?? null,
-  approvalRequestedAt: tenant.approvalRequestedAt?.toISOString() ?? null,
-  plan: tenant.plan,
+/** A tenant as returned by the API. */
+export const showPlatformTenant = (tenant: Tenant) => ({
+  ...shown(tenant, [
+    "id",
+    "name",
+    "approvalStatus",
+    "approvalReason",
+    "approvalRequestedAt",
+    "plan",
+    "deleteAfter",
+    "deletedAt",
+    "createdAt",
+    "updatedAt",
+  ]),
   planOverrides: showLimits(tenant.planOverrides),
   limits: showLimits(limitsOf(tenant)),
-  deleteAfter: tenant.deleteAfter?.toISOString() ?? null,
-  deletedAt: tenant.deletedAt?.toISOString() ?? null,
-  createdAt: tenant.createdAt.toISOString(),
-  updatedAt: tenant.updatedAt.toISOString(),
 });
 
 const conditionOf = ({ approvalStatus, plan, search }: TenantQuery): RawBuilder<unknown> => {
@@ -145,3 +142,91 @@ export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promis
     activeKeys: Number(row!.activeKeys),
   };
 };
+
+type UserQuery = PageQuery & {
+  sort: "createdAt" | "email" | "lastLoginAt";
+  order: "asc" | "desc";
+  tenantId?: string | undefined;
+  status?: MemberStatus | undefined;
+  isDisabled?: boolean | undefined;
+  /** Part of the address. */
+  search?: string | undefined;
+};
+
+/** A user as returned by the API. */
+export const showPlatformUser = (user: User) =>
+  shown(user, [
+    "id",
+    "tenantId",
+    "email",
+    "name",
+    "role",
+    "status",
+    "emailVerified",
+    "mfaEnabled",
+    "disabledAt",
+    "lastLoginAt",
+    "createdAt",
+    "updatedAt",
+  ]);
+
+/** Returns users of all tenants. */
+export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { users: User[] }> => {
+  const { tenantId, status, isDisabled, search } = query;
+  const where: FilterQuery<User> = {
+    ...(tenantId === undefined ? {} : { tenantId }),
+    ...(status === undefined ? {} : { status }),
+    ...(isDisabled === undefined ? {} : { disabledAt: isDisabled ? { $ne: null } : null }),
+    ...(search === undefined ? {} : { email: { $ilike: containing(search) } }),
+  };
+  const users = await work.em.find(User, where, {
+    orderBy: [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }],
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { users, ...(await countUpTo(work, User, where)) };
+};
+
+/** @throws NOT_FOUND */
+export const getPlatformUser = async ({ em }: Work, userId: string): Promise<User> => {
+  const user = isId(userId) ? await em.findOne(User, { id: userId }) : null;
+  if (!user) throw notFound("User");
+  return user;
+};
+
+/** As `getPlatformUser`, locked until the commit: of two concurrent changes, one is rejected. */
+const lockUser = async (work: Work, userId: string): Promise<User> => {
+  const user = await getPlatformUser(work, userId);
+  await sql`select 1 from users where id = ${user.id}::uuid for no key update`.execute(work.db);
+  const locked = await work.em.findOne(User, { id: user.id }, { refresh: true });
+  if (!locked) throw notFound("User");
+  return locked;
+};
+
+/**
+ * Disables a user and ends their sessions; also a tenant's last OWNER. API keys created by the
+ * user belong to the project and are kept. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ */
+export const disableUser = async (work: Work, userId: string, reason: string): Promise<User> => {
+  const user = await lockUser(work, userId);
+  if (user.disabledAt) throw conflict("INVALID_STATE", "The user is disabled already");
+  user.disabledAt = work.now;
+  user.updatedAt = work.now;
+  // So that enabling the user later does not restore old sessions.
+  await revokeSessions(work, user.id, { reason: "USER_DISABLED" });
+  await auditUser(work, "user.disabled", user, { reason });
+  return user;
+};
+
+/** Enables a user again. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const enableUser = async (work: Work, userId: string): Promise<User> => {
+  const user = await lockUser(work, userId);
+  if (!user.disabledAt) throw conflict("INVALID_STATE", "The user is not disabled");
+  user.disabledAt = null;
+  user.updatedAt = work.now;
+  await auditUser(work, "user.enabled", user, {});
+  return user;
+};
+
+const auditUser = (work: Work, action: string, { id, email, tenantId }: User, data: object): Promise<void> =>
+  audit(work, { action, target: { type: "user", id }, tenantId, data: { email, ...data } });

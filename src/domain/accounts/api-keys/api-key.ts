@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { defineEntity, p } from "@mikro-orm/core";
+import { sql } from "kysely";
 import { isCheckedSecret, newCheckedSecret } from "../auth/one-time-secrets.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
@@ -8,6 +9,7 @@ import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { fitsBytes } from "../../kernel/oversize.ts";
 import type { Work } from "../../kernel/work.ts";
+import { shown, shownIfSet } from "../../kernel/shown.ts";
 
 export const ENVIRONMENTS = ["live", "test"] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];
@@ -89,42 +91,21 @@ export const environmentOf = ({ projectId, actsOnProjectId }: ApiKey): Environme
   projectId === actsOnProjectId ? "live" : "test";
 
 /** An API key as returned by the API; unset fields are absent. */
-type ShownApiKey = {
-  id: string;
-  projectId: string;
-  name: string;
-  prefix: string;
-  environment: Environment;
-  scopes: string[];
-  status: ApiKeyStatus;
-  rateLimit?: number;
-  expiresAt?: string;
-  lastUsedAt?: string;
-  metadata: Json;
-  createdBy?: string;
-  replacedBy?: string;
-  createdAt: string;
-  updatedAt: string;
-  deletedAt: string | null;
-};
-
-export const showApiKey = (key: ApiKey, now: Date): ShownApiKey => ({
-  id: key.id,
-  projectId: key.projectId,
-  name: key.name,
-  prefix: key.prefix,
+export const showApiKey = (key: ApiKey, now: Date) => ({
+  ...shown(key, [
+    "id",
+    "projectId",
+    "name",
+    "prefix",
+    "scopes",
+    "metadata",
+    "createdAt",
+    "updatedAt",
+    "deletedAt",
+  ]),
+  ...shownIfSet(key, ["rateLimit", "expiresAt", "lastUsedAt", "createdBy", "replacedBy"]),
   environment: environmentOf(key),
-  scopes: key.scopes,
-  status: isExpired(key, now) ? "EXPIRED" : key.status,
-  ...(key.rateLimit == null ? {} : { rateLimit: key.rateLimit }),
-  ...(key.expiresAt == null ? {} : { expiresAt: key.expiresAt.toISOString() }),
-  ...(key.lastUsedAt == null ? {} : { lastUsedAt: key.lastUsedAt.toISOString() }),
-  metadata: key.metadata,
-  ...(key.createdBy == null ? {} : { createdBy: key.createdBy }),
-  ...(key.replacedBy == null ? {} : { replacedBy: key.replacedBy }),
-  createdAt: key.createdAt.toISOString(),
-  updatedAt: key.updatedAt.toISOString(),
-  deletedAt: key.deletedAt?.toISOString() ?? null,
+  status: isExpired(key, now) ? ("EXPIRED" as const) : key.status,
 });
 
 /** Maximum active keys of a project, including replaced ones in their grace period. */
@@ -193,3 +174,18 @@ const working = ({ now }: Work, projectId: string) => ({
   status: "ACTIVE" as const,
   $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
 });
+
+/**
+ * Maximum keys marked by one run; the rest waits for the next. Each is rejected from its expiry on anyway.
+ */
+const EXPIRED_AT_ONCE_MAX = 10_000;
+
+/** Marks expired keys as EXPIRED; those being changed concurrently wait for the next run. */
+export const markExpiredKeys = async ({ db, now }: Work): Promise<void> => {
+  const at = now.toISOString();
+  await sql`
+    update api_keys set status = 'EXPIRED', updated_at = ${at}::timestamptz
+    where id in (
+      select id from api_keys where status = 'ACTIVE' and expires_at <= ${at}::timestamptz
+      limit ${EXPIRED_AT_ONCE_MAX} for update skip locked)`.execute(db);
+};

@@ -3,6 +3,8 @@ import { CACHE_TTL_MS, createShortCache, isUseDue, noteUse } from "../auth/short
 import type { ApprovalStatus, KeyCaller, Plan, PlanLimits } from "../../kernel/caller.ts";
 import { type DomainError, unauthorized } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { forgetProjects } from "../projects/project.ts";
+import type { Topics } from "../../kernel/events/chat-views.ts";
 import { type ApiKeyHasher, type ApiKeyStatus, isSecret } from "./api-key.ts";
 
 type Refusal = readonly [reason: string, message: string];
@@ -97,3 +99,20 @@ const callerOf = (row: KeyRow): KeyCaller => ({
   tenant: { plan: row.plan, planOverrides: row.plan_overrides, approvalStatus: row.approval_status },
   isTest: row.acts_on_project_id !== row.project_id,
 });
+
+const TOPIC = "keys";
+
+/**
+ * Notifies other processes of changes to keys or projects once the commit is durable. If the message is lost,
+ * their caches still expire (CACHE_TTL_MS).
+ */
+export const publishKeysChanged = (work: Work, topics: Topics): void =>
+  work.afterCommit(() => topics.publish(TOPIC, {}));
+
+/** Subscribes to such notifications; in effect once it resolves. */
+export const subscribeKeyChanges = async (topics: Topics): Promise<void> => {
+  await topics.subscribe(TOPIC, () => {
+    forgetKeys();
+    forgetProjects();
+  });
+};

@@ -21,16 +21,8 @@ import {
   wrongPassword,
 } from "./passwords.ts";
 import { type DisposableLists, refuseDisposable } from "./registration.ts";
-import { revokeSessions } from "./session-list.ts";
-import { type LoggedIn, type SignedIn, signedIn } from "./sessions.ts";
-import {
-  findKnownOrigin,
-  type Origin,
-  rememberDevice,
-  rememberOrigin,
-  Session,
-  type Tokens,
-} from "./tokens.ts";
+import { revokeSessions, type SignedIn, signedIn } from "./sessions.ts";
+import { findKnownAddress, rememberAddress, Session, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
@@ -43,15 +35,16 @@ import {
 import { type AbuseParts, blockAbuser } from "../rate-limits/ip-blocks.ts";
 import { type Limiter, limitKeyOf, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
 import { Tenant } from "../tenants/tenant.ts";
-import type { ApprovalStatus, MemberStatus, Plan, Role, UserCaller } from "../../kernel/caller.ts";
+import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 /** Satisfied by an App. `transact` must see the accounts of all tenants. */
 type LoginParts = ThrottleParts & AbuseParts & LoginProof & { passwords: Passwords };
 
-/** The origin is used to count failures. `mfaCode`: of the second factor, for accounts that have one. */
-type Login = Origin & { email: string; password: string; mfaCode?: string | undefined };
+/** `ip` is used to count failures. `mfaCode`: of the second factor, for accounts that have one. */
+type Login = { ip: string; email: string; password: string; mfaCode?: string | undefined };
 
 /**
  * Checks a password, and the second factor if the account has one, and starts a session. An unknown address,
@@ -62,20 +55,20 @@ type Login = Origin & { email: string; password: string; mfaCode?: string | unde
  */
 export const login = async (
   parts: LoginParts,
-  { email, password, mfaCode, ...origin }: Login,
-): Promise<LoggedIn> => {
+  { email, password, mfaCode, ip }: Login,
+): Promise<SignedIn> => {
   const { transact, tokens, passwords } = parts;
   const account = normaliseEmail(email);
-  const asked = { ...origin, accounts: "users", email: account } as const;
-  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
+  const asked = { ip, accounts: "users", email: account } as const;
+  const known = () => transact((work) => findKnownAddress(work, tokens, asked));
   let found: Found | undefined;
-  const isRight = await throttled(parts, { ip: origin.ip, account, known }, async () => {
+  const isRight = await throttled(parts, { ip, account, known }, async () => {
     found = await transact((work) => findByEmail(work, account));
     const fits = await passwords.verify(found?.hash ?? DUMMY_HASH, password);
     return fits && found !== undefined;
   });
   if (!isRight || !found) {
-    await blockGuesser(parts, origin.ip);
+    await blockGuesser(parts, ip);
     throw wrong();
   }
   const { id, hash } = found;
@@ -83,13 +76,10 @@ export const login = async (
     // Locked, so that a new password ends this session or prevents it.
     const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
-    return signInOrChallenge(work, tokens, user, {
-      method: "PASSWORD",
-      deviceToken: origin.deviceToken,
-    });
+    return signInOrChallenge(work, tokens, user, "PASSWORD");
   });
   if (mfaCode === undefined || !("challenge" in outcome)) return orChallenge(outcome);
-  return completeLogin(parts, { challengeToken: outcome.challenge.token, code: mfaCode, ...origin });
+  return completeLogin(parts, { challengeToken: outcome.challenge.token, code: mfaCode, ip });
 };
 
 /** Blocks an address that has exhausted its failures for a while. */
@@ -116,9 +106,6 @@ const REFRESH_GRACE_SECONDS = 30;
 
 type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
 
-/** `deviceToken`: of a sign-in that could not return it, because it returned its tokens in a URL. */
-type Refreshed = { signedIn: SignedIn; deviceToken?: string };
-
 /**
  * Exchanges a refresh token for new tokens of its session; role and tenant are read again, and the session's
  * end is unchanged. A token that is reused after its grace period has been stolen: the session ends for both.
@@ -126,15 +113,12 @@ type Refreshed = { signedIn: SignedIn; deviceToken?: string };
  * @throws UNAUTHORIZED REFRESH_TOKEN_INVALID, REFRESH_TOKEN_EXPIRED, REFRESH_TOKEN_REVOKED,
  * REFRESH_TOKEN_REUSED; FORBIDDEN TENANT_SUSPENDED; RateLimited USER_RATE
  */
-export const refresh = async (
-  parts: RefreshParts,
-  { refreshToken: token, deviceToken }: { refreshToken: string; deviceToken: string },
-): Promise<Refreshed> => {
+export const refresh = async (parts: RefreshParts, token: string): Promise<SignedIn> => {
   const { transact, tokens } = parts;
   if (!isRefreshToken(token)) throw unknownToken();
   const hash = hashRandomSecret(token);
   await countRefresh(parts, hash);
-  const outcome = await transact((work) => exchange(work, tokens, hash, deviceToken));
+  const outcome = await transact((work) => exchange(work, tokens, hash));
   if ("refusal" in outcome) throw outcome.refusal;
   return outcome;
 };
@@ -152,9 +136,9 @@ const countRefresh = async ({ transact, limiter, clock }: RefreshParts, hash: st
 };
 
 /** A refusal is returned, not thrown, because its changes must be committed. */
-type Outcome = Refreshed | { refusal: DomainError };
+type Outcome = SignedIn | { refusal: DomainError };
 
-const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: string): Promise<Outcome> => {
+const exchange = async (work: Work, tokens: Tokens, hash: string): Promise<Outcome> => {
   const { em, now } = work;
   const used = await useToken(work, hash);
   if (!used) throw unknownToken();
@@ -174,35 +158,26 @@ const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: s
   session.lastUsedAt = now;
   const refreshToken = await issueRefreshToken(work, session, session.expiresAt);
   await forgetOldTokens(work, session.id);
-  const renewed = { signedIn: await signedIn(work, tokens, { user, session, refreshToken }) };
-  // Only a token that was sent in a URL ends before its session.
-  if (used.expiresAt.getTime() >= session.expiresAt.getTime()) return renewed;
-  return { ...renewed, deviceToken: await rememberDevice(work, user, deviceToken) };
+  return signedIn(work, tokens, { user, session, refreshToken });
 };
 
-type UsedToken = { sessionId: string; expiresAt: Date; isOver: boolean; isStolen: boolean };
-
-type UsedRow = Omit<UsedToken, "expiresAt"> & { expiresAt: Date | string };
+type UsedToken = { sessionId: string; isOver: boolean; isStolen: boolean };
 
 /**
  * Consumes a token: of several concurrent uses one wins, and the others are in its grace. Undefined: unknown.
  */
 const useToken = async ({ db, now }: Work, hash: string): Promise<UsedToken | undefined> => {
   const at = now.toISOString();
-  const token = sql`session_id as "sessionId", expires_at as "expiresAt",
-    expires_at <= ${at}::timestamptz as "isOver"`;
-  const won = await sql<UsedRow>`
+  const token = sql`session_id as "sessionId", expires_at <= ${at}::timestamptz as "isOver"`;
+  const won = await sql<UsedToken>`
     update refresh_tokens set used_at = ${at}::timestamptz where hash = ${hash} and used_at is null
     returning ${token}, false as "isStolen"`.execute(db);
   const graceStart = new Date(now.getTime() - REFRESH_GRACE_SECONDS * 1_000).toISOString();
-  const known =
-    won.rows[0] ??
-    (
-      await sql<UsedRow>`
+  if (won.rows[0]) return won.rows[0];
+  const known = await sql<UsedToken>`
     select ${token}, used_at < ${graceStart}::timestamptz as "isStolen"
-    from refresh_tokens where hash = ${hash}`.execute(db)
-    ).rows[0];
-  return known && { ...known, expiresAt: new Date(known.expiresAt) };
+    from refresh_tokens where hash = ${hash}`.execute(db);
+  return known.rows[0];
 };
 
 const endStolen = async (work: Work, { id, userId, tenantId }: Session): Promise<DomainError> => {
@@ -230,58 +205,35 @@ export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
 };
 
-type ShownAccount = {
-  user: {
-    id: string;
-    email: string;
-    name: string;
-    tenantId: string;
-    role: Role;
-    status: MemberStatus;
-    emailVerified: boolean;
-    profileCompleted: boolean;
-    /** False for a user who only signs in through a provider. */
-    hasPassword: boolean;
-    /** Whether a second factor is set. */
-    mfaEnabled: boolean;
-    /** A new address that has not been confirmed by the link in its mail yet. */
-    pendingEmail: string | null;
-    createdAt: string;
-    updatedAt: string;
-  };
-  /** The plan is null for a user who waits to be accepted: they may be a stranger to the tenant. */
-  tenant: { id: string; name: string; plan: Plan | null; approvalStatus: ApprovalStatus };
-};
-
 /**
  * Returns the user and their tenant. @throws UNAUTHORIZED SESSION_REVOKED when they have just been removed
  */
-export const getAccount = async (work: Work, userId: string): Promise<ShownAccount> => {
+export const getAccount = async (work: Work, userId: string) => {
   const user = await getSelf(work, userId);
   const tenant = await work.em.findOne(Tenant, { id: user.tenantId, deletedAt: null });
   if (!tenant) throw gone();
-  const { id, email, name, tenantId, role, status, emailVerified, profileCompleted } = user;
   return {
     user: {
-      id,
-      email,
-      name,
-      tenantId,
-      role,
-      status,
-      emailVerified,
-      profileCompleted,
+      ...shown(user, [
+        "id",
+        "email",
+        "name",
+        "tenantId",
+        "role",
+        "status",
+        "emailVerified",
+        "profileCompleted",
+        "mfaEnabled",
+        "createdAt",
+        "updatedAt",
+      ]),
       hasPassword: user.passwordHash != null,
-      mfaEnabled: user.mfaEnabled,
-      pendingEmail: await pendingEmail(work, id),
-      createdAt: user.createdAt.toISOString(),
-      updatedAt: user.updatedAt.toISOString(),
+      pendingEmail: await pendingEmail(work, user.id),
     },
     tenant: {
-      id: tenant.id,
-      name: tenant.name,
-      plan: status === "PENDING" ? null : tenant.plan,
-      approvalStatus: tenant.approvalStatus,
+      ...shown(tenant, ["id", "name", "approvalStatus"]),
+      // Who waits to be accepted may be a stranger to the tenant.
+      plan: user.status === "PENDING" ? null : tenant.plan,
     },
   };
 };
@@ -393,18 +345,15 @@ const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string)
 type PasswordChange = { currentPassword: string; newPassword: string };
 
 /**
- * Replaces the user's password, ends their other sessions and notifies them by mail. The device stays known,
- * as the address does.
+ * Replaces the user's password, ends their other sessions and notifies them by mail. The address stays known.
  *
- * @param deviceToken of an earlier sign-in, or ""
- * @returns the token that identifies the device from now on
  * @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, FORBIDDEN INVALID_CREDENTIALS, CONFLICT INVALID_STATE
  */
 export const changePassword = async (
   parts: ProofParts & { tokens: Tokens; mail: Mail },
-  { deviceToken, ...self }: Self & { deviceToken: string },
+  self: Self,
   { currentPassword, newPassword }: PasswordChange,
-): Promise<string> => {
+): Promise<void> => {
   const { transact, tokens, passwords } = parts;
   const { ip, sessionId } = self;
   const seen = await transact((work) => getSelf(work, self.userId));
@@ -414,15 +363,14 @@ export const changePassword = async (
     throw invalid("newPassword", "must differ from the current one", "PASSWORD_TOO_WEAK");
   }
   const passwordHash = await passwords.hash(newPassword);
-  return transact(async (work) => {
+  await transact(async (work) => {
     const user = await getSelf(work, self.userId, true);
     if (user.passwordHash !== seen.passwordHash) throw wrongPassword();
-    await setPassword(work, self.userId, passwordHash, { sessionId, deviceToken });
-    const device = await rememberOrigin(work, tokens, user, { ip, deviceToken });
+    await setPassword(work, self.userId, passwordHash, sessionId);
+    await rememberAddress(work, tokens, user, ip);
     const { id, tenantId, email, name } = user;
     const mail = { to: email, values: { name }, tenantId, userId: id };
     await parts.mail.queue(work, { template: "password-changed", ...mail });
     await audit(work, { action: "user.password_changed", target: { type: "user", id }, tenantId });
-    return device;
   });
 };

@@ -14,9 +14,8 @@ import {
   VERIFY_EMAIL_SECONDS,
 } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { revokeSessions } from "./session-list.ts";
-import { forgetSessions } from "./sessions.ts";
-import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin, type Tokens } from "./tokens.ts";
+import { forgetSessions, revokeSessions } from "./sessions.ts";
+import { findKnownAddress, forgetAddresses, rememberAddress, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { type Mail, mailIsOff, type MailTemplate } from "../email/mail.ts";
@@ -39,7 +38,7 @@ export const requireMail = ({ mail }: Pick<MailRequestParts, "mail">): void => {
  * sent. Beyond the daily limit one mail is allowed each half hour, so that a stranger's requests cannot keep
  * the owner from getting a link. Not to be called in a transaction.
  *
- * @param asker the tenant, or the account's known origin of the request; each is counted separately, and all
+ * @param asker the tenant, or the account's known address that asks; each is counted separately, and all
  * strangers together
  */
 export const isMailAllowed = async (
@@ -57,18 +56,15 @@ export const isMailAllowed = async (
   return day.isAllowed || halfHour.isAllowed;
 };
 
-/** The session and device that stay valid after a new password. */
-type Kept = { sessionId?: string; deviceToken?: string };
-
 /**
- * Replaces a user's password; ends existing sessions and mailed tokens, and forgets known addresses and
- * devices, except what is `kept`. @throws NOT_FOUND
+ * Replaces a user's password; ends existing sessions but `keptSession`, and mailed tokens, and forgets known
+ * addresses. @throws NOT_FOUND
  */
 export const setPassword = async (
   work: Work,
   userId: string,
   passwordHash: string,
-  kept: Kept = {},
+  keptSession?: string,
 ): Promise<void> => {
   const user = await work.em.findOne(User, { id: userId });
   if (!user) throw notFound("User");
@@ -76,31 +72,31 @@ export const setPassword = async (
   user.updatedAt = work.now;
   // The password first: a login that waits for this row must be included when the sessions are ended.
   await work.em.flush();
-  const except = kept.sessionId === undefined ? {} : { except: kept.sessionId };
-  await forgetOrigins(work, userId, kept.deviceToken);
+  const except = keptSession === undefined ? {} : { except: keptSession };
+  await forgetAddresses(work, userId);
   await revokeSessions(work, userId, { reason: "PASSWORD_CHANGED", ...except });
   await endUserTokens(work, userId, ["RESET_PASSWORD", "CHANGE_EMAIL"]);
 };
 
-/** The origin is used to count mails. */
-type ForgotPassword = Origin & { email: string; captchaToken?: string | undefined };
+/** `ip` is used to count mails. */
+type ForgotPassword = { ip: string; email: string; captchaToken?: string | undefined };
 
 /**
  * Mails a link that sets a new password, valid 1 h, within the limits of `isMailAllowed`: each known address
- * and device of the account has a limit of its own, which strangers cannot exhaust. It also gives a password
+ * of the account has a limit of its own, which strangers cannot exhaust. It also gives a password
  * to users who only sign in through a provider. The response does not reveal whether the address is known.
  *
  * @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, CAPTCHA_UNAVAILABLE, VALIDATION_ERROR CAPTCHA_FAILED
  */
 export const forgotPassword = async (
   parts: MailRequestParts & { transact: Transact; captcha: Captcha; tokens: Tokens },
-  { email: address, captchaToken, ...origin }: ForgotPassword,
+  { email: address, captchaToken, ip }: ForgotPassword,
 ): Promise<void> => {
   requireMail(parts);
-  await requireCaptcha(parts, captchaToken, origin.ip);
+  await requireCaptcha(parts, captchaToken, ip);
   const email = normaliseEmail(address);
-  const asked = { ...origin, accounts: "users", email } as const;
-  const known = await parts.transact((work) => findKnownOrigin(work, parts.tokens, asked));
+  const asked = { ip, accounts: "users", email } as const;
+  const known = await parts.transact((work) => findKnownAddress(work, parts.tokens, asked));
   if (!(await isMailAllowed(parts.limiter, "reset-password", email, known))) return;
   await parts.transact(async (work) => {
     const user = await work.em.findOne(User, { email, disabledAt: null });
@@ -129,38 +125,36 @@ const mailReset = async (work: Work, mail: Mail, { id, tenantId, email, name }: 
 type ResetParts = { transact: Transact; tokens: Tokens; passwords: Passwords; mail: Mail };
 
 /**
- * Sets the password of the recipient of the mail, which also verifies their address, and makes their address
- * and device known, however the account is being guessed. All existing sessions and links end; for an account
+ * Sets the password of the recipient of the mail, which also verifies their address, and makes their IP
+ * address known, however the account is being guessed. All existing sessions and links end; for an account
  * with an unverified address, so do identities of other addresses.
  *
- * @returns the token that identifies the device from now on
  * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, PASSWORD_TOO_WEAK, GONE VERIFICATION_TOKEN_EXPIRED,
  * FORBIDDEN SSO_REQUIRED
  */
 export const resetPassword = async (
   { transact, tokens, passwords, mail }: ResetParts,
-  { token, password, ...origin }: Origin & { token: string; password: string },
-): Promise<string> => {
+  { token, password, ip }: { token: string; password: string; ip: string },
+): Promise<void> => {
   // Checked first without consuming it, so that a weak password costs no link and a bad link costs no hash.
   const owner = await transact(async (work) =>
     ownerOf(work, await findUserToken(work, token, ["RESET_PASSWORD"])),
   );
   refuseWeakPassword(password, owner);
   const passwordHash = await passwords.hash(password);
-  return transact(async (work) => {
+  await transact(async (work) => {
     const user = await ownerOf(work, await consumeUserToken(work, token, ["RESET_PASSWORD"]));
     await requirePasswords(work, user);
     const { id, tenantId, email, name } = user;
     const wasProved = user.emailVerified;
     user.emailVerified = true;
-    await setPassword(work, id, passwordHash, { deviceToken: origin.deviceToken });
-    const device = await rememberOrigin(work, tokens, user, origin);
+    await setPassword(work, id, passwordHash);
+    await rememberAddress(work, tokens, user, ip);
     if (!wasProved) await dropForeignProofs(work, user);
     const addressee = { to: email, tenantId, userId: id };
     await mail.queue(work, { template: "password-changed", values: { name }, ...addressee });
     const target = { type: "user", id };
     await audit(work, { action: "user.password_reset", target, tenantId });
-    return device;
   });
 };
 

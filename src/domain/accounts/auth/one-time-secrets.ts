@@ -121,7 +121,7 @@ export const newRefreshToken = (): string => `svc_rt_${randomBase62(43)}`;
 export const isRefreshToken = (text: string): boolean => /^svc_rt_[0-9A-Za-z]{43}$/.test(text);
 
 /** Maximum tokens of a session, used ones included; older ones are forgotten. */
-export const TOKENS_PER_SESSION_MAX = 1_000;
+const TOKENS_PER_SESSION_MAX = 1_000;
 
 /** Issues the next token of a session, of which only the hash is stored. */
 export const issueRefreshToken = async (

@@ -66,13 +66,15 @@ export const isGuessable = (password: string, known: readonly string[]): boolean
   return [lettersOf(password), unleeted(password)].some((core) => WORDS.has(core) || words.has(core));
 };
 
-/** Wrong passwords for one account from one address before each further attempt must wait. */
+/** Wrong passwords for one account before each further attempt must wait. */
 const FREE_FAILURES = 5;
-const LONGEST_WAIT_SECONDS = 60;
+/** The longest wait in seconds: of an address that the account knows, and of all others together. */
+const LONGEST_WAIT = { known: 60, stranger: 360 };
 
-const DAY = 86_400;
-/** A counter that is never exhausted: the waits below limit the attempts. */
-const PAIR: Bucket = { name: "login-pair", points: 1_000_000, seconds: DAY };
+/** A counter that is never exhausted: the waits limit the attempts. */
+const FAILURES: Bucket = { name: "login-failures", points: 1_000_000, seconds: 86_400 };
+/** Of concurrent attempts one gets through; the next one may begin when this window has ended. */
+const waitOf = (seconds: number): Bucket => ({ name: "login-wait", points: 1, seconds });
 
 export type ThrottleParts = { limiter: Limiter; clock: () => Date };
 
@@ -80,25 +82,23 @@ export type Guess = {
   ip: string;
   /** The account being guessed, whether it exists or not; lower case. */
   account: string;
-  /** Returns the known origin of the attempt by an earlier sign-in; undefined for a stranger. */
+  /** Returns the address of an earlier sign-in, if it is that, or the session; undefined for a stranger. */
   known(): Promise<string | undefined>;
 };
 
-/** Returns the seconds that the next attempt must wait after this many failures: 1, 2, 4 .. 60. */
-const waitAfter = (failures: number): number =>
-  failures < FREE_FAILURES ? 0 : Math.min(LONGEST_WAIT_SECONDS, 2 ** (failures - FREE_FAILURES));
-
-const gate = (seconds: number): Bucket => ({ name: `login-wait-${seconds}`, points: 1, seconds });
+/** Returns the seconds that the next attempt must wait after this many failures: 1, 2, 4 .. */
+const waitAfter = (failures: number, longest: number): number =>
+  failures < FREE_FAILURES ? 0 : Math.min(longest, 2 ** (failures - FREE_FAILURES));
 
 const digest = (...parts: string[]): string =>
   createHash("sha256").update(parts.join("\n")).digest("base64url");
 
 /**
  * Runs `check`, which verifies a password, within the limits of attempts. Failures count for the address over
- * all accounts; for the account and its origin, which then waits; and those of strangers for the account over
- * all addresses. Once strangers have exhausted that, only known origins pass: so guessing from ever new
- * addresses is as slow as from one, and the owner is not locked out. An attempt is counted before `check` and
- * refunded if it was right or was not made, so that concurrent attempts are no way around.
+ * all accounts; and for the account, where each known address has a counter of its own and all strangers one:
+ * so guessing from ever new addresses is as slow as from one, and the owner is not locked out. An attempt is
+ * counted before `check` and refunded if it was right or was not made, so that concurrent attempts are no way
+ * around.
  *
  * @throws RateLimited LOGIN_THROTTLED without running `check`
  */
@@ -108,47 +108,34 @@ export const throttled = async (
   check: () => Promise<boolean>,
 ): Promise<boolean> => {
   const { limiter } = parts;
-  const address = limitKeyOf(guess.ip);
   const counted: Given[] = [];
-  const count = async (bucket: Bucket, key: string): Promise<void> => {
+  const count = async (bucket: Bucket, key: string): Promise<number> => {
     const state = await limiter.consume(bucket, key);
     // Not refunded: concurrent attempts at the end of the window would add points to the next one.
     if (!state.isAllowed) throw refusal(parts, state);
     counted.push({ bucket, key, resetAtMs: state.resetAtMs });
+    return state.used;
   };
   let isRight = false;
-  let pair: string | undefined;
+  let own: string | undefined;
   try {
-    await count(LIMITS.loginFailures, address);
+    await count(LIMITS.loginFailures, limitKeyOf(guess.ip));
     const known = await guess.known();
-    pair = digest(known ?? address, guess.account);
-    counted.push(await enter(parts, pair));
-    if (known === undefined) await count(LIMITS.loginAccount, digest(guess.account));
+    const key = digest(known ?? "strangers", guess.account);
+    const failures = await count(FAILURES, key);
+    const seconds = waitAfter(failures, known === undefined ? LONGEST_WAIT.stranger : LONGEST_WAIT.known);
+    if (seconds > 0) {
+      const turn = await limiter.consume(waitOf(seconds), key);
+      if (!turn.isAllowed) throw refusal(parts, turn);
+    }
+    if (known !== undefined) own = key;
     isRight = await check();
     if (!isRight) counted.length = 0;
   } finally {
     await limiter.giveBack(counted);
   }
-  if (isRight && pair !== undefined) await limiter.reset(PAIR, pair);
+  if (isRight && own !== undefined) for (const one of [FAILURES, waitOf(1)]) await limiter.reset(one, own);
   return isRight;
-};
-
-/** Counts an attempt and starts the wait of the next one. @throws RateLimited while it must wait itself */
-const enter = async (parts: ThrottleParts, pair: string): Promise<Given> => {
-  const { limiter } = parts;
-  const { used: known } = await limiter.read(PAIR, pair);
-  if (waitAfter(known) > 0) {
-    const now = await limiter.consume(gate(waitAfter(known)), pair);
-    if (!now.isAllowed) throw refusal(parts, now);
-  }
-  // Closed before the attempt is counted, so that it is closed for whoever reads the new count.
-  if (waitAfter(known + 1) > waitAfter(known)) await limiter.consume(gate(waitAfter(known + 1)), pair);
-  const { used: failures, resetAtMs } = await limiter.consume(PAIR, pair);
-  const given = { bucket: PAIR, key: pair, resetAtMs };
-  if (failures <= known + 1 || waitAfter(failures - 1) === 0) return given;
-  // Others went ahead since the count was read.
-  await limiter.giveBack([given]);
-  throw refusal(parts, await limiter.consume(gate(waitAfter(failures - 1)), pair));
 };
 
 const refusal = ({ clock }: ThrottleParts, state: LimitState): RateLimited =>
@@ -258,7 +245,7 @@ type Proof = { currentPassword: string; ip: string; sessionId: string };
 
 /**
  * Verifies that the holder of a user's session knows the password too, with the same throttling as for logins
- * by a known device, from whatever addresses. Not to be called in a transaction.
+ * from a known address, from whatever addresses. Not to be called in a transaction.
  *
  * @throws FORBIDDEN INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED, or the error of `withoutPassword` for a
  * user without a password

@@ -2,10 +2,10 @@ import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
 import { audit } from "../audit/audit.ts";
 import { type MailRequestParts, mailVerification } from "./email-verification.ts";
-import { type Captcha, newRandomSecret, newRefreshToken, requireCaptcha } from "./one-time-secrets.ts";
+import { type Captcha, newRefreshToken, requireCaptcha } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { type LoggedIn, startSessionOn } from "./sessions.ts";
-import { type Origin, REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
+import { type SignedIn, startSession } from "./sessions.ts";
+import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
@@ -102,7 +102,7 @@ const respondToBot = async (
   parts: BotParts,
   body: Registration,
   ip: string,
-): Promise<LoggedIn<RegisteredUser>> => {
+): Promise<SignedIn<RegisteredUser>> => {
   const { tokens, passwords } = parts;
   await noteAbuse(parts, "honeypot", ip);
   await passwords.hash(body.password);
@@ -118,10 +118,7 @@ const respondToBot = async (
   const claims = { sub: user.id, tid: user.tenantId, sid: newId(), role: user.role };
   const { token, expiresIn } = await tokens.signDecoy(claims, REGISTRATION_TOKEN_SECONDS);
   const refreshToken = newRefreshToken();
-  return {
-    signedIn: { accessToken: token, refreshToken, tokenType: "Bearer", expiresIn, user },
-    deviceToken: newRandomSecret(),
-  };
+  return { accessToken: token, refreshToken, tokenType: "Bearer", expiresIn, user };
 };
 
 /** Maximum recipients of a notice that somebody waits. */
@@ -235,8 +232,8 @@ type RegistrationParts = TenantDefaults &
 export const register = async (
   parts: RegistrationParts,
   body: Registration,
-  { ip, deviceToken }: Origin,
-): Promise<LoggedIn<RegisteredUser>> => {
+  ip: string,
+): Promise<SignedIn<RegisteredUser>> => {
   const { transact, passwords } = parts;
   const email = normaliseEmail(body.email);
   if (body.website) return respondToBot(parts, { ...body, email }, ip);
@@ -251,7 +248,7 @@ export const register = async (
     const user = await join(work, parts, { body, account });
     if (!user.emailVerified) await mailVerification(work, parts, user);
     if (user.status === "PENDING" && isNoticed) await notifyAdminsOfJoin(work, parts.mail, user);
-    return signInNew(work, parts.tokens, user, { ...body, deviceToken });
+    return signInNew(work, parts.tokens, user, body);
   }).catch((error: unknown) => {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
     throw conflict(
@@ -297,12 +294,11 @@ const signInNew = async (
   work: Work,
   tokens: Tokens,
   user: User,
-  { invitationToken, deviceToken }: Registration & Pick<Origin, "deviceToken">,
-): Promise<LoggedIn<RegisteredUser>> => {
+  { invitationToken }: Registration,
+): Promise<SignedIn<RegisteredUser>> => {
   const method = invitationToken === undefined ? "PASSWORD" : "INVITATION";
   const expiresIn = REGISTRATION_TOKEN_SECONDS;
-  const started = await startSessionOn(work, tokens, user, { method, expiresIn, deviceToken });
+  const started = await startSession(work, tokens, user, { method, expiresIn });
   const { id, email, name, tenantId, role, emailVerified } = user;
-  const registered = { id, email, name, tenantId, role, emailVerified };
-  return { ...started, signedIn: { ...started.signedIn, user: registered } };
+  return { ...started, user: { id, email, name, tenantId, role, emailVerified } };
 };

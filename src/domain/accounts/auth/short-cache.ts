@@ -29,7 +29,7 @@ export const noteUse = (
  * People who change something are looked up anew: what they make may last longer than their session.
  */
 export const CACHE_TTL_MS = 5_000;
-export const CACHE_MAX_ENTRIES = 10_000;
+const CACHE_MAX_ENTRIES = 10_000;
 
 type Entry<T> = { value: Promise<T | undefined>; untilMs: number };
 

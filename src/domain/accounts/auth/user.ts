@@ -1,7 +1,7 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { MemberStatus, Role } from "../../kernel/caller.ts";
 
-export const UserSchema = defineEntity({
+const UserSchema = defineEntity({
   name: "User",
   tableName: "users",
   properties: {

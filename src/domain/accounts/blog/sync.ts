@@ -4,6 +4,7 @@ import { audit } from "../audit/audit.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 const BlogPostSchema = defineEntity({
   name: "BlogPost",
@@ -32,27 +33,8 @@ type BlogQuery = PageQuery & {
 };
 
 /** A post as returned by the API. */
-type ShownBlogPost = {
-  slug: string;
-  title: string;
-  tags: string[];
-  featured: boolean;
-  postDate: string;
-  excerpt: string | null;
-  author: string | null;
-  updatedAt: string;
-};
-
-export const showBlogPost = (post: BlogPost): ShownBlogPost => ({
-  slug: post.slug,
-  title: post.title,
-  tags: post.tags,
-  featured: post.featured,
-  postDate: post.postDate.toISOString(),
-  excerpt: post.excerpt ?? null,
-  author: post.author ?? null,
-  updatedAt: post.updatedAt.toISOString(),
-});
+export const showBlogPost = (post: BlogPost) =>
+  shown(post, ["slug", "title", "tags", "featured", "postDate", "excerpt", "author", "updatedAt"]);
 
 /** Returns published posts by date. */
 export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { posts: BlogPost[] }> => {

@@ -5,14 +5,15 @@ import { sql } from "kysely";
 import { parse } from "tldts";
 import { audit } from "../audit/audit.ts";
 import { CACHE_TTL_MS } from "../auth/short-cache.ts";
-import { type DomainWithCertificate, lockDomain, readDomains, shownSslStatus } from "./states.ts";
 import { domainProblem, normaliseDomain } from "../sso/domain-name.ts";
 import { lockTenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
-import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { Bulkhead } from "../../kernel/bulkhead.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
+import { isIn, isOfThisMachine, networkOf } from "../rate-limits/limiter.ts";
+import { type DomainWithCertificate, lockDomain, readDomains, shownSslStatus } from "./states.ts";
 
 /** A check that is not over after this time, in ms, is another worker's to do. */
 export const CLAIM_MS = 300_000;
@@ -323,3 +324,48 @@ export class KnownDomains {
     }
   }
 }
+
+/** How long challenges are answered, in ms. */
+const CHALLENGE_MS = 3_600_000;
+
+/** Makes every web process answer a challenge of the certificate authority. */
+export const publishChallenge = async (
+  work: Work,
+  domainId: string,
+  { token, answer }: { token: string; answer: string },
+): Promise<void> => {
+  const until = new Date(work.serverNow.getTime() + CHALLENGE_MS).toISOString();
+  await sql`
+    insert into acme_challenges (token, domain_id, answer, expires_at)
+    values (${token}, ${domainId}::uuid, ${answer}, ${until}::timestamptz)
+    on conflict (token) do nothing`.execute(work.db);
+};
+
+/** Returns what a challenge of the certificate authority is answered with; undefined for an unknown one. */
+export const readChallenge = async ({ db, serverNow }: Work, token: string): Promise<string | undefined> => {
+  const { rows } = await sql<{ answer: string }>`
+    select answer from acme_challenges
+    where token = ${token} and expires_at > ${serverNow.toISOString()}::timestamptz`.execute(db);
+  return rows[0]?.answer;
+};
+
+/** How a request came: over TLS of this server, from which address, and what its X-Forwarded-Proto says. */
+type Arrival = { isTls: boolean; remoteAddress: string | undefined; forwardedProto: unknown };
+
+/** Whether the client spoke https: to this server, or as a proxy says that is trusted or of this machine. */
+export const spokeHttps = (
+  { isTls, remoteAddress = "", forwardedProto }: Arrival,
+  trustedProxies: readonly string[],
+): boolean => {
+  if (isTls) return true;
+  const sender = networkOf(remoteAddress);
+  if (forwardedProto !== "https" || sender === undefined) return false;
+  return isOfThisMachine(remoteAddress) || isIn(sender, trustedProxies);
+};
+
+/** Builds the refusal of what was sent to a custom domain by plain HTTP. */
+export const httpsRequired = (domain: string): DomainError =>
+  forbidden(
+    "HTTPS_REQUIRED",
+    `Use https://${domain}: others may have read what was sent by plain HTTP, keys and tokens too`,
+  );

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { publishChallenge } from "./challenges.ts";
+import { publishChallenge } from "./known.ts";
 import { type CaaResult, type DnsRecords, lookForCaa } from "./states.ts";
 import { clipped } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";

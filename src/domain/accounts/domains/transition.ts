@@ -18,7 +18,7 @@ import {
   suspended,
 } from "./states.ts";
 import type { Mail } from "../email/mail.ts";
-import { networkOf } from "../rate-limits/limiter.ts";
+import { networkOf, networkText } from "../rate-limits/limiter.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
@@ -54,7 +54,7 @@ const sameName = (a: string, b: string): boolean => a.replace(/\.$/, "").toLower
 /** Addresses are compared as numbers: IPv6 has many spellings. */
 const addressKey = (text: string): string => {
   const network = networkOf(text);
-  return network ? `${network.family}:${network.base}` : text;
+  return network ? networkText(network) : text;
 };
 
 const lookForRouting = async (

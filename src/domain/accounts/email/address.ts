@@ -12,7 +12,7 @@ const TOP = "(?:[A-Za-z]{2,63}|xn--[A-Za-z0-9-]{1,59})";
  * A valid recipient address: dot-atom @ host name, plain ASCII, exactly one. Narrower than the mail standards
  * on purpose: quoted, commented and listed forms allow one address to become two.
  */
-export const MAIL_ADDRESS = new RegExp(
+const MAIL_ADDRESS = new RegExp(
   `^(?=[^@]{1,64}@)(?=.{3,${EMAIL_MAX}}$)${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${TOP}$`,
 );
 

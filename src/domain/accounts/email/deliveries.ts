@@ -1,16 +1,17 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import { isMailAddress, isReleased } from "./address.ts";
-import { oneLine } from "./layout.ts";
+import { oneLine } from "./templates/template.ts";
 import {
   type Mail,
-  MAIL_KINDS,
   mailIsOff,
   type MailMode,
   type MailRequest,
+  type MailSent,
   type MailTemplate,
+  type RenderedMail,
+  SEND_MAX_MS,
 } from "./mail.ts";
-import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
 import { renderMail } from "./templates/templates.ts";
 import { type DomainError, invalid } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -68,7 +69,7 @@ export const createMail = ({ secretBox, mode, consoleUrl, hasDomains, wake }: Ma
     queue: async (work, request) => {
       const refusal = refusalOf(isOff, request.to);
       if (refusal) {
-        if (MAIL_KINDS[request.template] === "notice") return false;
+        if (!("token" in request.values)) return false;
         throw refusal;
       }
       const { template, values } = request;

@@ -5,6 +5,32 @@ import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { shown, shownIfSet } from "../../kernel/shown.ts";
+
+/** A mail in the form in which it is sent. */
+export type RenderedMail = {
+  /** The local part of the Message-ID: the id in the log. */
+  id: string;
+  to: { name: string; address: string };
+  subject: string;
+  text: string;
+  html: string;
+};
+
+export type MailSent = { messageId: string; response: string };
+
+export type Mailer = {
+  /**
+   * Sends a mail; settles within SEND_MAX_MS.
+   * @throws errors of nodemailer, with `responseCode` or `code`
+   */
+  send(mail: RenderedMail): Promise<MailSent>;
+  /** Completes running deliveries, up to a few seconds, and disconnects. Sends nothing afterwards. */
+  close(): Promise<void>;
+};
+
+/** Maximum duration of one attempt. */
+export const SEND_MAX_MS = 60_000;
 
 /** smtp: mails are sent; log: they are printed; off: requesting one is an error. */
 export const MAIL_MODES = ["smtp", "log", "off"] as const;
@@ -88,45 +114,6 @@ export type MailValues = {
 };
 export type MailTemplate = keyof MailValues;
 
-/**
- * Role of a mail in the operation that sends it. "purpose": the operation is useless without the mail, so it
- * fails where none can be sent. "notice": the mail reports an operation that is valid without it, so it never
- * fails one.
- */
-export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
-  "verify-email": "purpose",
-  "change-email": "purpose",
-  "reset-password": "purpose",
-  invitation: "purpose",
-  "email-changed": "notice",
-  "email-released": "notice",
-  "password-changed": "notice",
-  "identity-linked": "notice",
-  "second-factor-changed": "notice",
-  "member-pending": "notice",
-  "tenant-approved": "notice",
-  "tenant-rejected": "notice",
-  "tenant-suspended": "notice",
-  "tenant-unsuspended": "notice",
-  "tenant-deleted": "notice",
-  "api-key-created": "notice",
-  "sso-changed": "notice",
-  "sso-certificate-expiring": "notice",
-  "sso-break-glass-used": "notice",
-  "custom-domain": "notice",
-  "domain-certificate-expiring": "notice",
-  "report-ready": "notice",
-  "report-failed": "notice",
-  "webhook-failing": "notice",
-  "webhook-disabled": "notice",
-  "usage-80": "notice",
-  "usage-100": "notice",
-  "payment-failed": "notice",
-  "plan-changed": "notice",
-  "subscription-duplicate": "notice",
-};
-export const MAIL_TEMPLATES = Object.keys(MAIL_KINDS) as readonly MailTemplate[];
-
 export type MailRequest<T extends MailTemplate> = {
   template: T;
   to: string;
@@ -142,7 +129,8 @@ export type Mail = {
    * values) twice within a minute is sent once: false for the second; mails with different tokens differ. A
    * mail with a token replaces unsent ones of its template to the same address.
    *
-   * A notice (MAIL_KINDS) never throws: where no mail is sent, or the address is invalid, it returns false.
+   * A mail without a token is a notice of what is valid without it, and never throws: where no mail is sent, or
+   * the address is invalid, it returns false.
    * In a tenant's scope `tenantId` must be that tenant; in the accounts scope it may be any, or null.
    * @throws DomainError SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED when the server sends no mail at all, and
    * VALIDATION_ERROR EMAIL_INVALID for an address that no mail is sent to; both not for notices
@@ -231,16 +219,8 @@ const whereOf = ({ tenantId, status, template, email, from, to }: EmailLogFilter
 
 /** Converts a mail to the API representation for its tenant. */
 export const showEmailLog = (log: EmailLog) => ({
-  id: log.id,
-  to: log.to,
-  template: log.template,
-  subject: log.subject,
-  status: log.status,
-  attempts: log.attempts,
-  ...(log.error == null ? {} : { error: log.error }),
-  createdAt: log.createdAt.toISOString(),
-  ...(log.sentAt == null ? {} : { sentAt: log.sentAt.toISOString() }),
-  ...(log.userId == null ? {} : { userId: log.userId }),
+  ...shown(log, ["id", "to", "template", "subject", "status", "attempts", "createdAt"]),
+  ...shownIfSet(log, ["error", "sentAt", "userId"]),
 });
 
 /**
@@ -248,9 +228,7 @@ export const showEmailLog = (log: EmailLog) => ({
  */
 export const showEmailLogInFull = (log: EmailLog) => ({
   ...showEmailLog(log),
-  ...(log.tenantId == null ? {} : { tenantId: log.tenantId }),
-  ...(log.providerMessageId == null ? {} : { providerMessageId: log.providerMessageId }),
-  ...(log.smtpResponse == null ? {} : { smtpResponse: log.smtpResponse }),
+  ...shownIfSet(log, ["tenantId", "providerMessageId", "smtpResponse"]),
 });
 
 /**

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { endLogins, findAdminByEmail, type PlatformAdmin } from "../admin/admins.ts";
 import { audit } from "../audit/audit.ts";
-import { revokeSessions } from "../auth/session-list.ts";
+import { revokeSessions } from "../auth/sessions.ts";
 import type { User } from "../auth/user.ts";
 import type { FactorChange, Mail } from "../email/mail.ts";
 import {
@@ -14,7 +14,7 @@ import {
   tenantIdOf,
   totpSince,
 } from "./owner.ts";
-import { deletePasskeys, listPasskeys, type ShownPasskey } from "./passkeys.ts";
+import { deletePasskeys, listPasskeys } from "./passkeys.ts";
 import { isBreakGlass, refuseForBreakGlass } from "../sso/enforcement.ts";
 import { lockTeam, requireAdmin, requireGrant, type TeamActor } from "../team/accept.ts";
 import { Tenant } from "../tenants/tenant.ts";
@@ -92,15 +92,6 @@ const deleteCodes = async ({ db }: Work, { row }: FactorOwner): Promise<void> =>
   await sql`delete from recovery_codes where owner_id = ${row.id}::uuid`.execute(db);
 };
 
-/** The second factor of an account in the API. */
-type ShownFactors = {
-  enabled: boolean;
-  required: boolean;
-  totp: { enabledAt: string } | null;
-  passkeys: ShownPasskey[];
-  recoveryCodesLeft: number;
-};
-
 /** Whether the tenant, or the server for super-admins, requires a second factor of the account. */
 export type FactorRules = { isSuperadminMfaRequired: boolean };
 
@@ -120,11 +111,7 @@ const whyRequired = async (
 };
 
 /** Returns what the account has. */
-export const showFactors = async (
-  work: Work,
-  rules: FactorRules,
-  owner: FactorOwner,
-): Promise<ShownFactors> => {
+export const showFactors = async (work: Work, rules: FactorRules, owner: FactorOwner) => {
   const since = await totpSince(work, owner);
   return {
     enabled: owner.row.mfaEnabled,
@@ -158,16 +145,6 @@ type Change = {
   data?: Record<string, unknown>;
 };
 
-const ACTIONS: Readonly<Record<FactorChange, string>> = {
-  TOTP_ENABLED: "totp_enabled",
-  TOTP_DISABLED: "totp_disabled",
-  PASSKEY_ADDED: "passkey_added",
-  PASSKEY_REMOVED: "passkey_removed",
-  RECOVERY_CODES_REPLACED: "recovery_codes_replaced",
-  RECOVERY_CODE_USED: "recovery_code_used",
-  RESET: "mfa_reset",
-};
-
 /** Records a change in the audit log and by mail. */
 export const recordChange = async (
   work: Work,
@@ -176,7 +153,7 @@ export const recordChange = async (
   { change, data }: Pick<Change, "change" | "data">,
 ): Promise<void> => {
   const target = targetOf(owner);
-  const action = `${target.type}.${ACTIONS[change]}`;
+  const action = `${target.type}.${change === "RESET" ? "mfa_reset" : change.toLowerCase()}`;
   await audit(work, { action, target, tenantId: tenantIdOf(owner), ...(data ? { data } : {}) });
   if (mail) await announce(work, mail, owner, change);
 };

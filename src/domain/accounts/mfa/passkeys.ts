@@ -128,23 +128,19 @@ export type PasskeyVerifier = {
 /** Maximum passkeys of an account. */
 export const PASSKEYS_MAX = 20;
 
-export type ShownPasskey = {
+type Row = KnownCredential & {
   id: string;
   name: string;
-  /** Whether it is kept in a cloud, so that it outlives the device. */
   isBackedUp: boolean;
-  createdAt: string;
-  lastUsedAt: string | null;
+  createdAt: Date | string;
+  lastUsedAt: Date | string | null;
 };
-
-type Row = Omit<ShownPasskey, "createdAt" | "lastUsedAt"> &
-  KnownCredential & { createdAt: Date | string; lastUsedAt: Date | string | null };
 
 const COLUMNS = sql`id, name, is_backed_up as "isBackedUp", created_at as "createdAt",
   last_used_at as "lastUsedAt", credential_id as "credentialId", public_key as "publicKey",
   counter::float8 as counter, transports`;
 
-const show = ({ id, name, isBackedUp, createdAt, lastUsedAt }: Row): ShownPasskey => ({
+const show = ({ id, name, isBackedUp, createdAt, lastUsedAt }: Row) => ({
   id,
   name,
   isBackedUp,
@@ -159,8 +155,7 @@ const rowsOf = async ({ db }: Work, { row }: FactorOwner): Promise<Row[]> => {
 };
 
 /** Returns the account's passkeys, oldest first. */
-export const listPasskeys = async (work: Work, owner: FactorOwner): Promise<ShownPasskey[]> =>
-  (await rowsOf(work, owner)).map(show);
+export const listPasskeys = async (work: Work, owner: FactorOwner) => (await rowsOf(work, owner)).map(show);
 
 /**
  * Refuses a page of an origin at which no browser would use a passkey of this server, such as one at a custom
@@ -230,7 +225,7 @@ export const insertPasskey = async (
   work: Work,
   owner: FactorOwner,
   { name, verified }: { name: string; verified: VerifiedCredential },
-): Promise<ShownPasskey> => {
+) => {
   const { db, now } = work;
   if ((await rowsOf(work, owner)).length >= PASSKEYS_MAX) throw full();
   const { credentialId, publicKey, counter, transports, isBackedUp } = verified;
@@ -252,7 +247,7 @@ export const renamePasskey = async (
   { db }: Work,
   { row }: FactorOwner,
   { passkeyId, name }: { passkeyId: string; name: string },
-): Promise<ShownPasskey> => {
+) => {
   if (!isId(passkeyId)) throw notFound("Passkey");
   const { rows } = await sql<Row>`
     update passkeys set name = ${name}
@@ -262,11 +257,7 @@ export const renamePasskey = async (
 };
 
 /** Deletes a passkey of the account and returns it. @throws NOT_FOUND */
-export const deletePasskey = async (
-  { db }: Work,
-  { row }: FactorOwner,
-  passkeyId: string,
-): Promise<ShownPasskey> => {
+export const deletePasskey = async ({ db }: Work, { row }: FactorOwner, passkeyId: string) => {
   if (!isId(passkeyId)) throw notFound("Passkey");
   const { rows } = await sql<Row>`
     delete from passkeys where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid

@@ -1,14 +1,8 @@
 import { createHash } from "node:crypto";
 import { audit } from "../audit/audit.ts";
 import { consumeId } from "../auth/one-time-secrets.ts";
-import { type LoggedIn, startSessionOn } from "../auth/sessions.ts";
-import {
-  findKnownOrigin,
-  type MfaClaims,
-  type Origin,
-  type SignInMethod,
-  type Tokens,
-} from "../auth/tokens.ts";
+import { type SignedIn, startSession } from "../auth/sessions.ts";
+import { findKnownAddress, type MfaClaims, type SignInMethod, type Tokens } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { announce, methodsOf, useRecoveryCode } from "./factors.ts";
@@ -44,7 +38,7 @@ import type { Transact, Work } from "../../kernel/work.ts";
 
 type AttemptParts = { limiter: Limiter; clock: () => Date };
 
-/** Who tries. `known`: the origin of an earlier sign-in, or the session; undefined for a stranger. */
+/** Who tries. `known`: the address of an earlier sign-in, or the session; undefined for a stranger. */
 type Attempt = { ownerId: string; ip: string; known: string | undefined };
 
 /** Thrown for a factor that is not right: the attempt counts, and nothing else of it stays. */
@@ -57,7 +51,7 @@ const keyOf = ({ ownerId, known }: Attempt): string =>
 
 /**
  * Runs `check` within the limits of attempts: of the address, over all accounts and with wrong passwords; and
- * for a code, which can be guessed, of the account. There each known origin has a limit of its own, so that
+ * for a code, which can be guessed, of the account. There each known address has a limit of its own, so that
  * strangers who have the password do not lock the owner out. An attempt is counted before `check`, and
  * refunded unless it was wrong, so that concurrent attempts are no way around.
  *
@@ -176,7 +170,7 @@ const isCodeOf = async (
 };
 
 /** A sign-in: a session, or what it still needs. */
-export type SignInOutcome = LoggedIn | { challenge: Challenge };
+export type SignInOutcome = SignedIn | { challenge: Challenge };
 
 /** Returns what must stay as it is until the second factor: also through whom an account signs in. */
 const stateNow = async (
@@ -207,11 +201,11 @@ export const signInOrChallenge = async (
   work: Work,
   tokens: Tokens,
   user: User,
-  { method, deviceToken }: { method: SignInMethod; deviceToken: string },
+  method: SignInMethod,
 ): Promise<SignInOutcome> =>
   user.mfaEnabled
     ? { challenge: await challengeFor(work, tokens, { kind: "user", row: user }, method) }
-    : startSessionOn(work, tokens, user, { method, deviceToken });
+    : startSession(work, tokens, user, { method });
 
 /** Builds the error for a sign-in that lacks its second factor. */
 export const mfaRequired = (challenge: Challenge): DomainError =>
@@ -222,7 +216,7 @@ export const mfaRequired = (challenge: Challenge): DomainError =>
   );
 
 /** Returns the session. @throws UNAUTHORIZED MFA_REQUIRED */
-export const orChallenge = (outcome: SignInOutcome): LoggedIn => {
+export const orChallenge = (outcome: SignInOutcome): SignedIn => {
   if ("challenge" in outcome) throw mfaRequired(outcome.challenge);
   return outcome;
 };
@@ -234,7 +228,7 @@ const wrongFactor = (): DomainError =>
   unauthorized("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
 
 /** A proof, and the challenge that it answers. */
-export type ChallengeAnswer = GivenFactor & { challengeToken: string };
+export type ChallengeAnswer = GivenFactor & { challengeToken: string; ip: string };
 
 const readChallenge = async (tokens: Tokens, text: string, kind: OwnerRef["kind"]): Promise<MfaClaims> => {
   try {
@@ -266,7 +260,7 @@ const ACCOUNTS = { user: "users", admin: "platform_admins" } as const;
 export const answerChallenge = async <T>(
   parts: ProofParts,
   kind: OwnerRef["kind"],
-  { challengeToken, deviceToken, ip, ...given }: ChallengeAnswer & Origin,
+  { challengeToken, ip, ...given }: ChallengeAnswer,
   then: (work: Work, owner: FactorOwner, claims: MfaClaims) => Promise<T>,
 ): Promise<T> => {
   const { tokens, transact } = parts;
@@ -275,7 +269,7 @@ export const answerChallenge = async <T>(
   const ref = { kind, id: claims.sub };
   const known = await transact(async (work) => {
     const { email } = (await requireState(work, tokens, await findOwner(work, ref), claims)).row;
-    return findKnownOrigin(work, tokens, { accounts: ACCOUNTS[kind], email, ip, deviceToken });
+    return findKnownAddress(work, tokens, { accounts: ACCOUNTS[kind], email, ip });
   });
   const answer = () =>
     proveFactor(parts, { owner: ref, ip, known }, given, async (work, owner) => {
@@ -288,12 +282,11 @@ export const answerChallenge = async <T>(
 };
 
 /** Completes a user's sign-in. @throws as `answerChallenge` */
-export const completeLogin = (parts: ProofParts, answer: ChallengeAnswer & Origin): Promise<LoggedIn> =>
+export const completeLogin = (parts: ProofParts, answer: ChallengeAnswer): Promise<SignedIn> =>
   answerChallenge(parts, "user", answer, async (work, owner, { method }) => {
     if (owner.kind !== "user") throw challengeIsOver();
-    const { deviceToken } = answer;
     await tellOfBreakGlass(work, parts.mail, owner.row, method);
-    return startSessionOn(work, parts.tokens, owner.row, { method, deviceToken, mfaAt: work.now });
+    return startSession(work, parts.tokens, owner.row, { method, mfaAt: work.now });
   });
 
 /**
@@ -302,18 +295,18 @@ export const completeLogin = (parts: ProofParts, answer: ChallengeAnswer & Origi
  */
 export const loginWithPasskey = (
   parts: ProofParts,
-  { credential, ip, deviceToken }: Origin & { credential: Assertion },
-): Promise<LoggedIn> => {
+  { credential, ip }: { credential: Assertion; ip: string },
+): Promise<SignedIn> => {
   const attempt = { ownerId: "", ip, known: undefined, isGuess: false };
-  const logIn = async (): Promise<LoggedIn> => {
+  const logIn = async (): Promise<SignedIn> => {
     const proved = await provePasskey(parts, credential);
     if (proved?.owner.kind !== "user") throw new WrongFactor();
     return parts.transact(async (work) => {
       const owner = await findOwner(work, proved.owner, true);
       if (owner?.kind !== "user" || !(await usePasskey(work, owner, proved))) throw new WrongFactor();
-      const start = { method: "PASSKEY", deviceToken, mfaAt: work.now } as const;
+      const start = { method: "PASSKEY", mfaAt: work.now } as const;
       await tellOfBreakGlass(work, parts.mail, owner.row, start.method);
-      return startSessionOn(work, parts.tokens, owner.row, start);
+      return startSession(work, parts.tokens, owner.row, start);
     });
   };
   const message = "The passkey is unknown or not valid, or answers a challenge that was used or has ended";

@@ -23,7 +23,6 @@ import {
   insertPasskey,
   type NewCredential,
   type PasskeyParts,
-  type ShownPasskey,
   verifyNewPasskey,
 } from "./passkeys.ts";
 import {
@@ -236,7 +235,7 @@ export const addPasskey = async (
   parts: PasskeyParts & Pick<ProofParts, "transact" | "mail">,
   self: SignedInOwner,
   { name, credential }: { name: string; credential: NewCredential },
-): Promise<Added & { passkey: ShownPasskey }> => {
+) => {
   // In the caller's own scope first: challenges are used up where every account is seen.
   await parts.transact((work) => readOwner(work, self));
   const verified = await verifyNewPasskey(parts, self, credential);

@@ -8,7 +8,7 @@ import {
 } from "../auth/one-time-secrets.ts";
 import { type DisposableLists, isDisposable } from "../auth/registration.ts";
 import { type SignedIn, signedIn, startSession } from "../auth/sessions.ts";
-import { rememberDevice, Session, type SignInMethod, type Tokens } from "../auth/tokens.ts";
+import { Session, type SignInMethod, type Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
 import type { CustomHost } from "../domains/known.ts";
 import type { Mail } from "../email/mail.ts";
@@ -276,7 +276,7 @@ const isCurrent = async (work: Work, user: User, code: StoredCode): Promise<bool
 };
 
 /** `tenantId`: of whom alone codes are taken, at their custom domain. */
-type BroughtCode = { code: string; deviceToken: string; tenantId: string | undefined };
+type BroughtCode = { code: string; tenantId: string | undefined };
 
 const codeInvalid = (): DomainError => {
   const message = "is unknown, used or older than 60 seconds; start the sign-in again";
@@ -292,7 +292,7 @@ const codeInvalid = (): DomainError => {
 export const exchangeCode = async (
   work: Work,
   tokens: Tokens,
-  { code, deviceToken, tenantId }: BroughtCode,
+  { code, tenantId }: BroughtCode,
 ): Promise<SignInOutcome> => {
   const { rows } = await sql<StoredCode>`
     delete from oauth_codes
@@ -305,10 +305,9 @@ export const exchangeCode = async (
   if (found.session_id !== null) {
     const session = await holdSession(work, { userId: user.id, sessionId: found.session_id });
     if (!session) throw codeInvalid();
-    const result = await goOn(work, tokens, { user, session });
-    return { signedIn: result, deviceToken: await rememberDevice(work, user, deviceToken) };
+    return goOn(work, tokens, { user, session });
   }
-  return signInOrChallenge(work, tokens, user, { method: methodOf(found.provider), deviceToken });
+  return signInOrChallenge(work, tokens, user, methodOf(found.provider));
 };
 
 /** A refresh token sent in a URL must be exchanged for another within this time. */

@@ -1,12 +1,14 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import { z } from "zod";
+import { sql } from "kysely";
 import { CACHE_TTL_MS, createShortCache } from "../auth/short-cache.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
 import type { Caller } from "../../kernel/caller.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
-import type { Transact } from "../../kernel/work.ts";
+import { atProjectTime, type ProjectClock, type Transact, type Work } from "../../kernel/work.ts";
+import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 
 const ProjectSchema = defineEntity({
   name: "Project",
@@ -206,3 +208,16 @@ export const checkOriginOf = async (
   const project = await findKnownProject(transact, projectId);
   if (project) checkOrigin(project, origin);
 };
+
+type Row = { ahead: string | number };
+
+/** Returns the clock of a project as it is now; that of the server for one that is not there. */
+export const readClock = async (read: Read, projectId: string): Promise<ProjectClock> => {
+  const statement = sql`select clock_ahead_ms as ahead from projects where id = ${projectId}::uuid`;
+  const [row] = await read<Row>(statementOf(statement));
+  return { clockAheadMs: Number(row?.ahead ?? 0) };
+};
+
+/** Returns the same transaction at the time of a project. */
+export const inProjectTime = async (work: Work, projectId: string): Promise<Work> =>
+  atProjectTime(work, await readClock(readWithin(work), projectId));

@@ -1,12 +1,10 @@
 import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { z } from "zod";
+import { sql } from "kysely";
 import { WEEK_DAYS } from "../../kernel/zones.ts";
 import { forgetKeys } from "../api-keys/authenticate.ts";
 import { audit } from "../audit/audit.ts";
-import { endWebhooks } from "./end-webhooks.ts";
-import { forgetProjects, Project, settingsOf } from "./project.ts";
-import { lockTenant } from "../tenants/tenant.ts";
-import { NAME_MAX } from "../tenants/text.ts";
+import { lockTenant, NAME_MAX } from "../tenants/tenant.ts";
 import { Cap, CAPS_MAX } from "../../evaluation/caps/cap.ts";
 import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
@@ -15,6 +13,8 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/search.ts";
 import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
+import { forgetProjects, Project, settingsOf } from "./project.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
 const COUNT_MAX = 1_000_000;
@@ -126,21 +126,6 @@ type NewProject = {
 };
 export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
 
-type ShownProject = {
-  id: string;
-  tenantId: string;
-  name: string;
-  description: string | null;
-  timezone: string;
-  settings: ProjectSettings;
-  allowedOrigins: string[];
-  sandboxProjectId: string | null;
-  /** Set on a sandbox: the project it belongs to. */
-  sandboxOf: string | null;
-  createdAt: string;
-  updatedAt: string;
-};
-
 /**
  * Creates a project, serialised for each tenant, so that its limit is exact.
  *
@@ -200,11 +185,7 @@ type ListProjects = PageQuery & {
 };
 
 /** Returns a page of the tenant's projects, without sandboxes. */
-export const listProjects = async (
-  work: Work,
-  tenantId: string,
-  query: ListProjects,
-): Promise<{ projects: ShownProject[]; total: number; isEstimated: boolean }> => {
+export const listProjects = async (work: Work, tenantId: string, query: ListProjects) => {
   const { sort, order, search, onlyId } = query;
   const where: FilterQuery<Project> = {
     tenantId,
@@ -282,27 +263,29 @@ export const deleteProject = async (work: Work, tenantId: string, projectId: str
   work.afterCommit(forgetKeys);
 };
 
-export const showProject = async (work: Work, project: Project): Promise<ShownProject> => {
-  const [shown] = await showProjects(work, [project]);
-  if (!shown) throw notFound("Project");
-  return shown;
+export const showProject = async (work: Work, project: Project) => {
+  const [found] = await showProjects(work, [project]);
+  if (!found) throw notFound("Project");
+  return found;
 };
 
-const showProjects = async ({ em }: Work, projects: Project[]): Promise<ShownProject[]> => {
+const showProjects = async ({ em }: Work, projects: Project[]) => {
   const sandboxes = await em.find(Project, { sandboxOf: { $in: projects.map(({ id }) => id) } });
   const sandboxIds = new Map(sandboxes.map(({ id, sandboxOf }) => [sandboxOf, id]));
   return projects.map((project) => ({
-    id: project.id,
-    tenantId: project.tenantId,
-    name: project.name,
-    description: project.description ?? null,
-    timezone: project.timezone,
+    ...shown(project, [
+      "id",
+      "tenantId",
+      "name",
+      "description",
+      "timezone",
+      "allowedOrigins",
+      "sandboxOf",
+      "createdAt",
+      "updatedAt",
+    ]),
     settings: settingsOf(project),
-    allowedOrigins: project.allowedOrigins,
     sandboxProjectId: sandboxIds.get(project.id) ?? null,
-    sandboxOf: project.sandboxOf ?? null,
-    createdAt: project.createdAt.toISOString(),
-    updatedAt: project.updatedAt.toISOString(),
   }));
 };
 
@@ -359,4 +342,20 @@ export const lockSandbox = async (work: Work, project: Project): Promise<Project
   });
   work.afterCommit(forgetProjects);
   return sandbox;
+};
+
+/**
+ * Deletes webhooks of a tenant, or only those of some of its projects: once committed, nothing is sent to
+ * them except deliveries in progress. Past deliveries are deleted when their retention ends.
+ */
+export const endWebhooks = async (
+  { db, now }: Work,
+  { tenantId, projectIds }: { tenantId: string; projectIds?: readonly string[] },
+): Promise<void> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const which =
+    projectIds === undefined ? sql`true` : sql`project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`;
+  await sql`
+    update webhooks set deleted_at = ${at}, updated_at = ${at}
+    where tenant_id = ${tenantId}::uuid and deleted_at is null and ${which}`.execute(db);
 };

@@ -12,7 +12,6 @@ import {
   type Network,
   networkOf,
   networkText,
-  prefixOf,
   subscriberOf,
 } from "./limiter.ts";
 import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
@@ -20,6 +19,7 @@ import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countUpTo, type Total, type Transact, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 export const BLOCK_SOURCES = ["MANUAL", "AUTO"] as const;
 type BlockSource = (typeof BLOCK_SOURCES)[number];
@@ -58,10 +58,8 @@ type NewBlock = {
   createdBy: string;
 };
 
-/** Properties of a block that requests need. */
-type ActiveBlock = { untilMs: number };
-/** Active blocks by family and prefix length, then by prefix. */
-type BlockedNetworks = ReadonlyMap<string, ReadonlyMap<bigint, ActiveBlock>>;
+/** Ends of active blocks in Unix ms by length of the prefix, then by network. */
+type BlockedNetworks = ReadonlyMap<number, ReadonlyMap<string, number>>;
 
 const CACHE_KEY = "all";
 /** Rises with every change of a block in this process. */
@@ -152,42 +150,30 @@ export const listBlocks = async (
   return { inForce, ...(await countUpTo(work, IpBlock, where)) };
 };
 
-export const showBlock = ({ network, reason, source, createdBy, expiresAt, createdAt }: IpBlock) => ({
-  network,
-  reason,
-  source,
-  createdBy,
-  createdAt: createdAt.toISOString(),
-  expiresAt: expiresAt?.toISOString() ?? null,
-});
+export const showBlock = (block: IpBlock) =>
+  shown(block, ["network", "reason", "source", "createdBy", "createdAt", "expiresAt"]);
 
 const load = async (work: Work): Promise<BlockedNetworks> => {
   const { rows } = await sql<{ network: string; expires_at: Date | string | null }>`
     select network::text as network, expires_at from ip_blocks
     where expires_at is null or expires_at > ${work.now.toISOString()}::timestamptz`.execute(work.db);
-  const byKind = new Map<string, Map<bigint, ActiveBlock>>();
+  const byBits = new Map<number, Map<string, number>>();
   for (const row of rows) {
     const network = networkOf(row.network);
     if (network === undefined) continue;
-    const kind = `${network.family}/${network.bits}`;
-    const ofKind = byKind.get(kind) ?? new Map<bigint, ActiveBlock>();
-    byKind.set(kind, ofKind);
-    const untilMs = row.expires_at === null ? Infinity : new Date(row.expires_at).getTime();
-    ofKind.set(prefixOf(network, network.bits), { untilMs });
+    const ends = byBits.get(network.bits) ?? new Map<string, number>();
+    byBits.set(network.bits, ends);
+    ends.set(networkText(network), row.expires_at === null ? Infinity : new Date(row.expires_at).getTime());
   }
-  return byKind;
+  return byBits;
 };
 
-const findActiveBlock = (
-  networks: BlockedNetworks,
-  address: Network,
-  nowMs: number,
-): ActiveBlock | undefined => {
-  for (const [kind, ofKind] of networks) {
-    const [family, bits] = kind.split("/").map(Number);
-    if (family !== address.family) continue;
-    const block = ofKind.get(prefixOf(address, bits ?? 0));
-    if (block && block.untilMs > nowMs) return block;
+/** Returns until when an address is blocked. */
+const blockEndOf = (networks: BlockedNetworks, address: Network, nowMs: number): number | undefined => {
+  for (const [bits, ends] of networks) {
+    if (bits > address.bits) continue;
+    const endMs = ends.get(networkText({ ...address, bits }));
+    if (endMs !== undefined && endMs > nowMs) return endMs;
   }
   return undefined;
 };
@@ -214,9 +200,9 @@ export class KnownBlocks {
     const networks = await this.#networks();
     if (networks.size === 0) return;
     const network = networkOf(address);
-    const block = network && findActiveBlock(networks, network, this.#parts.clock().getTime());
-    if (!block) return;
-    const until = block.untilMs === Infinity ? "" : ` until ${new Date(block.untilMs).toISOString()}`;
+    const endMs = network && blockEndOf(networks, network, this.#parts.clock().getTime());
+    if (endMs === undefined) return;
+    const until = endMs === Infinity ? "" : ` until ${new Date(endMs).toISOString()}`;
     throw forbidden(
       "IP_BLOCKED",
       `Requests from your address are blocked${until}; the operator can lift this`,

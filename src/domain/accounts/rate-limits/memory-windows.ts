@@ -1,7 +1,7 @@
 import type { Bucket, Count } from "./limiter.ts";
 
 /** A point to be taken back, and the ms that the window in which it was counted has left. */
-export type TakenBack = Omit<Count, "points"> & Pick<Usage, "closesInMs">;
+type TakenBack = Omit<Count, "points"> & Pick<Usage, "closesInMs">;
 
 /** Points counted in a window, and the ms until it closes. */
 export type Usage = { used: number; closesInMs: number };

@@ -8,7 +8,7 @@ import {
   ScimError,
   type ScimPath,
 } from "./filter.ts";
-import { NAME_MAX, NAME_MIN } from "../tenants/text.ts";
+import { NAME_MAX, NAME_MIN } from "../tenants/tenant.ts";
 import { isId } from "../../kernel/ids.ts";
 import { isJsonObject } from "../../kernel/json.ts";
 

@@ -92,19 +92,6 @@ const KIND = "scim";
 export const isScimSecret = (text: string): boolean =>
   text.startsWith(`svc_${KIND}_`) && isCheckedSecret(text);
 
-/** A token as the API shows it. */
-type ShownScimToken = {
-  id: string;
-  name: string;
-  status: "ACTIVE" | "EXPIRED" | "REVOKED";
-  createdBy: string;
-  /** Precise to a minute. */
-  lastUsedAt: string | null;
-  expiresAt: string | null;
-  revokedAt: string | null;
-  createdAt: string;
-};
-
 type Row = {
   id: string;
   name: string;
@@ -117,12 +104,17 @@ type Row = {
 
 const timeOf = (at: Date | string | null): string | null => (at === null ? null : new Date(at).toISOString());
 
-const show = (row: Row, now: Date): ShownScimToken => {
+const show = (row: Row, now: Date) => {
   const isExpired = row.expiresAt !== null && new Date(row.expiresAt) <= now;
   return {
     id: row.id,
     name: row.name,
-    status: row.revokedAt === null ? (isExpired ? "EXPIRED" : "ACTIVE") : "REVOKED",
+    status:
+      row.revokedAt === null
+        ? isExpired
+          ? ("EXPIRED" as const)
+          : ("ACTIVE" as const)
+        : ("REVOKED" as const),
     createdBy: row.createdBy,
     lastUsedAt: timeOf(row.lastUsedAt),
     expiresAt: timeOf(row.expiresAt),
@@ -132,7 +124,7 @@ const show = (row: Row, now: Date): ShownScimToken => {
 };
 
 /** Returns a tenant's tokens, newest first, without their secrets. */
-export const listScimTokens = async ({ db, now }: Work, tenantId: string): Promise<ShownScimToken[]> => {
+export const listScimTokens = async ({ db, now }: Work, tenantId: string) => {
   const { rows } = await sql<Row>`
     select id, name, created_by as "createdBy", last_used_at as "lastUsedAt", expires_at as "expiresAt",
       revoked_at as "revokedAt", created_at as "createdAt"
@@ -152,7 +144,7 @@ export const createScimToken = async (
   apiKeys: ApiKeyHasher,
   tenantId: string,
   { name, expiresAt }: NewScimToken,
-): Promise<{ token: ShownScimToken; secret: string }> => {
+) => {
   const { db, now, by } = work;
   await lockTenant(work, tenantId);
   if (expiresAt) checkExpiry(expiresAt, now);

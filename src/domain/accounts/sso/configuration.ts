@@ -11,7 +11,7 @@ export type SsoStatus = (typeof SSO_STATUSES)[number];
 /** Maximum domains in `allowedDomains`, and domains that a tenant may claim. */
 export const SSO_DOMAINS_MAX = 50;
 
-export const SsoConfigurationSchema = defineEntity({
+const SsoConfigurationSchema = defineEntity({
   name: "SsoConfiguration",
   tableName: "sso_configurations",
   properties: {

@@ -14,14 +14,6 @@ const BLOCK = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-
 const CURVES: ReadonlySet<string> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
 
 /** What is shown of a certificate. */
-type ShownCertificate = {
-  /** SHA-256, in hex. */
-  fingerprint: string;
-  subject: string;
-  notBefore: string;
-  notAfter: string;
-};
-
 type Parsed = { certificate: X509Certificate; pem: string };
 
 const parsed = (pem: string): Parsed => {
@@ -78,7 +70,7 @@ export const validCertificates = (text: string, now: Date): string[] =>
     .map(({ pem }) => pem);
 
 /** Returns what the API shows of a stored text. */
-export const showCertificates = (text: string): ShownCertificate[] =>
+export const showCertificates = (text: string) =>
   blocksOf(text).map(({ certificate }) => ({
     fingerprint: certificate.fingerprint256.replaceAll(":", "").toLowerCase(),
     subject: certificate.subject.replaceAll("\n", ", "),

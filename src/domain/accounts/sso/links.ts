@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { endUserTokens } from "../auth/one-time-secrets.ts";
-import { revokeSessions } from "../auth/session-list.ts";
-import { forgetOrigins } from "../auth/tokens.ts";
+import { revokeSessions } from "../auth/sessions.ts";
+import { forgetAddresses } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import { resetFactors } from "../mfa/factors.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -16,7 +16,7 @@ export const disownStranger = async (work: Work, user: User): Promise<void> => {
   await work.em.flush();
   await revokeSessions(work, user.id, { reason: "SSO_CHANGED" });
   await endUserTokens(work, user.id, ["VERIFY_EMAIL", "CHANGE_EMAIL", "RESET_PASSWORD"]);
-  await forgetOrigins(work, user.id);
+  await forgetAddresses(work, user.id);
   await sql`delete from identities where user_id = ${user.id}::uuid`.execute(work.db);
   if (user.mfaEnabled) await resetFactors(work, undefined, { kind: "user", row: user });
 };

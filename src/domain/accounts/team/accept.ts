@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { hashRandomSecret } from "../auth/one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
-import { forgetSessions, type LoggedIn, startSessionOn } from "../auth/sessions.ts";
+import { forgetSessions, type SignedIn, startSession } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
 import { normaliseEmail } from "../email/address.ts";
@@ -185,7 +185,7 @@ export const consumeInvitationOf = async (
 };
 
 type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords; mail: Mail };
-type Joining = { token: string; name: string; password: string; deviceToken: string };
+type Joining = { token: string; name: string; password: string };
 
 /** Returns the details of an invitation for its link. @throws as `findInvitation` */
 export const readInvitation = async (work: Work, token: string) => {
@@ -204,8 +204,8 @@ export const readInvitation = async (work: Work, token: string) => {
  */
 export const joinByInvitation = async (
   { transact, tokens, passwords, mail }: JoinParts,
-  { token, name, password, deviceToken }: Joining,
-): Promise<LoggedIn> => {
+  { token, name, password }: Joining,
+): Promise<SignedIn> => {
   const { email, tenantId } = await transact(async (work) => {
     const { invitation } = await findInvitation(work, token);
     if (!(await isUnproved(work, mail, invitation))) await requireFree(work, invitation);
@@ -221,7 +221,7 @@ export const joinByInvitation = async (
     if (removed > 0) work.afterCommit(forgetSessions);
     const account = { email, name, passwordHash, emailVerified: true };
     const user = await addUser(work, tenantId, { ...account, role, status: "ACTIVE" });
-    return startSessionOn(work, tokens, user, { method: "INVITATION", deviceToken });
+    return startSession(work, tokens, user, { method: "INVITATION" });
   }).catch((error: unknown) => {
     throw error instanceof UniqueConstraintViolationException ? taken() : error;
   });

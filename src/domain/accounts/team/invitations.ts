@@ -13,6 +13,7 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { shown } from "../../kernel/shown.ts";
 
 /** Whether users who have asked to join count as well. */
 type Counted = { withWaiting: boolean };
@@ -49,14 +50,9 @@ const INVITATION_DAYS = 7;
 
 /** Converts an invitation to the API representation for a role: a VIEWER sees no addresses. */
 export const showInvitation = (invitation: Invitation, reader: Role, now: Date) => ({
-  id: invitation.id,
+  ...shown(invitation, ["id", "role", "invitedBy", "expiresAt", "sentAt", "createdAt"]),
   ...(reader === "VIEWER" ? {} : { email: invitation.email }),
-  role: invitation.role,
   status: statusOf(invitation, now),
-  invitedBy: invitation.invitedBy,
-  expiresAt: invitation.expiresAt.toISOString(),
-  sentAt: invitation.sentAt.toISOString(),
-  createdAt: invitation.createdAt.toISOString(),
 });
 
 /** PENDING ones expire by themselves, without an update of the row. */

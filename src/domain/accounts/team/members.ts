@@ -8,6 +8,7 @@ import { normaliseEmail } from "../email/address.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { shown } from "../../kernel/shown.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
 import { releaseLinksOf } from "../sso/links.ts";
@@ -23,7 +24,7 @@ import { endInvitations, requireSeat } from "./invitations.ts";
 
 export const MEMBER_SORTS = ["name", "email", "createdAt", "lastLoginAt"] as const;
 
-export type MemberQuery = PageQuery & {
+type MemberQuery = PageQuery & {
   sort: (typeof MEMBER_SORTS)[number];
   order: "asc" | "desc";
   role?: Role | undefined;
@@ -31,27 +32,16 @@ export type MemberQuery = PageQuery & {
 };
 
 /** Whether this server requires verified addresses: one that sends no mail cannot. */
-export type AddressRule = { isVerifiedEmailRequired: boolean };
+type AddressRule = { isVerifiedEmailRequired: boolean };
 
 /** A VIEWER sees the members, but not their addresses. */
 const seesAll = (reader: Role): boolean => reader !== "VIEWER";
 
 /** Converts a member to the API representation for a role. */
 export const showMember = (user: User, reader: Role) => ({
-  id: user.id,
+  ...shown(user, ["id", "name", "role", "status", "createdAt"]),
   userId: user.id,
-  name: user.name,
-  role: user.role,
-  status: user.status,
-  createdAt: user.createdAt.toISOString(),
-  ...(seesAll(reader)
-    ? {
-        email: user.email,
-        emailVerified: user.emailVerified,
-        mfaEnabled: user.mfaEnabled,
-        lastLoginAt: user.lastLoginAt?.toISOString() ?? null,
-      }
-    : {}),
+  ...(seesAll(reader) ? shown(user, ["email", "emailVerified", "mfaEnabled", "lastLoginAt"]) : {}),
 });
 
 /** Returns the tenant's members. @throws VALIDATION_ERROR for an order that would reveal hidden fields */
@@ -83,7 +73,7 @@ export const getMember = async ({ em }: Work, tenantId: string, memberId: string
   return user;
 };
 
-export type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
+type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
 
 /**
  * Changes a member's role, accepts a waiting one, or suspends or reinstates one. It applies to

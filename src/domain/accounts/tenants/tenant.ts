@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { defineEntity, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { User } from "../auth/user.ts";
@@ -5,6 +6,23 @@ import type { ApprovalStatus, Plan, PlanLimits, Role } from "../../kernel/caller
 import { notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
+
+export const NAME_MIN = 2;
+export const NAME_MAX = 255;
+
+const TOO_SHORT = `must have at least ${NAME_MIN} characters`;
+
+/**
+ * A name of 2 to 255 characters on one line; outer blanks are removed. Counted in code points, as in
+ * PostgreSQL.
+ */
+export const Name = z
+  .string()
+  .trim()
+  .min(NAME_MIN, { abort: true, error: TOO_SHORT })
+  .max(NAME_MAX, `must have at most ${NAME_MAX} characters`)
+  .refine((name) => [...name].length >= NAME_MIN, TOO_SHORT)
+  .refine((name) => !/\p{Cc}/u.test(name), "must not contain control characters");
 
 const TenantSchema = defineEntity({
   name: "Tenant",

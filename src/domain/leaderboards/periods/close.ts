@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { inProjectTime } from "../../accounts/projects/clock.ts";
+import { inProjectTime } from "../../accounts/projects/project.ts";
 import { fromRankScore } from "../../evaluation/boards/lists.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
 import type { FinalRank } from "../../kernel/events/domain-events.ts";

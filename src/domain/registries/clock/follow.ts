@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { inProjectTime } from "../../accounts/projects/clock.ts";
+import { inProjectTime } from "../../accounts/projects/project.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { clockAdvance, settleNext } from "./test-clock.ts";

@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { audit } from "../../accounts/audit/audit.ts";
-import { readClock } from "../../accounts/projects/clock.ts";
-import { Project } from "../../accounts/projects/project.ts";
+import { Project, readClock } from "../../accounts/projects/project.ts";
 import { getProject, lockProject } from "../../accounts/projects/projects.ts";
 import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/sweep.ts";
