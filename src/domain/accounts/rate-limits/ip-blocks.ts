@@ -79,8 +79,8 @@ const blockedNetworkOf = (text: string): Network => {
  * Rejects all requests of a network from now on. Automatic blocks do
  * not change a block made by an administrator, and never shorten one.
  *
- * The caller must have checked that the network may be blocked: see `isProtected` of ip-address.ts. Counters
- * of abuse call `noteAbuse` of abuse.ts, which does.
+ * The caller must have checked that the network may be blocked: see `isProtected`. Counters of abuse call
+ * `noteAbuse`, which does.
  *
  * @returns the block in force
  * @throws VALIDATION_ERROR for an invalid `network`
