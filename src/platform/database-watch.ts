@@ -70,6 +70,10 @@ export class Waiting {
     return this.#owed > 0 ? this.#timeouts : undefined;
   }
 
+  get waitedMs(): number {
+    return this.#waitedMs;
+  }
+
   /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
   tick(): boolean {
     if (this.#owed === 0) return false;
@@ -97,7 +101,12 @@ type PollingClient = Socketed & {
   on(event: "error", listener: () => void): unknown;
   query<R>(text: string, values?: unknown[]): Promise<{ rows: R[] }>;
 };
-type PooledClient = Socketed & { waiting: Waiting; release(destroy?: boolean): void };
+type PooledClient = Socketed & {
+  waiting: Waiting;
+  /** The backend's process id, as reported by PostgreSQL. */
+  processID?: number | null;
+  release(destroy?: boolean): void;
+};
 /** The part of pg's pool that is used. */
 export type WatchedPool = {
   options: { max?: number };
@@ -106,6 +115,12 @@ export type WatchedPool = {
   connect(...args: unknown[]): Promise<PooledClient>;
   on(event: "connect" | "acquire" | "release" | "remove", listener: (...of: never[]) => void): unknown;
 };
+
+/** Time after which an operator's statement is lost if no backend has worked on it for as long, in ms. */
+const LOST_AFTER_MS = 2_000;
+/** Backends that work, or have lately; a hidden state is null. */
+const AT_WORK = `select pid from pg_stat_activity where pid = any($1)
+  and (coalesce(state, '') not like 'idle%' or state_change > clock_timestamp() - interval '${LOST_AFTER_MS} ms')`;
 
 const silence = (): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ANSWER_MAX_MS} ms`), { code: "ETIMEDOUT" });
@@ -270,8 +285,20 @@ export class DatabaseWatch {
       this.#time.observe(Number(rows[0]!.ms), sentMs);
       this.#endSilence();
       this.#onBegun?.();
+      await this.#endLost(client);
       await this.#pause(POLL_EVERY_MS);
     }
+  }
+
+  /** Statements of operators may take an hour: what is lost on the way is not awaited for so long. */
+  async #endLost(client: PollingClient): Promise<void> {
+    const owing = [...this.#clients].filter(
+      ({ waiting }) => isOfOperators(waiting.owedTo) && waiting.waitedMs >= LOST_AFTER_MS,
+    );
+    if (owing.length === 0) return;
+    const pids = owing.map(({ processID }) => processID);
+    const { rows } = await answered(client.query<{ pid: number }>(AT_WORK, [pids]));
+    for (const one of owing) if (rows.every(({ pid }) => pid !== one.processID)) one.waiting.end();
   }
 
   async #pause(ms: number): Promise<void> {
