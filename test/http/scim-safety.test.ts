@@ -269,9 +269,12 @@ describe("tokens of SCIM", () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const brief = must(await create({ name: "Brief", expiresAt }), 201);
     assert.equal(brief.expiresAt, expiresAt);
+    const listed = async () => must(await server.get(SCIM, { token: tenant.token }), 200).tokens[0].status;
+    assert.equal(await listed(), "ACTIVE");
     await api.app.transact(({ db }) =>
       sql`update scim_tokens set expires_at = '2020-01-01Z' where id = ${brief.id}::uuid`.execute(db),
     );
+    assert.equal(await listed(), "EXPIRED");
     assertScimError(await scimClient(server.url, brief.token)("GET", "/Users"), 401);
     assertError(await create({ name: "Past", expiresAt: "2020-01-01T00:00:00Z" }), 400);
   });
@@ -280,7 +283,11 @@ describe("tokens of SCIM", () => {
     for (let i = 0; i < 4; i++) must(await create({ name: `Token ${i}` }), 201);
     assertError(await create({ name: "One more" }), 409, "LIMIT_REACHED");
     must(await server.delete(`${TOKENS}/${provider.tokenId}`, { token: tenant.token }), 200);
-    must(await create({ name: "One more" }), 201);
+    const { id } = must(await create({ name: "One more" }), 201);
+    await api.app.transact(({ db }) =>
+      sql`update scim_tokens set expires_at = '2020-01-01Z' where id = ${id}::uuid`.execute(db),
+    );
+    must(await create({ name: "For the expired one" }), 201);
   });
 
   it("open SCIM alone, and SCIM is opened by nothing else", async () => {
