@@ -172,9 +172,9 @@ describe("a forgotten password", () => {
       assert.deepEqual(await mailedTo(api.app, email), ["reset-password"]);
     });
 
-    /** Asks as strangers until the mails of the day are used up, once more than there are. */
-    const useUp = async (email: string): Promise<void> => {
-      for (let count = 0; count <= LIMITS.mailDay.points; count++) {
+    /** Asks as strangers, by default until the mails of the day are used up, and once more. */
+    const useUp = async (email: string, mails: number = LIMITS.mailDay.points): Promise<void> => {
+      for (let count = 0; count <= mails; count++) {
         await api.app.limiter.reset(LIMITS.mailMinute, `reset-password:${email}`);
         const { status, body } = await forgot(email);
         assert.deepEqual([status, body], [200, { accepted: true }]);
@@ -188,7 +188,7 @@ describe("a forgotten password", () => {
       assert.deepEqual(await mailedTo(api.app, email), Array(mails).fill("reset-password"));
       for (let more = 1; more <= 3; more++) {
         await api.app.limiter.reset(LIMITS.mailHalfHour, `reset-password:${email}`);
-        await useUp(email);
+        await useUp(email, 1);
         assert.equal((await mailedTo(api.app, email)).length, mails + more);
       }
     });
