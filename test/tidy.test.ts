@@ -1,9 +1,16 @@
 import assert from "node:assert/strict";
-import { districtViolations, impureEvaluation } from "./support/source/districts.ts";
-import { circlesOf, importGraph } from "./support/source/import-graph.ts";
+import {
+  circlesOf,
+  districtViolations,
+  importGraph,
+  impureEvaluation,
+  lineAt,
+  readSourceFiles,
+  type SourceFile,
+  withoutComments,
+} from "./support/source/source-files.ts";
 import { importViolations } from "./support/source/import-rules.ts";
 import { readMigrations } from "./support/source/migration-keys.ts";
-import { lineAt, readSourceFiles, type SourceFile, withoutComments } from "./support/source/source-files.ts";
 
 /** Tables that grow with players or events. */
 const GROWING_TABLES = [

@@ -8,7 +8,7 @@ import {
 } from "../../src/domain/tracking/event-schemas.ts";
 import { SCHEMA_MAX_BYTES } from "../../src/domain/tracking/json-schema/schema.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 const FILLER = 4_000;
 

@@ -13,7 +13,7 @@ import {
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
 import { loadBoards } from "../../src/domain/progression/load-plan.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;

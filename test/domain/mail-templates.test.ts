@@ -8,7 +8,7 @@ import {
 } from "../../src/domain/accounts/email/mail.ts";
 import { failureOf } from "../../src/domain/accounts/email/deliveries.ts";
 import { renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-app.ts";
 
 const CONSOLE = "https://console.example.com";
 const BASES = { tokenUrl: CONSOLE, consoleUrl: CONSOLE };

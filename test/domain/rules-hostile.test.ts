@@ -5,7 +5,7 @@ import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { compileGroup, type ConditionNode } from "../../src/domain/evaluation/language/groups.ts";
 import { holdsText } from "../../src/domain/evaluation/language/operators.ts";
 import { HOSTILE_PATHS } from "../support/rules/rule-arbitraries.ts";
-import { aTurn } from "../support/rules/rules.ts";
+import { aTurn } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 const base = {

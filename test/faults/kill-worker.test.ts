@@ -6,7 +6,7 @@ import type { Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { seeded } from "../support/seed.ts";
-import { assertInvariants, readXp } from "../support/domain/invariants.ts";
+import { assertInvariants, readXp } from "../support/domain/crashing.ts";
 import { freePort, kill, laurel, startProcess } from "../support/processes/process.ts";
 import { clientOf } from "../support/http/client.ts";
 import {
@@ -18,7 +18,7 @@ import {
   WORLDCUP,
   worldcupTruth,
 } from "../support/data/worldcup.ts";
-import { ownServices } from "../support/processes/own-services.ts";
+import { ownServices } from "../support/processes/services.ts";
 
 const KILLS = 20;
 

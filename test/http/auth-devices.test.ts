@@ -6,8 +6,8 @@ import { type Answer, aTenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
-import { anInvitation } from "../support/operations/team.ts";
-import { githubServer } from "../support/providers/github-server.ts";
+import { anInvitation } from "../support/operations/sso.ts";
+import { githubServer } from "../support/providers/fake-github.ts";
 
 const PASSWORD = "Difference-Engine-2";
 const TOKEN = /^[\w-]{43}$/;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { expireCurrencies } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { CURRENCIES, aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
+import { aPurse, aTreasury, CURRENCIES, type Purse } from "../support/economy/economy.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("holds", () => {

@@ -3,8 +3,7 @@ import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
+import { eventually, eventuallyHolds, pastMidnight } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;

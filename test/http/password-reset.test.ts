@@ -12,10 +12,9 @@ import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
+import { aMailTo, mailedTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
 import { passkeyOptions, withPasskey } from "../support/mfa/second-factor.ts";
-import { mailedTo } from "../support/mail/mail-log.ts";
 import { madeOnce } from "../support/made.ts";
 
 const NEW_PASSWORD = "Difference-Engine-2";

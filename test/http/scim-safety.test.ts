@@ -8,7 +8,7 @@ import { forgetScimTokens } from "../../src/domain/accounts/scim/tokens.ts";
 import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
 import { aTenant } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { eventually } from "../support/eventually.ts";
@@ -25,8 +25,7 @@ import {
   scimClient,
   signedInAs,
 } from "../support/scim/provider.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { putSso } from "../support/sso/server.ts";
+import { aSigningKey, putSso, samlConfig } from "../support/sso/server.ts";
 
 describe("what SCIM never does", () => {
   const { api, server, tenant, provider } = ownProvider();

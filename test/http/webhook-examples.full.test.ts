@@ -14,15 +14,19 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aGame } from "../support/app/game.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
-import { BOARD_SCENARIOS } from "../support/webhooks/scenarios-boards.ts";
-import { ADVENTURE_SCENARIOS } from "../support/webhooks/scenarios-adventures.ts";
-import { QUEST_SCENARIOS } from "../support/webhooks/scenarios-quests.ts";
-import { EVENT_SCENARIOS } from "../support/webhooks/scenarios-events.ts";
-import { PLAYER_SCENARIOS } from "../support/webhooks/scenarios-players.ts";
-import { ROOM_SCENARIOS } from "../support/webhooks/scenarios-rooms.ts";
-import { REPORT_SCENARIOS } from "../support/webhooks/scenarios-reports.ts";
-import { STREAK_SCENARIOS } from "../support/webhooks/scenarios-streaks.ts";
-import type { Stage } from "../support/webhooks/stage.ts";
+import {
+  ADVENTURE_SCENARIOS,
+  BOARD_SCENARIOS,
+  PLAYER_SCENARIOS,
+  QUEST_SCENARIOS,
+  STREAK_SCENARIOS,
+} from "../support/webhooks/scenarios-game.ts";
+import {
+  EVENT_SCENARIOS,
+  REPORT_SCENARIOS,
+  ROOM_SCENARIOS,
+  type Stage,
+} from "../support/webhooks/scenarios-events.ts";
 import { madeOnce } from "../support/made.ts";
 
 const SCENARIOS = [

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aKey, aTenant, type Tenant } from "../support/app/app.ts";
-import { type Answer, anAddress, must } from "../support/http/client.ts";
-import { twoServers, superAdminOf, type TwoServers } from "../support/processes/two-servers.ts";
+import { anAddress, type Answer, must } from "../support/http/client.ts";
+import { superAdminOf, twoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 /** Requests in flight at once. */
 const WIDE = 100;
