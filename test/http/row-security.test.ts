@@ -207,6 +207,40 @@ const forgetful = route({
   },
 });
 
+/** Definitions and accounts, which stay few, and what is found by its webhook, which has one tenant. */
+const KEYED_OTHERWISE = new Set([
+  "api_keys",
+  "rules",
+  "leaderboards",
+  "definitions",
+  "webhooks",
+  "webhook_deliveries",
+]);
+
+describe("keys of tables", () => {
+  const api = madeOnce(startApp);
+
+  it("are in each table, and those of a project's rows begin with the project", async () => {
+    const { rows } = await api.app.transact(({ db }) =>
+      sql<{ name: string; isKeyed: boolean; others: string[] }>`
+        select c.relname as name, coalesce(bool_or(i.indisprimary), false) as "isKeyed",
+          coalesce(array_agg(i.indexrelid::regclass::text) filter (where first.attname <> 'project_id'
+            and exists (select from pg_attribute where attrelid = c.oid and attname = 'project_id')),
+            '{}') as others
+        from pg_class c
+        left join pg_index i on i.indrelid = c.oid and i.indisunique
+        left join pg_attribute first on first.attrelid = c.oid and first.attnum = i.indkey[0]
+        where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        group by c.relname`.execute(db),
+    );
+    assert.ok(rows.length > 60, `${rows.length} tables`);
+    const wrong = rows.filter(
+      ({ name, isKeyed, others }) => !isKeyed || (!KEYED_OTHERWISE.has(name) && others.length > 0),
+    );
+    assert.deepEqual(wrong, []);
+  });
+});
+
 describe("row-level security", () => {
   const api = madeOnce(startApp);
   let own: Tenant;
