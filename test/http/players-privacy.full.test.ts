@@ -346,6 +346,7 @@ describe("what is known of a person", () => {
     // An event that failed is told of outside of the player's stream, with the error that it met.
     const failure = JSON.stringify({
       eventId: told[0]!.id,
+      eventType: "told",
       externalUserId: ext,
       error: secrets[3],
       attempts: 4,

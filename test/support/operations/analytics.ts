@@ -127,7 +127,7 @@ export const analyticsExportOperations: Record<string, Known> = {
   createAnalyticsExport: {
     call: async (side) => {
       await makeRoom(side);
-      return { path: PATH, SEGMENTS };
+      return { path: PATH, body: SEGMENTS };
     },
     also: [
       () => ({

@@ -98,7 +98,7 @@ const aClaim = async ({ tenant }: Side): Promise<string> => {
 };
 
 const withSso =
-  (call: (side: Side) => { path: string; samlBody?: unknown }): Known["call"] =>
+  (call: (side: Side) => { path: string; body?: unknown }): Known["call"] =>
   async (side) => {
     await configured(side);
     return call(side);
