@@ -28,7 +28,7 @@ const programs = (): string => {
 
 const isRoot = process.getuid?.() === 0;
 
-/** Runs a program of PostgreSQL, which refuses to runOrFail as root. @throws Error with what it printed */
+/** Runs a program of PostgreSQL, which refuses to run as root. @throws Error with what it printed */
 const runOrFail = (name: string, args: readonly string[]): void => {
   const program = join(programs(), name);
   const [command, ...all] = isRoot

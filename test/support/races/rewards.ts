@@ -51,7 +51,7 @@ export const rewardRaces: readonly Race[] = [
       await side.make("/badges", { key: "gold", name: "Gold", maxAwards: 7 });
       const ids = await playersOf(side, 20);
       const answers = await together(arena, 20, (client, i) =>
-        client.post(`/api/v1/playersOf/${ids[i]}/badges/gold`, {}, { key }),
+        client.post(`/api/v1/players/${ids[i]}/badges/gold`, {}, { key }),
       );
       assert.deepEqual(tally(answers), { 201: 7, "409 OUT_OF_STOCK": 13 });
       assert.deepEqual(numbersOf(answers), upTo(7));
@@ -96,13 +96,13 @@ export const rewardRaces: readonly Race[] = [
       const side = await sideIn(arena);
       const { key } = side.tenant;
       await side.make("/badges", { key: "b", name: "B", tiers: [{ tier: 1, rewards: { xp: 5 } }] });
-      const player = `/api/v1/playersOf/${await side.player()}`;
+      const player = `/api/v1/players/${await side.player()}`;
       await together(arena, 10, (client) => client.post(`${player}/badges/b`, {}, { key }));
       assert.equal(must(await side.send("get", player), 200).xp, 5);
     },
   },
   {
-    name: "sells a stock of 10 exactly ten times, to many playersOf and to one",
+    name: "sells a stock of 10 exactly ten times, to many players and to one",
     run: async (arena) => {
       const side = await sideIn(arena);
       const { key } = side.tenant;
@@ -120,7 +120,7 @@ export const rewardRaces: readonly Race[] = [
       assert.deepEqual([stock.given, stock.left], [10, 0]);
       const balances = await Promise.all(
         ids.map(
-          async (id) => must(await side.send("get", `/api/v1/playersOf/${id}/balances`), 200).data[0].balance,
+          async (id) => must(await side.send("get", `/api/v1/players/${id}/balances`), 200).data[0].balance,
         ),
       );
       assert.equal(
@@ -154,7 +154,7 @@ export const rewardRaces: readonly Race[] = [
       const claims = await Promise.all(
         ids.slice(0, 8).map(async (playerId) => {
           const id = await side.make("/rewards/mug/grant", { playerId, delivery: "CLAIM" });
-          return `/api/v1/playersOf/${playerId}/rewards/${id}`;
+          return `/api/v1/players/${playerId}/rewards/${id}`;
         }),
       );
       const [claimed, granted] = await Promise.all([
@@ -178,14 +178,14 @@ export const rewardRaces: readonly Race[] = [
       await side.make("/rewards", { key: "box", name: "Box", kind: "BUNDLE", bundle: { xp: 5 } });
       const playerId = await side.player();
       const id = await side.make("/rewards/box/grant", { playerId, delivery: "CLAIM" });
-      const path = `/api/v1/playersOf/${playerId}/rewards/${id}`;
+      const path = `/api/v1/players/${playerId}/rewards/${id}`;
       const answers = await claimAll(
         arena,
         side,
         Array.from({ length: 8 }, () => path),
       );
       assert.deepEqual(tally(answers), { 200: 8 });
-      assert.equal(must(await side.send("get", `/api/v1/playersOf/${playerId}`), 200).xp, 5);
+      assert.equal(must(await side.send("get", `/api/v1/players/${playerId}`), 200).xp, 5);
     },
   },
   {
