@@ -2,13 +2,15 @@
 // src/domain with their sizes and what they import, and the other folders. Exits with 1 where there is a
 // circle of files, or an import that the order of the districts does not allow.
 import {
-  DISTRICTS,
+  circlesOf,
   districtOf,
+  DISTRICTS,
   districtViolations,
+  groupGraph,
+  importGraph,
   impureEvaluation,
-} from "../test/support/source/districts.ts";
-import { circlesOf, groupGraph, importGraph } from "../test/support/source/import-graph.ts";
-import { readSourceFiles } from "../test/support/source/source-files.ts";
+  readSourceFiles,
+} from "../test/support/source/source-files.ts";
 
 const files = readSourceFiles().filter(({ path }) => /^src\/.*\.ts$/.test(path));
 const graph = importGraph(files, { types: true });

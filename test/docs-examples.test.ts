@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { blocksOf } from "./support/documents/steps.ts";
-import { textOf } from "./support/documents/documents.ts";
+import { blocksOf, textOf } from "./support/documents/documents.ts";
 
 const README = "README.md";
 const WEBHOOKS = "docs/guides/webhooks.md";

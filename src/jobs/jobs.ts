@@ -142,7 +142,7 @@ const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => 
 };
 
 /** Adds the event types observed by workers to the table. A process that is killed loses up to 5 s. */
-const flushEventTypes: Job = {
+export const flushEventTypes: Job = {
   concurrency: 1,
   everyMs: FLUSH_MS,
   staysHere: true,

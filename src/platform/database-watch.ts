@@ -34,6 +34,8 @@ const ANSWER_GRACE_MS = 1_000;
 
 /** A client of pg, whose socket can be terminated at any time. */
 export type Socketed = {
+  /** The backend's process id, as reported by PostgreSQL. */
+  processID?: number | null;
   connection: { stream: { destroy(error?: Error): unknown } };
 };
 
@@ -49,6 +51,8 @@ export class Waiting {
   #owed = 0;
   #waitedMs = 0;
   #timeouts: Timeouts | undefined;
+  #suspectedForMs: number | undefined;
+  #looksAtRest = 0;
 
   constructor(client: Socketed) {
     this.#client = client;
@@ -61,6 +65,8 @@ export class Waiting {
     const answered = (): void => {
       this.#owed--;
       this.#waitedMs = 0;
+      this.#suspectedForMs = undefined;
+      this.#looksAtRest = 0;
     };
     answer.then(answered, answered);
   }
@@ -74,11 +80,31 @@ export class Waiting {
     return this.#waitedMs;
   }
 
+  /** Marks the connection as possibly dead: its next statement must be answered within `ms`. */
+  suspect(ms: number): void {
+    this.#suspectedForMs = ms;
+    this.#waitedMs = 0;
+  }
+
+  /** Returns the id of a backend that has owed an answer for `ms` or longer; undefined if there is none. */
+  backendOwing(ms: number): number | undefined {
+    return this.#owed > 0 && this.#waitedMs >= ms ? (this.#client.processID ?? undefined) : undefined;
+  }
+
+  /**
+   * Records whether PostgreSQL reports the backend as idle although it owes an answer: then the statement or
+   * its answer was lost on the way. @returns whether it was idle at two consecutive checks
+   */
+  rests(isAtRest: boolean): boolean {
+    this.#looksAtRest = isAtRest ? this.#looksAtRest + 1 : 0;
+    return this.#looksAtRest > 1;
+  }
+
   /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
   tick(): boolean {
     if (this.#owed === 0) return false;
     this.#waitedMs += CHECK_EVERY_MS;
-    return this.#waitedMs > this.#timeouts!.statementMs + ANSWER_GRACE_MS;
+    return this.#waitedMs > (this.#suspectedForMs ?? this.#timeouts!.statementMs + ANSWER_GRACE_MS);
   }
 
   /** Terminates the socket: waiting callers fail at once, and the pool opens another one. */
@@ -93,6 +119,14 @@ const POLL_EVERY_MS = 500;
 const ANSWER_MAX_MS = 1_000;
 /** Delay before another connection is tried, in ms. */
 const RETRY_MS = 100;
+/** Requests that have waited this long when PostgreSQL falls silent are aborted, in ms. */
+const WEB_MAX_MS = 500;
+/** Any other work is aborted when PostgreSQL has been silent for this long, in ms. */
+const SILENT_MAX_MS = 20_000;
+/** Time for a connection from before a silence to answer after it, in ms. */
+const SUSPECT_MS = 750;
+/** After this time without an answer, PostgreSQL is asked whether it is running the statement, in ms. */
+const LOST_AFTER_MS = 1_000;
 /** Interval at which the watch counts waiting time, in ms. */
 const TICK_MS = 100;
 
@@ -101,12 +135,7 @@ type PollingClient = Socketed & {
   on(event: "error", listener: () => void): unknown;
   query<R>(text: string, values?: unknown[]): Promise<{ rows: R[] }>;
 };
-type PooledClient = Socketed & {
-  waiting: Waiting;
-  /** The backend's process id, as reported by PostgreSQL. */
-  processID?: number | null;
-  release(destroy?: boolean): void;
-};
+type PooledClient = Socketed & { waiting: Waiting; release(destroy?: boolean): void };
 /** The part of pg's pool that is used. */
 export type WatchedPool = {
   options: { max?: number };
@@ -116,11 +145,10 @@ export type WatchedPool = {
   on(event: "connect" | "acquire" | "release" | "remove", listener: (...of: never[]) => void): unknown;
 };
 
-/** Time after which an operator's statement is lost if no backend has worked on it for as long, in ms. */
-const LOST_AFTER_MS = 2_000;
-/** Backends that work, or have lately; a hidden state is null. */
-const AT_WORK = `select pid from pg_stat_activity where pid = any($1)
-  and (coalesce(state, '') not like 'idle%' or state_change > clock_timestamp() - interval '${LOST_AFTER_MS} ms')`;
+/** Backends of this installation that have been idle for a second; a hidden state is null. */
+const AT_REST = `select pid from pg_stat_activity where pid = any($1) and datname = current_database()
+  and usename = current_user and state like 'idle%'
+  and state_change < clock_timestamp() - interval '1 second'`;
 
 const silence = (): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ANSWER_MAX_MS} ms`), { code: "ETIMEDOUT" });
@@ -160,7 +188,7 @@ const isAnswer = (error: unknown): boolean =>
 /**
  * Watches the connections of a pool: ends those that owe an answer for too long, and queries PostgreSQL over
  * a connection of its own. While that gets no answer, requests are refused instead of waiting; once it does,
- * older connections are ended, since a network may drop packets without any error.
+ * older connections must prove themselves, since a network may drop packets without any error.
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
@@ -168,11 +196,15 @@ export class DatabaseWatch {
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
+  /** Refusals of requests that wait for a connection. */
+  readonly #refusals = new Set<() => void>();
   readonly #stopping = new AbortController();
   readonly #time = databaseTime();
   readonly #timer: NodeJS.Timeout;
   readonly #polling: Promise<void>;
   #isSilent = false;
+  /** Counted in ticks, as waits are. */
+  #silentMs = 0;
   #onBegun: (() => void) | undefined;
   /** Resolves when the database has answered for the first time. */
   readonly begun = new Promise<void>((resolve) => {
@@ -219,16 +251,24 @@ export class DatabaseWatch {
   /** Lets requests wait for a connection only while PostgreSQL answers. */
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
-    this.#pool.connect = async (...args) => {
+    this.#pool.connect = (...args) => {
       const isWeb = isOfRequests(chosenTimeouts() ?? this.#usual);
       if (!isWeb || args.length > 0) return connect(...args);
-      this.check();
-      try {
-        return await connect();
-      } catch (error) {
-        throw this.#isFull(error) ? tooBusy() : error;
-      }
+      return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };
+  }
+
+  #unlessSilent(connected: Promise<PooledClient>): Promise<PooledClient> {
+    return new Promise((resolve, reject) => {
+      const refuse = (): void => reject(silence());
+      this.#refusals.add(refuse);
+      connected
+        .then(
+          (client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()),
+          (error: unknown) => reject(this.#isFull(error) ? tooBusy() : (error as Error)),
+        )
+        .finally(() => this.#refusals.delete(refuse));
+    });
   }
 
   /** Whether an error says that all connections stayed in use while PostgreSQL answers. */
@@ -238,26 +278,38 @@ export class DatabaseWatch {
   }
 
   #checkAll(): void {
+    this.#silentMs = this.#isSilent ? this.#silentMs + CHECK_EVERY_MS : 0;
     for (const { waiting } of this.#clients) {
-      if (!waiting.tick()) continue;
+      if (!waiting.tick() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
       waiting.end();
       // An answer lost on one connection may mean that the others are dead too.
-      for (const idle of this.#idle) idle.waiting.end();
+      this.#endIdle();
     }
+  }
+
+  #isGivenUp({ owedTo, waitedMs }: Waiting): boolean {
+    if (isOfRequests(owedTo)) return waitedMs >= WEB_MAX_MS;
+    return owedTo !== undefined && this.#silentMs >= SILENT_MAX_MS;
+  }
+
+  #endIdle(): void {
+    for (const { waiting } of this.#idle) waiting.end();
   }
 
   #beginSilence(err: unknown): void {
     if (this.#isSilent || this.#stopping.signal.aborted) return;
     this.#isSilent = true;
     this.#log?.warn({ err }, "the database does not answer");
-    for (const { waiting } of this.#clients) if (isOfRequests(waiting.owedTo)) waiting.end();
+    for (const refuse of this.#refusals) refuse();
+    this.#refusals.clear();
   }
 
   #endSilence(): void {
     if (!this.#isSilent) return;
     this.#isSilent = false;
     this.#log?.info("the database answers again");
-    for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.end();
+    this.#endIdle();
+    for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.suspect(SUSPECT_MS);
   }
 
   async #pollForever(): Promise<void> {
@@ -290,15 +342,21 @@ export class DatabaseWatch {
     }
   }
 
-  /** Statements of operators may take an hour: what is lost on the way is not awaited for so long. */
+  /** Ends connections that wait for an answer although their backend is idle. */
   async #endLost(client: PollingClient): Promise<void> {
-    const owing = [...this.#clients].filter(
-      ({ waiting }) => isOfOperators(waiting.owedTo) && waiting.waitedMs >= LOST_AFTER_MS,
-    );
+    const owing = [...this.#clients].flatMap(({ waiting }) => {
+      const pid = waiting.backendOwing(LOST_AFTER_MS);
+      return pid === undefined ? [] : [{ waiting, pid }];
+    });
     if (owing.length === 0) return;
-    const pids = owing.map(({ processID }) => processID);
-    const { rows } = await answered(client.query<{ pid: number }>(AT_WORK, [pids]));
-    for (const one of owing) if (rows.every(({ pid }) => pid !== one.processID)) one.waiting.end();
+    const { rows } = await answered(client.query<{ pid: number }>(AT_REST, [owing.map(({ pid }) => pid)]));
+    const resting = new Set(rows.map(({ pid }) => pid));
+    for (const { waiting, pid } of owing) {
+      if (!waiting.rests(resting.has(pid)) || waiting.backendOwing(LOST_AFTER_MS) !== pid) continue;
+      this.#log?.warn({ pid }, "a connection to the database has lost a statement or its answer");
+      waiting.end();
+      this.#endIdle();
+    }
   }
 
   async #pause(ms: number): Promise<void> {

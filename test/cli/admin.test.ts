@@ -5,8 +5,7 @@ import { type RawBuilder, sql } from "kysely";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { clientOf } from "../support/http/client.ts";
 import { laurelAdmin } from "../support/processes/command.ts";
-import { fillDataDir } from "../support/processes/data-dir.ts";
-import { freePort, kill, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { fillDataDir, freePort, kill, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 const EMAIL = "root@platform.example.com";
 const PASSWORD = "Root-of-7-trees";

@@ -5,7 +5,7 @@ import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type CommandResult, laurel } from "../support/processes/command.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { migratedDataDir } from "../support/processes/data-dir.ts";
+import { migratedDataDir } from "../support/processes/process.ts";
 
 describe("laurel analytics", () => {
   let dir: Awaited<ReturnType<typeof migratedDataDir>>;

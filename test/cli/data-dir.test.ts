@@ -4,8 +4,14 @@ import { join } from "node:path";
 import { findDataDirHolder, lockDataDir } from "../../src/platform/data-lock.ts";
 import { readSecrets } from "../../src/secrets.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { fillDataDir } from "../support/processes/data-dir.ts";
-import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import {
+  fillDataDir,
+  freePort,
+  kill,
+  laurel,
+  startProcess,
+  temporaryDir,
+} from "../support/processes/process.ts";
 
 describe("the data directory of embedded mode", function () {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;

@@ -5,12 +5,11 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Env } from "../../src/config.ts";
 import { hasPebble, startPebble } from "../support/domains/pebble.ts";
-import { madeForEach } from "../support/made.ts";
-import { skipUnless } from "../support/needed.ts";
-import { doctorReport } from "../support/processes/doctor.ts";
+import { madeForEach, skipUnless } from "../support/made.ts";
+import { doctorReport } from "../support/processes/command.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 import { sharedFakeStripe, stripeSettings } from "../support/providers/fake-stripe.ts";
-import { selfSigned } from "../support/webhooks/certificate.ts";
+import { selfSigned } from "../support/webhooks/receiver.ts";
 
 describe("laurel doctor, of what a server may use", () => {
   const directory = madeForEach(temporaryDir);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Env } from "../../src/config.ts";
 import { lockDataDir } from "../../src/platform/data-lock.ts";
 import { startApp } from "../support/app/app.ts";
-import { doctorReport, runDoctor } from "../support/processes/doctor.ts";
+import { doctorReport, runDoctor } from "../support/processes/command.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 describe("laurel doctor", () => {

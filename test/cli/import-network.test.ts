@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
-import { type Fault, startFaultProxy } from "../support/import/fault-proxy.ts";
 import {
   eventLine,
   eventLines,
+  type Fault,
   importFile,
   importTarget,
   never,
   runCommand,
+  startFaultProxy,
   temporaryDirectory,
 } from "../support/import/import-target.ts";
 

@@ -3,7 +3,6 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import { join } from "node:path";
 import { eventually } from "../support/eventually.ts";
 import { kill, laurel } from "../support/processes/process.ts";
-import { startFaultProxy } from "../support/import/fault-proxy.ts";
 import {
   eventLine,
   eventLines,
@@ -11,6 +10,7 @@ import {
   importTarget,
   never,
   readRecords,
+  startFaultProxy,
   temporaryDirectory,
 } from "../support/import/import-target.ts";
 

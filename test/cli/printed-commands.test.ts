@@ -12,9 +12,7 @@ import { addMigrateCommand } from "../../src/cli/migrate.ts";
 import { addOpenapiCommand } from "../../src/cli/openapi.ts";
 import { addReconcileCommand } from "../../src/cli/reconcile.ts";
 import { addTriggerCommand } from "../../src/cli/trigger.ts";
-import { commandsOf } from "../support/documents/commands.ts";
-import { root, textOf } from "../support/documents/documents.ts";
-import { blocksOf } from "../support/documents/steps.ts";
+import { blocksOf, commandsOf, root, textOf } from "../support/documents/documents.ts";
 
 const PRINTED = /(?:node bin\/laurel\.mjs|npm run (?=(?:migrate|doctor|openapi)\b))\s*(.*)$/;
 

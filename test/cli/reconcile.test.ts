@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type CommandResult, laurel } from "../support/processes/command.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { migratedDataDir } from "../support/processes/data-dir.ts";
+import { migratedDataDir } from "../support/processes/process.ts";
 
 describe("laurel reconcile", () => {
   let dir: Awaited<ReturnType<typeof migratedDataDir>>;

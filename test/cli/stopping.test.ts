@@ -5,8 +5,7 @@ import { aPlayer, join, matchmake } from "../support/rooms/sdk.ts";
 import { aTenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { clientOf } from "../support/http/client.ts";
-import { migratedDataDir } from "../support/processes/data-dir.ts";
-import { freePort, startProcess } from "../support/processes/process.ts";
+import { freePort, migratedDataDir, startProcess } from "../support/processes/process.ts";
 
 /** A process that takes longer to stop ends with code 1: less than Node waits for late headers. */
 const SHUTDOWN_TIMEOUT_MS = "8000";

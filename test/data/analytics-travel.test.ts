@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { type Answer, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { aTenantOfAllTime } from "../support/analytics/histories.ts";
+import { aTenantOfAllTime, rollUpAll } from "../support/analytics/histories.ts";
 import { agreeOnFunnel } from "../support/analytics/truth-funnels.ts";
-import { rollUpAll } from "../support/analytics/both-ways.ts";
-import { storePastEvents } from "../support/data/past-events.ts";
-import { hasTravelData, travelLines } from "../support/data/travel.ts";
+import { hasTravelData, storePastEvents, travelLines } from "../support/data/data.ts";
 import { hasTruth, readTruth, type Truth, type TruthRetention } from "../support/data/truth.ts";
 import { must } from "../support/http/client.ts";
 

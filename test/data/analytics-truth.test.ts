@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { startApp } from "../support/app/app.ts";
-import { anAsker, type Asker } from "../support/analytics/questions.ts";
-import { rollUpAll } from "../support/analytics/both-ways.ts";
-import { storePastEvents } from "../support/data/past-events.ts";
-import { hasTravelData, travelLines } from "../support/data/travel.ts";
+import { anAsker, type Asker, rollUpAll } from "../support/analytics/histories.ts";
+import { hasTravelData, storePastEvents, travelLines } from "../support/data/data.ts";
 
 const TRUTH = new URL("../../../shared/data/travel-se-2011-2014.truth.json", import.meta.url);
 const AS_OF = "2015-01-01T00:00:00.000Z";

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
-import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
+import { countersIn, countersOfEvents, runJob } from "../support/domain/crashing.ts";
 import { startDatabase } from "../support/processes/services.ts";
-import type { Domain, TestEvent } from "../support/domain/domain.ts";
-import { publish } from "../support/domain/rule-projects.ts";
+import { type Domain, publish, type TestEvent } from "../support/domain/domain.ts";
 
 const USERS = 130;
 const METRICS = [

@@ -3,8 +3,7 @@ import { sql } from "kysely";
 import { JobSteps } from "../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
-import type { Domain } from "../support/domain/domain.ts";
-import { processAll, rowsOf } from "../support/domain/rule-projects.ts";
+import { type Domain, processAll, rowsOf } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { aHistoryProject, findingsOf, standingOf } from "../support/reverts/histories.ts";
 

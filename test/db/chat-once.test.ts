@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { RowScope } from "../../src/domain/kernel/work.ts";
-import { type KnownSends, knownSends } from "../support/chat/known.ts";
-import { aTalk, messageOf, type Talk, upTo } from "../support/chat/talk.ts";
-import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { aTalk, type KnownSends, knownSends, messageOf, type Talk, upTo } from "../support/chat/talk.ts";
+import { postgresDomain } from "../support/processes/services.ts";
 
 const GROUPS = 60;
 

@@ -4,9 +4,7 @@ import { type Processed, processPartitions } from "../../src/domain/progression/
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Domain } from "../support/domain/domain.ts";
-import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
-import { publish, xpOf } from "../support/domain/rule-projects.ts";
+import { ALL_PARTS, type Domain, processParts, publish, usersIn, xpOf } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
 const xpOfEach = (users: readonly string[]) => Object.fromEntries(users.toSorted().map((user) => [user, 10]));

@@ -3,10 +3,16 @@ import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { assertInvariants } from "../support/domain/invariants.ts";
-import type { Domain, TestEvent } from "../support/domain/domain.ts";
-import { define, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { processParts } from "../support/domain/process-parts.ts";
+import { assertInvariants } from "../support/domain/crashing.ts";
+import {
+  define,
+  type Domain,
+  processParts,
+  publish,
+  rowsOf,
+  type TestEvent,
+  xpOf,
+} from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
 const RACERS = 20;

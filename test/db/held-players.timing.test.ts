@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { type Work } from "../../src/domain/kernel/work.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
@@ -8,10 +8,9 @@ import { lockPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
-import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
-import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { postgresDomain } from "../support/processes/postgres-domain.ts";
-import { whileTaken } from "../support/domain/while-held.ts";
+import { ALL_PARTS, processParts, publish, rowsOf, usersIn, xpOf } from "../support/domain/domain.ts";
+import { postgresDomain } from "../support/processes/services.ts";
+import { whileTaken } from "../support/domain/sharing.ts";
 
 const xpOfEach = (users: readonly string[], xp = 10) =>
   Object.fromEntries(users.toSorted().map((user) => [user, xp]));

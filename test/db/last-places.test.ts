@@ -1,9 +1,11 @@
+import { sql } from "kysely";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
+import type { Transact, Work } from "../../src/domain/kernel/work.ts";
+import type { Database } from "../../src/platform/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
-import type { Work } from "../../src/domain/kernel/work.ts";
 import { JOBS_MAX, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { createRule, RULES_MAX } from "../../src/domain/rules/rules.ts";
 import { createLobby, NewLobby } from "../../src/domain/social/lobbies/create.ts";
@@ -11,7 +13,43 @@ import { OPEN_LOBBIES_MAX } from "../../src/domain/social/lobbies/fields.ts";
 import { putEventSchema, SCHEMAS_MAX } from "../../src/domain/tracking/event-schemas.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import { madeOnce } from "../support/made.ts";
-import { commitBeside } from "../support/races/uncommitted.ts";
+
+type Act = (work: Work) => Promise<unknown>;
+
+/**
+ * Commits one transaction once another has begun beside it, and waits for a lock or is over.
+ * @returns the other, whatever becomes of it
+ */
+const commitBeside = async (
+  { database, domain: { transact } }: { database: Database; domain: { transact: Transact } },
+  first: Act,
+  second: Act,
+): Promise<Promise<unknown>[]> => {
+  const isMade = Promise.withResolvers<void>();
+  const mayCommit = Promise.withResolvers<void>();
+  const one = transact(async (work) => {
+    await first(work);
+    isMade.resolve();
+    await mayCommit.promise;
+  });
+  await isMade.promise;
+  let isOver = false;
+  const two = transact(second).finally(() => {
+    isOver = true;
+  });
+  two.catch(() => undefined);
+  await eventually(async () => {
+    if (isOver) return true;
+    const { rows } = await sql`
+      select from pg_locks l join pg_database d on d.oid = l.database
+      where not l.granted and d.datname = current_database()`.execute(database.em.fork().getKysely());
+    return rows.length > 0;
+  });
+  mayCommit.resolve();
+  await one;
+  // In a list, because a promise alone would be waited for.
+  return [two];
+};
 
 const aRule = (key: string) =>
   RuleDocument.parse({

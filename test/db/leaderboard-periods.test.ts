@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
 import { shareConfig } from "../../src/domain/kernel/work.ts";
-import { idFor, newId, PARTITIONS, partitionOf } from "../../src/domain/kernel/ids.ts";
+import { idFor, newId, partitionOf, PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { beginClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { resetLeaderboard } from "../../src/domain/leaderboards/periods/list.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
@@ -16,9 +16,7 @@ import {
   toldOf,
 } from "../support/leaderboards/board-periods.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Domain } from "../support/domain/domain.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
-import { processParts } from "../support/domain/process-parts.ts";
+import { type Domain, processParts, rowsOf } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
 const WORKERS = 6;

@@ -16,7 +16,7 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import type { Database } from "../../src/platform/database.ts";
 import type { Domain } from "../support/domain/domain.ts";
-import { assertLobbies } from "../support/lobbies/invariants.ts";
+import { assertLobbies } from "../support/lobbies/room.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
 const CONNECTIONS = 20;

@@ -7,10 +7,9 @@ import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { eventually } from "../support/eventually.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { workerApp } from "../support/domain/worker-app.ts";
-import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { openDomain, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
+import { workerApp } from "../support/domain/sharing.ts";
+import { postgresDomain } from "../support/processes/services.ts";
 
 /** How long a transaction of the worker waits for a lock, in ms. */
 const LOCK_MS = 300;

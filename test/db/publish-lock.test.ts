@@ -6,7 +6,7 @@ import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { eventually } from "../support/eventually.ts";
 import { openDomain } from "../support/domain/domain.ts";
-import { postgresDomain } from "../support/processes/postgres-domain.ts";
+import { postgresDomain } from "../support/processes/services.ts";
 
 const NOTE = { publishedBy: "test" };
 

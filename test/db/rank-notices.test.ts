@@ -5,7 +5,7 @@ import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { ranksPart } from "../../src/domain/kernel/ids.ts";
 import { startDatabase } from "../support/processes/services.ts";
 import type { Domain } from "../support/domain/domain.ts";
-import type { RankChanged } from "../support/leaderboards/rank-notices.ts";
+import type { RankChanged } from "../support/leaderboards/ranks.ts";
 
 const BOARD = {
   key: "runs",

@@ -5,8 +5,7 @@ import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { joinMoved, type PeriodRef, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
-import { checkMoved } from "../support/leaderboards/moved.ts";
-import { aPlayerId, aTruth, commit } from "../support/leaderboards/rank-truth.ts";
+import { aPlayerId, aTruth, checkMoved, commit } from "../support/leaderboards/ranks.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 

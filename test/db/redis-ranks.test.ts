@@ -7,7 +7,7 @@ import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import { type PeriodRef, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { eventually } from "../support/eventually.ts";
-import { aPlayerId, aTruth, commit } from "../support/leaderboards/rank-truth.ts";
+import { aPlayerId, aTruth, commit } from "../support/leaderboards/ranks.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 

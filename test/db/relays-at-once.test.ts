@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { finishRelay } from "../../src/domain/delivery/outbox/relay.ts";
 import type { TakenCommit } from "../../src/domain/delivery/outbox/read-queue.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
-import { ownServices } from "../support/processes/own-services.ts";
+import { type Domain, openDomain, rowsOf } from "../support/domain/domain.ts";
+import { ownServices } from "../support/processes/services.ts";
 
 const ROUNDS = 8;
 const COMMITS = 400;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import type { Read } from "../../src/domain/kernel/read.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { RowScope, Transact } from "../../src/domain/kernel/work.ts";
-import { sql } from "kysely";
 import { openPostgres } from "../../src/platform/database.ts";
 import { openDomain } from "../support/domain/domain.ts";
 import { startServices } from "../support/processes/services.ts";

@@ -5,13 +5,12 @@ import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import type { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
-import { define } from "../support/domain/rule-projects.ts";
+import { define } from "../support/domain/domain.ts";
 import { changeBalance } from "../../src/domain/economy/currencies/holds.ts";
 import { lockPlayersById } from "../../src/domain/progression/load.ts";
 import { WEB, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
-import { aProjectOfChanges, openSharing, type Share } from "../support/domain/sharing.ts";
-import { postgresDomain } from "../support/processes/postgres-domain.ts";
-import { whileTaken } from "../support/domain/while-held.ts";
+import { aProjectOfChanges, openSharing, type Share, whileTaken } from "../support/domain/sharing.ts";
+import { postgresDomain } from "../support/processes/services.ts";
 
 describe("a player whose row is held", () => {
   const { database, domain } = postgresDomain(6);

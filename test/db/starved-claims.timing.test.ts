@@ -9,9 +9,7 @@ import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
-import type { Domain } from "../support/domain/domain.ts";
-import { publish } from "../support/domain/rule-projects.ts";
-import { claimParts, userIn } from "../support/domain/process-parts.ts";
+import { claimParts, type Domain, publish, userIn } from "../support/domain/domain.ts";
 import { startDatabase } from "../support/processes/services.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */

@@ -6,7 +6,6 @@ import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import type { NewEvent } from "../../src/domain/tracking/event-input.ts";
 import { type MeteredRequest, storeMetered } from "../../src/domain/tracking/meter.ts";
-
 import { startDatabase } from "../support/processes/services.ts";
 import { randomOf } from "../support/seed.ts";
 

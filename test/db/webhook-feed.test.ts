@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { type FeedPage, readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/processes/process.ts";
-import { openWebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { openWebhookCluster } from "../support/webhooks/webhook-app.ts";
 import { madeOnce } from "../support/made.ts";
 
 const COMMITS = 60;

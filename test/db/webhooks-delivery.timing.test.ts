@@ -3,8 +3,7 @@ import { sql } from "kysely";
 import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import { rotateSecret, updateWebhook } from "../../src/domain/delivery/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import type { HookSite } from "../support/webhooks/webhook-app.ts";
-import { openWebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { type HookSite, openWebhookCluster } from "../support/webhooks/webhook-app.ts";
 import { isSigned, startReceiver } from "../support/webhooks/receiver.ts";
 import { madeOnce } from "../support/made.ts";
 

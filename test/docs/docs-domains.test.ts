@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
-import { runSteps, stepsOf } from "../support/documents/steps.ts";
+import { auditOf } from "../support/app/game.ts";
+import { runSteps, stepsOf } from "../support/documents/documents.ts";
 import { aName } from "../support/domains/server.ts";
 import { sharedTxtServer } from "../support/sso/txt-server.ts";
-import { skipWithout } from "../support/needed.ts";
+import { skipWithout } from "../support/made.ts";
 
 const DOMAINS = "docs/guides/domains.md";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { runSteps, stepsOf } from "../support/documents/steps.ts";
+import { runSteps, stepsOf } from "../support/documents/documents.ts";
 import { aVerifiedDomain, ssoServer } from "../support/sso/server.ts";
-import { skipWithout } from "../support/needed.ts";
+import { skipWithout } from "../support/made.ts";
 
 const SCIM = "docs/guides/scim.md";
 

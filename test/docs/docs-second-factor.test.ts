@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { startApp } from "../support/app/app.ts";
 import { anAdmin } from "../support/app/admin.ts";
-import { runSteps, stepsOf } from "../support/documents/steps.ts";
-import { skipWithout } from "../support/needed.ts";
-import { madeOnce } from "../support/made.ts";
+import { runSteps, stepsOf } from "../support/documents/documents.ts";
+import { madeOnce, skipWithout } from "../support/made.ts";
 
 const SECOND_FACTOR = "docs/guides/second-factor.md";
 

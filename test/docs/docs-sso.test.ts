@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { sql } from "kysely";
-import { type Environment, runSteps, stepsOf } from "../support/documents/steps.ts";
+import { type Environment, runSteps, stepsOf } from "../support/documents/documents.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import { startOpenIdProvider } from "../support/providers/openid-provider.ts";
-import { aDomain, ssoUrl, ssoServer } from "../support/sso/server.ts";
-import { skipWithout } from "../support/needed.ts";
+import { aDomain, ssoServer, ssoUrl } from "../support/sso/server.ts";
+import { skipWithout } from "../support/made.ts";
 
 const SSO = "docs/guides/sso.md";
 

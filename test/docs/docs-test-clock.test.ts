@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { startApp } from "../support/app/app.ts";
-import { runSteps, stepsOf } from "../support/documents/steps.ts";
-import { skipWithout } from "../support/needed.ts";
-import { madeOnce } from "../support/made.ts";
+import { runSteps, stepsOf } from "../support/documents/documents.ts";
+import { madeOnce, skipWithout } from "../support/made.ts";
 
 const START = "docs/guides/getting-started.md";
 const TEST_CLOCK = "docs/guides/test-clock.md";

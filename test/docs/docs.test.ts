@@ -12,11 +12,19 @@ import { createMetrics } from "../../src/metrics.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
 import { withAdminTotp } from "../support/mfa/second-factor.ts";
-import { blocksOf, runSteps, stepsOf } from "../support/documents/steps.ts";
-import { namesIn, root, rowsIn, rowsOf, textOf } from "../support/documents/documents.ts";
+import {
+  blocksOf,
+  namesIn,
+  root,
+  rowsIn,
+  rowsOf,
+  runSteps,
+  stepsOf,
+  textOf,
+} from "../support/documents/documents.ts";
 import { freePort } from "../support/processes/process.ts";
 import { readSourceFiles } from "../support/source/source-files.ts";
-import { skipWithout } from "../support/needed.ts";
+import { skipWithout } from "../support/made.ts";
 import type { Client } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { planExport, writeExport } from "../../src/domain/analytics/exports/reports.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 import { madeOnce } from "../support/made.ts";
 

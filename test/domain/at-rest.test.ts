@@ -7,7 +7,7 @@ import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
 import { EVERY_KEY } from "../../src/jobs/job.ts";
 import { createSweep } from "../../src/jobs/sweeps.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 const LEVEL = { type: "player_property", field: "level", op: "gte", value: 2 };
 const IDLE = { type: "player_property", field: "lastSeenAt", op: "older_than", value: "P7D" };

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
-import { countersIn, runJob } from "../support/domain/backfill.ts";
-import { publish } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { countersIn, runJob } from "../support/domain/crashing.ts";
+import { memoryDomain, publish } from "../support/domain/domain.ts";
 
 const EVENTS = 12_000;
 const METRIC = { eventTypes: ["goal"], aggregate: "count" };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { addLook, type Look, rateSince, readBacklog } from "../../src/domain/tracking/backlog.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 describe("the backlog of a project", () => {
   const { domain } = memoryDomain();

@@ -5,10 +5,8 @@ import { backfill } from "../../src/domain/rules/insight/recount-players.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import { countersIn, countersOfEvents, runJob } from "../support/domain/backfill.ts";
-import type { TestEvent } from "../support/domain/domain.ts";
-import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { countersIn, countersOfEvents, runJob } from "../support/domain/crashing.ts";
+import { define, memoryDomain, publish, rowsOf, type TestEvent } from "../support/domain/domain.ts";
 
 const DAY_MS = 86_400_000;
 const GOALS = { eventTypes: ["goal"], aggregate: "count" };

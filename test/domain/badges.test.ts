@@ -11,7 +11,7 @@ import { createSharedCounters } from "../../src/domain/evaluation/shared-counter
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { reverseBadges } from "../../src/domain/revert/reverse.ts";
 import { newReversal } from "../../src/domain/revert/record.ts";
-import { assertLedger } from "../support/economy/ledger.ts";
+import { assertLedger } from "../support/economy/economy.ts";
 import { aPass, aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
 import { cases } from "../support/properties.ts";
 

@@ -7,9 +7,8 @@ import type { BillingProvider } from "../../src/domain/accounts/billing/provider
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { createSyncBilling } from "../../src/jobs/due-work.ts";
 import { startApp } from "../support/app/app.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { type Domain, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
 import { madeForEach } from "../support/made.ts";
 
 const MINUTE_MS = 60_000;

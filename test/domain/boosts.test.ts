@@ -11,7 +11,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
 import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/evaluation/project-settings.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
-import { assertLedger } from "../support/economy/ledger.ts";
+import { assertLedger } from "../support/economy/economy.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "../support/rules/plan.ts";
 
 const NOON = Date.parse("2026-06-15T12:00:00Z");

@@ -9,12 +9,15 @@ import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { bulkRevert, startBulkRevert } from "../../src/domain/revert/bulk/bulk-revert.ts";
 import { GROUP_MAX } from "../../src/domain/revert/bulk/sums.ts";
 import { revertEvents, type RevertResult } from "../../src/domain/revert/revert-events.ts";
-import { runJob } from "../support/domain/backfill.ts";
-import { makeCrashing } from "../support/domain/crashing.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { makeCrashing, runJob } from "../support/domain/crashing.ts";
+import {
+  memoryDomain,
+  openDomain,
+  openMemoryDatabase,
+  processAll,
+  publish,
+  rowsOf,
+} from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
 import {

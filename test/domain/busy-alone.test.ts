@@ -9,8 +9,7 @@ import { createRule } from "../../src/domain/rules/rules.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { ALL_PARTS, claimParts } from "../support/domain/process-parts.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { ALL_PARTS, claimParts, memoryDomain } from "../support/domain/domain.ts";
 
 /** The amount of XP that PostgreSQL refuses to write as it would cancel a statement that takes too long. */
 const STUCK_XP = 13;

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { moderate, screenText } from "../../src/domain/social/chat/moderation/moderate.ts";
 import { findLinks, mask, screenWords } from "../../src/domain/social/chat/moderation/built-in-words.ts";
 import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
-import { contextOf, filterOf } from "../support/chat/filter.ts";
+import { contextOf, filterOf } from "../support/chat/talk.ts";
 import { cases } from "../support/properties.ts";
 
 const SIGNS = Array.from("fuckshit.as@1!4$ \u200b\u0301ａ🍆\ud800ﷺhttp://co");

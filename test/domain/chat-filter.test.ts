@@ -8,7 +8,7 @@ import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderat
 import { lettersOf } from "../../src/domain/social/chat/moderation/runs.ts";
 import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
 import { NO_LISTS, type WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
-import { contextOf, filterOf, NOW } from "../support/chat/filter.ts";
+import { contextOf, filterOf, NOW } from "../support/chat/talk.ts";
 
 const reasonOf = (verdict: Verdict): string | undefined =>
   "error" in verdict ? verdict.error.reason : verdict.outcome;

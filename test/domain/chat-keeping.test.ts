@@ -23,10 +23,16 @@ import { patchReport } from "../../src/domain/social/chat/moderation/sanction-ch
 import { eraseChat, mergeChat } from "../../src/domain/social/chat/personal.ts";
 import { markRead, react } from "../../src/domain/social/chat/send-known.ts";
 import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../../src/domain/social/chat/settings.ts";
-import { knownSends, type KnownSends } from "../support/chat/known.ts";
-import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat/talk.ts";
+import {
+  aTalk,
+  knownSends,
+  type KnownSends,
+  messageOf,
+  type PlayerActor,
+  type Talk,
+} from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;

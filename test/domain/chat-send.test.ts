@@ -9,7 +9,7 @@ import type { Work } from "../../src/domain/kernel/work.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { aTalk, messageOf, raceSends, type Talk, upTo } from "../support/chat/talk.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 describe("sends to a channel", () => {
   const { database, domain } = memoryDomain();

@@ -2,10 +2,7 @@ import assert from "node:assert/strict";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { CLAIM_BYTES_MAX, FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { publish } from "../support/domain/rule-projects.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { claimParts, userIn } from "../support/domain/process-parts.ts";
+import { claimParts, openDomain, openMemoryDatabase, publish, userIn } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 const TEXT = "y".repeat(15_000);

@@ -4,10 +4,16 @@ import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
-import { ALL_PARTS, claimParts, processParts, userIn } from "../support/domain/process-parts.ts";
-import { publish, rowsOf } from "../support/domain/rule-projects.ts";
+import {
+  ALL_PARTS,
+  claimParts,
+  memoryDomain,
+  processParts,
+  publish,
+  rowsOf,
+  userIn,
+} from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 describe("a claim of several partitions", () => {
   let projectId: string;

@@ -9,9 +9,15 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { clockAdvance } from "../../src/domain/registries/clock/test-clock.ts";
 import { followClocks } from "../../src/jobs/jobs.ts";
-import { ALL_PARTS, claimParts, processParts, userIn } from "../support/domain/process-parts.ts";
-import { publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import {
+  ALL_PARTS,
+  claimParts,
+  memoryDomain,
+  processParts,
+  publish,
+  rowsOf,
+  userIn,
+} from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;

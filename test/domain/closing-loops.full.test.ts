@@ -16,9 +16,8 @@ import {
   shadowRule,
 } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { getRule, patchRule } from "../../src/domain/rules/rules.ts";
-import { addLargeRules } from "../support/rules/many-rules.ts";
-import { define, publish } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { addLargeRules } from "../support/rules/rules-api.ts";
+import { define, memoryDomain, publish } from "../support/domain/domain.ts";
 
 const LOOP = { code: "VALIDATION_ERROR", reason: "RULE_LOOP" };
 const NOTE = { publishedBy: "test" };

@@ -10,7 +10,7 @@ import {
 import { freeHeld, reserve, spendHeld } from "../../src/domain/economy/currencies/holds.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startBoost } from "../../src/domain/evaluation/boosts/boosts.ts";
-import { assertLedger, lotsOf } from "../support/economy/ledger.ts";
+import { assertLedger, lotsOf } from "../support/economy/economy.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 
 const DAY_MS = 86_400_000;

@@ -5,11 +5,10 @@ import { caaProblem, type CaaRecord, lookForCaa } from "../../src/domain/account
 import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
 import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/known.ts";
 import { createDnsRecords } from "../../src/platform/dns-records.ts";
-import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
-import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
-import { aName } from "../support/domains/server.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { selfSigned } from "../support/webhooks/certificate.ts";
+import { aName, domainStore, RULES, secretBox } from "../support/domains/server.ts";
+import { type DomainDns, startDomainDns } from "../support/domains/pebble.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
+import { selfSigned } from "../support/webhooks/receiver.ts";
 import { madeOnce } from "../support/made.ts";
 
 const OURS = ["ca.example.com"];

@@ -3,9 +3,8 @@ import { sql } from "kysely";
 import { readOverdueRenewals, tellOfFailingRenewals } from "../../src/domain/accounts/domains/states.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { domainStore } from "../support/domains/database.ts";
-import { aName } from "../support/domains/server.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { aName, domainStore } from "../support/domains/server.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;

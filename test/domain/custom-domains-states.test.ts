@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { customDomainProblem, nameOfHost } from "../../src/domain/accounts/domains/known.ts";
 import { afterCheck, type Step } from "../../src/domain/accounts/domains/states.ts";
 import { normaliseDomain } from "../../src/domain/accounts/sso/domain-name.ts";
-import { RULES } from "../support/domains/database.ts";
+import { RULES } from "../support/domains/server.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
 import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/known.ts";
-import { domainStore, RULES } from "../support/domains/database.ts";
-import { startDomainDns } from "../support/domains/dns-server.ts";
-import { aName } from "../support/domains/server.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { aName, domainStore, RULES } from "../support/domains/server.ts";
+import { startDomainDns } from "../support/domains/pebble.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 type Row = { id: string; tenantId: string; domain: string; label: string; token: string };

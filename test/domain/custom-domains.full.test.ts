@@ -9,13 +9,12 @@ import { AcmeFailure, isOrderDue, orderDueCertificates } from "../../src/domain/
 import { checkDueDomains } from "../../src/domain/accounts/domains/transition.ts";
 import { cnameTargetOf, txtNameOf, txtValueOf } from "../../src/domain/accounts/domains/known.ts";
 import { createAcme } from "../../src/platform/acme.ts";
-import { domainStore, RULES, secretBox } from "../support/domains/database.ts";
-import { startDomainDns } from "../support/domains/dns-server.ts";
-import { aName } from "../support/domains/server.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { aName, domainStore, RULES, secretBox } from "../support/domains/server.ts";
+import { startDomainDns } from "../support/domains/pebble.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryDir } from "../support/processes/process.ts";
-import { selfSigned } from "../support/webhooks/certificate.ts";
+import { selfSigned } from "../support/webhooks/receiver.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("custom domains in the database", () => {

@@ -16,10 +16,8 @@ import {
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent, retryEvent } from "../../src/domain/tracking/events.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { processParts, usersIn } from "../support/domain/process-parts.ts";
-import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { workerApp } from "../support/domain/worker-app.ts";
+import { memoryDomain, processParts, publish, rowsOf, usersIn, xpOf } from "../support/domain/domain.ts";
+import { workerApp } from "../support/domain/sharing.ts";
 
 const PART = 5;
 const PLACES = [{ part: PART, afterProject: FIRST_PROJECT }];

@@ -12,8 +12,8 @@ import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/p
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing, processLeft } from "../support/domain/crashing.ts";
-import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { anEconomy, surviveCrash } from "../support/economy/economy.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
 

@@ -9,9 +9,8 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent } from "../../src/domain/revert/revert-events.ts";
 import { makeCrashing, processLeft } from "../support/domain/crashing.ts";
-import { anEconomy, surviveCrash } from "../support/economy/economy-game.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { anEconomy, surviveCrash } from "../support/economy/economy.ts";
+import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
 

@@ -4,8 +4,7 @@ import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { Quest } from "../../src/domain/evaluation/quests/quest.ts";
 import { awardBadges, settleAdventures, settleQuests, settleStreaks } from "../../src/jobs/jobs.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { define, rowsOf } from "../support/domain/rule-projects.ts";
+import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 const PLAYERS = ["a", "b", "c"];

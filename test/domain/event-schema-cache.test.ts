@@ -6,7 +6,7 @@ import {
   type SchemaStore,
 } from "../../src/domain/tracking/event-schemas.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 describe("the schemas of event types that a process keeps", () => {
   let reads: number;

@@ -11,9 +11,15 @@ import {
 import { ClaimOrder } from "../../src/domain/progression/claim-order.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { userIn, usersIn } from "../support/domain/process-parts.ts";
-import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import {
+  memoryDomain,
+  processAll,
+  publish,
+  rowsOf,
+  userIn,
+  usersIn,
+  xpOf,
+} from "../support/domain/domain.ts";
 
 const PART = 3;
 const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));

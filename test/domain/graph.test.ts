@@ -11,7 +11,7 @@ import { createCauses, directCauses } from "../../src/domain/economy/loops/cause
 import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/components.ts";
 import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/economy/loops/graph.ts";
 import { aDefinition } from "../support/rules/plan.ts";
-import { aDocument } from "../support/rules/rules.ts";
+import { aDocument } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 type Definitions = ReadonlyMap<string, readonly Stored[]>;

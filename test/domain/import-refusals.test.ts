@@ -3,8 +3,7 @@ import { sql } from "kysely";
 import type { Caller } from "../../src/domain/kernel/caller.ts";
 import { readConfigDocument } from "../../src/domain/registries/configuration/diff.ts";
 import { importConfig } from "../../src/domain/registries/configuration/import.ts";
-import { listen } from "../support/domain/listen.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { listen, memoryDomain } from "../support/domain/domain.ts";
 
 const SMALL = 100;
 

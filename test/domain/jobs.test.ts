@@ -22,9 +22,7 @@ import { eventRevert } from "../../src/domain/revert/revert-events.ts";
 import { createProjectJobs } from "../../src/jobs/jobs.ts";
 import { createLog } from "../../src/log.ts";
 import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("a job that cannot be done", () => {

@@ -3,7 +3,7 @@ import { changeConfig, type RowScope, Unprepared } from "../../src/domain/kernel
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createTransact, Lanes, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import { eventually } from "../support/eventually.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 const BUSY = { code: "SERVICE_UNAVAILABLE", reason: "BUSY", retryAfterSeconds: 1 };
 

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { PAGE_BYTES_MAX } from "../../src/domain/kernel/paging.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
-import { publish } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain, publish } from "../support/domain/domain.ts";
 
 /** A list of 15 kB that takes twenty times as much memory. */
 const NOTHINGS = Array.from({ length: 5_000 }, () => ({}));

@@ -3,8 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { readRecap } from "../../src/domain/player-lifecycle/history.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;

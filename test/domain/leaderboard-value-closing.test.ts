@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { EventData } from "../../src/domain/kernel/events/domain-events.ts";
 import { addList, addPlayers, boardPeriods, DAY } from "../support/leaderboards/board-periods.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
+import { rowsOf } from "../support/domain/domain.ts";
 import { beginClosing, closingListsOf, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { stepRanking, windowsToRank } from "../../src/domain/leaderboards/periods/values.ts";
 import { rankValues } from "../../src/domain/leaderboards/value-ranks.ts";

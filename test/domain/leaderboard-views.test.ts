@@ -12,8 +12,7 @@ import { periodIdOf } from "../../src/domain/evaluation/boards/board.ts";
 import { TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
 import { createBoardReader, placeKey } from "../../src/rooms/refreshed-room.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 let time = new Date("2026-01-10T18:00:00Z");

@@ -18,7 +18,7 @@ import {
   scored,
   toldOf,
 } from "../support/leaderboards/board-periods.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
+import { rowsOf } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 describe("closing periods of leaderboards", () => {

@@ -8,7 +8,7 @@ import {
   type ScoreSubmission,
   submitPlayerScore,
 } from "../../src/domain/leaderboards/record-scores.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;

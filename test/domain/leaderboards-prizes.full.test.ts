@@ -15,7 +15,7 @@ import {
   xpOfPlayers,
 } from "../support/leaderboards/board-periods.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
+import { rowsOf } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("prizes of leaderboards", () => {

@@ -7,9 +7,8 @@ import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 /** More than a submission has. */
 const STATEMENTS_MAX = 20;

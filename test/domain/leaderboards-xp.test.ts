@@ -3,8 +3,7 @@ import { sql } from "kysely";
 import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
-import { define } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, memoryDomain } from "../support/domain/domain.ts";
 import { findingsOf } from "../support/reverts/histories.ts";
 
 const TOTAL = { key: "total", name: "Total", metric: { source: "XP" } };

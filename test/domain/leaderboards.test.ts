@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { DEFINITION_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
+import { bytesOf } from "../../src/domain/kernel/oversize.ts";
 import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
   archiveLeaderboard,
@@ -11,7 +13,7 @@ import {
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
 import { loadBoards } from "../../src/domain/progression/load-plan.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 const reason = (expected: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === expected;
@@ -117,6 +119,34 @@ describe("leaderboards", () => {
       }
     });
 
+    it("backfills windows that are over as late ones, which give prizes only if the board says so", async () => {
+      const today = new Date();
+      await domain.track(
+        projectId,
+        [new Date(1_600_000_000_000), today].map((at) => ({ user: "ann", type: "goal", at })),
+      );
+      await domain.process();
+      for (const prizesForLate of [false, true]) {
+        const period = { kind: "DAILY" };
+        const more = { key: `late-${prizesForLate}`, backfill: true, period, prizesForLate };
+        const { id } = await domain.addBoard(projectId, { ...goals(), ...more });
+        const { rows } = await domain.transact(({ db }) =>
+          sql<{ is_late: boolean; grants_prizes: boolean }>`
+            select is_late, grants_prizes from leaderboard_periods
+            where project_id = ${projectId} and leaderboard_id = ${id} order by starts_at limit 2`.execute(
+            db,
+          ),
+        );
+        assert.deepEqual(
+          rows.map((row) => [row.is_late, row.grants_prizes]),
+          [
+            [true, prizesForLate],
+            [false, true],
+          ],
+        );
+      }
+    });
+
     it("does not backfill events that failed or were rejected", async () => {
       const player = await domain.addPlayer(projectId, "ann");
       await domain.transact(({ db }) =>
@@ -149,6 +179,23 @@ describe("leaderboards", () => {
   });
 
   describe("changes", () => {
+    it("and creations keep a board within its size as it is stored, with what was not sent", async () => {
+      const part = { path: "cup", op: "in", value: Array.from({ length: 50 }, () => "x".repeat(100)) };
+      const all = Array.from({ length: 6 }, () => part);
+      const board = { ...goals({ event: { eventTypes: ["goal"], filter: { all } } }), description: "" };
+      const described = (bytes: number) => ({
+        ...board,
+        description: "x".repeat(bytes - bytesOf(board)),
+      });
+      await assert.rejects(domain.addBoard(projectId, described(DEFINITION_MAX_BYTES)), reason("TOO_LARGE"));
+      const { id } = await domain.addBoard(projectId, board);
+      const { description } = described(DEFINITION_MAX_BYTES);
+      await assert.rejects(
+        domain.transact((work) => patchLeaderboard(work, projectId, id, { description })),
+        reason("TOO_LARGE"),
+      );
+    });
+
     it("keep what is not named, clear with null, and refuse a stale version", async () => {
       const { id } = await domain.addBoard(projectId, { ...custom, description: "one", displayLimit: 5 });
       const patch = (body: Parameters<typeof patchLeaderboard>[3]) =>

@@ -9,9 +9,8 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { eraseLedger } from "../../src/domain/player-lifecycle/erase-rows.ts";
 import { effectArms } from "../../src/domain/progression/save.ts";
 import { storedLine } from "../../src/domain/progression/ledger-line.ts";
-import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
+import { memoryDomain, processAll, publish, rowsOf } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 type Line = Pick<LedgerRow, "reason" | "cause" | "eventId" | "key">;
 

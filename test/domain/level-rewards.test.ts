@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
-import { assertLedger } from "../support/economy/ledger.ts";
+import { assertLedger } from "../support/economy/economy.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 import { cases } from "../support/properties.ts";
 

@@ -7,9 +7,7 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { claimParts, userIn } from "../support/domain/process-parts.ts";
-import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
+import { claimParts, memoryDomain, publish, rowsOf, userIn, xpOf } from "../support/domain/domain.ts";
 
 const PART = 3;
 /** How long an event may take here, in ms. */

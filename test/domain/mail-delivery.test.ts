@@ -9,7 +9,7 @@ import {
 } from "../../src/domain/accounts/email/deliveries.ts";
 import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mail.ts";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
-import { aToken, anAddress, mailApp } from "../support/mail/mail-app.ts";
+import { anAddress, aToken, mailApp } from "../support/mail/mail-app.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

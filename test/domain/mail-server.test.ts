@@ -8,7 +8,7 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";
 import { eventually } from "../support/eventually.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-app.ts";
 import { type SmtpFaults, startSmtp, type TestSmtp } from "../support/mail/mailbox.ts";
 
 const FROM = '"Laurel Server" <laurel@mail.example.com>';

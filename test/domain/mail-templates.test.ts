@@ -3,7 +3,7 @@ import { isMailAddress } from "../../src/domain/accounts/email/address.ts";
 import { type MailTemplate, type MailValues } from "../../src/domain/accounts/email/mail.ts";
 import { failureOf } from "../../src/domain/accounts/email/deliveries.ts";
 import { MAIL_TEMPLATES, renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-app.ts";
 
 const CONSOLE = "https://console.example.com";
 const BASES = { tokenUrl: CONSOLE, consoleUrl: CONSOLE };

@@ -17,7 +17,7 @@ import {
   sampleOfEvent,
 } from "../../src/domain/evaluation/metrics/count.ts";
 import type { PlayerDoc } from "../../src/domain/evaluation/player-state.ts";
-import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/rules/metric-arbitraries.ts";
+import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/rules/rule-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
 import { measure, type PastEvent, type World } from "../support/rules/rule-reference.ts";
 import { cases } from "../support/properties.ts";

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { ADVENTURE_ENDS } from "../../src/domain/economy/adventures/due.ts";
 import { ENDS_PAGE, followEnd, movedEnds } from "../../src/domain/progression/moved-ends.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { define, rowsOf } from "../support/domain/rule-projects.ts";
+import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
 
 const PLAYERS = 2 * ENDS_PAGE + 300;
 const FAR = "2099-01-01T00:00:00.000Z";

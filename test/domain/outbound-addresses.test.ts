@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
 import { createGuard, isPublicAddress } from "../../src/platform/guard/faults.ts";
-import { NOT_PUBLIC } from "../support/webhooks/blocked-addresses.ts";
+import { NOT_PUBLIC } from "../support/webhooks/dns-server.ts";
 
 const PUBLIC = [
   "1.1.1.1",

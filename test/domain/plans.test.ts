@@ -8,10 +8,8 @@ import { type Processed, processPartitions } from "../../src/domain/progression/
 import { insertPlayers } from "../../src/domain/progression/load.ts";
 import { BROKEN_MS, createPlanCache, type PlanCache, readPlan } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
-import { userIn } from "../support/domain/process-parts.ts";
-import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
+import { memoryDomain, processAll, publish, rowsOf, userIn, xpOf } from "../support/domain/domain.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/rules-api.ts";
 import { aPlan } from "../support/rules/plan.ts";
 
 const PART = 5;

@@ -7,9 +7,7 @@ import { changePlayers } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { usersIn } from "../support/domain/process-parts.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain, processAll, publish, rowsOf, usersIn } from "../support/domain/domain.ts";
 
 const PART = 5;
 const PLAYERS = 8;

@@ -10,8 +10,7 @@ import { getTrace } from "../../src/domain/rules/insight/simulate.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { ALL_PARTS, processParts, usersIn } from "../support/domain/process-parts.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { ALL_PARTS, memoryDomain, processParts, usersIn } from "../support/domain/domain.ts";
 
 const SECOND = 1_000;
 

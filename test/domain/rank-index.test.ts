@@ -15,7 +15,7 @@ import {
   PERIODS_IN_MEMORY_MAX,
   RankIndex,
 } from "../../src/domain/leaderboards/rank-index.ts";
-import { checkMoved } from "../support/leaderboards/moved.ts";
+import { checkMoved } from "../support/leaderboards/ranks.ts";
 import { cases } from "../support/properties.ts";
 
 /** What every entry ought to be, by sorting and counting. */

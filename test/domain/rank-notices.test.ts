@@ -9,9 +9,8 @@ import { significanceOf } from "../../src/domain/leaderboards/notices/notice-lis
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definition.ts";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { NoticeModel, type RankChanged, type ToldChange } from "../support/leaderboards/rank-notices.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
+import { NoticeModel, type RankChanged, type ToldChange } from "../support/leaderboards/ranks.ts";
 import { madeOnce } from "../support/made.ts";
 
 const CUSTOM = { metric: { source: "CUSTOM" }, operator: "LATEST" };

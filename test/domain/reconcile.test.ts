@@ -6,7 +6,7 @@ import { createDefinition } from "../../src/domain/economy/definitions/definitio
 import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { memoryDomain } from "../support/domain/domain.ts";
 
 describe("reconciliation", () => {
   const { domain } = memoryDomain();

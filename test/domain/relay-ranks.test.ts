@@ -3,9 +3,7 @@ import { sql } from "kysely";
 import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
 import { ranksPart, stampIdsBy } from "../../src/domain/kernel/ids.ts";
 import { readEntries } from "../../src/domain/leaderboards/entries.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { ALL_PARTS } from "../support/domain/process-parts.ts";
+import { ALL_PARTS, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("changes of boards that wait for the rank index", () => {

@@ -5,8 +5,7 @@ import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { retention } from "../../src/jobs/sweeps.ts";
 import { startApp } from "../support/app/app.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { type Domain, openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeForEach } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;

@@ -4,18 +4,18 @@ import { sql } from "kysely";
 import { claimPlayerTier, givePlayerPremium } from "../../src/domain/economy/adventures/change-adventures.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { checkAdventures } from "../../src/domain/registries/reconcile/player-checks.ts";
-import { define, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { ADVENTURES, QUESTS_OF_ADVENTURES } from "../support/reverts/adventures.ts";
+import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
 import {
+  ADVENTURES,
   aHistoryProject,
+  anAge,
+  aTurn,
   findingsOf,
   play,
-  takeBack,
-  anAge,
   playReverted,
-  aTurn,
+  QUESTS_OF_ADVENTURES,
+  takeBack,
 } from "../support/reverts/histories.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";
 
 const histories = fc

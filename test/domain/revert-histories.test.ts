@@ -6,18 +6,17 @@ import { getPlayer } from "../../src/domain/progression/players/players.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
+import { memoryDomain, rowsOf } from "../support/domain/domain.ts";
 import {
   aHistoryProject,
   assertAsIfNever,
   findingsOf,
   play,
+  playReverted,
   standingOf,
   takeBack,
-  playReverted,
   wonItems,
 } from "../support/reverts/histories.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";
 
 describe("what is left of a history of which events were reverted", () => {

@@ -11,11 +11,17 @@ import {
   importDefinitions,
 } from "../../src/domain/registries/configuration/import-definitions.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { define, processAll, rowsOf } from "../support/domain/rule-projects.ts";
-import { ADVENTURES, QUESTS_OF_ADVENTURES } from "../support/reverts/adventures.ts";
-import { aHistoryProject, findingsOf, play, takeBack, anAge } from "../support/reverts/histories.ts";
-import { QUESTS } from "../support/reverts/quests.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, memoryDomain, processAll, rowsOf } from "../support/domain/domain.ts";
+import {
+  ADVENTURES,
+  aHistoryProject,
+  anAge,
+  findingsOf,
+  play,
+  QUESTS,
+  QUESTS_OF_ADVENTURES,
+  takeBack,
+} from "../support/reverts/histories.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -4,18 +4,18 @@ import { sql } from "kysely";
 import { advancePlayerQuest, claimPlayerQuest } from "../../src/domain/economy/quests/player-quests.ts";
 import { checkQuests } from "../../src/domain/registries/reconcile/quest-checks.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { define, rowsOf } from "../support/domain/rule-projects.ts";
-import { AFTER, QUESTS } from "../support/reverts/quests.ts";
+import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
 import {
+  AFTER,
   aHistoryProject,
+  anAge,
+  aTurn,
   findingsOf,
   play,
-  takeBack,
-  anAge,
   playReverted,
-  aTurn,
+  QUESTS,
+  takeBack,
 } from "../support/reverts/histories.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 import { cases } from "../support/properties.ts";
 
 const items = fc

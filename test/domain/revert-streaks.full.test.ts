@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { revertEvents } from "../../src/domain/revert/revert-events.ts";
-import { define, rowsOf } from "../support/domain/rule-projects.ts";
-import { HOW, aHistoryProject, findingsOf, play, takeBack } from "../support/reverts/histories.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, memoryDomain, rowsOf } from "../support/domain/domain.ts";
+import { aHistoryProject, findingsOf, HOW, play, takeBack } from "../support/reverts/histories.ts";
 import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;

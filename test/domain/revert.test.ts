@@ -1,14 +1,254 @@
-import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import assert from "node:assert/strict";
 import fc from "fast-check";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { Board } from "../../src/domain/evaluation/boards/board.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import type { PlanTurn, ProjectPlan } from "../../src/domain/evaluation/project-plan.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/evaluation/evaluate.ts";
 import type { Turn } from "../../src/domain/evaluation/turn.ts";
-import { newReversal } from "../../src/domain/revert/record.ts";
+import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
+import {
+  type LoggedAward,
+  lostAwards,
+  newReversal,
+  type PlayerRecord,
+} from "../../src/domain/revert/record.ts";
+import {
+  countersWithout,
+  dueNow,
+  followersOf,
+  leastProgress,
+} from "../../src/domain/revert/counters-without.ts";
 import { reversePlayer } from "../../src/domain/revert/reverse.ts";
-import { aPass, aPlayerState } from "../support/rules/plan.ts";
-import { apply, copyOf, holdings, NOW, plan, recordOf, revert } from "../support/rules/reverts.ts";
+import { controlsOf, firingKey } from "../../src/domain/revert/reverse-scores.ts";
+import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
+import { aRule } from "../support/rules/evaluation.ts";
+import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";
+
+const NOW = Date.parse("2026-06-15T12:00:00Z");
+
+const board = (key: string, metric: Board["metric"], operator: Board["operator"]): Board =>
+  aBoard({ id: key, key, periodId: key, operator, metric });
+
+const won = { eventTypes: ["won"], aggregate: "count" };
+const summed = { eventTypes: ["won"], aggregate: "sum", property: "score" };
+
+const rules = [
+  {
+    triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
+    limits: { perPlayer: [{ max: 5, window: "DAY" }], cooldownSeconds: 10 },
+    actions: [
+      { type: "grant_xp", amount: { $ref: "event.properties.score" } },
+      { type: "adjust_currency", currencyKey: "coins", amount: 7 },
+    ],
+  },
+  {
+    triggers: [{ kind: "EVENT", eventTypes: ["won", "bought"] }],
+    conditions: { all: [{ type: "event_aggregate", metric: summed, op: "gte", value: 20 }] },
+    limits: { perPlayer: [{ max: 3, window: "LIFETIME" }], global: [{ max: 50, window: "LIFETIME" }] },
+    actions: [
+      { type: "adjust_currency", currencyKey: "coins", amount: -3, onInsufficient: "SKIP" },
+      { type: "update_badge", badgeKey: "hero", operation: "AWARD" },
+    ],
+  },
+  {
+    triggers: [{ kind: "EVENT", eventTypes: ["player.badge_earned"] }],
+    actions: [{ type: "grant_xp", amount: 11 }],
+  },
+].map((document) => aRule(document));
+
+const plan: ProjectPlan = aPlan({
+  settings: { allowLevelDown: true },
+  rules: compileRules(rules),
+  boards: [
+    board("xp", { source: "XP" }, "BEST"),
+    board("earned", { source: "CURRENCY", currencyKey: "coins", mode: "EARNED" }, "SUM"),
+    board(
+      "wins",
+      { source: "EVENT", event: { eventTypes: ["won"] }, aggregate: "sum", property: "score" },
+      "SUM",
+    ),
+  ],
+  define: {
+    currency: [
+      { key: "coins", name: "Coins", initialBalance: 5, expiryDays: 30 },
+      { key: "gems", name: "Gems" },
+    ],
+    badge: [
+      { key: "hero", name: "Hero", tiers: [{ tier: 1, rewards: { currencies: { gems: 2 } } }] },
+      {
+        key: "winner",
+        name: "Winner",
+        progressMetric: { ...won },
+        tiers: [
+          { tier: 1, threshold: 2, rewards: { xp: 5 } },
+          { tier: 2, threshold: 4, rewards: { currencies: { gems: 1 } } },
+        ],
+      },
+    ],
+    level: [{ key: "2", name: "Second", rewards: { currencies: { gems: 9 } } }],
+    streak: [
+      {
+        key: "daily",
+        name: "Daily",
+        qualify: { mode: "ALL", parts: [{ metric: won, threshold: 2 }] },
+        milestones: [{ length: 2, rewards: { currencies: { gems: 4 } } }],
+      },
+    ],
+    segment: [
+      {
+        key: "winners",
+        name: "Winners",
+        kind: "DYNAMIC",
+        definition: { all: [{ type: "event_aggregate", metric: won, op: "gte", value: 3 }] },
+      },
+    ],
+  },
+});
+
+type Sent = { type: string; at: number; properties: Json };
+
+const apply = (player: PlayerState, sent: Sent, shared?: Turn["shared"]) => {
+  const effects = noEffects();
+  const { turn } = aPass({ plan, player, event: { id: randomUUID(), ...sent }, nowMs: NOW, effects });
+  const passed = shared ? { ...turn, shared } : turn;
+  evaluateEvent(passed);
+  return { turn: passed, effects };
+};
+
+/** What the database keeps of an event that was applied. */
+const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: PlayerState): PlayerRecord => {
+  const { id, type, at, properties } = turn.event;
+  const followed = followedBy(turn);
+  const awards: LoggedAward[] = [
+    // What the player held before rests on other awards.
+    ...[...before.badges].flatMap(([badgeKey, { tier }]) =>
+      Array.from({ length: tier }, (_, i) => ({
+        eventId: null,
+        badgeKey,
+        tier: i + 1,
+        action: "AWARDED" as const,
+        serialNo: null,
+        key: `before:${i}`,
+        isOfEvent: false,
+        isByCounter: badgeKey === "winner",
+        isReversal: false,
+        others: tier,
+      })),
+    ),
+    ...effects.badgeAwards.map((award) => ({
+      ...award,
+      serialNo: null,
+      isOfEvent: true,
+      isByCounter: award.cause.refKey === award.badgeKey,
+      isReversal: false,
+      others: 0,
+    })),
+  ];
+  return {
+    event: {
+      id,
+      rootId: id,
+      type,
+      at,
+      properties,
+      receivedMs: NOW,
+      externalUserId: turn.player.externalUserId,
+    },
+    ledger: effects.ledger.filter(({ eventId }) => eventId === id),
+    awards,
+    grants: [],
+    firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion, scores: null })),
+    emitted: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
+    hasOtherXp: before.xp > 0,
+    recounted: new Map(),
+    followed,
+    longestRuns: new Map(),
+    days: new Map(),
+    lost: [],
+    together: togetherOf(awards, followed),
+    submitted: [],
+    scores: new Map([["wins", null]]),
+    goals: { outcomes: [], known: new Set(), keys: new Map(), adventures: [], lost: new Set() },
+    isOwn: true,
+  };
+};
+
+/** What an event shares with others that are reverted with it, where there are none. */
+const togetherOf = (
+  awards: readonly LoggedAward[],
+  followed: PlayerRecord["followed"],
+): PlayerRecord["together"] => {
+  const byBadge = Map.groupBy(awards, ({ badgeKey }) => badgeKey);
+  const lost = [...byBadge].flatMap(([key, log]) => [
+    ...lostAwards(log, { followed: followed.get(key), held: 0 }).lost,
+  ]);
+  return { awards: [], taken: new Set(), lost: new Set(lost), followed };
+};
+
+/** What the badge that follows the counter of wins has without the turn's event. */
+const followedBy = ({ project, player, event }: PlanTurn): PlayerRecord["followed"] => {
+  const owner = { project, player };
+  const { id } = event;
+  const touched = countersWithout(owner, [{ id, receivedMs: NOW, past: [event] }], new Map());
+  return new Map(
+    touched.flatMap((one) =>
+      followersOf(owner, one.metric).map((follower) => [
+        follower.badge.definition.key,
+        { ...dueNow(one, follower)!, progress: leastProgress(one) },
+      ]),
+    ),
+  );
+};
+
+const revert = (turn: Turn, record: PlayerRecord) => {
+  const reversal = newReversal(record.event, { reason: "test", actor: "nobody" });
+  const fired = rules.map(
+    ({ id, key, definition }) =>
+      [firingKey({ ruleId: id, ruleVersion: 1 }), controlsOf(id, key, definition)] as const,
+  );
+  const effects = noEffects();
+  const { turn: opened } = aPass({ plan, player: turn.player, event: turn.event, nowMs: NOW, effects });
+  const reversed = reversePlayer({ ...opened, shared: turn.shared }, record, {
+    rules: new Map(fired),
+    counterStarts: new Map(),
+    boardStarts: new Map(),
+    reversal,
+  });
+  atOnce(reversed);
+  return { reversal, effects };
+};
+
+/** Nothing and a counter at 0 are one. */
+const counters = ({ doc }: PlayerState): Json =>
+  Object.fromEntries(Object.entries(doc.c ?? {}).filter(([, value]) => value !== 0));
+
+const holdings = (player: PlayerState) => ({
+  xp: player.xp,
+  level: player.level,
+  balances: Object.fromEntries(player.balances),
+  badges: [...player.badges]
+    .map(([key, { tier, progress }]) => [key, tier, progress])
+    .filter(([, tier, progress]) => tier !== 0 || progress !== 0),
+  counters: counters(player),
+  limits: Object.fromEntries(Object.entries(player.doc.l ?? {})),
+  scores: [...player.entries]
+    .map(([key, { rankScore }]) => [key, rankScore])
+    .filter(([, score]) => score !== 0),
+  segments: [...player.segments.keys()],
+  streaks: [...player.streaks]
+    .map(([key, { current, longest }]) => [key, current, longest])
+    .filter(([, , longest]) => longest !== 0),
+});
+
+const copyOf = (player: PlayerState): PlayerState => ({
+  ...player,
+  badges: new Map(player.badges),
+  streaks: new Map(player.streaks),
+});
 
 const anEvent = fc.record({
   type: fc.constantFrom("won", "won", "bought"),

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { listen } from "../support/domain/listen.ts";
-import { define } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, listen, memoryDomain } from "../support/domain/domain.ts";
 
 describe("what a new definition gives", () => {
   let rows = 0;

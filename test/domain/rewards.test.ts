@@ -9,7 +9,7 @@ import {
   limitedKey,
   type RewardGrant,
 } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { assertLedger } from "../support/economy/ledger.ts";
+import { assertLedger } from "../support/economy/economy.ts";
 import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;

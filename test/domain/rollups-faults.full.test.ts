@@ -4,9 +4,15 @@ import { forgetRollups, haltRollups } from "../../src/domain/analytics/rollups/r
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { rollUpAnalytics } from "../../src/jobs/jobs.ts";
-import { askBothWays, assertHeld, rollUpAll } from "../support/analytics/both-ways.ts";
-import { apply, START_MS, whenOf } from "../support/analytics/changes.ts";
-import { anAsker } from "../support/analytics/questions.ts";
+import {
+  anAsker,
+  apply,
+  askBothWays,
+  assertHeld,
+  rollUpAll,
+  START_MS,
+  whenOf,
+} from "../support/analytics/histories.ts";
 import { eventually } from "../support/eventually.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { madeOnce } from "../support/made.ts";

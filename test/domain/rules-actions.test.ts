@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
-import { aProject, evaluate, type ProjectParts } from "../support/rules/evaluation.ts";
-import { NOW } from "../support/rules/rules.ts";
+import { aProject, evaluate, NOW, type ProjectParts } from "../support/rules/evaluation.ts";
 import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";
 

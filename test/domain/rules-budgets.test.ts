@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { createSharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
-import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
+import { aProject, evaluate, fireAt, NOW } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
-import { NOW } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;

@@ -4,8 +4,7 @@ import { mergeScopes } from "../../src/domain/evaluation/caps/cap.ts";
 import { isGrantOfAction } from "../../src/domain/evaluation/actions/action.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
-import { aProject, evaluate, type ProjectParts } from "../support/rules/evaluation.ts";
-import { aRule, NOW } from "../support/rules/rules.ts";
+import { aProject, aRule, evaluate, NOW, type ProjectParts } from "../support/rules/evaluation.ts";
 import { windowName } from "../support/rules/rule-reference.ts";
 import { cases } from "../support/properties.ts";
 

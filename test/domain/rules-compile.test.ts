@@ -7,7 +7,7 @@ import {
   type RuleSet,
 } from "../../src/domain/evaluation/running/compile.ts";
 import { needsOf } from "../../src/domain/evaluation/language/document.ts";
-import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules/rules.ts";
+import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 const count = (...eventTypes: string[]): Json => ({

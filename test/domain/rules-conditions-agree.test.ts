@@ -12,9 +12,18 @@ import {
   type TraceNode,
 } from "../../src/domain/evaluation/language/groups.ts";
 import { advanceStreaks, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
-import { TYPES, ZONES } from "../support/rules/metric-arbitraries.ts";
+import {
+  actual,
+  BADGES,
+  leaf,
+  metricsIn,
+  SEGMENTS,
+  tree,
+  TYPES,
+  word,
+  ZONES,
+} from "../support/rules/rule-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
-import { actual, BADGES, leaf, metricsIn, SEGMENTS, tree, word } from "../support/rules/rule-arbitraries.ts";
 import { holds, type PastEvent, type World } from "../support/rules/rule-reference.ts";
 import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";

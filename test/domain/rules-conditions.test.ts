@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { compileComparison } from "../../src/domain/evaluation/language/expressions.ts";
 import * as fc from "fast-check";
+import { compileComparison } from "../../src/domain/evaluation/language/expressions.ts";
 import { compileGroup } from "../../src/domain/evaluation/language/groups.ts";
 import { compareText, compileGlob, OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
 import { actual, comparison, OPERANDS } from "../support/rules/rule-arbitraries.ts";
 import { isBefore, says, type Value } from "../support/rules/rule-reference.ts";
-import { aTurn, NOW } from "../support/rules/rules.ts";
+import { aTurn, NOW } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 describe("rule conditions", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { identifyActions, RuleDocument, RulePatch } from "../../src/domain/evaluation/language/document.ts";
-import { aDocument } from "../support/rules/rules.ts";
+import { aDocument } from "../support/rules/evaluation.ts";
 
 const problemsOf = (
   document: unknown,

@@ -4,7 +4,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { compileExpression, Expression } from "../../src/domain/evaluation/language/expressions.ts";
 import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/rules/plan.ts";
-import { aTurn } from "../support/rules/rules.ts";
+import { aTurn } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 describe("expressions", () => {

@@ -5,7 +5,7 @@ import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { compileGroup, type ConditionNode } from "../../src/domain/evaluation/language/groups.ts";
 import { holdsText } from "../../src/domain/evaluation/language/operators.ts";
 import { HOSTILE_PATHS } from "../support/rules/rule-arbitraries.ts";
-import { aTurn } from "../support/rules/rules.ts";
+import { aTurn } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 const base = {
@@ -108,6 +108,9 @@ describe("hostile rules", () => {
     const limit = { type: "event_aggregate", metric: { eventTypes: ["a"], aggregate: "count" }, op: "gte" };
     for (const value of ["5", null, [1, 2, 3], [2, 1], { a: 1 }])
       assert.match(about({ all: [{ ...limit, value }] })[0]!, /^conditions\.all\.0\.value/);
+    const metric = { eventTypes: ["a"], aggregate: "distinct", property: "p" };
+    assert.deepEqual(about({ all: [{ ...limit, metric, value: 1_000 }] }), []);
+    assert.match(about({ all: [{ ...limit, metric, value: 1_001 }] })[0]!, /distinct counts to 1000/);
   });
 
   it("look for a text in a text in time of both lengths, whatever they hold", () => {

@@ -5,7 +5,7 @@ import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
 import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
 import { considerRule } from "../../src/domain/evaluation/running/run.ts";
 import { type CalendarUnit, plainCalendar, windowNumber } from "../../src/domain/kernel/zones.ts";
-import { aPlayer, aRule, aTurn, NOW } from "../support/rules/rules.ts";
+import { aPlayer, aRule, aTurn, NOW } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;

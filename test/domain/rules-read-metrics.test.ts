@@ -3,14 +3,12 @@ import * as fc from "fast-check";
 import { needsOf, RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { Metric, metricId } from "../../src/domain/evaluation/metrics/compile.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { processAll, publish, xpOf } from "../support/domain/rule-projects.ts";
+import { memoryDomain, processAll, publish, xpOf } from "../support/domain/domain.ts";
 import { findingsOf, takeBack } from "../support/reverts/histories.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
-import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { aProject, evaluate, NOW } from "../support/rules/evaluation.ts";
 import { measure, type PastEvent, type World } from "../support/rules/rule-reference.ts";
-import { NOW } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const HOUR_MS = 3_600_000;
 const wins = { eventTypes: ["tried"], aggregate: "count" };

@@ -9,14 +9,15 @@ import { considerRule, runRules } from "../../src/domain/evaluation/running/run.
 import { createTrace, traceRules } from "../../src/domain/evaluation/trace/trace.ts";
 import {
   aPlayer,
+  aProject,
   aRule,
   aTurn,
+  evaluate,
   grantedXp,
   type RecordedTurn,
   ruleSetOf,
   type TurnOptions,
-} from "../support/rules/rules.ts";
-import { aProject, evaluate } from "../support/rules/evaluation.ts";
+} from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { aBoard } from "../support/rules/turn.ts";
 import { cases } from "../support/properties.ts";

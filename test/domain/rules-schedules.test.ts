@@ -10,8 +10,7 @@ import {
   stepSchedules,
 } from "../../src/domain/rules/schedules.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, memoryDomain, processAll, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
 
 const DAY_MS = 86_400_000;
 const daily = { kind: "SCHEDULE", cron: "0 9 * * *", timezone: "Europe/Berlin" };

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { sql } from "kysely";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
-import { assertInvariants } from "../support/domain/invariants.ts";
-import { define, processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { assertInvariants } from "../support/domain/crashing.ts";
+import { define, memoryDomain, processAll, publish, rowsOf, xpOf } from "../support/domain/domain.ts";
 
 const friend = { externalUserId: { $ref: "event.properties.friend" } };
 const toFriend = { type: "grant_xp", amount: { $ref: "event.properties.n" }, target: friend };

@@ -3,9 +3,8 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
 import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
-import { aProject, evaluate } from "../support/rules/evaluation.ts";
+import { aProject, aRule, evaluate } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
-import { aRule } from "../support/rules/rules.ts";
 
 const inShadow = (more: Json = {}): PublishedRule => ({
   ...aRule({ key: "shadow", ...more }),

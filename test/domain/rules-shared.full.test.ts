@@ -6,9 +6,8 @@ import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/evaluation/shared-counters.ts";
 import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
-import { aProject, evaluate, fireAt } from "../support/rules/evaluation.ts";
+import { aProject, evaluate, fireAt, NOW } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
-import { NOW } from "../support/rules/rules.ts";
 import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;

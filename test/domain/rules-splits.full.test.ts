@@ -3,8 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { storeEvents } from "../../src/domain/tracking/event-input.ts";
-import { define, processAll, publish, rowsOf } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, memoryDomain, processAll, publish, rowsOf } from "../support/domain/domain.ts";
 
 const START = Date.parse("2026-03-01T00:00:00Z");
 const USERS = 5;

@@ -14,7 +14,7 @@ import {
   windowNumber,
   windowStart,
 } from "../../src/domain/kernel/zones.ts";
-import { aPlayer, aTurn } from "../support/rules/rules.ts";
+import { aPlayer, aTurn } from "../support/rules/evaluation.ts";
 import { cases } from "../support/properties.ts";
 
 const ZONES = [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { checkShape, decodeResponse, parseXml } from "../../src/platform/sso/saml-document.ts";
 import { type Asked, partsOf, responseXml, signAssertion } from "../support/sso/saml-idp.ts";
-import { aSigningKey } from "../support/sso/saml-config.ts";
+import { aSigningKey } from "../support/sso/server.ts";
 
 const idp = aSigningKey();
 const asked = { requestId: "_q", acsUrl: "http://localhost/acs", spEntityId: "sp" } as unknown as Asked;

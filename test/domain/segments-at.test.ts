@@ -4,8 +4,7 @@ import { sql } from "kysely";
 import { listMembers, SPELLS_KEPT_MS } from "../../src/domain/economy/segments/members.ts";
 import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
 import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
-import { define, processAll } from "../support/domain/rule-projects.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
+import { define, memoryDomain, processAll } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 
 const HOUR_MS = 3_600_000;

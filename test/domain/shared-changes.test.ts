@@ -8,10 +8,9 @@ import type { DomainError } from "../../src/domain/kernel/errors.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { submitPlayerScore } from "../../src/domain/leaderboards/record-scores.ts";
 import { grantPlayerXp } from "../../src/domain/progression/players/players.ts";
-import { listen } from "../support/domain/listen.ts";
+import { listen, memoryDomain } from "../support/domain/domain.ts";
 import { aProjectOfChanges, openSharing, type Share } from "../support/domain/sharing.ts";
 import { cases } from "../support/properties.ts";
-import { memoryDomain } from "../support/domain/memory-domain.ts";
 
 const SIZES = [1, 5, 40];
 

@@ -7,7 +7,7 @@ import { createSharedCommits, TENANT_WAITING_MAX } from "../../src/domain/kernel
 import { Apart, together } from "../../src/domain/kernel/together.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 const onError = (error: unknown): void => assert.fail(String(error));

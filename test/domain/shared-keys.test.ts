@@ -6,7 +6,7 @@ import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { createSharedCommits } from "../../src/domain/kernel/shared-commits.ts";
 import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("repetitions of a keyed request that share its transaction", () => {

@@ -12,8 +12,7 @@ import type { NewEvent } from "../../src/domain/tracking/event-input.ts";
 import type { Sender } from "../../src/domain/tracking/meter.ts";
 import { createIngest, type GroupCommitOptions } from "../../src/domain/tracking/group-commit.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 
 const refusal = (): Error => new Error("too many");
 

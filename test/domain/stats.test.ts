@@ -7,29 +7,27 @@ import { createSharedCounters } from "../../src/domain/evaluation/shared-counter
 import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
 import { differenceOf } from "../../src/domain/rules/insight/lift.ts";
 import {
-  type Histogram,
   bucketEnd,
   bucketOf,
   createStatsRecorder,
+  type Histogram,
   percentile,
 } from "../../src/domain/evaluation/running/stats.ts";
 import { writeStats } from "../../src/domain/progression/write-stats.ts";
 import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace.ts";
 import {
+  isTraced,
   TRACE_MAX_CHARACTERS,
   truncateTrace,
-  isTraced,
 } from "../../src/domain/evaluation/trace/keep-trace.ts";
 import type { App } from "../../src/app.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats } from "../../src/jobs/jobs.ts";
 import { startRunners } from "../../src/jobs/job.ts";
 import type { Database } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { type Domain, openDomain, openMemoryDatabase, rowsOf } from "../support/domain/domain.ts";
 import { aPlan, aPlayerState, PROJECT } from "../support/rules/plan.ts";
-import { rowsOf } from "../support/domain/rule-projects.ts";
-import { aRule, NOW, ruleSetOf } from "../support/rules/rules.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { aRule, NOW, ruleSetOf } from "../support/rules/evaluation.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -44,6 +44,18 @@ describe("the sweep of streaks", () => {
     });
   }
 
+  it("settles a run when its time of grace is over, however late it was written", () => {
+    const deadline = T("2026-01-03T00:00Z");
+    for (const writtenAt of [noon(1), deadline + 1]) {
+      const game = aGame({ graceSeconds: 3_600 });
+      game.hit(noon(1), writtenAt);
+      for (const at of [deadline - HOUR_MS, deadline + HOUR_MS - 1]) game.sweep(at);
+      assert.deepEqual([game.streak.current, game.streak.doc.dueMs], [1, deadline + HOUR_MS]);
+      game.sweep(deadline + HOUR_MS);
+      assert.equal(game.streak.current, 0);
+    }
+  });
+
   it("warns of the next period anew after a freeze was used", () => {
     const game = aGame({ freeze: { initial: 1 } });
     game.hit(noon(1));

@@ -5,9 +5,7 @@ import { EVERY_KEY, type Job } from "../../src/jobs/job.ts";
 import { readBy } from "../../src/domain/kernel/read.ts";
 import { createJobs } from "../../src/jobs/jobs.ts";
 import { createSweep } from "../../src/jobs/sweeps.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
-import { userIn } from "../support/domain/process-parts.ts";
+import { openDomain, openMemoryDatabase, userIn } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("the sweep of a worker", () => {

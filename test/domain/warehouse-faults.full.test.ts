@@ -13,17 +13,20 @@ import { WarehouseFiles } from "../../src/jobs/warehouse.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { createS3Store } from "../../src/platform/warehouse/s3.ts";
 import { startApp } from "../support/app/app.ts";
-import { openDomain } from "../support/domain/domain.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 import { madeOnce } from "../support/made.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { aHistoryProject, play, takeBack } from "../support/reverts/histories.ts";
-import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
-import { openWarehouse } from "../support/warehouse/load.ts";
+import {
+  assertLoaded,
+  exportNow,
+  filesIn,
+  manifestIn,
+  openWarehouse,
+  warehouseStage,
+} from "../support/warehouse/stage.ts";
 import { startS3Server } from "../support/warehouse/s3-server.ts";
-import { warehouseStage } from "../support/warehouse/stage.ts";
-import { assertLoaded } from "../support/warehouse/truth.ts";
 
 const TIMEOUT_MS = 400;
 

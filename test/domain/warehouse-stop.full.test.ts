@@ -8,11 +8,9 @@ import { retention } from "../../src/jobs/sweeps.ts";
 import { createExportWarehouse } from "../../src/jobs/warehouse.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
 import { startApp } from "../support/app/app.ts";
-import { processAll, publish } from "../support/domain/rule-projects.ts";
+import { processAll, publish } from "../support/domain/domain.ts";
 import { aHistoryProject, play } from "../support/reverts/histories.ts";
-import { manifestIn } from "../support/warehouse/export.ts";
-import { warehouseStage } from "../support/warehouse/stage.ts";
-import { assertLoaded } from "../support/warehouse/truth.ts";
+import { assertLoaded, manifestIn, warehouseStage } from "../support/warehouse/stage.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -13,7 +13,7 @@ import { createS3Store } from "../../src/platform/warehouse/s3.ts";
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 import { eventually } from "../support/eventually.ts";
 import { temporaryDir } from "../support/processes/process.ts";
-import { filesIn } from "../support/warehouse/export.ts";
+import { filesIn } from "../support/warehouse/stage.ts";
 import { startS3Server } from "../support/warehouse/s3-server.ts";
 import { madeOnce } from "../support/made.ts";
 

@@ -7,13 +7,15 @@ import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { requeueDueEvents } from "../../src/domain/progression/waiting-work.ts";
 import { retryEvent } from "../../src/domain/tracking/events.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { failed, MADE_TO_FAIL } from "../support/domain/failed-event.ts";
-import { processAll, publish } from "../support/domain/rule-projects.ts";
+import { failed, MADE_TO_FAIL, processAll, publish } from "../support/domain/domain.ts";
 import { aHistoryProject, play, takeBack } from "../support/reverts/histories.ts";
-import { manifestIn } from "../support/warehouse/export.ts";
-import { statementsOf } from "../support/warehouse/load.ts";
-import { type Parts, warehouseStage } from "../support/warehouse/stage.ts";
-import { assertLoaded } from "../support/warehouse/truth.ts";
+import {
+  assertLoaded,
+  manifestIn,
+  type Parts,
+  statementsOf,
+  warehouseStage,
+} from "../support/warehouse/stage.ts";
 
 describe("files for a warehouse", () => {
   const stage = warehouseStage();

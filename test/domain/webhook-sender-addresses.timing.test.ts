@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
-import { NOT_PUBLIC } from "../support/webhooks/blocked-addresses.ts";
+import { NOT_PUBLIC } from "../support/webhooks/dns-server.ts";
 import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
 
 const STRICT: OutboundSettings = { allowCidrs: [], ports: [443, 8443], allowLocal: false };

@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { RESPONSE_BODY_MAX } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { eventually } from "../support/eventually.ts";
 import { answer, type Respond } from "../support/webhooks/raw-endpoint.ts";
-import { says, type TrialSender, trialSender } from "../support/webhooks/sender.ts";
+import { says, type TrialSender, trialSender } from "../support/webhooks/webhook-app.ts";
 
 describe("a sender of webhooks to hostile endpoints", () => {
   let trial: TrialSender;

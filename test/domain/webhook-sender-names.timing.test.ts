@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
-import { type Certificate, selfSigned } from "../support/webhooks/certificate.ts";
+import { type Certificate, selfSigned } from "../support/webhooks/receiver.ts";
 import { type DnsServer, startDnsServer } from "../support/webhooks/dns-server.ts";
 import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
-import { type Certificate, selfSigned } from "../support/webhooks/certificate.ts";
+import { type Certificate, selfSigned } from "../support/webhooks/receiver.ts";
 import { eventually } from "../support/eventually.ts";
 import { type DnsServer, startDnsServer } from "../support/webhooks/dns-server.ts";
 import { type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/eventually.ts";
 import { answer, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";
-import { PATH, says, type TrialSender, trialSender } from "../support/webhooks/sender.ts";
+import { PATH, says, type TrialSender, trialSender } from "../support/webhooks/webhook-app.ts";
 
 describe("a sender of webhooks", () => {
   let trial: TrialSender;

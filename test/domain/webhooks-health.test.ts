@@ -5,7 +5,7 @@ import { recordResults, type Result } from "../../src/domain/delivery/webhooks/d
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { failWaitingWebhooks } from "../../src/jobs/sweeps.ts";
 import { openWebhookApp } from "../support/webhooks/webhook-app.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

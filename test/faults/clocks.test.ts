@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-app.ts";
 import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const AHEAD_MS = 600_000;

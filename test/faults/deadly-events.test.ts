@@ -4,11 +4,9 @@ import { sql } from "kysely";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Client, clientOf, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { fillDataDir } from "../support/processes/data-dir.ts";
-import { freePort, temporaryDir } from "../support/processes/process.ts";
-import { supervise } from "../support/processes/supervised.ts";
+import { fillDataDir, freePort, supervise, temporaryDir } from "../support/processes/process.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
-import { ownWeb } from "../support/processes/own-services.ts";
+import { ownWeb } from "../support/processes/services.ts";
 
 const DEADLY = "lesson.deadly";
 const NEIGHBOURS = 12;

@@ -5,9 +5,9 @@ import { Redis } from "ioredis";
 import { aPlayer, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
-import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
+import { type RedisServer, startRedis } from "../support/processes/services.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 
 const PLAYERS = 16;
 const EVENT_EVERY_MS = 30;

@@ -2,33 +2,42 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { appendViolations } from "../support/checkers/append.ts";
-import { History } from "../support/checkers/history.ts";
-import { type BoardHistory, leaderboardViolations } from "../support/checkers/leaderboard.ts";
-import { lobbyViolations } from "../support/checkers/lobby.ts";
+import {
+  appendViolations,
+  type BoardHistory,
+  History,
+  leaderboardViolations,
+  lobbyViolations,
+} from "../support/checkers/checkers.ts";
 import { aPlayer, range } from "../support/rooms/sdk.ts";
-import { answered } from "../support/http/ask.ts";
-import { ChatClient, readChannel, type Talk } from "../support/chat/clients.ts";
-import { must } from "../support/http/client.ts";
-import { eventuallyHolds } from "../support/eventually.ts";
-import { type Hall, LobbyClient, openHall, seenOf, shownBy } from "../support/lobbies/clients.ts";
-import { assertLobbies } from "../support/lobbies/invariants.ts";
+import { answered } from "../support/http/tiny-http.ts";
 import {
   BOARD_KEYS,
-  BOARDS,
   type BoardKey,
+  BOARDS,
+  ChatClient,
   compete,
   type Contest,
+  type Hall,
+  LobbyClient,
   makeBoards,
+  openHall,
   placesShown,
   rankBySql,
+  readChannel,
   readLines,
   readPages,
+  seenOf,
+  shownBy,
+  type Talk,
   watchBoard,
-} from "../support/leaderboards/clients.ts";
-import { seeded, type Random } from "../support/seed.ts";
+} from "../support/checkers/clients.ts";
+import { must } from "../support/http/client.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+import { assertLobbies } from "../support/lobbies/room.ts";
+import { type Random, seeded } from "../support/seed.ts";
 import type { Staying } from "../support/rooms/staying.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 
 /** A process that stands still for so long is not yet taken for dead. */
 const PAUSE_MS = 3_000;

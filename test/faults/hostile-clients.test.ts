@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { aPlayer, grantXp, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { frame, OPCODE, type RawClient, takeSeat } from "../support/rooms/raw-client.ts";
+import { frame, OPCODE, type RawClient, takeSeat } from "../support/rooms/hostile-frames.ts";
 import { seeded } from "../support/seed.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 
 const CALM = 4;
 const GRANT_EVERY_MS = 100;

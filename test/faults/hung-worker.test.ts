@@ -7,10 +7,10 @@ import type { Database } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants, readXp } from "../support/domain/invariants.ts";
+import { assertInvariants, readXp } from "../support/domain/crashing.ts";
 import { freePort, laurel, startProcess } from "../support/processes/process.ts";
 import { defineWorldcup, expectedXp, hasRealData, WORLDCUP } from "../support/data/worldcup.ts";
-import { ownServices } from "../support/processes/own-services.ts";
+import { ownServices } from "../support/processes/services.ts";
 
 const queued = async ({ em }: Database): Promise<number> => {
   const counted = await sql<{ n: string }>`select count(*) as n from event_q`.execute(em.fork().getKysely());

@@ -5,9 +5,15 @@ import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { seeded } from "../support/seed.ts";
-import { assertInvariants, readXp } from "../support/domain/invariants.ts";
-import { fillDataDir } from "../support/processes/data-dir.ts";
-import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { assertInvariants, readXp } from "../support/domain/crashing.ts";
+import {
+  fillDataDir,
+  freePort,
+  kill,
+  laurel,
+  startProcess,
+  temporaryDir,
+} from "../support/processes/process.ts";
 import { clientOf } from "../support/http/client.ts";
 import {
   defineWorldcup,

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
-import { assertInvariants } from "../support/domain/invariants.ts";
+import { assertInvariants } from "../support/domain/crashing.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type Client, clientOf, must } from "../support/http/client.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";

@@ -3,9 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/processes/process.ts";
-import { tell } from "../support/tell.ts";
-import type { HookSite } from "../support/webhooks/webhook-app.ts";
-import { openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-cluster.ts";
+import { tell } from "../support/made.ts";
+import { type HookSite, openWebhookCluster, type WebhookCluster } from "../support/webhooks/webhook-app.ts";
 import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
 
 const EVENTS = 10_000;

@@ -3,12 +3,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../support/eventually.ts";
 import { type PostgresCluster, startPostgresCluster } from "../support/processes/postgres-cluster.ts";
 
-/**
- * All processes work again within 6 s once the network does, and no request waits longer for a database that
- * stalls; the rest is for a machine with much to do.
- */
-const BACK_MAX_MS = 8_000;
-const ANSWER_MAX_MS = 8_000;
+/** All processes work again within this time once the network does, in ms. */
+const BACK_MAX_MS = 5_000;
+/** No request waits longer than 2 s for a database that stalls; the rest is for a machine with much to do. */
+const ANSWER_MAX_MS = 3_500;
 const HEALTH_MAX_MS = 2_500;
 
 describe("a network that loses PostgreSQL", () => {
@@ -42,16 +40,16 @@ describe("a network that loses PostgreSQL", () => {
     assert.ok(slowest < ANSWER_MAX_MS, `a request waited for ${Math.round(slowest)} ms`);
   };
 
-  it("and is half-open for 5 s: all goes on, nothing is lost or doubled", () =>
+  it("and is half-open for 5 s: all goes on within 5 s, nothing is lost or doubled", () =>
     suffer(cluster.proxy.halfOpen, 5_000));
 
-  it("and is half-open for 20 s: all goes on, nothing is lost or doubled", () =>
+  it("and is half-open for 20 s: all goes on within 5 s, nothing is lost or doubled", () =>
     suffer(cluster.proxy.halfOpen, 20_000));
 
-  it("and loses every second connection: all goes on without those", () =>
+  it("and loses every second connection: all goes on within 5 s, and nobody waits for those", () =>
     suffer(cluster.proxy.loseSome, 2_000));
 
-  it("and hangs: requests and readiness are answered meanwhile, and all goes on", () =>
+  it("and hangs: requests and readiness are answered meanwhile, and all goes on within 5 s", () =>
     suffer(async () => {
       cluster.proxy.hang();
       const startMs = performance.now();
@@ -60,7 +58,7 @@ describe("a network that loses PostgreSQL", () => {
       assert.ok(performance.now() - startMs < HEALTH_MAX_MS);
     }, 3_000));
 
-  it("and cuts every connection: all goes on", () => suffer(cluster.proxy.cut, 2_000));
+  it("and cuts every connection: all goes on within 5 s", () => suffer(cluster.proxy.cut, 2_000));
 
   it("and is slow: every request is answered, by what it came to", () =>
     suffer(() => cluster.proxy.slow(50), 1_000));

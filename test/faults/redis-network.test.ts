@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 import { type FaultyGame, startFaultyGame } from "../support/processes/faulty-game.ts";
-import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
+import { type RedisServer, startRedis } from "../support/processes/services.ts";
 import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 
 /** Once the network is well everything else is, within this time in ms. */
 const RECOVERY_MAX_MS = 10_000;

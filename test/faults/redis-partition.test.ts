@@ -4,11 +4,11 @@ import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
 import { aPlayer, type Heard, type Player, range } from "../support/rooms/sdk.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
+import { type RedisServer, startRedis } from "../support/processes/services.ts";
 import { joinOnce, Staying } from "../support/rooms/staying.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
 import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
 
 /** Longer than the lease, and until a room that was made meanwhile misses those who are not in it. */
 const APART_MS = LEASE_MS + 7_000;

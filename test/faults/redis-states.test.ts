@@ -5,8 +5,8 @@ import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { type FaultyGame, startFaultyGame } from "../support/processes/faulty-game.ts";
-import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { type RedisServer, startRedis } from "../support/processes/services.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 
 /** Once Redis is well everything else is, within this time in ms. */
 const RECOVERY_MAX_MS = 10_000;

@@ -4,7 +4,7 @@ import { aPlayer, type Player, range } from "../support/rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 
 const PLAYERS = 12;
 const SENDERS = 4;

@@ -5,9 +5,9 @@ import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { StoreError } from "../../src/domain/analytics/warehouse/store.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { skipUnless } from "../support/needed.ts";
+import { skipUnless } from "../support/made.ts";
 import { freePort, laurel, temporaryDir } from "../support/processes/process.ts";
-import { filesIn } from "../support/warehouse/export.ts";
+import { filesIn } from "../support/warehouse/stage.ts";
 
 const STORE = new URL("../../src/platform/warehouse/directory.ts", import.meta.url).href;
 

@@ -12,7 +12,7 @@ import {
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { SteadyPlayer } from "../support/rooms/steady-player.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
 
 const PLAYERS = 24;
 const GRANT_EVERY_MS = 40;

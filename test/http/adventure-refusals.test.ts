@@ -4,8 +4,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type AdventureGame, anAdventureGame, aSeason } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
+import { type AdventureGame, anAdventureGame, aSeason, counting } from "../support/quests/quest-game.ts";
 
 const item = (questKey: string, order: number, more: Json = {}) => ({ questKey, order, ...more });
 const after = (...questKeys: string[]) => ({ unlock: { mode: "AFTER_QUESTS", questKeys } });

@@ -4,8 +4,7 @@ import { startApp } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type AdventureGame, anAdventureGame } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
+import { type AdventureGame, anAdventureGame, counting } from "../support/quests/quest-game.ts";
 
 describe("adventures, rules and boards", () => {
   let game: AdventureGame;

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { anAdventureGame } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
+import { anAdventureGame, counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("what is shown of a player's adventures", () => {

@@ -6,8 +6,7 @@ import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { anAdventureGame } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
+import { anAdventureGame, counting } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;

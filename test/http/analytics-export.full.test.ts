@@ -5,7 +5,7 @@ import { fileWriter } from "../../src/domain/analytics/exports/reports.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aMember } from "../support/app/member.ts";
-import { exported, trackAll } from "../support/data/exports.ts";
+import { exported, trackAll } from "../support/data/data.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";

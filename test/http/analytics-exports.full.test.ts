@@ -4,11 +4,11 @@ import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { aStoredExport, download, exported, trackAll } from "../support/data/exports.ts";
+import { aStoredExport, download, exported, trackAll } from "../support/data/data.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 const PATH = "/api/v1/analytics/exports";

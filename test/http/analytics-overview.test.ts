@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { daysIn } from "../support/analytics/naive-retention.ts";
 import { dateOfDay, localDay, monthOf, weekOf } from "../../src/domain/analytics/range.ts";
-import { anAsker, markEvent, type Past } from "../support/analytics/questions.ts";
+import { type Past, anAsker, daysIn, markEvent } from "../support/analytics/histories.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
-import { exported, trackAll } from "../support/data/exports.ts";
+import { pastMidnight } from "../support/eventually.ts";
+import { exported, trackAll } from "../support/data/data.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";

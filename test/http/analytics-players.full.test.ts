@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
-import { anAsker, type Past } from "../support/analytics/questions.ts";
+import { anAsker, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";

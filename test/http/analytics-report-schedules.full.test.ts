@@ -3,13 +3,20 @@ import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { MAILED_BY_REQUEST_MAX } from "../../src/domain/analytics/reports/runs.ts";
 import { runReports } from "../../src/jobs/due-work.ts";
-import { FUNNEL_BODY, lasting, savedOfEachKind } from "../support/analytics/saved-reports.ts";
-import { anAsker } from "../support/analytics/questions.ts";
-import { DAILY, DAILY_EVENTS, lately, REPORTS, scheduledOf } from "../support/analytics/scheduled.ts";
+import {
+  DAILY,
+  DAILY_EVENTS,
+  FUNNEL_BODY,
+  lasting,
+  lately,
+  REPORTS,
+  savedOfEachKind,
+  scheduledOf,
+} from "../support/analytics/reports.ts";
+import { anAsker } from "../support/analytics/histories.ts";
 import { startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
-import { pastEdgeOf } from "../support/clock-edges.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, pastEdgeOf } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { FUNNEL_BODY } from "../support/analytics/saved-reports.ts";
-import { anAsker } from "../support/analytics/questions.ts";
+import { FUNNEL_BODY } from "../support/analytics/reports.ts";
+import { anAsker } from "../support/analytics/histories.ts";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
-import { anAsker, type Past } from "../support/analytics/questions.ts";
+import { anAsker, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 const LAST = Date.parse("2026-05-31T12:00:00Z");

@@ -4,8 +4,7 @@ import { connect, type Socket } from "node:net";
 import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { openCursors } from "../support/data/exports.ts";
-import { storePastEvents } from "../support/data/past-events.ts";
+import { openCursors, storePastEvents } from "../support/data/data.ts";
 import { eventually } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { startApp } from "../support/app/app.ts";
-import { anAsker, type Past } from "../support/analytics/questions.ts";
+import { anAsker, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";

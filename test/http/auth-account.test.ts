@@ -8,7 +8,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const NEXT = "Brass-Lantern-58";
 const anEmail = () => `${randomUUID()}@example.com`;

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { LOTS_MAX } from "../../src/domain/economy/currencies/holds.ts";
 import { expireCurrencies } from "../../src/jobs/jobs.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { CURRENCIES, aPurse, aTreasury } from "../support/economy/purse.ts";
+import { aPurse, aTreasury, CURRENCIES } from "../support/economy/economy.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { monthOf, monthStart } from "../../src/domain/kernel/work.ts";
-import { aTenant, type Answer, startApp } from "../support/app/app.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const USAGE = "/api/v1/billing/usage";
 

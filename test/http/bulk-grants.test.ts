@@ -5,7 +5,7 @@ import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aGame } from "../support/app/game.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("bulk grants", () => {
   const api = madeOnce(startApp);

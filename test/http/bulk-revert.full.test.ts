@@ -3,11 +3,11 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { emitted } from "../support/app/outbox.ts";
-import { failed } from "../support/domain/failed-event.ts";
+import { failed } from "../support/domain/domain.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("taking many events back", () => {
   const api = madeOnce(startApp);

@@ -3,7 +3,7 @@ import { startApp } from "../support/app/app.ts";
 import { aGame } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const CAP = { asset: "xp", max: 10, window: "DAY" };
 

@@ -3,10 +3,10 @@ import { sql } from "kysely";
 import { aKey, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/room.ts";
 import { aMember } from "../support/app/member.ts";
 import { playersOf } from "../support/players/players.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const SECRET = "meet me at the old mill";
 const LATER = "meet me at the new bridge";

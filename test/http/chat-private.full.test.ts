@@ -3,11 +3,11 @@ import { sql } from "kysely";
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { aKey, type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
-import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/room.ts";
 import { aMember } from "../support/app/member.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const SECRET = "meet me at the old mill";
 const READS = "chat.private_read";

@@ -3,12 +3,11 @@ import { sql } from "kysely";
 import { type ChatLine, chatTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { aGame, auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aGame } from "../support/app/game.ts";
 import { emitted } from "../support/app/outbox.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
 

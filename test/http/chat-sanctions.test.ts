@@ -5,12 +5,11 @@ import type { PlayerNotice } from "../../src/domain/kernel/events/domain-events.
 import { noticeTopic } from "../../src/domain/kernel/events/chat-views.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { aGame, auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { aGame } from "../support/app/game.ts";
 import { emitted } from "../support/app/outbox.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, links: "BLOCK" };
 

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { aGame, auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
-import { aGame } from "../support/app/game.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0, profanity: "OFF" };
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { REPORTS_MAX } from "../../src/domain/analytics/reports/saved-reports.ts";
-import { FUNNEL_BODY, MARCH, savedOfEachKind } from "../support/analytics/saved-reports.ts";
-import { anAsker } from "../support/analytics/questions.ts";
+import { FUNNEL_BODY, MARCH, savedOfEachKind } from "../support/analytics/reports.ts";
+import { anAsker } from "../support/analytics/histories.ts";
 import { aKey, type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const PATH = "/api/v1/analytics/reports";
 const WEEKLY = {

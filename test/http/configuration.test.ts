@@ -3,9 +3,8 @@ import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
-import { aSeason } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { aSeason, counting } from "../support/quests/quest-game.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const rule = {
   key: "welcome",

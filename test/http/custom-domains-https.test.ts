@@ -3,8 +3,7 @@ import { once } from "node:events";
 import type { IncomingMessage as Refused } from "node:http";
 import { WebSocket } from "ws";
 import { aTenant, aWsToken, startApp } from "../support/app/app.ts";
-import { type Call, overHttp } from "../support/domains/https.ts";
-import { aServedDomain } from "../support/domains/served.ts";
+import { aServedDomain, type Call, overHttp } from "../support/domains/server.ts";
 import { startSsoServer } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
 

@@ -11,7 +11,7 @@ import {
   pathOf,
   removeDomain,
   setDomain,
-} from "../support/domains/served.ts";
+} from "../support/domains/server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
@@ -25,9 +25,15 @@ import {
   told,
 } from "../support/providers/oauth.ts";
 import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
+import {
+  aSigningKey,
+  aVerifiedDomain,
+  putSso,
+  samlConfig,
+  ssoUrl,
+  startSsoServer,
+} from "../support/sso/server.ts";
 import { bring, partsOf, responseXml, signAssertion, toIdp } from "../support/sso/saml-idp.ts";
-import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
 
 const TENANT = "/api/v1/tenant";
 

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
-import { overHttp } from "../support/domains/https.ts";
-import { aName, DOMAINS } from "../support/domains/server.ts";
+import { auditOf } from "../support/app/game.ts";
+import { aName, DOMAINS, overHttp } from "../support/domains/server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { startSsoServer } from "../support/sso/server.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("custom domains", () => {
   const api = madeOnce(startApp);

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
-import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/definition-documents.ts";
+import { definitionDocument, OPTIONAL_FIELD } from "../support/rules/plan.ts";
 import { madeOnce } from "../support/made.ts";
 
 for (const { kind, plural } of DEFINITION_KINDS.filter(({ hasDrafts }) => !hasDrafts)) {

@@ -10,7 +10,7 @@ import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { refuseMail } from "../support/mail/mailbox.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const PATH = "/api/v1/email-logs";
 const anAddress = (): string => `${randomUUID()}@example.com`;

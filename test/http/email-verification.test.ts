@@ -7,9 +7,8 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client } from "../support/http/client.ts";
-import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { aMailTo, mailedTo, tokenIn } from "../support/mail/mailbox.ts";
 import { aMember } from "../support/app/member.ts";
-import { mailedTo } from "../support/mail/mail-log.ts";
 import { madeOnce } from "../support/made.ts";
 
 const anEmail = () => `${randomUUID()}@example.com`;

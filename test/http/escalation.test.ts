@@ -6,8 +6,8 @@ import { aTenant, aWsToken, startApp } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { putTenant } from "../support/operations/team.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { putTenant } from "../support/operations/sso.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const SUPERADMIN_TRICKS = [
   "//superadmin/me",

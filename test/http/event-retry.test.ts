@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
-import { failed } from "../support/domain/failed-event.ts";
+import { failed } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("events, listed and tried again", () => {

@@ -5,9 +5,9 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { failed } from "../support/domain/failed-event.ts";
+import { failed } from "../support/domain/domain.ts";
 import { emitted } from "../support/app/outbox.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 type Line = { id: string; asset: string; amount: number; key: string; reverses: string | null; kind: string };
 

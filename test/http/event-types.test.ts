@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { flushEventTypes } from "../../src/jobs/jobs.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -26,7 +27,10 @@ describe("event types", () => {
   });
   const batch = (...events: object[]) => post("/events/batch", { events });
   const seen = async (name: string, total: number): Promise<Answer["body"]> => {
-    const find = async () => (await get(`/event-types/${name}`)).body;
+    const find = async () => {
+      await flushEventTypes.run(api.app, "*");
+      return (await get(`/event-types/${name}`)).body;
+    };
     await eventually(async () => (await find()).total === total, { timeoutMs: 60_000 });
     return find();
   };

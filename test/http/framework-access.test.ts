@@ -12,7 +12,7 @@ import { createTransact, NO_WAKE_UPS } from "../../src/domain/kernel/transact.ts
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
 import { startTinyHttp, type TinyHttp } from "../support/http/tiny-http.ts";
-import { openMemoryDatabase } from "../support/domain/memory-database.ts";
+import { openMemoryDatabase } from "../support/domain/domain.ts";
 import { madeOnce } from "../support/made.ts";
 
 const operation = (id: string, access: Access, project: ProjectSource, path = `/${id}`) =>

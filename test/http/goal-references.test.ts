@@ -3,8 +3,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { type AdventureGame, anAdventureGame } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
+import { type AdventureGame, anAdventureGame, counting } from "../support/quests/quest-game.ts";
 
 describe("what quests and adventures need of one another", () => {
   let game: AdventureGame;

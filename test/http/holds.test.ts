@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { expireCurrencies } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { CURRENCIES, aPurse, aTreasury, type Purse } from "../support/economy/purse.ts";
+import { aPurse, aTreasury, CURRENCIES, type Purse } from "../support/economy/economy.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("holds", () => {
@@ -68,6 +68,8 @@ describe("holds", () => {
     await purse.grant("coins", 30);
     const { id } = must(await purse.hold("coins", 10), 201);
     await purse.letPass("currency_holds");
+    // Before any job has freed it.
+    assertError(await purse.post(`holds/${id}/capture`), 409, "INVALID_STATE");
     await Promise.all([1, 2, 3].map(() => expireCurrencies.run(api.app, "*")));
     // It may be the server's own job that has it.
     await eventuallyHolds(async () => assert.deepEqual(await purse.numbers("coins"), [30, 30, 0, 30, 0]));
@@ -101,12 +103,21 @@ describe("holds", () => {
 
   it("keep currency whose time has come, until they are settled", async () => {
     await purse.grant("coins", 30);
-    const { id } = must(await purse.hold("coins", 10), 201);
+    const released = must(await purse.hold("coins", 10), 201);
+    const captured = must(await purse.hold("coins", 10), 201);
     await purse.letPass("currency_lots");
+    assertError(await purse.hold("coins", 1), 409, "INSUFFICIENT_FUNDS");
+    assert.deepEqual((await purse.balances())["coins"]?.["expiring"], []);
     await expireCurrencies.run(api.app, "*");
-    await eventuallyHolds(async () => assert.deepEqual(await purse.numbers("coins"), [10, 0, 10, 30, 0]));
-    must(await purse.post(`holds/${id}/release`), 200);
-    assert.deepEqual(await purse.numbers("coins"), [0, 0, 0, 30, 0]);
+    await eventuallyHolds(async () => assert.deepEqual(await purse.numbers("coins"), [20, 0, 20, 30, 0]));
+    must(await purse.post(`holds/${released.id}/release`), 200);
+    must(await purse.post(`holds/${captured.id}/capture`, { amount: 4 }), 200);
+    assert.deepEqual(await purse.numbers("coins"), [0, 0, 0, 30, 4]);
+    assert.deepEqual((await purse.told()).slice(-3), [
+      ["player.currency_expired", "coins", 10, 10],
+      ["player.currency_spent", "coins", 4, 6],
+      ["player.currency_expired", "coins", 6, 0],
+    ]);
     assert.equal((await purse.verify())["valid"], true);
   });
 

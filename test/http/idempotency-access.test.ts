@@ -7,7 +7,7 @@ import { must } from "../support/http/client.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { unique } from "../support/operations/bodies.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("an answer that is kept for an idempotency key", () => {
   const api = madeOnce(startApp);

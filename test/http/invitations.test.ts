@@ -8,8 +8,8 @@ import { must } from "../support/http/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
-import { anInvitation, putTenant } from "../support/operations/team.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { anInvitation, putTenant } from "../support/operations/sso.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const INVITATIONS = "/api/v1/team/invitations";
 const ACCEPT = `${INVITATIONS}/accept`;

@@ -5,7 +5,7 @@ import type { JobAccess } from "../../src/domain/long-work/project-jobs.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { aJob } from "../support/app/jobs.ts";
 import { aMember } from "../support/app/member.ts";

@@ -3,8 +3,7 @@ import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
+import { eventually, eventuallyHolds, pastMidnight } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
@@ -92,7 +91,8 @@ describe("periods of leaderboards over HTTP", () => {
     const made = await board("many", { ties: "SHARED", scoreDecimals: 2 });
     const players = Array.from({ length: 450 }, (_, i) => `m${i}`);
     players.splice(7, 0, "=1+1");
-    for (const externalUserId of players) must(await post("/players", { externalUserId }), 201);
+    const added = await Promise.all(players.map((externalUserId) => post("/players", { externalUserId })));
+    for (const answer of added) must(answer, 201);
     const scores = players.map((name, i) => ({ playerId: `ext:${name}`, score: Math.floor(i / 3) + 0.25 }));
     must(await post(`/leaderboards/${made}/scores/batch`, { scores }), 200);
     must(await api.delete("/api/v1/players/ext:m9", as()), 200);

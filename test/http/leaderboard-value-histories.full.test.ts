@@ -5,7 +5,7 @@ import { aGame } from "../support/app/game.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { seeded } from "../support/seed.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const USERS = ["ada", "bob", "cy", "dan", "eve"];
 const TEAMS = ["red", "blue", "green"];

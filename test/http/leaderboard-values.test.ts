@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
 import { aGame, type Game } from "../support/app/game.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, pastMidnight } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 

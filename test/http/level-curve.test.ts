@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { DEFAULT_CURVE } from "../../src/domain/evaluation/xp/levels.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const PATH = "/api/v1/level-curve";
 

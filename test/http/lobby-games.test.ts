@@ -5,7 +5,7 @@ import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { aLobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame } from "../support/lobbies/room.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("games of lobbies", () => {

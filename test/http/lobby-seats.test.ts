@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aLobbyGame, type LobbyGame } from "../support/lobbies/lobby-game.ts";
+import { aLobbyGame, type LobbyGame } from "../support/lobbies/room.ts";
 
 describe("seats of lobbies", () => {
   let api: TestApp;

@@ -7,10 +7,16 @@ import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { callsOf, madeForEach, madeOnce } from "../support/made.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
-import { loginsOf } from "../support/mfa/logins.ts";
-import { anAuthenticator, type AppFactor, forgetSteps, withTotp } from "../support/mfa/second-factor.ts";
-import { totpCode, wrongCode } from "../support/mfa/totp.ts";
-import { githubServer } from "../support/providers/github-server.ts";
+import {
+  anAuthenticator,
+  type AppFactor,
+  forgetSteps,
+  loginsOf,
+  totpCode,
+  withTotp,
+  wrongCode,
+} from "../support/mfa/second-factor.ts";
+import { githubServer } from "../support/providers/fake-github.ts";
 import { aBrowser, CONSOLE, startUrl, told } from "../support/providers/oauth.ts";
 
 const MFA = "/api/v1/auth/mfa";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { aServedDomain, atHost } from "../support/domains/served.ts";
+import { aServedDomain, atHost } from "../support/domains/server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 

@@ -4,8 +4,14 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
-import type { Authenticator, Twist } from "../support/mfa/authenticator.ts";
-import { anAuthenticator, passkeyOptions, withPasskey, withTotp } from "../support/mfa/second-factor.ts";
+import {
+  anAuthenticator,
+  type Authenticator,
+  passkeyOptions,
+  type Twist,
+  withPasskey,
+  withTotp,
+} from "../support/mfa/second-factor.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 const MFA = "/api/v1/auth/mfa";

@@ -3,19 +3,19 @@ import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { aMember } from "../support/app/member.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
 import {
   anAuthenticator,
-  type Person,
   passkeyOptions,
+  type Person,
+  totpCode,
   withPasskey,
   withTotp,
 } from "../support/mfa/second-factor.ts";
-import { totpCode } from "../support/mfa/totp.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 const MFA = "/api/v1/auth/mfa";

@@ -3,13 +3,18 @@ import { disableAdmin } from "../../src/domain/accounts/admin/admins.ts";
 import { resetAdminMfa } from "../../src/domain/accounts/mfa/factors.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
-import { anAuthenticator, passkeyOptions, withAdminTotp, withTotp } from "../support/mfa/second-factor.ts";
-import { wrongCode } from "../support/mfa/totp.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import {
+  anAuthenticator,
+  passkeyOptions,
+  withAdminTotp,
+  withTotp,
+  wrongCode,
+} from "../support/mfa/second-factor.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const AUTH = "/api/v1/superadmin/auth";
 const MFA = `${AUTH}/mfa`;

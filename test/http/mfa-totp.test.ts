@@ -4,9 +4,7 @@ import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
-import { loginsOf } from "../support/mfa/logins.ts";
-import { withTotp } from "../support/mfa/second-factor.ts";
-import { totpCode, wrongCode } from "../support/mfa/totp.ts";
+import { loginsOf, totpCode, withTotp, wrongCode } from "../support/mfa/second-factor.ts";
 import { callsOf, madeForEach, madeOnce } from "../support/made.ts";
 
 const MFA = "/api/v1/auth/mfa";

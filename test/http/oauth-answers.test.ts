@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { startApp } from "../support/app/app.ts";
 import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
-import { randomUUID } from "node:crypto";
 import { madeOnce } from "../support/made.ts";
 
 describe("what an OpenID provider answers", () => {

@@ -7,7 +7,16 @@ import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { startFakeGithub } from "../support/providers/fake-github.ts";
-import { startHostileProvider } from "../support/providers/hostile-provider.ts";
+import {
+  answerOf,
+  assertCountsOnce,
+  assertOfOneBrowser,
+  assertRefused,
+  assertStateNeeded,
+  changed,
+  endOf,
+  startHostileProvider,
+} from "../support/providers/hostile-provider.ts";
 import {
   aBrowser,
   type Browser,
@@ -19,15 +28,6 @@ import {
 } from "../support/providers/oauth.ts";
 import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
 import { madeOnce } from "../support/made.ts";
-import {
-  answerOf,
-  assertCountsOnce,
-  assertOfOneBrowser,
-  assertRefused,
-  assertStateNeeded,
-  changed,
-  endOf,
-} from "../support/providers/attacks.ts";
 
 describe("attacks on OAuth", () => {
   const api = madeOnce(startApp);

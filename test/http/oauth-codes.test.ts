@@ -6,7 +6,7 @@ import { hashRandomSecret } from "../../src/domain/accounts/auth/one-time-secret
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
-import { githubServer } from "../support/providers/github-server.ts";
+import { githubServer } from "../support/providers/fake-github.ts";
 
 describe("the way back of a sign-in", () => {
   const { api, server, addPerson } = githubServer();

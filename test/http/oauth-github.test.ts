@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import type { GithubPerson } from "../support/providers/fake-github.ts";
+import { type GithubPerson, githubServer } from "../support/providers/fake-github.ts";
 import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
-import { githubServer } from "../support/providers/github-server.ts";
 
 describe("sign-in with GitHub", () => {
   const { api, github, server } = githubServer();

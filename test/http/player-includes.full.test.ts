@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { type AdventureGame, anAdventureGame } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
+import { type AdventureGame, anAdventureGame, counting } from "../support/quests/quest-game.ts";
 
 const INCLUDES = "badges,streaks,segments,boosts,quests,adventures,identities,metrics,ranks";
 const count = (eventType: string) => ({ eventTypes: [eventType], aggregate: "count" });

@@ -1,16 +1,176 @@
-import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import assert from "node:assert/strict";
+import { must } from "../support/http/client.ts";
+import { type Players, playersOf } from "../support/players/players.ts";
+import { newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
+import { eventually } from "../support/eventually.ts";
 import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/erase-rows.ts";
 import { createProjectJobs } from "../../src/jobs/jobs.ts";
-import { newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { chatAs } from "../support/players/chatting-person.ts";
-import { must } from "../support/http/client.ts";
-import { playersOf } from "../support/players/players.ts";
-import { OTHERS, playAs, statsOf } from "../support/players/playing-person.ts";
 import { madeOnce } from "../support/made.ts";
+
+const OPEN = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
+
+/** The person to be written of; `secret` gives a text that names them. */
+type Chatting = { id: string; mark: string; secret(what: string): string };
+
+/** Leaves texts of a person wherever chat keeps any: messages, former ones, reports, sanctions, appeals. */
+const chatAs = async (players: Players, { id, mark, secret }: Chatting): Promise<void> => {
+  const other = must(await players.post("/players", { externalUserId: randomUUID() }), 201).id;
+  const channel = { key: `c-${randomUUID()}`, settings: OPEN };
+  const messages = `/chat/channels/${must(await players.post("/chat/channels", channel), 201).id}/messages`;
+  const say = async (playerId: string, content: string): Promise<number> =>
+    must(await players.post(messages, { playerId, content }), 201).seq;
+  const own = await say(id, `${secret("said")} shit`);
+  must(await players.patch(`${messages}/${own}`, { playerId: id, content: secret("edited") }), 200);
+  const others = await say(other, "hello");
+  const report = { playerId: id, reason: "OTHER", note: secret("note") };
+  must(await players.post(`${messages}/${others}/reports`, report), 201);
+  // Of another, about the person: it is not shown to them, and goes when they are erased.
+  const about = { playerId: other, reason: "OTHER", note: `about-${mark}` };
+  must(await players.post(`${messages}/${own}/reports`, about), 201);
+  const sanction = { playerId: id, kind: "MUTE", reason: secret("sanction"), durationSeconds: 60 };
+  const made = must(await players.post("/chat/sanctions", sanction), 201);
+  const appeal = { playerId: id, text: secret("appeal") };
+  must(await players.post(`/chat/sanctions/${made.id}/appeal`, appeal), 200);
+  must(await players.delete(`/chat/sanctions/${made.id}`), 200);
+};
+
+/** Tables in which rows of several players, or of others, name the person. */
+const OTHERS = [
+  "lobbies",
+  "lobby_matches",
+  "chat_channels",
+  "chat_messages",
+  "inbox_messages",
+  "outbox",
+] as const;
+
+/** The person to be told of: every text of theirs contains `mark`. */
+type Playing = { id: string; ext: string; mark: string };
+
+/** Has a person lead boards, play a match and be written of, so that many rows of others name them. */
+const playAs = async (players: Players, person: Playing): Promise<void> => {
+  const [other, third] = [await players.add(), await players.add()];
+  await fillPage(players);
+  await leadBoards(players, person, other.id);
+  const guests = { other: other.id, third: third.id };
+  await playMatch(players, person, guests);
+  await leaveOpen(players, person, guests.other);
+  await beMentioned(players, person, other);
+};
+
+/** What names the person comes after more rows than one step looks at. */
+const fillPage = async (players: Players): Promise<void> => {
+  const ids = JSON.stringify(Array.from({ length: 2_100 }, () => newId()));
+  await players.query(sql`
+    insert into outbox (project_id, id, type, data, created_at)
+    select ${players.projectId}::uuid, id::uuid, 'rule.loop_detected', '{}', now()
+    from json_array_elements_text(${ids}::json) as id`);
+};
+
+/** First on a period that closes, and the leader before of one that goes on. */
+const leadBoards = async (players: Players, { id, mark }: Playing, other: string): Promise<void> => {
+  const score = async (key: string, playerId: string, points: number): Promise<void> => {
+    const submitted = { playerId, score: points, meta: { replay: playerId === id ? `meta-${mark}` : "x" } };
+    must(await players.post(`/leaderboards/${key}/scores`, submitted), 200);
+  };
+  const definition = { metric: { source: "CUSTOM" }, operator: "BEST", period: { kind: "DAILY" } };
+  const [closing, led] = [`c${randomUUID()}`.slice(0, 20), `l${randomUUID()}`.slice(0, 20)];
+  const isHeld = { bounds: { max: 100, onViolation: "HOLD" } };
+  for (const key of [closing, led])
+    must(await players.post("/leaderboards", { key, name: key, ...definition, ...isHeld }), 201);
+  await score(closing, id, 9);
+  await score(closing, other, 8);
+  const [period] = must(await players.get(`/leaderboards/${closing}/periods`), 200).data;
+  must(await players.post(`/leaderboards/${closing}/reset`, {}), 200);
+  const results = `/leaderboards/${closing}/periods/${period.key}/results`;
+  await eventually(async () => (await players.get(results)).status === 200);
+  type Line = { data: { leader?: { playerId: string } } };
+  const leaderIs = (who: string) =>
+    eventually(async (): Promise<boolean> => {
+      const { data } = must(await players.get(`/leaderboards/${led}/feed`), 200);
+      return (data as Line[]).some((line) => line.data.leader?.playerId === who);
+    });
+  await score(led, id, 9);
+  await leaderIs(id);
+  await score(led, other, 10);
+  await leaderIs(other);
+  await score(led, id, 1_000);
+};
+
+/** Hosts a lobby, invites into it and plays, with texts wherever a lobby takes any. */
+const playMatch = async (
+  players: Players,
+  { id, mark }: Playing,
+  { other, third }: { other: string; third: string },
+): Promise<void> => {
+  const opened = must(
+    await players.post("/lobbies", {
+      hostPlayerId: id,
+      mode: "duel",
+      name: `lobby-${mark}`.slice(0, 64),
+      maxPlayers: 4,
+      metadata: { note: `lobby-metadata-${mark}` },
+      privateData: { note: `lobby-private-${mark}` },
+      settings: { countdownSeconds: 0, readyPolicy: "HOST" },
+    }),
+    201,
+  );
+  const act = async (what: string, body: object) =>
+    must(await players.post(`/lobbies/${opened.id}/${what}`, body), 200);
+  await act("invites", { playerId: id, playerIds: [third] });
+  await act("join", { playerId: other });
+  must(
+    await players.patch(`/lobbies/${opened.id}/members/${id}`, {
+      actingPlayerId: id,
+      data: { note: `seat-${mark}` },
+    }),
+    200,
+  );
+  const { matchId } = await act("start", { playerId: id });
+  await act("end", {
+    matchId,
+    results: [
+      { playerId: id, outcome: "WIN", stats: { note: `stats-${mark}` } },
+      { playerId: other, outcome: "LOSS", stats: { kills: 3 } },
+    ],
+  });
+};
+
+/** Is in the lobby of another, which goes on. */
+const leaveOpen = async (players: Players, { id, mark }: Playing, other: string): Promise<void> => {
+  const lobby = must(
+    await players.post("/lobbies", { hostPlayerId: other, mode: "trio", maxPlayers: 4 }),
+    201,
+  );
+  const joining = { playerId: id, data: { note: `seat-${mark}` } };
+  must(await players.post(`/lobbies/${lobby.id}/join`, joining), 200);
+};
+
+/** Mentions another, whose inbox has a note of it then, and is mentioned by name. */
+const beMentioned = async (
+  players: Players,
+  { id, ext, mark }: Playing,
+  other: { id: string; ext: string },
+): Promise<void> => {
+  const { id: channel } = must(await players.post("/chat/channels", { key: `c-${randomUUID()}` }), 201);
+  const say = async (playerId: string, content: string) =>
+    must(await players.post(`/chat/channels/${channel}/messages`, { playerId, content }), 201);
+  await say(id, `@${other.ext} mention-${mark}`);
+  await say(other.id, `@${ext}: well played, @somebody`);
+};
+
+/** The stats in the results of a player's matches. */
+const statsOf = async (players: Players, playerId: string): Promise<(object | undefined)[]> => {
+  const played = JSON.stringify([playerId]);
+  const matches = await players.query(sql<{ results: { stats?: object }[] }>`
+    select results from lobby_matches
+    where project_id = ${players.projectId} and players @> ${played}::jsonb`);
+  return matches.flatMap(({ results }) => results.map(({ stats }) => stats));
+};
 
 /** A person of whom everything is known, each text of its own. */
 type Known = { id: string; ext: string; oldExt: string; secrets: string[]; mark: string };
@@ -186,6 +346,7 @@ describe("what is known of a person", () => {
     // An event that failed is told of outside of the player's stream, with the error that it met.
     const failure = JSON.stringify({
       eventId: told[0]!.id,
+      eventType: "told",
       externalUserId: ext,
       error: secrets[3],
       attempts: 4,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("the projects of a tenant", () => {
   const create = (body: object = {}) =>

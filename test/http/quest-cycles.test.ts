@@ -1,19 +1,33 @@
-import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readPlayersNow } from "../../src/domain/delivery/outbox/stream.ts";
+import assert from "node:assert/strict";
+import {
+  messagesOf,
+  readPlayersNow,
+  type StoredLines,
+  type StreamRef,
+} from "../../src/domain/delivery/outbox/stream.ts";
+import type { PlayerMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { projectPlans, readPlan } from "../../src/domain/progression/plan.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { settleQuests } from "../../src/jobs/jobs.ts";
 import { pruneEnded } from "../../src/jobs/sweeps.ts";
 import { aKey, type Answer, aTenant, startApp } from "../support/app/app.ts";
-import { linesOfPlayer } from "../support/app/player-lines.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 import { playersOf } from "../support/players/players.ts";
-import { aQuestGame, counting, findingsOf, type QuestGame } from "../support/quests/quest-game.ts";
-import { manual } from "../support/quests/step-documents.ts";
+import { aQuestGame, counting, findingsOf, manual, type QuestGame } from "../support/quests/quest-game.ts";
+
+/** All lines of a player's stream, in order. */
+const linesOfPlayer = async ({ db }: Work, { projectId, playerId }: StreamRef): Promise<PlayerMessage[]> => {
+  const { rows } = await sql<StoredLines>`
+    select player_seq as seq, id, type, data, created_at, lines from outbox
+    where project_id = ${projectId} and player_id = ${playerId} and player_seq is not null
+    order by player_seq`.execute(db);
+  return rows.flatMap(messagesOf);
+};
 
 const HOUR_MS = 3_600_000;
 

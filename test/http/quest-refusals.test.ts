@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { type Answer, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { type AdventureGame, anAdventureGame } from "../support/quests/adventure-game.ts";
-import { counting } from "../support/quests/quest-game.ts";
-import { coded, manual, quiz } from "../support/quests/step-documents.ts";
+import {
+  type AdventureGame,
+  anAdventureGame,
+  coded,
+  counting,
+  manual,
+  quiz,
+} from "../support/quests/quest-game.ts";
 
 const a = counting("a", "said.a", 1);
 

@@ -2,9 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { startApp } from "../support/app/app.ts";
-import { aQuestGame, type QuestGame } from "../support/quests/quest-game.ts";
-import { stepActs } from "../support/quests/step-acts.ts";
-import { manual } from "../support/quests/step-documents.ts";
+import { aQuestGame, manual, type QuestGame, stepActs } from "../support/quests/quest-game.ts";
 import { cases } from "../support/properties.ts";
 
 const TARGET = 3;

@@ -1,18 +1,26 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import { PRUNES, prune } from "../../src/domain/registries/pruning.ts";
+import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { settleQuests } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { emitted } from "../support/app/outbox.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { playersOf } from "../support/players/players.ts";
-import { aQuestGame, counting, type QuestGame } from "../support/quests/quest-game.ts";
-import { stepActs } from "../support/quests/step-acts.ts";
-import { coded, manual, pooled, quiz, RIGHT } from "../support/quests/step-documents.ts";
+import {
+  aQuestGame,
+  coded,
+  counting,
+  manual,
+  pooled,
+  type QuestGame,
+  quiz,
+  RIGHT,
+  stepActs,
+} from "../support/quests/quest-game.ts";
 
 describe("what players have submitted for steps of quests", () => {
   let game: QuestGame;

@@ -5,9 +5,7 @@ import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aQuestGame } from "../support/quests/quest-game.ts";
-import { stepActs } from "../support/quests/step-acts.ts";
-import { coded, manual, pooled, quiz, RIGHT } from "../support/quests/step-documents.ts";
+import { aQuestGame, coded, manual, pooled, quiz, RIGHT, stepActs } from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("quests of steps that players do themselves", () => {

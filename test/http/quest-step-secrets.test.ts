@@ -6,11 +6,19 @@ import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { playersOf } from "../support/players/players.ts";
-import { aQuestGame } from "../support/quests/quest-game.ts";
-import { stepActs } from "../support/quests/step-acts.ts";
-import { coded, HALF, manual, pooled, quiz, RIGHT, sha256 } from "../support/quests/step-documents.ts";
+import {
+  aQuestGame,
+  coded,
+  HALF,
+  manual,
+  pooled,
+  quiz,
+  RIGHT,
+  sha256,
+  stepActs,
+} from "../support/quests/quest-game.ts";
 import { aPlayer, join } from "../support/rooms/sdk.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const CODE = "velvet-otter-19";
 const POOLED = "amber-heron-42";

@@ -3,9 +3,17 @@ import { randomUUID } from "node:crypto";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { aQuestGame, counting } from "../support/quests/quest-game.ts";
-import { stepActs } from "../support/quests/step-acts.ts";
-import { coded, HALF, manual, pooled, quiz, RIGHT } from "../support/quests/step-documents.ts";
+import {
+  aQuestGame,
+  coded,
+  counting,
+  HALF,
+  manual,
+  pooled,
+  quiz,
+  RIGHT,
+  stepActs,
+} from "../support/quests/quest-game.ts";
 import { madeOnce } from "../support/made.ts";
 
 describe("steps that players do themselves", () => {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { firstProblem, problemsOf } from "../../src/domain/kernel/zod-problems.ts";
 import { routes } from "../../src/http/routes.ts";
 import { fieldsOf } from "../../src/http/validate.ts";
-import { type Place, placesOf } from "../support/http/schema-places.ts";
+import { type Place, placesOf } from "../support/http/hostile.ts";
 
 /** Sentences of zod's own, which tell a reader of JSON nothing to do. */
 const OF_ZOD =

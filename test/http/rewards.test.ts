@@ -182,6 +182,17 @@ describe("rewards of the catalogue", () => {
     const through = { rewards: [{ rewardKey: "chest" }] };
     const indirect = await game.post("/levels", { key: "2", name: "Two", rewards: through });
     assert.match(indirect.body.error.message, /a level cannot give XP/);
+    await game.make("/rewards", {
+      key: "box",
+      name: "Box",
+      kind: "BUNDLE",
+      bundle: { currencies: { coins: 1 } },
+    });
+    await game.make("/badges", { key: "medal", name: "Medal", tiers: [{ tier: 1, rewards: {} }] });
+    const given = { rewards: [{ rewardKey: "box" }], badges: [{ badgeKey: "medal" }] };
+    await game.make("/levels", { key: "2", name: "Two", rewards: given });
+    assertError(await game.patch("/rewards/box", { bundle: { xp: 1 } }), 400);
+    assertError(await game.patch("/badges/medal", { tiers: [{ tier: 1, rewards: { xp: 1 } }] }), 400);
   });
 
   it("are refused for players and grants that are not there, or not active", async () => {

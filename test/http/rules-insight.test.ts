@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { flushRuleStats } from "../../src/jobs/jobs.ts";
-import { type Answer, aTenant } from "../support/app/app.ts";
+import { aKey, type Answer, aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { ownRules } from "../support/rules/rules-api.ts";
+import { ownRules, rulesOf } from "../support/rules/rules-api.ts";
 
 type Json = Record<string, unknown>;
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
@@ -64,6 +64,15 @@ describe("insight into rules", () => {
     const foreign = await api.get(`/api/v1/events/${eventId}/trace`, { key: other.key });
     assert.deepEqual([foreign.status, foreign.body.error.message], [404, "event not found"]);
     assert.equal((await trace("nonsense")).status, 404);
+  });
+
+  it("traces every event of the sandbox, unless told otherwise", async () => {
+    const { token, projectId } = tenant;
+    const key = await aKey(api, { token, projectId, environment: "test" });
+    const sandbox = rulesOf(api, { ...tenant, key });
+    await sandbox.publish();
+    const { eventId } = await sandbox.track("u1");
+    must(await api.get(`/api/v1/events/${eventId}/trace`, { key }), 200);
   });
 
   it("keeps a trace wherever the loop guard stepped in", async () => {

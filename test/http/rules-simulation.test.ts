@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const rule = (more: Record<string, unknown> = {}) => ({
   key: "daily",

@@ -3,8 +3,8 @@ import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.t
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { definitionDocument } from "../support/rules/definition-documents.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { definitionDocument } from "../support/rules/plan.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 type Shown = { id: string; key: string; version: number; createdAt: string; updatedAt: string };
 

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aKey, aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
 

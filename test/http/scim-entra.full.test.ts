@@ -5,7 +5,7 @@ import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { aProvider, assertScimError, mustScim, patchOf, signedInAs } from "../support/scim/provider.ts";
 import { startSsoServer } from "../support/sso/server.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const filter = (text: string) => `filter=${encodeURIComponent(text)}`;
 const ENTERPRISE = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";

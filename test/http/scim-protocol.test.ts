@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";

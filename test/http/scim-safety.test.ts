@@ -8,7 +8,7 @@ import { forgetScimTokens } from "../../src/domain/accounts/scim/tokens.ts";
 import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
 import { aTenant } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { aMember } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { eventually } from "../support/eventually.ts";
@@ -25,8 +25,7 @@ import {
   scimClient,
   signedInAs,
 } from "../support/scim/provider.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { putSso } from "../support/sso/server.ts";
+import { aSigningKey, putSso, samlConfig } from "../support/sso/server.ts";
 
 describe("what SCIM never does", () => {
   const { api, server, tenant, provider } = ownProvider();
@@ -269,9 +268,12 @@ describe("tokens of SCIM", () => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
     const brief = must(await create({ name: "Brief", expiresAt }), 201);
     assert.equal(brief.expiresAt, expiresAt);
+    const listed = async () => must(await server.get(SCIM, { token: tenant.token }), 200).tokens[0].status;
+    assert.equal(await listed(), "ACTIVE");
     await api.app.transact(({ db }) =>
       sql`update scim_tokens set expires_at = '2020-01-01Z' where id = ${brief.id}::uuid`.execute(db),
     );
+    assert.equal(await listed(), "EXPIRED");
     assertScimError(await scimClient(server.url, brief.token)("GET", "/Users"), 401);
     assertError(await create({ name: "Past", expiresAt: "2020-01-01T00:00:00Z" }), 400);
   });
@@ -280,7 +282,11 @@ describe("tokens of SCIM", () => {
     for (let i = 0; i < 4; i++) must(await create({ name: `Token ${i}` }), 201);
     assertError(await create({ name: "One more" }), 409, "LIMIT_REACHED");
     must(await server.delete(`${TOKENS}/${provider.tokenId}`, { token: tenant.token }), 200);
-    must(await create({ name: "One more" }), 201);
+    const { id } = must(await create({ name: "One more" }), 201);
+    await api.app.transact(({ db }) =>
+      sql`update scim_tokens set expires_at = '2020-01-01Z' where id = ${id}::uuid`.execute(db),
+    );
+    must(await create({ name: "For the expired one" }), 201);
   });
 
   it("open SCIM alone, and SCIM is opened by nothing else", async () => {

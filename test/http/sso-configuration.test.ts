@@ -3,7 +3,7 @@ import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -13,9 +13,16 @@ import { type FakeGithub, startFakeGithub } from "../support/providers/fake-gith
 import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, startOAuthServer, startUrl, told } from "../support/providers/oauth.ts";
 import { startOpenIdProvider, type TestProvider } from "../support/providers/openid-provider.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { aDomain, aVerifiedDomain, claimDomain, putSso, startSsoServer } from "../support/sso/server.ts";
-import { selfSigned } from "../support/webhooks/certificate.ts";
+import {
+  aDomain,
+  aSigningKey,
+  aVerifiedDomain,
+  claimDomain,
+  putSso,
+  samlConfig,
+  startSsoServer,
+} from "../support/sso/server.ts";
+import { selfSigned } from "../support/webhooks/receiver.ts";
 
 describe("sign-up by a provider with an address whose domain signs in through another tenant", () => {
   const api = madeOnce(startApp);

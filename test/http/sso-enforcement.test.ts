@@ -7,19 +7,25 @@ import { tellOfCertificates } from "../../src/domain/accounts/sso/domains.ts";
 import { setPlan } from "../../src/domain/accounts/tenants/approval.ts";
 import type { Plan } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { aMember, type Member } from "../support/app/member.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
-import { mailedTo } from "../support/mail/mail-log.ts";
-import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { aMailTo, mailedTo, tokenIn } from "../support/mail/mailbox.ts";
 import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";
 import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { aVerifiedDomain, putSso, type SsoServer, ssoUrl, startSsoServer } from "../support/sso/server.ts";
+import {
+  aSigningKey,
+  aVerifiedDomain,
+  putSso,
+  samlConfig,
+  type SsoServer,
+  ssoUrl,
+  startSsoServer,
+} from "../support/sso/server.ts";
 
 const PASSWORD = "Correct-horse-7";
 

@@ -4,12 +4,18 @@ import { sql } from "kysely";
 import { FAILURES_KEPT } from "../../src/domain/accounts/sso/clients.ts";
 import { aTenant } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
+import {
+  aSigningKey,
+  aVerifiedDomain,
+  putSso,
+  samlConfig,
+  ssoServer,
+  ssoUrl,
+} from "../support/sso/server.ts";
 import { bring, partsOf, postForm, responseXml, signAssertion, toIdp } from "../support/sso/saml-idp.ts";
-import { aVerifiedDomain, putSso, ssoServer, ssoUrl } from "../support/sso/server.ts";
 
 type Failure = Record<"error" | "message" | "reason" | "email" | "requestId", string> & { times: number };
 

@@ -9,6 +9,13 @@ import { aTenant, startApp, type Tenant } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import {
+  answerOf,
+  assertCountsOnce,
+  assertOfOneBrowser,
+  assertRefused,
+  assertStateNeeded,
+  changed,
+  endOf,
   type HostileProvider,
   type Malice,
   startHostileProvider,
@@ -17,15 +24,6 @@ import { aBrowser, type Browser, told } from "../support/providers/oauth.ts";
 import { startOpenIdProvider } from "../support/providers/openid-provider.ts";
 import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
-import {
-  answerOf,
-  assertCountsOnce,
-  assertOfOneBrowser,
-  assertRefused,
-  assertStateNeeded,
-  changed,
-  endOf,
-} from "../support/providers/attacks.ts";
 
 describe("attacks on single sign-on by OpenID Connect", () => {
   const api = madeOnce(startApp);

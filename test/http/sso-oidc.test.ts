@@ -10,7 +10,7 @@ import { must } from "../support/http/client.ts";
 import { aBrowser, CONSOLE, told } from "../support/providers/oauth.ts";
 import { type Person, startOpenIdProvider } from "../support/providers/openid-provider.ts";
 import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];
 

@@ -13,19 +13,18 @@ import {
   type Asked,
   bring,
   ENTITY_ID,
-  LOGOUT,
   type Key,
+  LOGOUT,
   type Parts,
   partsOf,
   postForm,
   responseXml,
+  samlify,
   signAssertion,
   signResponse,
   toIdp,
 } from "../support/sso/saml-idp.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { samlify } from "../support/sso/samlify.ts";
-import { aVerifiedDomain, putSso, startSsoServer } from "../support/sso/server.ts";
+import { aSigningKey, aVerifiedDomain, putSso, samlConfig, startSsoServer } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
 
 const TOKENS = ["access_token", "expires_in", "refresh_token", "token_type"];

@@ -6,7 +6,7 @@ import { User } from "../../src/domain/accounts/auth/user.ts";
 import { addUser } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { MemberStatus, Role } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
@@ -14,9 +14,15 @@ import { aMailTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
 import { aProvider, mustScim } from "../support/scim/provider.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import {
+  aSigningKey,
+  aVerifiedDomain,
+  putSso,
+  samlConfig,
+  ssoUrl,
+  startSsoServer,
+} from "../support/sso/server.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const PASSWORD = "Correct-horse-7";
 

@@ -10,7 +10,7 @@ import { anAdmin } from "../support/app/admin.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { anAddress, type Client, clientOf, must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const WRONG = "Wrong-horse-77";
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { aLobby, aGuest } from "../support/lobbies/room.ts";
+import { aGuest, aLobby } from "../support/lobbies/room.ts";
 import { aPlayer, join, type Listener } from "../support/rooms/sdk.ts";
 import { anAdmin } from "../support/app/admin.ts";
 import { anotherServer } from "../support/app/another-server.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { blockWith, finished, runPrinted } from "../support/documents/commands.ts";
+import { blockWith, finished, runPrinted } from "../support/documents/documents.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
 

@@ -7,8 +7,8 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMember, type Member } from "../support/app/member.ts";
-import { anInvitation, putTenant } from "../support/operations/team.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { anInvitation, putTenant } from "../support/operations/sso.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const MEMBERS = "/api/v1/team/members";
 

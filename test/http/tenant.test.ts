@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
+import type { Work } from "../../src/domain/kernel/work.ts";
+import { must } from "../support/http/client.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
+import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import {
   approveTenant,
@@ -11,16 +15,38 @@ import {
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
-import type { Work } from "../../src/domain/kernel/work.ts";
 import { route } from "../../src/http/route.ts";
-import { type Answer, aTenant } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";
-import { ownTenant, TENANT } from "../support/app/own-tenant.ts";
 import { assertError } from "../support/http/assert-error.ts";
-import { must } from "../support/http/client.ts";
 import { startTinyHttp } from "../support/http/tiny-http.ts";
 import { aMailTo, mailsTo } from "../support/mail/mailbox.ts";
-import { anInvitation, putTenant } from "../support/operations/team.ts";
+import { anInvitation, putTenant } from "../support/operations/sso.ts";
+
+const TENANT = "/api/v1/tenant";
+
+/** A tenant of each test's own, with what tests of tenants do. */
+const ownTenant = () => {
+  const api = madeOnce(startApp);
+  const tenant = madeForEach(() => aTenant(api));
+  return {
+    api,
+    tenant,
+    get: async (token = tenant.token) => must(await api.get(TENANT, { token }), 200),
+    patch: (body: unknown, token = tenant.token): Promise<Answer> => api.patch(TENANT, body, { token }),
+    post: (path: string, body: unknown = {}, token = tenant.token): Promise<Answer> =>
+      api.post(`${TENANT}/${path}`, body, { token }),
+    /** What its audit log tells. */
+    actions: async (): Promise<string[]> =>
+      must(await api.get("/api/v1/audit-log", { token: tenant.token }), 200).data.map(
+        ({ action }: { action: string }) => action,
+      ),
+    /** As a super-admin's operation does it. */
+    asAdmin: <T>(run: (work: Work) => Promise<T>): Promise<T> =>
+      api.app.transactAs({ role: "accounts" })(run),
+    useKey: (): Promise<Answer> => api.get("/api/v1/projects", { key: tenant.key }),
+    useToken: (): Promise<Answer> => api.get("/api/v1/projects", { token: tenant.token }),
+  };
+};
 
 describe("a tenant is", () => {
   const { api, tenant, get, patch, post, actions, asAdmin, useKey, useToken } = ownTenant();

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
-import { pastMidnight } from "../support/clock-edges.ts";
+import { pastMidnight } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 const DAY_MS = 86_400_000;
 /** Of a quest: doing it twice. */

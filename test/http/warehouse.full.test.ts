@@ -7,18 +7,29 @@ import { sql } from "kysely";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
 import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { createDirectoryStore } from "../../src/platform/warehouse/directory.ts";
-import { aChange, apply, type Change } from "../support/analytics/changes.ts";
-import { sendEvents } from "../support/analytics/histories.ts";
-import { anAsker, type Asker } from "../support/analytics/questions.ts";
+import {
+  aChange,
+  anAsker,
+  apply,
+  type Asker,
+  type Change,
+  sendEvents,
+} from "../support/analytics/histories.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { temporaryDir } from "../support/processes/process.ts";
 import { cases } from "../support/properties.ts";
-import { exportNow, filesIn, manifestIn } from "../support/warehouse/export.ts";
-import { openWarehouse, statementsOf, type Warehouse } from "../support/warehouse/load.ts";
-import { assertLoaded } from "../support/warehouse/truth.ts";
+import {
+  assertLoaded,
+  exportNow,
+  filesIn,
+  manifestIn,
+  openWarehouse,
+  statementsOf,
+  type Warehouse,
+} from "../support/warehouse/stage.ts";
 
 type Body = ReturnType<typeof must>;
 

@@ -7,7 +7,7 @@ import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { playersOf } from "../support/players/players.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
-import { hooksOf, lastOf, payloadsOf, relayed } from "../support/webhooks/tenant.ts";
+import { hooksOf, lastOf, payloadsOf, relayed } from "../support/webhooks/webhook-app.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 const WITHIN = { timeoutMs: 60_000 };

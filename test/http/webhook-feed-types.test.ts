@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { isSubscribed } from "../../src/domain/delivery/webhooks/catalogue.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 /** Own types, with names that a careless pattern would mix up, and a noisy one. */
 const TYPES = [

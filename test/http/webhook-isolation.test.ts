@@ -8,7 +8,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { startReceiver } from "../support/webhooks/receiver.ts";
-import { hooksOf, payloadsOf, relayed } from "../support/webhooks/tenant.ts";
+import { hooksOf, payloadsOf, relayed } from "../support/webhooks/webhook-app.ts";
 import { madeOnce } from "../support/made.ts";
 
 const WITHIN = { timeoutMs: 60_000 };

@@ -3,7 +3,7 @@ import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
-import { madeOnce, madeForEach } from "../support/made.ts";
+import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("XP that rules take away", () => {
   const api = madeOnce(startApp);

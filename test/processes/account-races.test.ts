@@ -11,7 +11,7 @@ import { openDomain } from "../support/domain/domain.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
-import { totpCode } from "../support/mfa/totp.ts";
+import { totpCode } from "../support/mfa/second-factor.ts";
 import { superAdminOf, twoServers, type TwoServers } from "../support/processes/two-servers.ts";
 import { assertScimError, mustScim, patchOf, scimClient } from "../support/scim/provider.ts";
 

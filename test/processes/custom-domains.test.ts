@@ -3,13 +3,17 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { sql } from "kysely";
 import { aTenant, type Tenant } from "../support/app/app.ts";
-import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
-import { overHttp } from "../support/domains/https.ts";
-import { hasPebble, type Pebble, startPebble } from "../support/domains/pebble.ts";
-import { aName, DOMAINS, type ShownDomain } from "../support/domains/server.ts";
+import {
+  type DomainDns,
+  hasPebble,
+  type Pebble,
+  startDomainDns,
+  startPebble,
+} from "../support/domains/pebble.ts";
+import { aName, DOMAINS, overHttp, type ShownDomain } from "../support/domains/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
-import { skipUnless } from "../support/needed.ts";
+import { skipUnless } from "../support/made.ts";
 import { startTwoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const COUNT = 8;

@@ -5,8 +5,8 @@ import { laurelAdmin } from "../support/processes/command.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Client, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { type RedisServer, startRedis } from "../support/processes/redis-server.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
+import { type RedisServer, startRedis } from "../support/processes/services.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
 
 const EMAIL = "root@platform.example.com";
 const PASSWORD = "Root-of-7-trees";

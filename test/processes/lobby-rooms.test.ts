@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { startWebCluster, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type WebCluster } from "../support/processes/two-servers.ts";
 import { aGuest, aLobby, enter, type InLobby, memberIn, sharedState } from "../support/lobbies/room.ts";
 import { range } from "../support/rooms/sdk.ts";
 

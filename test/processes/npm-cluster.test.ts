@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { aTenant } from "../support/app/app.ts";
 import { clientOf } from "../support/http/client.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
-import { blockWith, descendantsOf, finished, isRunning, runPrinted } from "../support/documents/commands.ts";
+import { blockWith, descendantsOf, finished, isRunning, runPrinted } from "../support/documents/documents.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWebCluster, type Web, type WebCluster } from "../support/processes/web-cluster.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
 import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../support/rooms/sdk.ts";
 
 const JOINS = 60;

@@ -5,7 +5,7 @@ import { settlePlayersAdventures } from "../../src/domain/economy/adventures/due
 import { settlePlayersQuests } from "../../src/domain/economy/quests/due.ts";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Domain, openDomain } from "../support/domain/domain.ts";
-import { assertInvariants } from "../support/domain/invariants.ts";
+import { assertInvariants } from "../support/domain/crashing.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Answer, must } from "../support/http/client.ts";
 import { twoServers, type TwoServers } from "../support/processes/two-servers.ts";

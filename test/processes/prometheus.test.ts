@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { copyFile, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { skipUnless } from "../support/needed.ts";
+import { skipUnless } from "../support/made.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 

@@ -2,14 +2,10 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aKey, aTenant } from "../support/app/app.ts";
-import { assertInvariants } from "../support/domain/invariants.ts";
+import { assertInvariants } from "../support/domain/crashing.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
-import { together } from "../support/races/arena.ts";
-import { races } from "../support/races/races.ts";
-import { adventureRaces } from "../support/races/adventures.ts";
-import { questStepRaces } from "../support/races/quest-steps.ts";
-import { economyRaces } from "../support/races/economy.ts";
-import { rewardRaces } from "../support/races/rewards.ts";
+import { adventureRaces, economyRaces, races, together } from "../support/races/races.ts";
+import { questStepRaces, rewardRaces } from "../support/races/rewards.ts";
 import { superAdminOf, twoServers, type TwoServers } from "../support/processes/two-servers.ts";
 
 const ROUNDS = 3;

@@ -6,8 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
 import { twoServers, type TwoServers } from "../support/processes/two-servers.ts";
-import { aSigningKey, samlConfig } from "../support/sso/saml-config.ts";
-import { putSso } from "../support/sso/server.ts";
+import { aSigningKey, putSso, samlConfig } from "../support/sso/server.ts";
 
 /** Races of each kind. */
 const ROUNDS = 4;

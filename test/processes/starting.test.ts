@@ -4,8 +4,7 @@ import { checkPostgres } from "../../src/cli/doctor-checks.ts";
 import { openPostgres } from "../../src/platform/database.ts";
 import { namingDependency, reachPostgres, reachRedis } from "../../src/platform/reach.ts";
 import { freePort, laurel, temporaryDir } from "../support/processes/process.ts";
-import { startRedis } from "../support/processes/redis-server.ts";
-import { type Services, startServices } from "../support/processes/services.ts";
+import { type Services, startRedis, startServices } from "../support/processes/services.ts";
 
 describe("a start of a cluster", () => {
   let dir: Awaited<ReturnType<typeof temporaryDir>>;

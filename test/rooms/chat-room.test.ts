@@ -4,7 +4,7 @@ import { matchMaker } from "@colyseus/core";
 import { sql } from "kysely";
 import type { WebSocket } from "ws";
 import { type ChatMessage, chatTopic } from "../../src/domain/kernel/events/chat-views.ts";
-import { chatRoomId } from "../../src/rooms/mirror-room.ts";
+import { chatRoomId, tickAll } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
@@ -390,6 +390,7 @@ describe("room chat", () => {
     const ban = { playerId: reader.playerId, kind: "BAN", reason: "test" };
     must(await api.post("/api/v1/chat/sanctions", ban, { key: tenant.key }), 201);
     await assert.rejects(send(reader, "still here"));
+    tickAll();
     await eventually(() => reader.left?.code === 4403, { timeoutMs: 60_000 });
   });
 

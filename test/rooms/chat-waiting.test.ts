@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { sendMessages } from "../../src/domain/social/chat/messages.ts";
+import { tickAll } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
@@ -75,6 +76,7 @@ describe("a message that a room commits", () => {
     const ref = { projectId: tenant.projectId, channelId };
     const actor = { kind: "PLAYER", playerId: player.playerId } as const;
     await api.app.transact((work) => sendMessages(work, ref, [{ actor, send: { content: "lost" } }], true));
+    tickAll();
     await eventually(() => heard(me).length === 1);
     assert.deepEqual(heard(me), ["lost"]);
   });

@@ -5,9 +5,16 @@ import { connect } from "node:net";
 import { aTenant, type Tenant } from "../support/app/app.ts";
 import { type Client, clientOf } from "../support/http/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import { CODE, head, hostileFrame } from "../support/rooms/hostile-frames.ts";
+import {
+  CODE,
+  frame,
+  head,
+  hostileFrame,
+  OPCODE,
+  type RawClient,
+  takeSeat,
+} from "../support/rooms/hostile-frames.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
-import { frame, OPCODE, type RawClient, takeSeat } from "../support/rooms/raw-client.ts";
 import { type Random, seeded } from "../support/seed.ts";
 import { aPlayer, grantXp, heardUpTo, join, matchmake, type Player, range } from "../support/rooms/sdk.ts";
 

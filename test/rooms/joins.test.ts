@@ -6,6 +6,7 @@ import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
 import { JOINS_MAX, JOINS_WINDOW_SECONDS } from "../../src/rooms/authenticate.ts";
 import { OLD_SDK } from "../../src/rooms/sockets.ts";
+import { tickAll } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { limitOf } from "../support/http/limit-headers.ts";
@@ -153,6 +154,7 @@ describe("a join of a room", () => {
     await api.app.transact(async (work) => {
       await work.em.nativeUpdate(Player, { projectId: tenant.projectId, id: playerId }, { status: "BANNED" });
     });
+    tickAll();
     await eventually(() => me.left !== undefined);
     assert.deepEqual(me.left, { code: 4403, reason: "BANNED" });
     await assert.rejects(join(api, token, "player"), { code: 403, message: "the player is banned" });

@@ -128,7 +128,7 @@ describe("room player", () => {
       api.app.transact(({ db }) =>
         sql`
           update outbox set bytes = null,
-            data = data || jsonb_build_object('text', repeat('x', ${bytes}::int))
+            data = data || jsonb_build_object('externalUserId', repeat('x', ${bytes}::int))
           where project_id = ${tenant.projectId} and player_id = ${playerId}`.execute(db),
       );
     await fatten(STREAM_BYTES / 4);

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
-import { aQuestGame, type QuestGame } from "../support/quests/quest-game.ts";
-import { coded, manual, quiz, RIGHT } from "../support/quests/step-documents.ts";
+import { aQuestGame, coded, manual, type QuestGame, quiz, RIGHT } from "../support/quests/quest-game.ts";
 import { aPlayer, join } from "../support/rooms/sdk.ts";
 
 describe("steps of quests in room player", () => {

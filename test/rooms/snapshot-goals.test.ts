@@ -3,8 +3,7 @@ import { GOALS_BYTES_MAX } from "../../src/domain/economy/adventures/change-adve
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { startApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { anAdventureGame } from "../support/quests/adventure-game.ts";
-import { aQuestGame, counting } from "../support/quests/quest-game.ts";
+import { anAdventureGame, aQuestGame, counting } from "../support/quests/quest-game.ts";
 import { join } from "../support/rooms/sdk.ts";
 import { madeOnce } from "../support/made.ts";
 

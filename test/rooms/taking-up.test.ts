@@ -3,8 +3,8 @@ import { Client } from "@colyseus/sdk";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import {
-  aPlayer,
   anOldToken,
+  aPlayer,
   cutOff,
   grantXp,
   heardUpTo,

@@ -3,16 +3,30 @@ import { once } from "node:events";
 import { sql } from "kysely";
 import { WebSocket } from "ws";
 import { aTenant, aWsToken, shareApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
-import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
-import { type Call, overHttp, overTls, shakesHands, type TlsCall } from "../support/domains/https.ts";
-import { hasPebble, type Pebble, startPebble } from "../support/domains/pebble.ts";
-import { aName, DOMAINS, domainsOf, type ShownDomain } from "../support/domains/server.ts";
+import { auditOf } from "../support/app/game.ts";
+import {
+  type DomainDns,
+  hasPebble,
+  type Pebble,
+  startDomainDns,
+  startPebble,
+} from "../support/domains/pebble.ts";
+import {
+  aName,
+  type Call,
+  DOMAINS,
+  domainsOf,
+  overHttp,
+  overTls,
+  shakesHands,
+  type ShownDomain,
+  type TlsCall,
+} from "../support/domains/server.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { aMailTo } from "../support/mail/mailbox.ts";
-import { skipUnless } from "../support/needed.ts";
+import { skipUnless } from "../support/made.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 
 const PLAYERS = "/api/v1/players";

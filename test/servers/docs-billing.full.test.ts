@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { runSteps, stepsOf } from "../support/documents/steps.ts";
+import { runSteps, stepsOf } from "../support/documents/documents.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";
-import { skipWithout } from "../support/needed.ts";
+import { skipWithout } from "../support/made.ts";
 
 const BILLING = "docs/guides/billing.md";
 

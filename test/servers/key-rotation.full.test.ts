@@ -7,7 +7,7 @@ import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { countOldSealed, SEALED_VALUES } from "../../src/domain/registries/sealed-values.ts";
 import { resealSecrets } from "../../src/jobs/jobs.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { aTenant, startTestApp, type Tenant, testConfig, type TestApp } from "../support/app/app.ts";
+import { aTenant, startTestApp, type Tenant, type TestApp, testConfig } from "../support/app/app.ts";
 import { migratedCluster } from "../support/domain/migrated-cluster.ts";
 import { must } from "../support/http/client.ts";
 import { type AppFactor, withTotp } from "../support/mfa/second-factor.ts";

@@ -4,15 +4,20 @@ import { createLog } from "../../src/log.ts";
 import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
 import { type Answer, aTenant, aWsToken, shareApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
-import { type DomainDns, startDomainDns } from "../support/domains/dns-server.ts";
-import { hasPebble, type Pebble, startPebble } from "../support/domains/pebble.ts";
+import {
+  type DomainDns,
+  hasPebble,
+  type Pebble,
+  startDomainDns,
+  startPebble,
+} from "../support/domains/pebble.ts";
 import { aName, domainsOf } from "../support/domains/server.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { aMailTo, refuseMail, tokenIn } from "../support/mail/mailbox.ts";
 import { withAdminTotp, withTotp } from "../support/mfa/second-factor.ts";
-import { skipUnless } from "../support/needed.ts";
+import { skipUnless } from "../support/made.ts";
 import { freePort, temporaryDir } from "../support/processes/process.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";
 import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";

@@ -6,7 +6,7 @@ const POLL_MIN_MS = 15;
 const POLL_MAX_MS = 100;
 const pollAfter = (waitedMs: number): number => Math.min(POLL_MAX_MS, Math.max(POLL_MIN_MS, waitedMs / 20));
 
-export type EventuallyOptions = {
+type EventuallyOptions = {
   /** Default 30,000: far more than anything takes, also where suites run side by side on slow cores. */
   timeoutMs?: number;
   /** What is waited for, as the failure should name it. */
@@ -73,3 +73,18 @@ export const eventuallyHolds = async (
     { label: "the assertions hold", ...options },
   );
 };
+
+/** Milliseconds until the clock's present period of that length ends; periods begin with 1970 in UTC. */
+const leftOf = (periodMs: number): number => periodMs - (Date.now() % periodMs);
+
+/**
+ * Waits past the end of the clock's present day, hour or minute when that is nearer than `nearMs`, so that
+ * what a test counts or calls today stays in one.
+ */
+export const pastEdgeOf = async (periodMs: number, nearMs: number): Promise<void> => {
+  const leftMs = leftOf(periodMs);
+  if (leftMs <= nearMs) await delay(leftMs + 5);
+};
+
+/** Waits past midnight in UTC when it is near: no day, week or month ends in the next seconds. */
+export const pastMidnight = (): Promise<void> => pastEdgeOf(86_400_000, 15_000);

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 
 /** What stands for an object from before it is there: what is asked of it, is asked of the object. */
 const standIn = <T extends object>(): { made: T; put(object: T): void } => {
@@ -58,3 +59,24 @@ export const callsOf = <T extends object>(made: T): CallsOf<T> =>
       (...given: unknown[]) =>
         (made as Record<string | symbol, Call>)[name]!(...given),
   });
+
+/**
+ * Skips a suite where what it needs is missing, unless everything has to be there: then it fails.
+ * @param what names it for the failure, such as `the browser tests need Chromium`
+ */
+export const skipUnless = (isThere: boolean, context: Mocha.Context, what: string): void => {
+  if (isThere) return;
+  assert.ok(!process.env["REQUIRE_SERVICES"], what);
+  context.skip();
+};
+
+/** Skips a suite that runs commands where one of them is missing. */
+export const skipWithout = (context: Mocha.Context, ...commands: readonly string[]): void => {
+  const isHere = (command: string) => spawnSync(command, ["--version"]).status === 0;
+  if (!commands.every(isHere)) context.skip();
+};
+
+/** Says behind the name of the running test what it has measured. */
+export const tell = ({ test }: Mocha.Context, text: string): void => {
+  if (test) test.title += ` (${text})`;
+};

@@ -4,7 +4,7 @@ import { routes } from "../../src/http/routes.ts";
 import { scimRoutes } from "../../src/http/scim/groups.ts";
 import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
-import { auditOf } from "../support/app/audit.ts";
+import { auditOf } from "../support/app/game.ts";
 import {
   HOSTILE_BODIES,
   HOSTILE_TEXTS,
@@ -19,8 +19,8 @@ import {
   aUser,
   patchOf,
   type Provider,
-  scimClient,
   SCIM_TYPE,
+  scimClient,
 } from "../support/scim/provider.ts";
 import { type SsoServer, startSsoServer } from "../support/sso/server.ts";
 

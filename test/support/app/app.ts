@@ -7,6 +7,7 @@ import { openApiDocument } from "../../../src/http/openapi.ts";
 import { routes } from "../../../src/http/routes.ts";
 import { createLog } from "../../../src/log.ts";
 import type { PlatformOptions } from "../../../src/platform.ts";
+import { assertEventShapes } from "../domain/event-shapes.ts";
 import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
 import { startMailbox } from "../mail/mailbox.ts";
@@ -169,6 +170,13 @@ export const aWsToken = async (
   externalUserId: string,
 ): Promise<{ token: string; playerId: string }> =>
   must(await api.post("/api/v1/auth/ws-token", { externalUserId }, { key }), 200);
+
+/** At the end of each suite, so that the one is red that made an event of another shape happen. */
+afterEach(async function () {
+  const { parent } = this.currentTest!;
+  if (shared && parent?.tests.at(-1) === this.currentTest)
+    await assertEventShapes((await shared).app.transact);
+});
 
 after(async () => {
   await (await shared)?.stop();

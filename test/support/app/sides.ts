@@ -3,7 +3,7 @@ import type { App } from "../../../src/app.ts";
 import { type Answer, aTenant, type Tenant } from "./app.ts";
 import { analyticsExport } from "../../../src/domain/analytics/exports/export-job.ts";
 import type { Client } from "../http/client.ts";
-import { failed } from "../domain/failed-event.ts";
+import { failed } from "../domain/domain.ts";
 import { aJob } from "./jobs.ts";
 import { boardDefinition, ruleDocument, unique, webhookBody } from "../operations/bodies.ts";
 

@@ -9,8 +9,8 @@ import {
   type FakeSubscription,
   signStripe,
   startFakeStripe,
-  stripeSettings,
   STRIPE_SECRET,
+  stripeSettings,
 } from "../providers/fake-stripe.ts";
 
 export const BILLING = "/api/v1/billing";

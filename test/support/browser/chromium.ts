@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import puppeteer, { type Browser } from "puppeteer-core";
-import { skipUnless } from "../needed.ts";
+import { skipUnless } from "../made.ts";
 
 const PATHS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const executablePath = PATHS.find((path) => existsSync(path));

@@ -1,18 +1,64 @@
 import assert from "node:assert/strict";
-import { globalChannelId } from "../../../src/domain/social/chat/channel-row.ts";
+import type { ModerationContext } from "../../../src/domain/social/chat/moderation/moderate.ts";
+import {
+  compileWords,
+  type ListAction,
+  NO_LISTS,
+  type WordFilter,
+} from "../../../src/domain/social/chat/moderation/word-filter.ts";
+import { settingsFor } from "../../../src/domain/social/chat/settings.ts";
+import type {
+  ChannelSettings,
+  ChatActor,
+  ChatLine,
+  ChatMessage,
+  ChatSend,
+} from "../../../src/domain/kernel/events/chat-views.ts";
+import type { Commit } from "../../../src/domain/kernel/read.ts";
 import {
   readMessages,
   type Sending,
   sendMessages,
   type Sent,
 } from "../../../src/domain/social/chat/messages.ts";
-import type {
-  ChatActor,
-  ChatLine,
-  ChatMessage,
-  ChatSend,
-} from "../../../src/domain/kernel/events/chat-views.ts";
+import { sendAsKnown, SendMemory } from "../../../src/domain/social/chat/send-known.ts";
 import type { Domain } from "../domain/domain.ts";
+import { globalChannelId } from "../../../src/domain/social/chat/channel-row.ts";
+
+export const NOW = new Date("2026-11-21T12:00:00Z");
+
+type List = { action: ListAction; words: string[]; isWord?: boolean };
+
+/** Lists of words, compiled; their names are list-0, list-1, and so on. */
+export const filterOf = (...lists: List[]): WordFilter =>
+  compileWords(
+    "test",
+    lists.map(({ action, words, isWord = true }, at) => ({
+      list: `list-${at}`,
+      action,
+      isStart: isWord,
+      isEnd: isWord,
+      words,
+    })),
+  );
+
+/** A player who may write, in a PROJECT channel. */
+export const contextOf = (
+  filter: WordFilter = NO_LISTS,
+  settings: Partial<ChannelSettings> = {},
+): ModerationContext => ({
+  now: NOW,
+  channel: {
+    id: "c",
+    kind: "PROJECT",
+    status: "ACTIVE",
+    settings: { ...settingsFor("PROJECT", {}), ...settings },
+    readOnlyAt: null,
+  },
+  sender: { kind: "PLAYER", role: "MEMBER", isModerator: false, level: 5, createdAt: new Date(0) },
+  sanctions: [],
+  filter,
+});
 
 export type PlayerActor = Extract<ChatActor, { kind: "PLAYER" }>;
 
@@ -84,4 +130,37 @@ export const raceSends = async (talk: Talk): Promise<void> => {
     );
     assert.equal(new Set(read.map(({ content }) => content)).size, 200);
   }
+};
+
+/** A room's way of sending, over the domain alone. */
+export type KnownSends = {
+  /** Commits by what is remembered where that holds, or else as anybody does, and remembers. */
+  send(...sendings: readonly Sending[]): Promise<{ sent: Sent[]; lines: ChatLine[] }>;
+  /** Only the first: undefined where it wrote nothing. */
+  guess(...sendings: readonly Sending[]): Promise<{ sent: Sent[] } | undefined>;
+  /** How many groups were committed by what was remembered, and how many were not. */
+  counts: { known: number; steps: number };
+};
+
+export const knownSends = (
+  { transact, clock }: Pick<Domain, "transact" | "clock">,
+  { ref }: Pick<Talk, "ref">,
+  commit: Commit,
+): KnownSends => {
+  const memory = new SendMemory();
+  const counts = { known: 0, steps: 0 };
+  const guess = (sendings: readonly Sending[]) =>
+    sendAsKnown(commit, ref, { memory, sendings, now: clock() });
+  return {
+    counts,
+    guess: (...sendings) => guess(sendings),
+    send: async (...sendings) => {
+      const known = await guess(sendings);
+      counts[known ? "known" : "steps"]++;
+      if (known) return known;
+      const done = await transact((work) => sendMessages(work, ref, sendings, true));
+      memory.learn(done.context.row);
+      return done;
+    },
+  };
 };

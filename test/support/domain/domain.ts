@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
-import { newId, partitionOf } from "../../../src/domain/kernel/ids.ts";
+import { newId, partitionOf, PARTITIONS } from "../../../src/domain/kernel/ids.ts";
 import { NewLeaderboard } from "../../../src/domain/evaluation/boards/definition.ts";
 import type { Leaderboard } from "../../../src/domain/progression/load-plan.ts";
 import { createLeaderboard, entrySource } from "../../../src/domain/leaderboards/leaderboards.ts";
@@ -19,15 +19,111 @@ import { readBy } from "../../../src/domain/kernel/read.ts";
 import type { Turn } from "../../../src/domain/evaluation/turn.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";
 import { changePlayer } from "../../../src/domain/progression/change.ts";
-import { createPlanCache } from "../../../src/domain/progression/plan.ts";
+import { createPlanCache, loadPlans } from "../../../src/domain/progression/plan.ts";
 import { grantXp } from "../../../src/domain/evaluation/xp/xp.ts";
 import { identifyPlayer } from "../../../src/domain/progression/players/players.ts";
 import type { Topics } from "../../../src/domain/kernel/events/chat-views.ts";
 import { storeEvents } from "../../../src/domain/tracking/event-input.ts";
 import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";
-import type { Database } from "../../../src/platform/database.ts";
-import { ALL_PARTS, processParts } from "./process-parts.ts";
+import { type Database, openEmbeddedDatabase } from "../../../src/platform/database.ts";
+import { migratedCluster } from "./migrated-cluster.ts";
+import { madeOnce } from "../made.ts";
+import { outageOf } from "../../../src/domain/kernel/outages.ts";
+import {
+  processApart,
+  type Processed,
+  type ProcessOptions,
+  processPartitions,
+} from "../../../src/domain/progression/claim.ts";
+import { groupsOf } from "../../../src/domain/progression/claim-notes.ts";
+import { FIRST_PROJECT, type PartitionCursor } from "../../../src/domain/progression/queue.ts";
+import { createDefinition } from "../../../src/domain/economy/definitions/definitions.ts";
+import { DEFINITION_KINDS } from "../../../src/domain/registries/definition-kinds.ts";
+import type { LoopHit } from "../../../src/domain/evaluation/rule-event.ts";
+import { RuleDocument } from "../../../src/domain/evaluation/language/document.ts";
+import { publishRule } from "../../../src/domain/rules/lifecycle/publishing.ts";
+import { createRule } from "../../../src/domain/rules/rules.ts";
+import type { App } from "../../../src/app.ts";
+
+/** Every partition of the queue; those of the outbox are fewer. */
+export const ALL_PARTS: readonly number[] = Array.from({ length: PARTITIONS }, (_, part) => part);
+
+/** External ids whose events wait in one partition. */
+export const usersIn = (projectId: string, part: number, count: number, prefix = "u"): string[] => {
+  const users: string[] = [];
+  for (let n = 0; users.length < count; n++)
+    if (partitionOf(projectId, `${prefix}${n}`) === part) users.push(`${prefix}${n}`);
+  return users;
+};
+
+/** One of them. */
+export const userIn = (projectId: string, part: number): string => usersIn(projectId, part, 1)[0]!;
+
+/** Compiles the plans of all events that wait. */
+const preparePlans = async ({
+  transact,
+  plans,
+}: Pick<ProcessOptions, "transact" | "plans">): Promise<void> => {
+  const { rows } = await transact(({ db }) =>
+    sql<{ id: string }>`select distinct project_id as id from event_q`.execute(db),
+  );
+  for (const { id } of rows) await transact((work) => loadPlans(work, [id], plans));
+};
+
+/** As `processPartitions`, when the plans of all that waits are compiled. */
+export const claimParts = async (
+  options: ProcessOptions,
+  places: readonly PartitionCursor[],
+): Promise<Processed> => {
+  await preparePlans(options);
+  return processPartitions(options, places);
+};
+
+/** Claims that may be undone one after another because others were at work on the same rows. */
+const BUSY_MAX = 20;
+
+/** As a worker does: a claim that met others, in a deadlock say, is undone and made again. */
+const retrying = () => {
+  let busy = 0;
+  return async <T>(claim: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await claim();
+    } catch (error) {
+      if (outageOf(error) !== "busy" || ++busy > BUSY_MAX) throw error;
+      return undefined;
+    }
+  };
+};
+
+/**
+ * Processes partitions as a worker does, claim by claim, until nothing waits in those that nobody else has.
+ * @returns how many events those claims took
+ */
+export const processParts = async (
+  options: Omit<ProcessOptions, "onLeft">,
+  parts: Iterable<number>,
+): Promise<number> => {
+  let events = 0;
+  const unlessBusy = retrying();
+  let places: PartitionCursor[] = [...parts].map((part) => ({ part, afterProject: FIRST_PROJECT }));
+  while (places.length > 0) {
+    const left: PartitionCursor[] = [];
+    const onLeft = (of: readonly PartitionCursor[]): void => void left.push(...of);
+    const done = await unlessBusy(() => processPartitions({ ...options, onLeft }, places));
+    if (!done) continue;
+    events += done.events;
+    const prepared = (await done.preparing) ?? [];
+    const late = prepared.map((part) => ({ part, afterProject: FIRST_PROJECT }));
+    places = [...left, ...done.again, ...late];
+    for (const group of groupsOf(done.apart)) {
+      const { events: taken = 0 } = (await unlessBusy(() => processApart(options, group))) ?? {};
+      events += taken;
+      if (taken > 0) places.push({ part: group[0]!.part, afterProject: FIRST_PROJECT });
+    }
+  }
+  return events;
+};
 
 /** `type` defaults to "goal", `at` to now. */
 export type TestEvent = { user: string; type?: string; at?: Date; properties?: Json };
@@ -142,4 +238,113 @@ const readEntries = async (db: Executor, board: Leaderboard): Promise<[string, n
     where e.project_id = ${board.projectId} and e.period_id = ${board.periodId}
     order by e.rank_score, e.rank_tie, p.external_user_id`.execute(db);
   return result.rows.map((row) => [row.external_user_id, Number(row.rank_score), Number(row.rank_tie)]);
+};
+
+/** A migrated database in memory, of a test's own; the caller closes it. */
+export const openMemoryDatabase = async (): Promise<Database> =>
+  openEmbeddedDatabase("memory://", await migratedCluster());
+
+/** The domain over an embedded database of its own, for the tests of one `describe`. */
+export const memoryDomain = (clock?: () => Date, mayDie = false) => {
+  const database = madeOnce(openMemoryDatabase, (made) => made.close());
+  return { database, domain: madeOnce(() => openDomain(database, clock, mayDie)) };
+};
+
+type Queryable = { query: (text: string, ...rest: unknown[]) => Promise<{ rows: unknown[] }> };
+type Engine = { transaction: (run: (tx: Queryable) => Promise<unknown>) => Promise<unknown> };
+
+/** Notes every statement that a transaction sends to the engine, and tells of the rows of each answer. */
+export const listen = async (
+  { em }: Database,
+  onRows: (count: number) => void = () => undefined,
+): Promise<string[]> => {
+  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
+  const engine = await connection.getNativeClient();
+  const statements: string[] = [];
+  const transaction = engine.transaction.bind(engine);
+  engine.transaction = (run) =>
+    transaction((tx) => {
+      const query = tx.query.bind(tx);
+      tx.query = async (text, ...rest) => {
+        statements.push(text.replaceAll(/\s+/g, " ").trim().slice(0, 60));
+        const result = await query(text, ...rest);
+        onRows(result.rows.length);
+        return result;
+      };
+      return run(tx);
+    });
+  return statements;
+};
+
+/** Makes a definition of a project, as designers write it. */
+export const define = async (
+  domain: Domain,
+  projectId: string,
+  kind: string,
+  document: Json,
+): Promise<void> => {
+  const found = DEFINITION_KINDS.find((one) => one.kind === kind)!;
+  const definition = found.schema.parse(document);
+  await domain.transact((work) =>
+    createDefinition(work, projectId, found, { definition, createdBy: "test" }),
+  );
+};
+
+/** Creates and publishes a rule; answers its id. */
+export const publish = async (
+  domain: Domain,
+  projectId: string,
+  document: Json,
+  mode: "ACTIVE" | "SHADOW" = "ACTIVE",
+): Promise<string> => {
+  const rule = RuleDocument.parse({
+    name: "A rule",
+    triggers: [{ kind: "EVENT", eventTypes: ["goal"] }],
+    actions: [{ type: "grant_xp", amount: 1 }],
+    ...document,
+  });
+  await domain.transact((work) => createRule(work, projectId, rule, "test"));
+  const { id } = await domain.transact((work) =>
+    publishRule(work, projectId, rule.key, { publishedBy: "test", mode }),
+  );
+  return id;
+};
+
+/** Processes until the queue is empty. */
+export const processAll = async (
+  { transact }: Domain,
+  options: Partial<ProcessOptions> & { onLoop?: (hit: LoopHit) => void } = {},
+  parts: readonly number[] = ALL_PARTS,
+): Promise<void> => {
+  const onError = (error: unknown): never => assert.fail(String(error));
+  const all = { transact, plans: createPlanCache(), claimLimit: 100, onError, ...options };
+  // One player's event may send another to a partition that was done before.
+  while ((await processParts(all, parts)) > 0);
+};
+
+/** Rows of a query. */
+export const rowsOf = async <T>({ transact }: Domain, query: RawBuilder<T>): Promise<T[]> =>
+  transact(async ({ db }) => (await query.execute(db)).rows);
+
+/** XP by external id. */
+export const xpOf = async (domain: Domain, projectId: string): Promise<Record<string, number>> => {
+  const rows = await rowsOf(
+    domain,
+    sql<{ u: string; xp: string | number }>`
+      select external_user_id as u, xp from players where project_id = ${projectId} order by 1`,
+  );
+  return Object.fromEntries(rows.map(({ u, xp }) => [u, Number(xp)]));
+};
+
+/** The error of events that tests have fail. */
+export const MADE_TO_FAIL = "made to fail";
+
+/** Has an event that was processed look as if it had been given up; its id. */
+export const failed = async ({ transact }: Pick<App, "transact">, projectId: string, eventId: string) => {
+  await transact(({ db }) =>
+    sql`
+      insert into event_results (project_id, event_id, status, error, attempts, processed_at)
+      values (${projectId}, ${eventId}, 'FAILED', ${MADE_TO_FAIL}, 4, now())`.execute(db),
+  );
+  return eventId;
 };

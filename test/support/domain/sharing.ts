@@ -1,10 +1,15 @@
 import { sql } from "kysely";
 import { createSharedCommits } from "../../../src/domain/kernel/shared-commits.ts";
 import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
-import type { Work } from "../../../src/domain/kernel/work.ts";
+import type { Transact, Work } from "../../../src/domain/kernel/work.ts";
 import type { Database } from "../../../src/platform/database.ts";
-import type { Domain } from "./domain.ts";
-import { define } from "./rule-projects.ts";
+import { define, type Domain } from "./domain.ts";
+import { eventually } from "../eventually.ts";
+import type { App } from "../../../src/app.ts";
+import { createStatsRecorder } from "../../../src/domain/evaluation/running/stats.ts";
+import { createEventTypeRecorder } from "../../../src/domain/tracking/event-type-recorder.ts";
+import { createLog } from "../../../src/log.ts";
+import { createMetrics } from "../../../src/metrics.ts";
 
 /** Runs a request of a project, which shares transactions with others. */
 export type Share = <T>(player: string, run: (work: Work) => Promise<T>, isPlain?: boolean) => Promise<T>;
@@ -59,3 +64,39 @@ export const aProjectOfChanges = async (domain: Domain): Promise<string> => {
   );
   return projectId;
 };
+
+/** Runs `run` while another transaction has done `take` and is not over. */
+export const whileTaken = async (
+  transact: Transact,
+  take: (work: Work) => Promise<unknown>,
+  run: () => Promise<void>,
+): Promise<void> => {
+  const released = Promise.withResolvers<void>();
+  let isHeld = false;
+  const holder = transact(async (work) => {
+    await take(work);
+    isHeld = true;
+    await released.promise;
+  });
+  try {
+    await Promise.race([holder, eventually(() => isHeld)]);
+    await run();
+  } finally {
+    released.resolve();
+    await holder;
+  }
+};
+
+/** What the job that processes events knows of its process. */
+export const workerApp = ({ topics }: Domain, transact: Transact): App =>
+  ({
+    transact,
+    clock: () => new Date(),
+    log: createLog({ logLevel: "silent" }),
+    metrics: createMetrics(),
+    topics,
+    ruleStats: createStatsRecorder(),
+    eventTypes: createEventTypeRecorder(),
+    queue: { wakeHere: () => undefined },
+    limits: { claimEvents: 100, claimTogether: 100 },
+  }) as unknown as App;

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import {
   type IncomingMessage,
-  request as httpRequest,
   type OutgoingHttpHeaders,
+  request as httpRequest,
   type ServerOptions,
 } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -16,6 +16,8 @@ import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { KnownBlocks } from "../../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import { createLimiter } from "../../../src/platform/limiter.ts";
+import { Refused } from "../checkers/checkers.ts";
+import type { Answer } from "./client.ts";
 
 export type TinyAnswer = {
   status: number;
@@ -24,7 +26,7 @@ export type TinyAnswer = {
   // oxlint-disable-next-line typescript/no-explicit-any -- tests read bodies of every shape
   json: any;
 };
-export type TinyRequest = { headers?: OutgoingHttpHeaders; body?: string | Buffer | readonly string[] };
+type TinyRequest = { headers?: OutgoingHttpHeaders; body?: string | Buffer | readonly string[] };
 
 /** A server of the given routes alone, with what it logged. */
 export type TinyHttp = {
@@ -134,4 +136,35 @@ export const startTinyHttp = async (
       await once(server, "close");
     },
   };
+};
+
+/** Refusals that say nothing of an earlier attempt, or of this one. */
+const UNSURE = new Set(["IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE", "INTERNAL_ERROR"]);
+
+type Fault = { code?: string; reason?: string };
+
+const refusalOf = ({ code, reason }: Fault): Error => {
+  const names = [reason, code].flatMap((name) => name ?? []);
+  const text = names.join(" ");
+  return names.some((name) => UNSURE.has(name)) ? new Error(text) : new Refused(text);
+};
+
+/** The body of a success. @throws Refused when nothing was done, another error when nobody knows */
+export const answered = ({ status, body }: Answer): Answer["body"] => {
+  if (status < 300) return body;
+  if (status >= 500) throw new Error(`${status} ${JSON.stringify(body)}`);
+  throw refusalOf(body?.error ?? {});
+};
+
+/** As `answered`, for a request to a room, or a join with the SDK. */
+export const replied = async <T>(request: Promise<T>): Promise<T> => {
+  try {
+    return await request;
+  } catch (error) {
+    const { reason, code } = error as { reason?: Fault; code?: number };
+    if (typeof reason === "object") throw refusalOf(reason);
+    if (typeof code === "number" && code >= 400 && code < 500 && code !== 429)
+      throw new Refused((error as Error).message);
+    throw error;
+  }
 };

@@ -10,9 +10,7 @@ import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact
 import type { Transact } from "../../../src/domain/kernel/work.ts";
 import { leaderboardPeriods } from "../../../src/jobs/sweeps.ts";
 import type { Database } from "../../../src/platform/database.ts";
-import type { Domain } from "../domain/domain.ts";
-import { rowsOf } from "../domain/rule-projects.ts";
-import { memoryDomain } from "../domain/memory-domain.ts";
+import { type Domain, memoryDomain, rowsOf } from "../domain/domain.ts";
 import { madeOnce } from "../made.ts";
 
 /** Boards whose windows open and close when the test says so. */

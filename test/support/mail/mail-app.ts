@@ -12,7 +12,7 @@ import { madeOnce } from "../made.ts";
 import { type Arrived, startSmtp } from "./mailbox.ts";
 
 /** An app without HTTP and without running jobs: a test sets its clock and runs its worker by hand. */
-export type MailApp = {
+type MailApp = {
   app: App;
   /** Lets time pass. */
   pass: (ms: number) => void;
@@ -38,7 +38,7 @@ export const aToken = (): string => randomUUID().replaceAll("-", "");
 export const anAddress = (): string => `${randomUUID()}@example.com`;
 
 /** @param env settings besides those of mail */
-export const openMailApp = async (env: Record<string, string> = {}): Promise<MailApp> => {
+const openMailApp = async (env: Record<string, string> = {}): Promise<MailApp> => {
   const refusals = new Map<string, { status: number; message: string }>();
   const smtp = await startSmtp(undefined, { refuse: (to) => refusals.get(to) });
   const settings = { SMTP_URL: smtp.smtpUrl, MAIL_FROM: "laurel@test.example", ...env };
@@ -93,3 +93,32 @@ export const mailApp = () => {
     });
   return { mail, outbox };
 };
+
+/** Texts that a mail library may take for an address, and that name another one, two, a file or a header. */
+export const HOSTILE_ADDRESSES: readonly string[] = [
+  "ann@acme.test, victim@x.test",
+  "ann@acme.test;victim@x.test",
+  "ann@acme.test> RCPT TO:<victim@x.test",
+  "ann@acme.test\r\nRCPT TO:<victim@x.test>",
+  "ann@acme.test\n",
+  '"ann@acme.test, victim"@x.test',
+  "Ann <victim@x.test>",
+  "<ann@acme.test>",
+  "ann@acme.test (victim@x.test)",
+  "group: ann@acme.test, victim@x.test;",
+  "ann@acme.test@x.test",
+  "ann@acme.test\0victim@x.test",
+  "ann@[127.0.0.1]",
+  "ann@localhost",
+  " ann@acme.test",
+  "ann@acme..test",
+  ".ann@acme.test",
+  "ann@-acme.test",
+  "victim%x.test@acme.test",
+  "x.test!victim@acme.test",
+  "=?utf-8?q?victim=40x.test=3E?=@acme.test",
+  "ann@аcme.test",
+  "",
+  `${"l".repeat(65)}@acme.test`,
+  `ann@${"d.".repeat(130)}test`,
+];

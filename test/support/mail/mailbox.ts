@@ -3,7 +3,9 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import PostalMime, { type Email } from "postal-mime";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
+import { sql } from "kysely";
 import { eventually } from "../eventually.ts";
+import type { App } from "../../../src/app.ts";
 
 /** A mail as a server got it, with whom the envelope named. */
 export type Arrived = { to: string; mail: Email; source: string };
@@ -120,3 +122,11 @@ export const tokenIn = (mail: Email): string => {
   if (token === undefined) throw new Error(`no token in the mail: ${mail.text}`);
   return token;
 };
+
+/** The templates of the mails to an address, oldest first, as the log has them. */
+export const mailedTo = ({ transact }: Pick<App, "transact">, to: string): Promise<string[]> =>
+  transact(async ({ db }) => {
+    const { rows } = await sql<{ template: string }>`
+      select template from email_logs where "to" = ${to} order by created_at, id`.execute(db);
+    return rows.map(({ template }) => template);
+  });

@@ -1,4 +1,4 @@
-import { definitionDocument } from "../rules/definition-documents.ts";
+import { definitionDocument } from "../rules/plan.ts";
 import type { Side } from "../app/sides.ts";
 import type { Known } from "./operations.ts";
 

@@ -4,15 +4,15 @@ import { startApp, type TestApp } from "../app/app.ts";
 import { aMember } from "../app/member.ts";
 import { must } from "../http/client.ts";
 import {
-  type AppFactor,
   anAuthenticator,
+  type AppFactor,
   passkeyOptions,
   type Person,
+  totpCode,
   withAdminTotp,
   withPasskey,
   withTotp,
 } from "../mfa/second-factor.ts";
-import { totpCode } from "../mfa/totp.ts";
 import type { Side } from "../app/sides.ts";
 import type { Call, Known } from "./operations.ts";
 

@@ -14,42 +14,42 @@ import {
   table,
   unique,
 } from "./bodies.ts";
-import { analyticsExportOperations } from "./analytics-export.ts";
+import {
+  analyticsExportOperations,
+  analyticsOperations,
+  analyticsOverviewOperations,
+  configurationOperations,
+  eventOperations,
+  jobOperations,
+} from "./analytics.ts";
 import { analyticsReportOperations } from "./analytics-reports.ts";
 import { economyOperations } from "./economy.ts";
-import { rateLimitOperations } from "./rate-limits.ts";
-import { configurationOperations } from "./configuration.ts";
+import {
+  authOperations,
+  billingOperations,
+  domainOperations,
+  emailOperations,
+  keyOperations,
+  rateLimitOperations,
+  registrationOperations,
+  scimOperations,
+} from "./auth.ts";
 import { rewardOperations } from "./rewards.ts";
-import { ruleOperations } from "./rules.ts";
-import { eventOperations } from "./events.ts";
-import { scoreOperations } from "./scores.ts";
+import { playerOperations, ruleOperations, webhookOperations } from "./rules.ts";
+import {
+  leaderboardEntryOperations,
+  leaderboardPeriodOperations,
+  scoreOperations,
+  streakOperations,
+} from "./leaderboards.ts";
 import { segmentOperations } from "./segments.ts";
-import { registrationOperations } from "./registration.ts";
-import { authOperations } from "./auth.ts";
 import { mfaOperations } from "./mfa.ts";
-import { keyOperations } from "./keys.ts";
-import { emailOperations } from "./email.ts";
-import { analyticsOperations } from "./analytics.ts";
 import { adminOperations } from "./admin.ts";
-import { playerOperations } from "./players.ts";
-import { oauthOperations } from "./oauth.ts";
-import { jobOperations } from "./jobs.ts";
-import { liveRoomOperations } from "./live-rooms.ts";
+import { oauthOperations, ssoOperations, teamOperations } from "./sso.ts";
+import { chatModerationOperations, chatOperations, liveRoomOperations } from "./chat.ts";
 import { lobbyOperations } from "./lobbies.ts";
 import { adventureOperations } from "./adventures.ts";
-import { analyticsOverviewOperations } from "./analytics-overview.ts";
 import { questOperations } from "./quests.ts";
-import { scimOperations } from "./scim.ts";
-import { domainOperations } from "./domains.ts";
-import { ssoOperations } from "./sso.ts";
-import { streakOperations } from "./streaks.ts";
-import { chatModerationOperations } from "./chat-moderation.ts";
-import { billingOperations } from "./billing.ts";
-import { chatOperations } from "./chat.ts";
-import { leaderboardEntryOperations } from "./leaderboard-entries.ts";
-import { leaderboardPeriodOperations } from "./leaderboard-periods.ts";
-import { teamOperations } from "./team.ts";
-import { webhookOperations } from "./webhooks.ts";
 import { isOneTenant, type Side } from "../app/sides.ts";
 
 /**

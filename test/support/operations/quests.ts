@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
-import { definitionDocument } from "../rules/definition-documents.ts";
+import { definitionDocument } from "../rules/plan.ts";
 import type { Side } from "../app/sides.ts";
 import type { Known } from "./operations.ts";
 

@@ -7,7 +7,7 @@ import { eventually, eventuallyHolds } from "../eventually.ts";
 import { aLessonRule } from "../rules/rules-api.ts";
 import { joinOnce, Staying } from "../rooms/staying.ts";
 import { SteadyPlayer } from "../rooms/steady-player.ts";
-import type { WebCluster } from "./web-cluster.ts";
+import type { WebCluster } from "./two-servers.ts";
 import { type Receiver, startReceiver } from "../webhooks/receiver.ts";
 
 const PLAYERS = 8;

@@ -6,7 +6,7 @@ import { aTenant, type Tenant } from "../app/app.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
 import { type Services, startServices } from "./services.ts";
 import { eventually, eventuallyHolds } from "../eventually.ts";
-import { assertInvariants } from "../domain/invariants.ts";
+import { assertInvariants } from "../domain/crashing.ts";
 import { freePort, kill, type Laurel, laurel, startProcess, temporaryDir } from "./process.ts";
 import { startTcpProxy, type TcpProxy } from "../faults/tcp-proxy.ts";
 

@@ -1,9 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
+import { migratedArchive } from "../domain/migrated-cluster.ts";
 
 const MAIN = new URL("../../../src/main.ts", import.meta.url).pathname;
 
@@ -69,7 +71,7 @@ export const laurel = (args: readonly string[], env: Record<string, string> = {}
 const READY = /"msg":"Laurel \S+ (the worker )?is ready\b/;
 
 /** A line that a server writes. */
-export type Line = Record<string, unknown> & { level: string; time: string; msg: string };
+type Line = Record<string, unknown> & { level: string; time: string; msg: string };
 
 /** The lines of a server's output, each of which is one JSON object. @throws SyntaxError for anything else */
 export const linesOf = (output: string): Line[] =>
@@ -101,4 +103,56 @@ export const startProcess = async (args: readonly string[], env: Record<string, 
 export const kill = async ({ child, ended }: Laurel): Promise<void> => {
   child.kill("SIGKILL");
   await ended;
+};
+
+/**
+ * Puts a migrated database into a data directory that has none: for tests that are not about the first start,
+ * which computes for seconds.
+ */
+export const fillDataDir = async (dataDir: string): Promise<void> => {
+  const target = join(dataDir, "pglite");
+  await mkdir(target, { recursive: true, mode: 0o700 });
+  await promisify(execFile)("tar", ["-xf", await migratedArchive(), "-C", target]);
+  // Where it is missing, a server waits for an owner to put it back.
+  await writeFile(join(dataDir, "laurel.lock"), "");
+};
+
+/** As `temporaryDir`: a data directory whose database is migrated. */
+export const migratedDataDir = async (): ReturnType<typeof temporaryDir> => {
+  const dir = await temporaryDir();
+  await fillDataDir(dir.path);
+  return dir;
+};
+
+/** A process that is started again at once whenever it has ended. */
+export type Supervised = {
+  /** How often it has ended. */
+  deaths(): number;
+  /** Ends the process the hard way; another one is started. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** Starts a process, and starts it again whenever it ends. */
+export const supervise = (args: readonly string[], env: Record<string, string>): Supervised => {
+  let deaths = 0;
+  let isOver = false;
+  let current: Laurel = laurel(args, env);
+  const run = (async () => {
+    for (;;) {
+      await current.ended;
+      if (isOver) return;
+      deaths++;
+      current = laurel(args, env);
+    }
+  })();
+  return {
+    deaths: () => deaths,
+    kill: () => kill(current),
+    stop: async () => {
+      isOver = true;
+      await kill(current);
+      await run;
+    },
+  };
 };

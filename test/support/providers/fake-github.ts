@@ -1,7 +1,10 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash, randomInt, randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { listen, PERSON_HEADER } from "./openid-provider.ts";
+import { startApp } from "../app/app.ts";
+import { madeOnce } from "../made.ts";
+import { startOAuthServer } from "./oauth.ts";
 
 export type GithubPerson = {
   id: number;
@@ -119,4 +122,21 @@ export const startFakeGithub = async (): Promise<FakeGithub> => {
   });
   const { url, close } = await listen(server);
   return { ...client, url, apiUrl: `${url}/api/v3`, people, trouble, close };
+};
+
+/** A server on which people sign in with GitHub, for the tests of one `describe`. */
+export const githubServer = () => {
+  const api = madeOnce(startApp);
+  const github = madeOnce(startFakeGithub);
+  const server = madeOnce(() => startOAuthServer(api, async () => ({ google: undefined, github })));
+  after(async () => {
+    await server.close();
+    await github.close();
+  });
+  /** Makes an account at GitHub, with one address, which is proved. */
+  const addPerson = (login: string, email: string): void => {
+    const emails = [{ email, primary: true, verified: true, visibility: null }];
+    github.people.set(login, { id: randomInt(2 ** 40), name: "Ada Byron", email: null, emails });
+  };
+  return { api, github, server, addPerson };
 };

@@ -1,9 +1,38 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { Client } from "../http/client.ts";
+import { type Answer, type Client, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 import { ruleDocument } from "../operations/bodies.ts";
-import { type Arena, oneWins, type Race, type Run, sideIn, tally, together } from "./arena.ts";
+import { aSide, type Side } from "../app/sides.ts";
+
+/** Where a race is run: clients of one server each, or of one and the same. */
+export type Arena = { clients: readonly Client[] };
+/** `isSlow`: waits for caches to grow old where there are several servers. */
+export type Race = { name: string; isSlow?: true; run(arena: Arena): Promise<void> };
+
+type Run = (client: Client, i: number) => Promise<Answer>;
+
+/** `count` requests at once, dealt out over the clients; one that a busy server refuses is sent once more. */
+export const together = ({ clients }: Arena, count: number, run: Run): Promise<Answer[]> => {
+  const send = (_: unknown, i: number) => run(clients[i % clients.length]!, i);
+  const again = async (answer: Answer, i: number) => (answer.status === 503 ? send(answer, i) : answer);
+  return Promise.all(Array.from({ length: count }, async (_, i) => again(await send(_, i), i)));
+};
+
+export const sideIn = ({ clients }: Arena): Promise<Side> => aSide(clients[0]!);
+
+/** How many answers there are of each status and reason. */
+export const tally = (answers: readonly Answer[]): Record<string, number> => {
+  const counts: Record<string, number> = {};
+  for (const { status, body } of answers) {
+    const name = body?.error ? `${status} ${body.error.reason ?? body.error.message}` : String(status);
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+};
+
+export const oneWins = (answers: readonly Answer[], won: number, lost: string): void =>
+  assert.deepEqual(tally(answers), { [won]: 1, [lost]: answers.length - 1 });
 
 const isQuiet = async ({ clients }: Arena, key: string): Promise<boolean> => {
   const { body } = await clients[0]!.get("/api/v1/events?status=PENDING&limit=1", { key });
@@ -272,3 +301,159 @@ const deletions: Race[] = [
 ];
 /** What must hold when several want the same thing at the same time. */
 export const races: readonly Race[] = [...definitions, ...accounts, ...players, ...deletions];
+
+const quest = {
+  key: "act",
+  name: "Act",
+  steps: [
+    {
+      key: "do",
+      name: "Do",
+      kind: "EVENT",
+      metric: { eventTypes: ["acted"], aggregate: "count" },
+      target: 1,
+    },
+  ],
+};
+
+const adventure = {
+  key: "season",
+  name: "Season",
+  startsAt: "2026-01-01T00:00:00Z",
+  endsAt: "2126-01-01T00:00:00Z",
+  items: [{ questKey: "act", order: 1, points: 10 }],
+  tiers: [{ tier: 1, points: 10, free: { xp: 7 }, premium: { currencies: { gems: 100 } } }],
+  premiumPrice: { currencyKey: "gems", amount: 50 },
+  claim: "MANUAL",
+  rewards: { xp: 1_000 },
+};
+
+const done = (answer: Answer): Answer => {
+  assert.ok(answer.status < 300, JSON.stringify(answer.body));
+  return answer;
+};
+
+/** What must hold when several want the same of a player's adventure at the same time. */
+export const adventureRaces: readonly Race[] = [
+  {
+    name: "gives the rewards of a tier and of an adventure, and sells premium, once among 30 who ask",
+    run: async (arena) => {
+      const { tenant } = await sideIn(arena);
+      const { key } = tenant;
+      const [first] = arena.clients;
+      const post = async (path: string, body: object = {}) =>
+        done(await first!.post(`/api/v1${path}`, body, { key })).body;
+      await post("/currencies", { key: "gems", name: "Gems", initialBalance: 80 });
+      await post("/quests", quest);
+      await post("/quests/act/publish");
+      await post("/adventures", adventure);
+      await post("/adventures/season/publish");
+      const { id } = await post("/players", { externalUserId: "racer" });
+      await post("/events?wait=true", { externalUserId: "racer", eventType: "acted" });
+      const path = `/api/v1/players/${id}/adventures/season`;
+      const all = (what: string, body: object = {}) =>
+        together(arena, 30, (client) => client.post(`${path}/${what}`, body, { key }));
+      oneWins(await all("premium"), 200, "409 ALREADY_PREMIUM");
+      oneWins(await all("tiers/1/claim", { track: "PREMIUM" }), 200, "409 ALREADY_CLAIMED");
+      oneWins(await all("tiers/1/claim", { track: "FREE" }), 200, "409 ALREADY_CLAIMED");
+      oneWins(await all("claim"), 200, "409 ALREADY_CLAIMED");
+      const { body } = await first!.get(`/api/v1/players/${id}`, { key });
+      assert.deepEqual([body.xp, body.currencies.gems], [1_007, 80 - 50 + 100]);
+    },
+  },
+];
+
+const COINS = { key: "coins", name: "Coins" };
+
+/** A player with `amount` coins, and the path of the balance. */
+const aBalance = async (side: Side, amount: number): Promise<{ player: string; coins: string }> => {
+  await side.make("/currencies", COINS);
+  const player = `/api/v1/players/${await side.player()}`;
+  return { player, coins: await granted(side, `${player}/balances/coins`, amount) };
+};
+
+const granted = async (side: Side, coins: string, amount: number): Promise<string> => {
+  must(await side.send("post", `${coins}/grant`, { amount }), 201);
+  return coins;
+};
+
+export const economyRaces: readonly Race[] = [
+  {
+    name: "spends a balance for 10 exactly 10 times, however many want to",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      const { player, coins } = await aBalance(side, 105);
+      const answers = await together(arena, 50, (client) =>
+        client.post(`${coins}/spend`, { amount: 10 }, { key }),
+      );
+      assert.deepEqual(tally(answers), { 201: 10, "409 INSUFFICIENT_FUNDS": 40 });
+      const [balance] = must(await side.send("get", `${player}/balances`), 200).data;
+      assert.deepEqual([balance.balance, balance.available, balance.lifetimeSpent], [5, 5, 100]);
+      const verdict = must(await side.send("get", `${player}/ledger/verify`), 200);
+      assert.deepEqual([verdict.valid, verdict.entries], [true, 11]);
+    },
+  },
+  {
+    name: "holds and spends no more than there is",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      const { player, coins } = await aBalance(side, 50);
+      const answers = await together(arena, 24, (client, i) =>
+        i % 2 === 0
+          ? client.post(`${coins}/spend`, { amount: 7 }, { key })
+          : client.post(`${coins}/holds`, { amount: 7, expiresInSeconds: 600 }, { key }),
+      );
+      assert.deepEqual(tally(answers), { 201: 7, "409 INSUFFICIENT_FUNDS": 17 });
+      const [balance] = must(await side.send("get", `${player}/balances`), 200).data;
+      assert.equal(balance.available, 1);
+    },
+  },
+  {
+    name: "settles a hold once",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      const { player, coins } = await aBalance(side, 10);
+      const hold = { amount: 6, expiresInSeconds: 600 };
+      const { id } = must(await side.send("post", `${coins}/holds`, hold), 201);
+      const answers = await together(arena, 10, (client, i) =>
+        client.post(`${player}/holds/${id}/${i % 2 === 0 ? "capture" : "release"}`, {}, { key }),
+      );
+      const won = answers.filter(({ status }) => status === 200);
+      assert.deepEqual(tally(answers), { 200: 1, "409 INVALID_STATE": 9 });
+      const [balance] = must(await side.send("get", `${player}/balances`), 200).data;
+      const left = won[0]!.body.status === "CAPTURED" ? 4 : 10;
+      assert.deepEqual([balance.balance, balance.held], [left, 0]);
+    },
+  },
+  {
+    name: "takes a reference for one of the grants, spendings and holds that use it",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      const { player, coins } = await aBalance(side, 100);
+      const amount = { amount: 1, reference: "order-7" };
+      const answers = await together(arena, 12, (client, i) => {
+        if (i % 4 === 0) return client.post(`${coins}/grant`, amount, { key });
+        if (i % 4 === 1) return client.post(`${coins}/spend`, amount, { key });
+        if (i % 4 === 2) return client.post(`${player}/xp`, amount, { key });
+        return client.post(`${coins}/holds`, { ...amount, expiresInSeconds: 60 }, { key });
+      });
+      oneWins(answers, 201, "409 REFERENCE_USED");
+    },
+  },
+  {
+    name: "takes five lives of five",
+    run: async (arena) => {
+      const side = await sideIn(arena);
+      const { key } = side.tenant;
+      await side.set({ lives: { enabled: true } });
+      const path = `/api/v1/players/${await side.player()}/lives`;
+      const answers = await together(arena, 12, (client) => client.post(`${path}/consume`, {}, { key }));
+      assert.deepEqual(tally(answers), { 200: 5, "409 INSUFFICIENT_LIVES": 7 });
+      assert.equal(must(await side.send("get", path), 200).current, 0);
+    },
+  },
+];

@@ -4,8 +4,8 @@ import { sql } from "kysely";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { reconcile } from "../../../src/domain/registries/reconcile/reconcile.ts";
 import { revertEvent, revertEvents, type RevertResult } from "../../../src/domain/revert/revert-events.ts";
-import type { Domain } from "../domain/domain.ts";
-import { define, processAll, publish, rowsOf } from "../domain/rule-projects.ts";
+import { define, type Domain, processAll, publish, rowsOf } from "../domain/domain.ts";
+import { aSeason } from "../quests/quest-game.ts";
 
 const won = { eventTypes: ["won"] };
 const tiers = (thresholds: readonly number[], xp: number) =>
@@ -141,7 +141,7 @@ export const takeBack = (domain: Domain, projectId: string, eventId: string): Pr
 const HOUR_MS = 3_600_000;
 
 /** An event that won: how long ago, and when it is reverted among others; 0: never. */
-export type WonItem = { hoursAgo: number; score: number; game: string; reverted: number };
+type WonItem = { hoursAgo: number; score: number; game: string; reverted: number };
 
 export const anAge = fc.constantFrom(0, 1, 30, 60);
 /** In which order events are reverted. */
@@ -285,4 +285,140 @@ export const assertAsIfNever = async (
     await standingOf(domain, projectId, like),
   ];
   assert.deepEqual(standing, expected ?? NOBODY);
+};
+
+const quest = (key: string, types: Record<string, number>, more: Json = {}): Json => ({
+  key,
+  name: key,
+  stepMode: "PARALLEL",
+  steps: Object.entries(types).map(([type, target]) => ({
+    key: `step-${type}`,
+    name: type,
+    kind: "EVENT",
+    metric: { eventTypes: [type], aggregate: "count" },
+    target,
+  })),
+  ...more,
+});
+
+/** Quests of adventures, whose outcome follows from events alone. */
+export const QUESTS_OF_ADVENTURES: readonly Json[] = [
+  quest("daily", { a: 2 }, { repeat: { mode: "DAILY" }, rewards: { xp: 10 } }),
+  quest("often", { b: 1 }, { repeat: { mode: "UNLIMITED" } }),
+  quest("both", { a: 2, b: 1 }, { rewards: { xp: 100 } }),
+  quest("hidden", { hide: 1 }),
+];
+
+const points = (type: string, more: Json = {}) => ({ eventTypes: [type], aggregate: "count", ...more });
+
+/** One that gives its rewards by itself, and one of which rewards are claimed. */
+export const ADVENTURES: readonly Json[] = [
+  {
+    key: "season",
+    name: "Season",
+    ...aSeason(),
+    items: [
+      { questKey: "daily", order: 1, points: 10 },
+      { questKey: "often", order: 2, points: 3, optional: true },
+      { questKey: "both", order: 3, points: 7 },
+    ],
+    pointsFrom: [
+      { metric: points("p"), pointsPerUnit: 0.5 },
+      { metric: points("a", { aggregate: "sum", property: "score" }), pointsPerUnit: 0.1 },
+    ],
+    tiers: [
+      { tier: 1, points: 1, free: { currencies: { stars: 1 } } },
+      { tier: 2, points: 10, free: { currencies: { stars: 10 } } },
+      { tier: 3, points: 20, free: { xp: 1_000 }, premium: { xp: 1 } },
+    ],
+    rewards: { xp: 10_000 },
+  },
+  {
+    key: "by-hand",
+    name: "By hand",
+    ...aSeason(),
+    items: [{ questKey: "hidden", order: 1, unlock: { mode: "POINTS", points: 3 } }],
+    pointsFrom: [{ metric: points("h"), pointsPerUnit: 1 }],
+    tiers: [
+      { tier: 1, points: 2, free: { currencies: { stars: 1 } }, premium: { currencies: { stars: 10 } } },
+    ],
+    claim: "MANUAL",
+  },
+];
+
+const counting = (key: string, type: string, target: number, more: Json = {}) => ({
+  key,
+  name: key,
+  kind: "EVENT",
+  metric: { eventTypes: [type], aggregate: "count" },
+  target,
+  rewards: { xp: 1 },
+  ...more,
+});
+
+/** Quests whose outcome follows from events alone, but for one of a state. */
+export const QUESTS: readonly Json[] = [
+  { key: "daily", steps: [counting("do", "a", 2)], repeat: { mode: "DAILY" }, rewards: { xp: 10 } },
+  {
+    key: "often",
+    steps: [counting("b", "b", 2), counting("a", "a", 1)],
+    repeat: { mode: "UNLIMITED" },
+    rewards: { xp: 100 },
+  },
+  {
+    key: "story",
+    stepMode: "PARALLEL",
+    steps: [
+      counting("first", "b", 1),
+      counting("ever", "a", 3, { countFrom: "LIFETIME" }),
+      {
+        ...counting("games", "a", 2, { dependsOn: ["first"] }),
+        metric: { eventTypes: ["a"], aggregate: "distinct", property: "game" },
+      },
+    ],
+    rewards: { xp: 1_000 },
+  },
+  {
+    key: "sums",
+    stepMode: "PARALLEL",
+    steps: [
+      { ...counting("sum", "a", 12), metric: { eventTypes: ["a"], aggregate: "sum", property: "score" } },
+      { ...counting("max", "b", 8), metric: { eventTypes: ["b"], aggregate: "max", property: "score" } },
+    ],
+    rewards: { currencies: { stars: 7 } },
+  },
+  {
+    key: "either",
+    stepMode: "ANY",
+    requiredSteps: 1,
+    steps: [counting("c", "c", 1), counting("d", "d", 1)],
+  },
+  {
+    key: "rich",
+    steps: [
+      {
+        key: "rich",
+        name: "Rich",
+        kind: "STATE",
+        condition: { all: [{ type: "player_property", field: "xp", op: "gte", value: 5_000 }] },
+      },
+    ],
+    rewards: { currencies: { stars: 3 } },
+  },
+  { key: "by-hand", steps: [counting("h", "h", 5)], claim: "MANUAL", rewards: { xp: 50 } },
+];
+
+/** Counts another quest. */
+export const AFTER: Json = {
+  key: "after",
+  steps: [
+    {
+      ...counting("dailies", "quest.completed", 3),
+      metric: {
+        eventTypes: ["quest.completed"],
+        aggregate: "count",
+        filter: { path: "questKey", op: "eq", value: "daily" },
+      },
+    },
+  ],
 };

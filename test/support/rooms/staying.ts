@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Client as Sdk, type Room } from "@colyseus/sdk";
 import type { Client } from "../http/client.ts";
-import { Refused } from "../checkers/history.ts";
+import { Refused } from "../checkers/checkers.ts";
 
 /** How long a client waits before it joins again, in ms. */
 const AGAIN_MS = 250;

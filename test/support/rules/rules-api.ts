@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { type Answer, aTenant, startApp, type Tenant } from "../app/app.ts";
 import { type Client, must } from "../http/client.ts";
 import { eventually } from "../eventually.ts";
 import { madeForEach, madeOnce } from "../made.ts";
+import type { Transact } from "../../../src/domain/kernel/work.ts";
+import { RuleDocument } from "../../../src/domain/evaluation/language/document.ts";
 
 export const RULES = "/api/v1/rules";
 type Json = Record<string, unknown>;
@@ -73,3 +76,66 @@ export const fieldsOf = ({ status, body }: Answer): [number, string[]] => [
   status,
   body.error.details.map(({ field }: { field: string }) => field),
 ];
+
+/** Bytes of one rule as JSON, about. */
+const RULE_BYTES = 9_000;
+
+/** A rule of RULE_BYTES; the key is the only thing in which two differ. */
+const aLargeRule = (key: string): RuleDocument => {
+  const value = Array.from({ length: 40 }, (_, i) => `value-${i}-${"x".repeat(25)}`);
+  const types = Array.from({ length: 8 }, (_, i) => `type.of.one_of_several_events_${i}`);
+  const condition = { type: "event_property", path: "kind", op: "in", value };
+  const conditions = { all: Array.from({ length: 5 }, () => condition) };
+  const rule = RuleDocument.parse({
+    key,
+    name: "A large rule",
+    triggers: [{ kind: "EVENT", eventTypes: ["goal", ...types, "shot.*"] }],
+    // It hears what it causes, as all the others do.
+    limits: { cooldownSeconds: 5 },
+    conditions,
+    actions: types.map((eventType, i) => {
+      return { id: `a${i}`, type: "emit_event", eventType, channels: ["rules"] };
+    }),
+  });
+  return { ...rule, description: "d".repeat(Math.max(1, RULE_BYTES - JSON.stringify(rule).length)) };
+};
+
+/** Gives a project `count` published rules r0, r1, … that differ in nothing else. */
+export const addCopies = async (
+  transact: Transact,
+  projectId: string,
+  { rule, count }: { rule: RuleDocument; count: number },
+): Promise<void> => {
+  const document = JSON.stringify(rule);
+  await transact(async ({ db }) => {
+    await sql`
+      insert into rules (id, project_id, key, name, status, draft, draft_version, published_version,
+        created_by, created_at, updated_at)
+      select gen_random_uuid(), ${projectId}::uuid, 'r' || i, ${rule.name}, 'ACTIVE',
+        ${document}::jsonb || jsonb_build_object('key', 'r' || i), 1, 1, 'test', now(), now()
+      from generate_series(0, ${count}::int - 1) as i`.execute(db);
+    await sql`
+      insert into rule_versions (rule_id, version, definition, published_by, published_at)
+      select id, 1, draft, 'test', now() from rules where project_id = ${projectId}::uuid`.execute(db);
+  });
+};
+
+/** Gives a project `count` published rules of RULE_BYTES each. */
+export const addLargeRules = (transact: Transact, projectId: string, count: number): Promise<void> =>
+  addCopies(transact, projectId, { rule: aLargeRule("r"), count });
+
+/** Rules by `aWideRule` of which a plan is not compiled in a transaction. */
+export const TOO_WIDE = 120;
+
+/** Gives 1 XP for a goal; conditions of so many values that compiling it takes some 3,000 steps. */
+export const aWideRule = (): RuleDocument => {
+  const value = Array.from({ length: 90 }, (_, n) => `value ${n}`);
+  const leaf = { type: "event_property", path: "text", op: "in", value };
+  return RuleDocument.parse({
+    key: "r",
+    name: "A wide rule",
+    triggers: [{ kind: "EVENT", eventTypes: ["goal"] }],
+    conditions: { all: [{ none: Array.from({ length: 24 }, () => leaf) }] },
+    actions: [{ id: "a1", type: "grant_xp", amount: 1 }],
+  });
+};

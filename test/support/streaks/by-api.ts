@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { type Answer, aTenant, startApp } from "../app/app.ts";
-import { pastMidnight } from "../clock-edges.ts";
+import { pastMidnight } from "../eventually.ts";
 import { must } from "../http/client.ts";
 import { madeForEach, madeOnce } from "../made.ts";
 import { momentAgo } from "./real-days.ts";

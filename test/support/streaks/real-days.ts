@@ -9,10 +9,3 @@ export const dateOf = (daysAgo: number): string =>
 /** Noon so many days ago; today, its first moment. */
 export const momentAgo = (days: number): string =>
   new Date(days === 0 ? today() : today() - days * DAY_MS + 12 * HOUR_MS).toISOString();
-
-/** A zone where it is between 22:00 and 23:00 now; the sign of these zones is the other way round. */
-export const lateZone = (): string => {
-  const hours = 22 - new Date().getUTCHours();
-  const ahead = hours > 12 ? hours - 24 : hours;
-  return ahead === 0 ? "UTC" : `Etc/GMT${ahead > 0 ? "-" : "+"}${Math.abs(ahead)}`;
-};

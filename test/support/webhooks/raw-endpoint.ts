@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
-import type { Certificate } from "./certificate.ts";
+import type { Certificate } from "./receiver.ts";
 
 /** A request as its bytes came. */
 export type RawRequest = {

@@ -1,5 +1,6 @@
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import assert from "node:assert/strict";
 import { type App, createApp } from "../../../src/app.ts";
 import { type Config, readConfig } from "../../../src/config.ts";
 import { OUTBOX_PARTITIONS } from "../../../src/domain/kernel/ids.ts";
@@ -17,13 +18,25 @@ import { createLog } from "../../../src/log.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { openPlatform } from "../../../src/platform.ts";
 import { migratedCluster } from "../domain/migrated-cluster.ts";
-import { mailedTo } from "../mail/mail-log.ts";
+import { mailedTo } from "../mail/mailbox.ts";
+import { type Services, startServices } from "../processes/services.ts";
+import { kill, type Laurel, startProcess, temporaryDir } from "../processes/process.ts";
+import type {
+  WebhookOutcome,
+  WebhookSender,
+} from "../../../src/domain/delivery/webhooks/delivering/sender.ts";
+import { createWebhookSender } from "../../../src/platform/webhook-sender.ts";
+import { type RawEndpoint, type Respond, startRawEndpoint } from "./raw-endpoint.ts";
+import type { Tenant, TestApp } from "../app/app.ts";
+import { must } from "../http/client.ts";
+import { eventually } from "../eventually.ts";
+import type { Received } from "./receiver.ts";
 
 /** A tenant of a test's own, with a project and people who can be mailed. */
 export type HookSite = { tenantId: string; projectId: string; owner: string; admin: string };
 
 /** A delivery as it is stored. */
-export type StoredDelivery = {
+type StoredDelivery = {
   id: string;
   eventId: string;
   status: DeliveryStatus;
@@ -35,7 +48,7 @@ export type StoredDelivery = {
 };
 
 /** An app without HTTP and running jobs: a test sets its clock, relays and delivers by hand. */
-export type WebhookApp = {
+type WebhookApp = {
   app: App;
   /** Lets time pass. */
   pass(ms: number): void;
@@ -56,7 +69,7 @@ const privateKey = generateKeyPairSync("ed25519")
   .toString();
 
 /** Settings of a process that may send to this machine. */
-export const hookConfig = (env: Record<string, string> = {}): Config => ({
+const hookConfig = (env: Record<string, string> = {}): Config => ({
   ...readConfig({
     LOG_LEVEL: process.env["LOG_LEVEL"] ?? "silent",
     WEBHOOKS_ALLOW_LOCAL: "on",
@@ -90,7 +103,7 @@ export const openWebhookApp = async (from = Date.UTC(2030, 0, 1)): Promise<Webho
 };
 
 /** What tests of webhooks put into a database and read of it. */
-export const hookStore = (app: App): Omit<WebhookApp, "app" | "pass" | "close"> => ({
+const hookStore = (app: App): Omit<WebhookApp, "app" | "pass" | "close"> => ({
   aSite: () => addSite(app),
   aWebhook: async ({ tenantId }, body = {}) => {
     const all: NewWebhook = { url: "http://127.0.0.1:9/hook", events: ["*"], ...body };
@@ -155,3 +168,168 @@ const readDeliveries = (app: App, webhookId: string): Promise<StoredDelivery[]> 
       nextAttemptAt: dateOf(row.nextAttemptAt),
     }));
   });
+
+/** Worker processes on a database of their own, and an app beside them that runs no jobs. */
+export type WebhookCluster = Omit<WebhookApp, "happen" | "pass"> & {
+  app: App;
+  services: Services;
+  /** @param env settings of this one alone */
+  startWorker(env?: Record<string, string>): Promise<Laurel>;
+  /** Commits events, so many at once; a worker relays them. */
+  commit(site: HookSite, events: readonly object[]): Promise<void>;
+};
+
+/** @param env settings of all processes, such as another REDIS_URL */
+export const openWebhookCluster = async (env: Record<string, string> = {}): Promise<WebhookCluster> => {
+  const directory = await temporaryDir();
+  const services = await startServices(directory.path);
+  const shared = { ...services.env, WEBHOOKS_ALLOW_LOCAL: "on", EMAIL_MODE: "log", ...env };
+  const config = hookConfig(shared);
+  const log = createLog({ logLevel: "silent" });
+  const platform = await openPlatform(config, log);
+  await platform.database.migrateUp();
+  const app = createApp({ config, log, metrics: createMetrics(), platform });
+  const { happen: _happen, ...store } = hookStore(app);
+  const workers: Laurel[] = [];
+  return {
+    app,
+    services,
+    ...store,
+    startWorker: async (own = {}) => {
+      const secrets = { ENCRYPTION_KEYS: config.secrets.encryptionKeys.join(",") };
+      const worker = await startProcess(["worker"], { ...shared, ...secrets, ...own });
+      workers.push(worker);
+      return worker;
+    },
+    commit: async ({ projectId }, events) => {
+      await app.transact(async (work) => {
+        for (const data of events) work.emit(projectId, "custom.thing" as never, data as never);
+      });
+    },
+    close: async () => {
+      for (const worker of workers) if (worker.child.exitCode === null) await kill(worker);
+      await app.queue.close();
+      await app.webhookSender.close();
+      await platform.close();
+      await services.remove();
+      await directory.remove();
+    },
+  };
+};
+
+/** Stands in the path of every request. */
+const SECRET = "s3cret-in-the-path";
+export const PATH = `/hook/${SECRET}?a=1`;
+
+type Given = { headers?: Record<string, string>; body?: string; timeoutMs?: number; signal?: AbortSignal };
+
+/** A sender of webhooks as in development, with endpoints that are closed when it is. */
+export type TrialSender = {
+  sender: WebhookSender;
+  endpoints: RawEndpoint[];
+  startEndpoint(respond?: Respond): Promise<RawEndpoint>;
+  sendTo(endpoint: { port: number }, given?: Given): Promise<WebhookOutcome>;
+  /** What comes of an endpoint that answers so; nothing of the request may show in the error. */
+  outcomeOf(respond: Respond, given?: Given): Promise<WebhookOutcome>;
+  close(): Promise<void>;
+};
+
+export const trialSender = (): TrialSender => {
+  const sender = createWebhookSender({ allowCidrs: [], ports: [443], allowLocal: true });
+  const endpoints: RawEndpoint[] = [];
+  const trial: TrialSender = {
+    sender,
+    endpoints,
+    startEndpoint: async (respond) => {
+      const endpoint = await startRawEndpoint(respond);
+      endpoints.push(endpoint);
+      return endpoint;
+    },
+    sendTo: ({ port }, given = {}) =>
+      sender.send({
+        url: `http://127.0.0.1:${port}${PATH}`,
+        headers: { "content-type": "application/json" },
+        body: '{"a":"ü"}',
+        timeoutMs: 5_000,
+        ...given,
+      }),
+    outcomeOf: async (respond, given) => {
+      const outcome = await trial.sendTo(await trial.startEndpoint(respond), given);
+      assert.doesNotMatch(outcome.error ?? "", new RegExp(`${SECRET}|127\\.0\\.0\\.1|/hook`));
+      return outcome;
+    },
+    close: async () => {
+      await sender.close();
+      await Promise.all(endpoints.splice(0).map((one) => one.close()));
+    },
+  };
+  return trial;
+};
+
+/** Answers with these bytes, each a character. */
+export const says =
+  (text: string): Respond =>
+  (socket) =>
+    void socket.write(text, "latin1");
+
+/** A delivery as the database has it. */
+type StoredHook = {
+  type: string;
+  status: string;
+  error: string | null;
+  attempts: number;
+  log: { responseBody: string | null; error: string | null }[];
+  /** What is kept of the event. */
+  body: string | null;
+};
+
+type Payload = { id: string; type: string; projectId: string; data: Record<string, unknown> };
+
+/** What a receiver was sent. */
+export const payloadsOf = (received: readonly Received[]): Payload[] =>
+  received.map(({ body }) => JSON.parse(body.toString()) as Payload);
+
+/** Webhooks of a tenant, by its API. */
+export const hooksOf = (api: TestApp, { token }: Tenant) => ({
+  add: async (url: string, more: object = {}): Promise<string> =>
+    must(await api.post("/api/v1/webhooks", { url, events: ["*"], ...more }, { token }), 201).id as string,
+  change: async (id: string, change: object): Promise<void> =>
+    void must(await api.patch(`/api/v1/webhooks/${id}`, change, { token }), 200),
+  stored: async (id: string): Promise<StoredHook[]> => {
+    const { rows } = await api.app.transact(({ db }) =>
+      sql<StoredHook>`
+        select d.event_type as type, d.status, d.error, d.attempts, d.log, e.body from webhook_deliveries d
+        left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
+        where d.webhook_id = ${id} order by d.event_seq`.execute(db),
+    );
+    return rows;
+  },
+  /** Makes whatever waits for its next attempt due at once. */
+  hurry: async (id: string): Promise<void> => {
+    await api.app.transact(async (work) => {
+      await sql`
+        update webhook_deliveries set due_at = ${work.now.toISOString()}::timestamptz
+        where webhook_id = ${id} and status = 'pending'`.execute(work.db);
+      work.wakeWebhooks([id]);
+    });
+  },
+});
+
+/** Waits until everything that was committed is relayed. */
+export const relayed = (api: TestApp): Promise<true> =>
+  eventually(
+    async () => {
+      const { rows } = await api.app.transact(({ db }) =>
+        sql<{ n: string }>`select count(*) as n from outbox_q`.execute(db),
+      );
+      return Number(rows[0]!.n) === 0;
+    },
+    { timeoutMs: 60_000 },
+  );
+
+/** Of the type, the newest. */
+export const lastOf = (all: readonly StoredHook[], type: string): StoredHook => {
+  const found = all.findLast((one) => one.type === type);
+  assert.ok(found, `no delivery of ${type}`);
+  return found;
+};

@@ -133,7 +133,6 @@ export const applyRoles = async (work: Work, tenantId: string, userIds: readonly
   if (userIds.length === 0) return;
   const { defaultRole } = await readSettings(work, tenantId);
   const byGroups = await rolesByGroups(work, tenantId, userIds);
-  await work.em.flush();
   const { rows: members } = await sql<{ id: string; role: ScimRole }>`
     select id, role from users where tenant_id = ${tenantId}::uuid and id = any(${idsOf(userIds)})
       and role <> 'OWNER' and status <> 'PENDING' order by id for update`.execute(work.db);
