@@ -98,7 +98,7 @@ const explained = (error: unknown, place: ListenAddress): Error => {
 export const listen = async (server: HttpServer, place: ListenAddress): Promise<void> => {
   await openAll(server, place).catch((error: unknown) => {
     // Its name among them: who tries again would meet itself.
-    for (const other of listening.get(server)?.others ?? []) other.close();
+    for (const one of [server, ...(listening.get(server)?.others ?? [])]) if (one.listening) one.close();
     throw explained(error, place);
   });
 };

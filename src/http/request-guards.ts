@@ -303,7 +303,7 @@ const CONFIGURATIONS: Slots = { ofOwner: 1, ofProcess: 2 };
 const QUESTIONS: Slots = { ofOwner: 2, ofProcess: 4 };
 /** The same of files that are streamed, each of which holds a snapshot for as long as its client reads. */
 const STREAMS: Slots = { ofOwner: 1, ofProcess: 3 };
-/** Requests that wait for each of those slots, at most, and their maximum wait in ms. */
+/** Requests that wait for each slot of an owner, at most, and their maximum wait in ms. */
 const SLOT_WAITING_MAX = 60;
 const WAIT_MAX_MS = 10_000;
 
@@ -326,11 +326,10 @@ class LargeWork {
   readonly #slots: Bulkhead;
 
   constructor({ ofOwner, ofProcess }: Slots) {
-    const boundsOf = (slots: number) => ({ slots, waiting: slots * SLOT_WAITING_MAX });
     this.#slots = new Bulkhead({
-      ofKey: boundsOf(ofOwner),
+      ofKey: { slots: ofOwner, waiting: ofOwner * SLOT_WAITING_MAX },
       ofOwner: WAITING.ofOwner,
-      ofAll: { ...boundsOf(ofProcess), bytes: WAITING.ofAll.bytes },
+      ofAll: { slots: ofProcess, ...WAITING.ofAll },
       waitMaxMs: WAIT_MAX_MS,
       refusal: busy,
     });

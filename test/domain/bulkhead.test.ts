@@ -97,6 +97,24 @@ describe("a bulkhead", () => {
     assert.equal(bulkhead.size, 0);
   });
 
+  it("forgets nobody who comes while somebody who was just served goes", async () => {
+    const bulkhead = new Bulkhead({ ofKey: { slots: 1 }, refusal });
+    assert.ok(bulkhead.tryAcquire("a"));
+    const client = new AbortController();
+    const first = bulkhead.acquire("a", { signal: client.signal });
+    bulkhead.release("a");
+    let isServed = false;
+    const second = bulkhead.acquire("a").then(() => (isServed = true));
+    client.abort(new Gone("gone"));
+    await first;
+    bulkhead.release("a");
+    await nextTurn();
+    assert.ok(isServed);
+    await second;
+    bulkhead.release("a");
+    assert.deepEqual([bulkhead.waiting, bulkhead.size], [0, 0]);
+  });
+
   it("refuses who has waited too long, without losing a slot", async () => {
     const bulkhead = new Bulkhead({ ofAll: { slots: 1 }, waitMaxMs: 5, refusal });
     assert.ok(bulkhead.tryAcquire() && !bulkhead.tryAcquire());

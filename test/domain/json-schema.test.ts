@@ -69,6 +69,10 @@ describe("JSON Schema for events", () => {
       [{ required: "a" }, /^required: must be array/],
       [{ minLength: -1 }, /^minLength: is less than 0/],
       [{ items: [true] }, /^items: must be object or boolean/],
+      [{ properties: { a: { not: { pattern: "a" } } } }, /^properties\.a\.not\.pattern: is not available/],
+      [{ contains: { foo: 1 } }, /^contains\.foo: is not a supported keyword/],
+      [{ propertyNames: null }, /^propertyNames: must be object or boolean/],
+      [{ anyOf: [{ oneOf: [{ type: "strnig" }] }] }, /^anyOf\.0\.oneOf\.0\.type: does not match any of/],
       [[], /^: must be a schema/],
     ];
     for (const [schema, problem] of refused) assert.match(problemsOf(schema).join("; "), problem);
@@ -93,8 +97,15 @@ describe("JSON Schema for events", () => {
     assert.deepEqual(failuresOf({ const: { format: "x" }, format: "email" }, { format: "x" }), []);
   });
 
+  it("tells properties that are called like keywords from keywords", () => {
+    const not = { properties: { not: { properties: { anyOf: { type: "string" } } } } };
+    assert.deepEqual(failuresOf(not, { not: { anyOf: 5 } }), ["not.anyOf: must be string"]);
+    const contains = { properties: { contains: { additionalProperties: false } } };
+    assert.deepEqual(failuresOf(contains, { contains: { x: 5 } }), ["contains.x: is not allowed"]);
+  });
+
   it("ends schemas that would take for ever, and says that they did", () => {
-    assert.match(failuresOf({ $ref: "#" }, 1).join(), /cannot be checked: the schema follows too many/);
+    assert.match(failuresOf({ $ref: "#" }, 1).join(), /cannot be checked: too many references/);
     // Each doubles the work of the one before: 2^40 checks without a bound.
     const bomb = Object.fromEntries(
       Array.from({ length: 40 }, (_, i) => [
@@ -108,6 +119,11 @@ describe("JSON Schema for events", () => {
     for (let i = 0; i < 2; i++)
       assert.match(compiled.validate(2, time)[0]!.message, /^cannot be checked: the schemas take more than/);
     assert.ok(time.leftMs <= 0, "no check is made beyond the time of its request");
+    // Each part compares each item with all others.
+    const unique = compileSchema({ allOf: Array.from({ length: 40 }, () => ({ uniqueItems: true })) });
+    if ("problems" in unique) return assert.fail();
+    const items = Array.from({ length: 1_500 }, (_, i) => ({ a: i }));
+    assert.match(unique.validate(items, { leftMs: 20 })[0]!.message, /^cannot be checked: the schemas take/);
   });
 
   it("never throws, whatever is given as a schema or as a value", () => {

@@ -187,7 +187,7 @@ describe("leaderboards", () => {
         ...board,
         description: "x".repeat(bytes - bytesOf(board)),
       });
-      await assert.rejects(domain.addBoard(projectId, described(DEFINITION_MAX_BYTES)), reason("TOO_LARGE"));
+      await assert.rejects(domain.addBoard(projectId, described(DEFINITION_MAX_BYTES)), /the largest part/);
       const { id } = await domain.addBoard(projectId, board);
       const { description } = described(DEFINITION_MAX_BYTES);
       await assert.rejects(

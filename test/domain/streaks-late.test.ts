@@ -275,6 +275,14 @@ describe("days off of a streak", () => {
     assert.equal(played.state.current, 0);
   });
 
+  it("keep the days off between two runs that late events join", () => {
+    const late = aPlayedStreak(aStreak({ daysOff: { weekdays: [6, 7] } }));
+    for (const day of [6, 7, 12, 8, 9]) late.hit(T("2026-01-01T12:00Z") + (day - 1) * DAY_MS);
+    assert.equal(late.state.current, 5);
+    const nameOf = (period: number) => new Date(period * DAY_MS).toISOString().slice(0, 10);
+    assert.deepEqual(late.state.doc.run!.frozen.map(nameOf), ["2026-01-10", "2026-01-11"]);
+  });
+
   it("with days off, run as long as somebody who counts by hand says, in order and late", () => {
     const weekdays = fc.uniqueArray(fc.integer({ min: 1, max: 7 }), { maxLength: 3 });
     const start = T("2026-01-05T12:00Z");

@@ -176,7 +176,7 @@ export class Bulkhead {
     this.#lines.set(key, line);
     const leave = (): void => {
       line.delete(enter);
-      if (line.size === 0) this.#lines.delete(key);
+      if (line.size === 0 && this.#lines.get(key) === line) this.#lines.delete(key);
     };
     const enter = (): void => {
       leave();

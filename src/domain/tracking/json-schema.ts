@@ -13,8 +13,8 @@ export const SCHEMA_MAX_BYTES = 16 * 1024;
 export const SCHEMA_MAX_PARTS = 500;
 /** Maximum time for the schemas of all events of one request, in ms. */
 export const CHECKS_MAX_MS = 500;
-/** A schema with fewer parts and no reference takes a bounded time for 16 KiB, and needs no guard. */
-const UNGUARDED_PARTS = 50;
+/** A simple schema has no more parts: looking through 16 KiB so often takes no time that matters. */
+const SIMPLE_PARTS = 50;
 const DRAFT = "2020-12";
 const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 const PROBLEMS_MAX = 20;
@@ -82,6 +82,8 @@ const CARRIERS: ReadonlySet<string> = new Set(
 );
 /** Below these, a part that does not match is no fault by itself. */
 const TRIALS = /\/(anyOf|oneOf|not|contains|propertyNames)\//;
+/** Names of properties, which may be called like keywords. */
+const NAMES = /\/(properties|dependentSchemas|\$defs)\/[^/]*/g;
 
 const unescape = (part: string): string =>
   decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
@@ -99,22 +101,30 @@ const messageOf = ({ keyword, error }: OutputUnit): string => {
   return text.length > MESSAGE_MAX ? `${text.slice(0, MESSAGE_MAX)}…` : text;
 };
 
-const problemsOf = (units: readonly OutputUnit[], max: number): Problem[] =>
-  units
-    .filter(({ keyword, keywordLocation }) => !CARRIERS.has(keyword) && !TRIALS.test(keywordLocation))
+/** The library tells no place of the schema `false`. */
+const isFault = ({ keyword, keywordLocation }: OutputUnit): boolean =>
+  keyword === "false" || (!CARRIERS.has(keyword) && !TRIALS.test(keywordLocation.replaceAll(NAMES, "")));
+
+/** Returns what the library reports of a value that does not fit: at least one problem. */
+const problemsOf = (units: readonly OutputUnit[], max: number): Problem[] => {
+  const faults = units.filter(isFault);
+  return (faults.length > 0 ? faults : units)
     .slice(0, max)
     .map((unit) => ({ path: pathOf(unit.instanceLocation), message: messageOf(unit) }));
+};
 
 /** Returns what is wrong with a schema besides its references. */
-const checkKeywords = (given: unknown): Problem[] =>
-  problemsOf(validate(given, META, DRAFT, META_LOOKUP, false).errors, PROBLEMS_MAX).map(
-    ({ path, message }) => {
-      const keyword = path.split(".").at(-1)!;
-      const known = Object.hasOwn(META.properties!, keyword);
-      const reason = Object.hasOwn(REFUSED, keyword) ? REFUSED[keyword]! : "is not a supported keyword";
-      return { path, message: message === "is not allowed" && !known ? reason : message };
-    },
-  );
+const checkKeywords = (given: unknown): Problem[] => {
+  const { valid, errors } = validate(given, META, DRAFT, META_LOOKUP, false);
+  return valid ? [] : problemsOf(errors, PROBLEMS_MAX).map(explained);
+};
+
+const explained = ({ path, message }: Problem): Problem => {
+  const keyword = path.split(".").at(-1)!;
+  const known = Object.hasOwn(META.properties!, keyword);
+  const reason = Object.hasOwn(REFUSED, keyword) ? REFUSED[keyword]! : "is not a supported keyword";
+  return { path, message: message === "is not allowed" && !known ? reason : message };
+};
 
 /** Prepares a schema, or returns its problems. */
 export const compileSchema = (given: unknown): { validate: Validate } | { problems: Problem[] } => {
@@ -132,6 +142,13 @@ export const compileSchema = (given: unknown): { validate: Validate } | { proble
 const isReference = (part: boolean | Schema): part is Schema =>
   typeof part === "object" && part.$ref !== undefined;
 
+/** Whether a part may compare everything with everything, or be applied without end. */
+const isCostly = (part: boolean | Schema): boolean =>
+  typeof part === "object" &&
+  (part.$ref !== undefined || part.uniqueItems === true || [part.const, ...(part.enum ?? [])].some(isNested));
+
+const isNested = (value: unknown): boolean => typeof value === "object" && value !== null;
+
 const prepare = (given: Schema): ReturnType<typeof compileSchema> => {
   // The library adds to what it prepares, and would enforce formats, which are annotations.
   const document = structuredClone(given);
@@ -146,7 +163,7 @@ const prepare = (given: Schema): ReturnType<typeof compileSchema> => {
     message: "must lead to a part of this schema, such as #/$defs/name",
   }));
   if (problems.length > 0) return { problems };
-  const isGuarded = parts.length > UNGUARDED_PARTS || parts.some(([, part]) => isReference(part));
+  const isGuarded = parts.length > SIMPLE_PARTS || parts.some(([, part]) => isCostly(part));
   return { validate: (value, time) => validateWith({ document, lookup, isGuarded }, value, time) };
 };
 
@@ -158,21 +175,24 @@ const validateWith = (
   time: CheckTime = { leftMs: CHECKS_MAX_MS },
 ): Problem[] => {
   const sinceMs = performance.now();
-  let problems: Problem[] = [];
-  const check = (): void => {
-    if (validate(value, document, DRAFT, lookup, true).valid) return;
-    problems = problemsOf(validate(value, document, DRAFT, lookup, false).errors, FAILURES_MAX);
+  const check = (isShort: boolean) => validate(value, document, DRAFT, lookup, isShort);
+  const within = (isShort: boolean): ReturnType<typeof check> => {
+    let result: ReturnType<typeof check>;
+    guarded(Math.ceil(Math.max(1, time.leftMs - (performance.now() - sinceMs))), () => {
+      result = check(isShort);
+    });
+    return result!;
   };
   try {
     if (time.leftMs <= 0) return [tooLong()];
-    if (isGuarded) guarded(Math.ceil(time.leftMs), check);
-    else check();
-    return problems;
+    if ((isGuarded ? within(true) : check(true)).valid) return [];
+    // Looking for all that is wrong may take far longer than for the first.
+    return problemsOf(within(false).errors, FAILURES_MAX);
   } catch (error) {
     if (error instanceof TookTooLong) return [tooLong()];
-    // What refers to itself for ever exhausts the stack.
+    // What refers to itself for ever exhausts the stack, as does a very long list of problems.
     if (!(error instanceof RangeError)) throw error;
-    return [{ path: "", message: "cannot be checked: the schema follows too many references" }];
+    return [{ path: "", message: "cannot be checked: too many references, or too many problems" }];
   } finally {
     time.leftMs -= performance.now() - sinceMs;
   }

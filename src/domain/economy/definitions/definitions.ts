@@ -76,6 +76,8 @@ export type DefinitionKind<D extends Defined = Defined> = {
   tag: string;
   /** Schema of the whole definition, which fills in defaults. */
   schema: z.ZodType<D>;
+  /** The same without its limit in bytes. */
+  unbounded: z.ZodType<D>;
   /** One for the API reference; default: made from the schema. */
   example?: Json;
   /** Required fields, from which the schema of a partial change is derived. */
@@ -100,8 +102,11 @@ export type DefinitionKind<D extends Defined = Defined> = {
 };
 
 /** Defines a kind whose documents are limited in bytes. */
-export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => ({
+export const definitionKind = <D extends Defined>(
+  kind: Omit<DefinitionKind<D>, "unbounded">,
+): DefinitionKind<D> => ({
   ...kind,
+  unbounded: kind.schema,
   schema: boundBytes(kind.schema, DEFINITION_MAX_BYTES),
 });
 

@@ -402,7 +402,7 @@ const joinLost = (
   const joined: Run = {
     first: earlier.first,
     last: run.last,
-    frozen: [...earlier.frozen, ...run.frozen],
+    frozen: [...earlier.frozen, ...offBetween(streak.calendar, coveredOf(earlier), run.first), ...run.frozen],
     name: earlier.name,
   };
   const steps: Step[] = [

@@ -54,10 +54,10 @@ const Status = z
 const STATUS_BYTES = '"status":"ACTIVE",'.length;
 
 /** Of a kind with drafts, also whether what is published runs. */
-const itemOf = ({ schema, hasDrafts }: DefinitionKind): z.ZodType =>
+const itemOf = ({ schema, unbounded, hasDrafts }: DefinitionKind): z.ZodType =>
   hasDrafts
     ? boundBytes(
-        (schema as unknown as z.ZodObject).safeExtend({ status: Status }),
+        (unbounded as unknown as z.ZodObject).safeExtend({ status: Status }),
         DEFINITION_MAX_BYTES + STATUS_BYTES,
       )
     : schema;

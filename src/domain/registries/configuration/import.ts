@@ -393,7 +393,9 @@ const refuseFixed = (fields: readonly string[]): void => {
 const patchTo = (before: Definition, wanted: NewLeaderboard): LeaderboardPatch => {
   const { name, ties, prizeClaim, prizesForLate } = wanted;
   const period = inCalendar(wanted.period, before.period);
-  if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))
+  // What is stored may be of before a field was added.
+  const stored = inCalendar(before.period, before.period);
+  if (!isDeepStrictEqual(windowsOf(stored), windowsOf(period)))
     throw conflict("LEADERBOARD_FIXED", "period cannot change; create another leaderboard");
   const cleared = Object.fromEntries(CLEARED_FIELDS.map((field) => [field, wanted[field] ?? null]));
   const plain = { name, ties, prizeClaim, prizesForLate };
