@@ -277,10 +277,28 @@ describe("days off of a streak", () => {
 
   it("keep the days off between two runs that late events join", () => {
     const late = aPlayedStreak(aStreak({ daysOff: { weekdays: [6, 7] } }));
-    for (const day of [6, 7, 12, 8, 9]) late.hit(T("2026-01-01T12:00Z") + (day - 1) * DAY_MS);
+    for (const day of [6, 7, 12, 8, 9]) late.hit(noon(day));
     assert.equal(late.state.current, 5);
-    const nameOf = (period: number) => new Date(period * DAY_MS).toISOString().slice(0, 10);
-    assert.deepEqual(late.state.doc.run!.frozen.map(nameOf), ["2026-01-10", "2026-01-11"]);
+    assert.deepEqual(frozen(late.state), ["2026-01-10", "2026-01-11"]);
+  });
+
+  it("are kept as they were when they are changed: no freeze is given back for one, nor lost", () => {
+    const freeze = { initial: 1, max: 3 };
+    const off = { weekdays: [6, 7] };
+    const before = aPlayedStreak(aStreak({ daysOff: off, freeze }));
+    for (const day of [1, 2]) before.hit(noon(day));
+    const removed = aPlayedStreak(aStreak({ freeze }), "UTC", before.state);
+    removed.hit(noon(5));
+    assert.deepEqual(frozen(removed.state), ["2026-01-03", "2026-01-04"]);
+    removed.hit(noon(3));
+    assert.deepEqual([removed.state.current, removed.state.freezes], [4, 1]);
+
+    const used = aPlayedStreak(aStreak({ freeze }));
+    for (const day of [1, 2, 4]) used.hit(noon(day));
+    assert.deepEqual([used.state.current, used.state.freezes], [3, 0]);
+    const added = aPlayedStreak(aStreak({ daysOff: off, freeze }), "UTC", used.state);
+    added.hit(noon(3));
+    assert.deepEqual([added.state.current, added.state.freezes], [4, 1]);
   });
 
   it("with days off, run as long as somebody who counts by hand says, in order and late", () => {

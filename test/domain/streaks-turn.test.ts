@@ -348,8 +348,11 @@ describe("streaks and time zones", () => {
     played.move("Asia/Tokyo", "2026-01-01T21:00Z");
     // What was left in Los Angeles ends in the afternoon of the 3rd in Tokyo, whose evening is left.
     played.hit("2026-01-03T18:00+09:00");
+    assert.deepEqual([played.state.current, played.state.freezes], [2, 1]);
+    // The 2nd in Tokyo used no freeze, and may still be done.
+    played.hit("2026-01-02T20:00+09:00");
     const { current, freezes, doc } = played.state;
-    assert.deepEqual([current, freezes, doc.run?.frozen], [2, 1, []]);
+    assert.deepEqual([current, freezes, doc.run?.frozen], [3, 1, []]);
   });
 
   it("leave a player no less time for having moved", () => {

@@ -13,7 +13,7 @@ import {
 } from "./compile.ts";
 import { deadlineAfter, firstDate, lastDate, periodAt, periodName, periodsBetween } from "./periods.ts";
 import { completeNow, qualify } from "./qualify.ts";
-import { adoptZone, coveredOf, settle, type ZoneChange } from "./settle.ts";
+import { adoptZone, coveredOf, joinRuns, keeping, settle, type ZoneChange } from "./settle.ts";
 import type { Streak as Definition } from "./streak.ts";
 import { type Turn, write } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -55,12 +55,13 @@ export const repair = (
 ): Settled => {
   const { doc } = state;
   const bridged = missedPeriods(streak, state, { lost, atMs });
-  const run = {
-    first: lost.first,
-    last: doc.run?.last ?? lost.last,
-    frozen: [...lost.frozen, ...bridged, ...(doc.run?.frozen ?? [])],
-    name: lost.name,
-  };
+  const isOff = (period: number) => streak.calendar.isOff(period);
+  const kept = keeping(
+    lost,
+    bridged.filter(isOff),
+    bridged.filter((one) => !isOff(one)),
+  );
+  const run = joinRuns(kept, doc.run ?? { first: lost.first, last: lost.last, frozen: [], name: lost.name });
   const current = lost.length + state.current;
   const ownDeadlineMs = () =>
     lost.deadlineMs === null ? null : deadlineAfter(streak.calendar, doc.zone!, coveredOf(run));

@@ -121,6 +121,8 @@ export type Run = {
   last: number;
   /** Periods kept by a freeze, a repair or a day off, ascending. */
   frozen: readonly number[];
+  /** Those of them that used a freeze or a repair; absent: all. */
+  paid?: readonly number[];
   /** Name of the run in keys of rewards: its first date, of CONSECUTIVE with the run's number. */
   name: string;
 };

@@ -38,10 +38,6 @@ export const deadlineAfter = (calendar: StreakCalendar, zone: string, number: nu
 export const periodsBetween = (after: number, before: number): number[] =>
   Array.from({ length: Math.max(0, before - after - 1) }, (_, i) => after + 1 + i);
 
-/** Returns the periods between two that are off. */
-export const offBetween = ({ isOff }: StreakCalendar, after: number, before: number): number[] =>
-  periodsBetween(after, before).filter((period) => isOff(period));
-
 /** Returns whether a run that has reached `first` goes on with `next`: all periods between them are off. */
 export const isNext = ({ isOff }: StreakCalendar, first: number, next: number): boolean => {
   let period = first + 1;

@@ -13,24 +13,19 @@ import {
   sufficesAlone,
   without,
 } from "./compile.ts";
-import {
-  deadlineAfter,
-  firstDate,
-  isNext,
-  offBetween,
-  periodAt,
-  periodsBetween,
-  periodStart,
-} from "./periods.ts";
+import { deadlineAfter, firstDate, isNext, periodAt, periodsBetween, periodStart } from "./periods.ts";
 import {
   adoptZone,
   breakRun,
   coveredOf,
   EARLY_MAX,
+  joinRuns,
+  keeping,
   restoreRun,
   returnFreezes,
   rewind,
   settle,
+  withoutKept,
   withReturned,
   type ZoneChange,
 } from "./settle.ts";
@@ -43,9 +38,11 @@ const earn = ({ definition: { freeze } }: CompiledStreak, freezes: number, lengt
     : freezes;
 };
 
-/** The kept periods of a run that has completed one: days off before it are kept too. */
-const frozenUntil = ({ calendar }: CompiledStreak, run: Run, period: number): number[] =>
-  [...run.frozen, ...offBetween(calendar, coveredOf(run), period)].filter((one) => one !== period);
+/** A run that has completed a period: what its deadline left out before that, such as days off, is kept. */
+const completing = (run: Run, period: number): Run => ({
+  ...withoutKept(keeping(run, periodsBetween(coveredOf(run), period)), period),
+  last: period,
+});
 
 /** Extends the current run by a period, or starts a new one. A freeze used for that period is returned. */
 const extend = (
@@ -55,15 +52,14 @@ const extend = (
 ): Settled => {
   const { calendar } = streak;
   const { doc } = state;
-  const isKept = doc.run?.frozen.includes(period) === true;
   const run: Run = doc.run
-    ? { ...doc.run, last: period, frozen: frozenUntil(streak, doc.run, period) }
+    ? completing(doc.run, period)
     : { first: period, last: period, frozen: [], name: firstDate(calendar, period) };
   const current = state.current + 1;
   const longest = Math.max(state.longest, current);
   const ownDeadlineMs = deadlineAfter(calendar, doc.zone!, period);
   const deadlineMs = doc.run ? Math.max(state.deadlineMs ?? ownDeadlineMs, ownDeadlineMs) : ownDeadlineMs;
-  const held = isKept ? withReturned(streak, state, period) : state.freezes;
+  const held = doc.run ? withReturned(streak, state, { run: doc.run, period }) : state.freezes;
   const steps: Step[] = [
     { kind: "EXTENDED", period, current, longest, deadlineMs },
     { kind: "REACHED", name: run.name, from: current, to: current },
@@ -139,8 +135,8 @@ type Late = { run: Run; period: number };
 
 /** Completes a period that was kept: a freeze that it used is returned. */
 const fillFrozen = (streak: CompiledStreak, state: Streak, { run, period }: Late): Settled => {
-  const filled = { ...run, frozen: run.frozen.filter((one) => one !== period) };
-  const freezes = withReturned(streak, state, period);
+  const filled = withoutKept(run, period);
+  const freezes = withReturned(streak, state, { run, period });
   const held = { ...state, freezes, doc: { ...state.doc, run: filled } };
   return lengthenEarlier(streak, held, { run: filled, period, by: 1 });
 };
@@ -169,8 +165,8 @@ const addToRun = (
   const { reached, kept } = reachBack(streak, state, { run, waiting });
   const missed = kept.filter((one) => !streak.calendar.isOff(one));
   const left = known.filter((one) => !reached.includes(one));
-  const frozen = [...kept.toReversed(), ...run.frozen];
-  const joined = { ...run, first: reached.at(-1) ?? run.first, frozen };
+  const free = kept.filter((one) => !missed.includes(one));
+  const joined = { ...keeping(run, free, missed), first: reached.at(-1) ?? run.first };
   const next: Streak = {
     ...state,
     freezes: state.freezes - missed.length,
@@ -224,8 +220,8 @@ const fillLost = (
 ): Settled | undefined => {
   if (!lost.frozen.includes(period)) return undefined;
   const length = lost.length + 1;
-  const filled = { ...lost, length, frozen: lost.frozen.filter((one) => one !== period) };
-  const freezes = withReturned(streak, state, period);
+  const filled = { ...withoutKept(lost, period), length };
+  const freezes = withReturned(streak, state, { run: lost, period });
   const longest = Math.max(state.longest, length);
   return { state: { ...state, freezes, longest, doc: { ...state.doc, lost: filled } }, steps: [] };
 };
@@ -235,19 +231,17 @@ const addToLost = (
   state: Streak,
   { lost, known }: { lost: LostRun; known: readonly number[] },
 ): Settled => {
-  let { first, length, frozen } = lost;
+  let longer = lost;
   const early: number[] = [];
   for (const period of known.toReversed()) {
-    if (period > first || !isNext(streak.calendar, period, first)) {
+    if (period > longer.first || !isNext(streak.calendar, period, longer.first)) {
       early.unshift(period);
       continue;
     }
-    frozen = [...periodsBetween(period, first), ...frozen];
-    first = period;
-    length++;
+    const kept = keeping(longer, periodsBetween(period, longer.first));
+    longer = { ...kept, first: period, length: longer.length + 1 };
   }
-  const longest = Math.max(state.longest, length, longestOf(streak, early));
-  const longer = { ...lost, first, length, frozen };
+  const longest = Math.max(state.longest, longer.length, longestOf(streak, early));
   return {
     state: { ...state, longest, doc: { ...state.doc, lost: longer, ...earlyOf(early) } },
     steps: [],
@@ -399,12 +393,7 @@ const joinLost = (
   }
   const current = reached.state.current + state.current;
   const longest = Math.max(longer.longest, current);
-  const joined: Run = {
-    first: earlier.first,
-    last: run.last,
-    frozen: [...earlier.frozen, ...offBetween(streak.calendar, coveredOf(earlier), run.first), ...run.frozen],
-    name: earlier.name,
-  };
+  const joined = joinRuns(keeping(earlier, periodsBetween(coveredOf(earlier), run.first)), run);
   const steps: Step[] = [
     { kind: "REPAIRED", current, by: "LATE_EVENT" },
     { kind: "EXTENDED", period: done.period, current, longest, deadlineMs: state.deadlineMs },

@@ -9,7 +9,7 @@ import {
   type StreakDoc,
   without,
 } from "./compile.ts";
-import { deadlineAfter, offBetween, periodAt } from "./periods.ts";
+import { deadlineAfter, periodAt, periodsBetween } from "./periods.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -20,17 +20,40 @@ const usesFreeze = ({ definition: { freeze } }: CompiledStreak, { freezes }: Str
 /** Returns the last period that a run has completed or that is kept of it. */
 export const coveredOf = ({ last, frozen }: Run): number => Math.max(last, frozen.at(-1) ?? last);
 
+const paidOf = ({ paid, frozen }: Run): readonly number[] => paid ?? frozen;
+
+/** Returns a run with further kept periods: `free` ones, such as days off, and `paid` ones, which used a freeze. */
+export const keeping = <R extends Run>(run: R, free: readonly number[], paid: readonly number[] = []): R => ({
+  ...run,
+  frozen: [...run.frozen, ...free, ...paid].toSorted((a, b) => a - b),
+  ...(run.paid || free.length > 0 ? { paid: [...paidOf(run), ...paid] } : {}),
+});
+
+/** Returns a run without a kept period. */
+export const withoutKept = <R extends Run>(run: R, period: number): R => {
+  const others = (periods: readonly number[]) => periods.filter((one) => one !== period);
+  return { ...run, frozen: others(run.frozen), ...(run.paid ? { paid: others(run.paid) } : {}) };
+};
+
+/** Returns two runs as one. */
+export const joinRuns = (earlier: Run, later: Run): Run => ({
+  first: earlier.first,
+  last: later.last,
+  frozen: [...earlier.frozen, ...later.frozen],
+  ...(earlier.paid || later.paid ? { paid: [...paidOf(earlier), ...paidOf(later)] } : {}),
+  name: earlier.name,
+});
+
 const freezeOne = (streak: CompiledStreak, state: Streak, run: Run): Settled => {
   const zone = state.doc.zone!;
   const period = periodAt(streak.calendar, zone, state.deadlineMs! - 1);
   const freezes = state.freezes - 1;
-  // Days off before it are kept with it.
-  const frozen = [...run.frozen, ...offBetween(streak.calendar, coveredOf(run), period), period];
   const next: Streak = {
     ...state,
     freezes,
     deadlineMs: deadlineAfter(streak.calendar, zone, period),
-    doc: { ...state.doc, run: { ...run, frozen } },
+    // Days off before it are kept with it.
+    doc: { ...state.doc, run: keeping(run, periodsBetween(coveredOf(run), period), [period]) },
   };
   const step: Step = { kind: "FROZEN", period, current: state.current, freezesLeft: freezes };
   return { state: next, steps: [step] };
@@ -109,12 +132,12 @@ export const rewind = (streak: CompiledStreak, before: Streak, atMs: number): Se
 export const isInTime = ({ graceMs }: CompiledStreak, { deadlineMs }: LostRun, atMs: number): boolean =>
   deadlineMs !== null && atMs < deadlineMs + graceMs;
 
-/** Returns the freezes after the one that a period has used is given back; a day off uses none. */
+/** Returns the freezes after the one that a kept period of a run has used is given back, if it has used one. */
 export const withReturned = (
-  { calendar, definition }: CompiledStreak,
+  { definition }: CompiledStreak,
   { freezes }: Streak,
-  period: number,
-): number => (calendar.isOff(period) ? freezes : Math.min(definition.freeze?.max ?? 0, freezes + 1));
+  { run, period }: { run: Run; period: number },
+): number => (paidOf(run).includes(period) ? Math.min(definition.freeze?.max ?? 0, freezes + 1) : freezes);
 
 /** Returns freezes of periods that were not over at a moment. */
 export const returnFreezes = (streak: CompiledStreak, before: Streak, atMs: number): Streak => {
@@ -128,9 +151,9 @@ export const returnFreezes = (streak: CompiledStreak, before: Streak, atMs: numb
     if (atMs >= endMs + graceMs) return state;
     state = {
       ...state,
-      freezes: withReturned(streak, state, period),
+      freezes: withReturned(streak, state, { run, period }),
       deadlineMs: endMs,
-      doc: { ...state.doc, run: { ...run, frozen: run.frozen.slice(0, -1) } },
+      doc: { ...state.doc, run: withoutKept(run, period) },
     };
   }
 };
