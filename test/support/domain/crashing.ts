@@ -11,6 +11,7 @@ import { JobSteps } from "../../../src/domain/long-work/step-job.ts";
 import { JOB_KINDS } from "../../../src/domain/registries/jobs/kinds.ts";
 import { aPlan, aPlayerState } from "../rules/plan.ts";
 import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../../src/domain/evaluation/xp/levels.ts";
+import { requeueDueEvents } from "../../../src/domain/progression/waiting-work.ts";
 import { lineCause } from "../../../src/domain/progression/ledger-line.ts";
 
 type Query = (text: string, ...rest: unknown[]) => Promise<unknown>;
@@ -71,12 +72,20 @@ export const makeCrashing = async ({ em }: Database): Promise<Crashing> => {
   };
 };
 
-/** Processes what a process that died has left, as others do when it has not answered for a while. */
+/**
+ * Processes what a process that died has left, as others do when it has not answered for a while, and after that
+ * the event that it was evaluating alone, which has one try less.
+ */
 export const processLeft = async (domain: Domain): Promise<void> => {
   await domain.process();
   await domain.transact(({ db }) =>
     sql`update event_claims set asked_at = asked_at - interval '1 minute'`.execute(db),
   );
+  await domain.process();
+  await domain.transact(async (work) => {
+    await sql`update event_due set due_at = ${work.now.toISOString()} where attempts > 0`.execute(work.db);
+    await requeueDueEvents(work);
+  });
   await domain.process();
 };
 
