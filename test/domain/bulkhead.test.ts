@@ -87,6 +87,17 @@ describe("a bulkhead", () => {
     assert.deepEqual(served.slice(0, 5), ["many", "many", "few", "many", "few"]);
   });
 
+  it("lets a key that holds less go before one that came first", async () => {
+    const bulkhead = new Bulkhead({ ofKey: { slots: 3 }, ofAll: { slots: 4 }, refusal });
+    const served: string[] = [];
+    const acquire = (key: string) => bulkhead.acquire(key).then(() => served.push(key));
+    for (const key of ["many", "many", "many", "many", "few", "few"]) void acquire(key);
+    await nextTurn();
+    bulkhead.release("many");
+    await nextTurn();
+    assert.deepEqual(served, ["many", "many", "many", "few", "few"]);
+  });
+
   it("gives the slot of work that fails to the next one, and keeps no key of who was gone before", async () => {
     const bulkhead = new Bulkhead({ ofKey: { slots: 1 }, refusal });
     const failing = bulkhead.run("a", () => Promise.reject(new Gone("failed")));

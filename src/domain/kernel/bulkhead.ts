@@ -54,7 +54,7 @@ class Held {
 
 /**
  * Bounds how many do something at once in this process, of each key and in all. Others wait: of one key in the
- * order of their arrival, and keys take turns.
+ * order of their arrival; of all keys those go on that hold the fewest slots, and take turns.
  */
 export class Bulkhead {
   readonly #options: BulkheadOptions;
@@ -107,14 +107,24 @@ export class Bulkhead {
     held.slots--;
     this.#all.slots--;
     this.#forgetIdle(key);
-    for (const [next, line] of this.#lines) {
-      if (!this.tryAcquire(next)) continue;
-      this.#lines.delete(next);
-      this.#lines.set(next, line);
-      const [enter] = line;
-      enter!();
-      return;
+    const next = this.#next();
+    if (next === undefined || !this.tryAcquire(next)) return;
+    const line = this.#lines.get(next)!;
+    this.#lines.delete(next);
+    this.#lines.set(next, line);
+    const [enter] = line;
+    enter!();
+  }
+
+  /** The key that waits and holds the fewest slots of those that may have one more. */
+  #next(): string | undefined {
+    let [best, fewest]: [string | undefined, number] = [undefined, Infinity];
+    for (const key of this.#lines.keys()) {
+      const held = this.#keys.get(key)!;
+      if (held.slots < fewest && held.hasSlot(this.#options.ofKey)) [best, fewest] = [key, held.slots];
+      if (fewest === 0) break;
     }
+    return best;
   }
 
   /** Resolves or rejects as `work` does, which begins at once where a slot is free. @throws as `acquire` */
