@@ -370,7 +370,9 @@ describe("API keys", () => {
     it("end with their expiry", async () => {
       const expiresAt = new Date(Date.now() + 700).toISOString();
       const { id, key } = (await create({ scopes: ["*"], expiresAt })).body;
-      assert.equal((await use(key)).status, 200);
+      const first = await use(key);
+      // A slow machine may come too late for it.
+      assert.ok(first.status === 200 || Date.now() >= Date.parse(expiresAt));
       await eventuallyHolds(async () => assertError(await use(key), 401, "API_KEY_EXPIRED"));
       assert.equal((await api.get(`${keysPath()}/${id}`, { token: tenant.token })).body.status, "EXPIRED");
       assertError(await revoke(id), 409, "INVALID_STATE");

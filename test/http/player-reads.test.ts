@@ -9,20 +9,8 @@ describe("a player who is read alone", () => {
   const api = madeOnce(startApp);
   const game = madeOnce(() => aGame(api));
   before(async () => {
-    await game.make("/currencies", { key: "coins", name: "Coins" });
     await game.make("/currencies", { key: "gems", name: "Gems" });
-    const profile = {
-      attributes: { team: "red", n: 1 },
-      metadata: { deep: [1, { a: null }] },
-      tags: ["x", "y"],
-    };
-    const more = { displayName: 'A "d" a', avatarUrl: "https://example.com/a.png", locale: "de-DE" };
-    const zone = { timezone: "Asia/Tokyo", country: "JP" };
-    ada = (await game.make("/players", { externalUserId: "ada", ...profile, ...more, ...zone })).id;
-    const soon = new Date(Date.now() + 1_500).toISOString();
-    const later = new Date(Date.now() + 3_600_000).toISOString();
-    for (const grant of [{ amount: 5 }, { amount: 7, expiresAt: soon }, { amount: 11, expiresAt: later }])
-      await game.make(`/players/${ada}/balances/coins/grant`, grant);
+    ada = await game.player("ada");
     await game.make(`/players/${ada}/xp`, { amount: 1_234 });
   });
 
