@@ -85,12 +85,16 @@ describe("rate limits over processes", () => {
       answers.filter(({ status }) => status === 200).length;
     it("share the wrong passwords for an account, from an address each and all at once", async () => {
       const { email } = await aTenant(clients[0]!);
+      const startedMs = performance.now();
       const tries = Array.from({ length: 24 }, (_, i) =>
         clients[i % 2]!.post("/api/v1/auth/login", { email, password: "Wrong-horse-7" }),
       );
       const statuses = (await Promise.all(tries)).map(({ status }) => status);
-      assert.equal(statuses.filter((status) => status === 401).length, 5);
-      assert.equal(statuses.filter((status) => status === 429).length, 19);
+      const checked = statuses.filter((status) => status === 401).length;
+      assert.equal(statuses.filter((status) => status === 429).length, tries.length - checked);
+      // The fifth waits a second, after which a slow machine may begin with one more.
+      const laterMax = Math.floor((performance.now() - startedMs) / 1_000);
+      assert.ok(checked >= 5 && checked <= 5 + laterMax, `${checked} were checked`);
     });
 
     it("share the count of an address without credentials, and its block", async () => {
