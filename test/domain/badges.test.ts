@@ -198,7 +198,7 @@ describe("badges", () => {
 
   it("of a limited edition get serial numbers in order until they are sold out", () => {
     const plan = aPlan({ define: { badge: [{ key: "b", name: "B", maxAwards: 2, tiers: tiers(1, 2) }] } });
-    const shared = createSharedCounters(new Map(), true);
+    const shared = createSharedCounters("FROM_ZERO");
     const passes = [1, 2, 3].map(() => {
       const pass = aPass({ plan });
       return { ...pass, turn: { ...pass.turn, shared } };

@@ -137,7 +137,7 @@ describe("what is kept of a player", () => {
     const projectId = await domain.addProject();
     const ids = await withCounter(projectId, usersIn(projectId, PART, 18), { id: "unread", bytes: 2 * MIB });
     const change = (playerIds: readonly string[]) =>
-      domain.transact((work) => changePlayers(work, projectId, { playerIds }, () => undefined));
+      domain.transact((work) => changePlayers(work, projectId, playerIds, () => undefined));
     await assert.rejects(change(ids), { code: "CONFLICT", reason: "TOO_MUCH_AT_ONCE" });
     assert.equal((await change(ids.slice(0, 4))).length, 4);
   });

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { checkGiving, type Giver, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
-import { limitedKeysOf } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { aPlan } from "../support/rules/plan.ts";
 
 describe("what gives what", () => {
   const giver = (kind: Giver["kind"], key: string, ...bundles: RewardBundle[]): Giver => ({
@@ -55,22 +53,5 @@ describe("what gives what", () => {
     const levels = [giver("level", "2", to("a"))];
     refused([giver("reward", "a", { xp: 1 })], levels[0]!, /level 2: a level cannot give XP/);
     refused([...levels, giver("reward", "a", {})], giver("reward", "a", { xp: 1 }), /level 2/);
-  });
-
-  it("finds every limit that a bundle may come to", () => {
-    const plan = aPlan({
-      define: {
-        badge: [
-          { key: "first", name: "F", maxAwards: 5, tiers: [{ tier: 1, rewards: to("box") }] },
-          { key: "other", name: "O", maxAwards: 5 },
-        ],
-        reward: [{ key: "box", name: "Box", kind: "BUNDLE", bundle: { xp: 1 }, stock: 5 }],
-        level: [{ key: "2", name: "Two", rewards: { rewards: [{ rewardKey: "mug" }] } }],
-      },
-    });
-    const found = (bundle: RewardBundle) => limitedKeysOf(plan, [bundle]).map(({ scope }) => scope);
-    assert.deepEqual(found({ badges: [{ badgeKey: "first" }] }), ["badge:first", "reward:box"]);
-    assert.deepEqual(found({ xp: 1 }), []);
-    assert.deepEqual(found({ addTags: ["a"] }), []);
   });
 });

@@ -28,7 +28,7 @@ describe("budgets", () => {
     fc.assert(
       fc.property(fc.array(gift, { maxLength: 40 }), window, (gifts, span) => {
         const plan = budgeted({ asset: "xp", max: 100, window: span }, [give]);
-        let shared = createSharedCounters(new Map(), true);
+        let shared = createSharedCounters("FROM_ZERO");
         const given: { at: number; n: number }[] = [];
         for (const { n, at: hours } of gifts) {
           const at = NOW - hours * HOUR_MS;

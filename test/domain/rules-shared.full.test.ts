@@ -1,27 +1,16 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
-import { createSharedCounters, type SharedKey } from "../../src/domain/evaluation/shared-counters.ts";
-import { atOnce } from "../../src/domain/kernel/slices.ts";
-import { sharedKeysOf } from "../../src/domain/evaluation/project-plan.ts";
+import {
+  createSharedCounters,
+  type SharedCounters,
+  type SharedKey,
+} from "../../src/domain/evaluation/shared-counters.ts";
 import { aProject, evaluate, fireAt, NOW } from "../support/rules/evaluation.ts";
 import { aPlayerState } from "../support/rules/plan.ts";
 import { cases } from "../support/properties.ts";
 
 const DAY_MS = 86_400_000;
-
-/** Counters of which only `keys` were locked: asking for another one throws. */
-const locked = (keys: readonly SharedKey[]) =>
-  createSharedCounters(
-    new Map(
-      keys.map((key) => [
-        `${key.projectId}\0${key.windowNo}\0${key.scope}`,
-        { key, state: { used: 0, times: null } },
-      ]),
-    ),
-  );
 
 describe("limits over all players", () => {
   it("let a rule fire in each window of the project's zone up to the maximum", () => {
@@ -69,60 +58,9 @@ describe("limits over all players", () => {
   });
 });
 
-describe("the counters that a batch locks", () => {
-  const keysOf = (plan: ReturnType<typeof aProject>, ...types: string[]): string[] =>
-    atOnce(
-      sharedKeysOf(
-        plan,
-        types.map((type) => ({ type, at: NOW })),
-      ),
-    ).map(({ scope }) => scope);
+describe("counters that are not there", () => {
   const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
-  const limited = { limits: { global: [{ max: 9, window: "DAY" }] } };
-  it("are none where players share nothing, and none of rules that cannot run", () => {
-    assert.deepEqual(keysOf(aProject({ rules: [{ key: "a" }] }), "tried", "system.change"), []);
-    const plan = aProject({ rules: [{ key: "a", triggers: on("other"), ...limited }, { key: "b" }] });
-    assert.deepEqual(keysOf(plan, "tried"), []);
-    assert.equal(keysOf(plan, "other").length, 1);
-  });
-
-  it("include those of rules that hear of it over several steps, and of what they give", () => {
-    const badge = {
-      key: "rare",
-      name: "Rare",
-      maxAwards: 5,
-      tiers: [{ tier: 1, name: "One", rewards: { rewards: [{ rewardKey: "mug" }] } }],
-    };
-    const plan = aProject({
-      define: {
-        badge: [badge],
-        reward: [{ key: "mug", name: "Mug", kind: "PRIZE", fulfilment: "EXTERNAL", stock: 5 }],
-      },
-      rules: [
-        { key: "a", actions: [{ type: "emit_event", eventType: "mine", channels: ["rules"] }] },
-        { key: "b", triggers: on("mine"), actions: [{ type: "grant_xp", amount: 1 }], ...limited },
-        {
-          key: "c",
-          triggers: on("player.xp_granted"),
-          actions: [{ type: "update_badge", badgeKey: "rare", operation: "AWARD" }],
-        },
-      ],
-    });
-    const found = keysOf(plan, "tried").map((scope) => scope.replace(/:[0-9a-f-]{36}/, ""));
-    assert.deepEqual(found.toSorted(), ["badge:rare", "reward:mug", "rule:g:DAY"]);
-    assert.deepEqual(keysOf(plan, "unheard"), []);
-    const definition = { all: [{ type: "player_property", field: "xp", op: "gte", value: 9 }] };
-    const entering = aProject({
-      define: { segment: [{ key: "rich", name: "Rich", kind: "DYNAMIC", definition }] },
-      rules: [{ key: "a" }, { key: "b", triggers: on("player.segment_entered"), ...limited }],
-    });
-    assert.equal(keysOf(entering, "tried").length, 1, "any event may change segments");
-    const welcome = aProject({ rules: [{ key: "w", triggers: on("player.created"), ...limited }] });
-    assert.equal(keysOf(welcome, "unheard").length, 1, "any event may make its player");
-    assert.equal(keysOf(plan, "system.change").length, 2, "a change by REST may give XP");
-  });
-
-  it("are never too few, whatever rules, definitions and events there are", () => {
+  it("are asked for until there are no more, and then all is as if all had been there", () => {
     const types = ["a", "b", "player.xp_granted", "player.level_up", "player.badge_earned", "player.updated"];
     const more = [
       "player.currency_granted",
@@ -206,15 +144,23 @@ describe("the counters that a batch locks", () => {
             define: defined,
             rules: rules.map((one, i) => ({ ...one, key: `r${i}` })),
           });
-          const send = (player: PlayerState, options: { type: string; properties?: Json }) => {
-            const keys = atOnce(sharedKeysOf(plan, [{ type: options.type, at: NOW }]));
-            const done = evaluate(plan, { ...options, player, shared: locked(keys), id: newId() });
-            asked += done.turn.shared.changes().length;
-            return done.effects.spawned;
+          const id = newId();
+          const told = (shared: SharedCounters) => {
+            const done = evaluate(plan, { type, player: aPlayerState(), shared, id });
+            return { reasons: done.reasons, types: done.types, changes: shared.changes() };
           };
-          for (const spawned of send(aPlayerState(), { type })) {
-            send(aPlayerState(), { type: spawned.eventType, properties: spawned.properties });
+          const used = (key: SharedKey) => ({ key, state: { used: 4, times: null } });
+          const whole = createSharedCounters("FROM_ZERO");
+          let keys: SharedKey[] = [];
+          for (let more = true; more;) {
+            const some = createSharedCounters("ASKED", keys.map(used));
+            told(some);
+            more = some.asked().length > 0;
+            keys = [...keys, ...some.asked()];
           }
+          asked += keys.length;
+          whole.load(keys.map(used));
+          assert.deepEqual(told(createSharedCounters("REFUSED", keys.map(used))), told(whole));
         },
       ),
       { numRuns: cases(400) },

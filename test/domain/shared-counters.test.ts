@@ -9,12 +9,8 @@ import {
 const keyOf = (scope: number): SharedKey => ({ projectId: "p", scope: String(scope), windowNo: 0 });
 const locked = (count: number): SharedCounters =>
   createSharedCounters(
-    new Map(
-      Array.from({ length: count }, (_, scope) => [
-        ["p", 0, scope].join("\0"),
-        { key: keyOf(scope), state: { used: 0, times: null } },
-      ]),
-    ),
+    "REFUSED",
+    Array.from({ length: count }, (_, scope) => ({ key: keyOf(scope), state: { used: 0, times: null } })),
   );
 
 describe("shared counters", () => {
@@ -31,7 +27,7 @@ describe("shared counters", () => {
     );
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isOpen) => {
-        const counters = isOpen ? createSharedCounters(new Map(), true) : locked(SCOPES);
+        const counters = isOpen ? createSharedCounters("FROM_ZERO") : locked(SCOPES);
         const saved: { used: number[]; undo: () => void }[] = [];
         for (const one of steps) {
           if (one.kind === "add") counters.add(keyOf(one.scope), 1);

@@ -200,7 +200,7 @@ describe("traces", () => {
     const plan = aPlan({ rules: ruleSetOf(...documents) });
     const trace = createTrace(plan.rules, { eventId: newId() });
     const event = { id: newId(), type: "tried", at: NOW, properties: { text: long }, depth: 0 };
-    const shared = createSharedCounters(new Map(), true);
+    const shared = createSharedCounters("FROM_ZERO");
     const parts = { plan, player: aPlayerState(), event, nowMs: NOW, effects: noEffects(), shared, trace };
     evaluateEvent(openTurn(parts));
     const whole = trace.result();

@@ -108,8 +108,6 @@ export type CompiledDefinitions = {
   rewards: ReadonlyMap<string, Live<Reward>>;
   /** Adventures, as far as rewards open their premium tiers. */
   adventures: { byKey: ReadonlyMap<string, { definition: WithTiers }> };
-  /** Whether any badge or reward is limited across all players. */
-  hasLimited: boolean;
   /** Keyed by level number. */
   levels: ReadonlyMap<number, Level>;
   boosts: readonly ActiveCampaign[];

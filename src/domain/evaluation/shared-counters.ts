@@ -1,7 +1,7 @@
 /**
  * Counters shared by all players of a project: firings of a rule with a global limit, consumption of a
- * budget, stock of a reward, awards of a limited badge. Rows are locked for the transaction before
- * evaluation, so that counting in memory is exact however many batches run concurrently.
+ * budget, stock of a reward, awards of a limited badge. Rows are locked for the transaction before they
+ * count, so that counting in memory is exact however many batches run concurrently.
  */
 
 /** `windowNo` is the number of a calendar window (kernel/zones.ts), or 0 for a counter that never resets. */
@@ -9,15 +9,27 @@ export type SharedKey = { projectId: string; scope: string; windowNo: number };
 
 type SharedState = { used: number; times: readonly number[] | null };
 
-/** Shared counters as evaluation reads and changes them. Reading one that was not locked is a bug. */
+/**
+ * What becomes of a counter that was not loaded: an error; counted from 0, in a simulation; or that too for
+ * now, and it is `asked` for: what was evaluated is then undone, and done again with the counter.
+ */
+export type Unloaded = "REFUSED" | "FROM_ZERO" | "ASKED";
+
+type Loaded = { key: SharedKey; state: SharedState };
+
+/** Shared counters as evaluation reads and changes them. */
 export type SharedCounters = {
   used(key: SharedKey): number;
   add(key: SharedKey, amount: number): void;
   /** Firing times in ms, ascending, of a rolling limit. */
   times(key: SharedKey): readonly number[];
   setTimes(key: SharedKey, times: readonly number[]): void;
-  /** Returns whether the counter was locked for this transaction, or may be counted without a lock. */
+  /** Returns whether the counter may be used. */
   has(key: SharedKey): boolean;
+  /** Returns the counters that were asked for and are not loaded. */
+  asked(): SharedKey[];
+  /** Adds counters that have been loaded; whoever asked for them has been undone. */
+  load(more: readonly Loaded[]): void;
   /** Saves the current state and returns a function that restores it. */
   save(): () => void;
   /** Returns the counters that changed, with their new values. */
@@ -27,18 +39,27 @@ export type SharedCounters = {
 export const counterIdOf = ({ projectId, scope, windowNo }: SharedKey): string =>
   `${projectId}\0${windowNo}\0${scope}`;
 
-/** Creates counters over loaded states. `isOpen`: unknown ones count from 0 (simulation). */
-export const createSharedCounters = (
-  loaded: ReadonlyMap<string, { key: SharedKey; state: SharedState }>,
-  isOpen = false,
-): SharedCounters => {
-  const states = new Map(loaded);
+export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[] = []): SharedCounters => {
+  const loaded = new Map<string, Loaded>();
+  const states = new Map<string, Loaded>();
+  const asked = new Map<string, SharedKey>();
   /** Log of changes with the previous states, so that a rollback costs only what it undoes. */
-  const changed: { id: string; before: { key: SharedKey; state: SharedState } | undefined }[] = [];
-  const find = (key: SharedKey) => {
-    const found = states.get(counterIdOf(key));
+  const changed: { id: string; before: Loaded | undefined }[] = [];
+  const load = (more: readonly Loaded[]): void => {
+    for (const one of more) {
+      const id = counterIdOf(one.key);
+      loaded.set(id, one);
+      states.set(id, one);
+      asked.delete(id);
+    }
+  };
+  load(first);
+  const find = (key: SharedKey): Loaded => {
+    const id = counterIdOf(key);
+    const found = states.get(id);
     if (found) return found;
-    if (!isOpen) throw new Error(`shared counter ${key.scope} was not locked`);
+    if (unloaded === "REFUSED") throw new Error(`shared counter ${key.scope} was not locked`);
+    if (unloaded === "ASKED") asked.set(id, key);
     return { key, state: { used: 0, times: null } };
   };
   const set = (key: SharedKey, state: SharedState): void => {
@@ -54,7 +75,9 @@ export const createSharedCounters = (
     },
     times: (key) => find(key).state.times ?? [],
     setTimes: (key, times) => set(key, { ...find(key).state, times }),
-    has: (key) => isOpen || states.has(counterIdOf(key)),
+    has: (key) => unloaded !== "REFUSED" || states.has(counterIdOf(key)),
+    asked: () => [...asked.values()],
+    load,
     save: () => {
       const { length } = changed;
       return () => {
@@ -78,4 +101,4 @@ export const createSharedCounters = (
 };
 
 /** For contexts without shared counters. */
-export const noSharedCounters = (): SharedCounters => createSharedCounters(new Map());
+export const noSharedCounters = (): SharedCounters => createSharedCounters("REFUSED");

@@ -20,7 +20,7 @@ import { getLeaderboard } from "./leaderboards.ts";
 import type { RankMove, RankMoves } from "./rank-moves.ts";
 import { playerIdsOf } from "../players/player-refs.ts";
 import { changePlayer } from "../progression/change.ts";
-import { ANY_CHANGE, openGroupChange } from "../progression/group-change.ts";
+import { openGroupChange } from "../progression/group-change.ts";
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { lockPlan, planOf } from "../progression/locked-plan.ts";
@@ -202,7 +202,7 @@ const recordScore = async (
     if (scored.refusal) throw errorOfProblem(problemOfRefusal(scored.refusal));
     return () => ({ ...outcomeOf(board, player, scored), before });
   };
-  const options = { moments: [{ at: atMs }], gives: [ANY_CHANGE], isOfActive: true };
+  const options = { moments: [{ at: atMs }], isOfActive: true };
   const record = async (id: string) => (await changePlayer(work, { projectId, id }, submit, options)).value;
   try {
     return await record(submission.playerId);

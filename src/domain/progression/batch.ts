@@ -5,26 +5,28 @@ import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "
 import { EventCost } from "../evaluation/event-cost.ts";
 import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import {
-  firstSharedKeys,
-  type PlanTurn,
-  type ProjectPlan,
-  sharesCounters,
-} from "../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { LoopHit } from "../evaluation/rule-event.ts";
 import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
-import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
+import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
 import { threadCpuMs } from "../kernel/cpu-clock.ts";
 import { guarded, TookTooLong } from "../kernel/guard.ts";
 import { newId } from "../kernel/ids.ts";
-import { nextSlice, Pace, SLICE_MS } from "../kernel/slices.ts";
+import { nextSlice, SLICE_MS } from "../kernel/slices.ts";
 import { unanswered } from "../kernel/statements.ts";
-import { addPlayers, monthOf, projectTime, type Work } from "../kernel/work.ts";
+import { addPlayers, monthOf, type Work } from "../kernel/work.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
 import { externalKey, type ExternalRef, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
-import { EventsHeld, lockUnheldCounters, waitBriefly } from "./lock-shared-counters.ts";
+import {
+  CountersAsked,
+  EventsHeld,
+  learnAsked,
+  openCounters,
+  SHARED_KEYS_MAX,
+  waitBriefly,
+} from "./lock-shared-counters.ts";
 import { countTry, type QueuedEvent } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
 
@@ -248,9 +250,14 @@ export const runBatch = async (
   const { players, made } = await lockOrCreate(work, claimed, plans);
   const nowMs = work.now.getTime();
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
-  const { keys, covered } = await sharedKeys(work, { plans, events: fitting });
+  const coming = fitting.map(({ projectId, eventType, occurredAt }) => {
+    const plan = plans.get(projectId)!;
+    return { plan, type: eventType, atMs: Math.min(occurredAt.getTime(), nowMs) };
+  });
   const makers = claimed.filter((event) => made.has(externalKey(event)));
-  const shared = await deletingCreatedIfHeld(work, makers, () => lockUnheldCounters(work, keys));
+  const { shared, covered } = await deletingCreatedIfHeld(work, makers, () =>
+    openCounters(work, coming, true),
+  );
   const counts = stats?.openBatch();
   const batch: BatchState = {
     plans,
@@ -278,6 +285,8 @@ export const runBatch = async (
     await countTry(work, { event, error, onError });
     return [event];
   }
+  const asked = shared.asked();
+  if (asked.length > 0) throw new CountersAsked(work, asked, events.length);
   await deleteCreated(
     work,
     claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
@@ -302,6 +311,8 @@ const tellAfterCommit = (
   if (onLoop && loops.length > 0) work.afterCommit(() => loops.forEach(onLoop));
 };
 
+const asksForMany = ({ shared }: BatchState): boolean => shared.asked().length > SHARED_KEYS_MAX;
+
 /** Time between two events after which a statement keeps the transaction from its idle timeout, in ms. */
 const STAND_STILL_MS = 1_000;
 
@@ -318,7 +329,7 @@ const applyAll = async (work: Work, events: readonly QueuedEvent[], applying: Ap
   const { budget } = applying.batch;
   const verdicts: EventVerdict[] = [];
   let [count, askedMs] = [0, performance.now()];
-  while (count === 0 || (count < events.length && !budget.isSpent)) {
+  while (count === 0 || (count < events.length && !budget.isSpent && !asksForMany(applying.batch))) {
     // Not after the last: the results must be saved before the transaction has been idle for long.
     if (count > 0) await nextSlice();
     if (performance.now() - askedMs > STAND_STILL_MS) {
@@ -343,10 +354,10 @@ const applySlice = (
   let count = 0;
   const apply = (): void => {
     do {
-      const verdict = applyOwn(events[count]!, batch, made);
+      const verdict = applyNoting(events[count]!, batch, made);
       if (verdict) verdicts.push(verdict);
       count++;
-    } while (count < events.length && performance.now() < untilMs);
+    } while (count < events.length && performance.now() < untilMs && !asksForMany(batch));
   };
   try {
     guarded(eventMaxMs, apply);
@@ -368,6 +379,16 @@ const lateOf = (event: QueuedEvent, error: unknown): Late => {
   return { event, error: new Error(`evaluation ${error.message}`), isGuilty: error.isGuilty };
 };
 
+/** As `applyOwn`; what the event asks for, the next ones of its type have locked. */
+const applyNoting = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
+  const before = batch.shared.asked().length;
+  const verdict = applyOwn(event, batch, made);
+  const asked = batch.shared.asked().slice(before);
+  const of = { plan: batch.plans.get(event.projectId)!, type: event.eventType };
+  if (asked.length > 0) learnAsked(of, asked);
+  return verdict;
+};
+
 /** Applies an event to its player, who is announced before where the batch has created it. */
 const applyOwn = (event: QueuedEvent, batch: BatchState, made: Set<string>): EventVerdict | undefined => {
   const key = externalKey(event);
@@ -379,36 +400,6 @@ const applyOwn = (event: QueuedEvent, batch: BatchState, made: Set<string>): Eve
   const verdict = applyEvent(event, batch, { firings, cost });
   batch.budget.written += cost.written.spent + cost.others;
   return verdict;
-};
-
-/**
- * Maximum number of a project's counters that a claim locks in one statement; its first event may need more.
- */
-export const SHARED_KEYS_MAX = 5_000;
-
-/**
- * Returns the counters shared by players that the first `covered` events may touch, and `covered`, which is
- * at least 1: it ends before an event of a project that needs SHARED_KEYS_MAX already.
- */
-const sharedKeys = async (
-  work: Pick<Work, "serverNow">,
-  { plans, events }: { plans: ReadonlyMap<string, ProjectPlan>; events: readonly QueuedEvent[] },
-): Promise<{ keys: SharedKey[]; covered: number }> => {
-  const pace = new Pace();
-  const all: SharedKey[] = [];
-  let covered = events.length;
-  for (const plan of [...plans.values()].filter(sharesCounters)) {
-    const own = events.filter(({ projectId }) => projectId === plan.projectId);
-    const nowMs = projectTime(work, plan).getTime();
-    const coming = own.map(({ eventType, occurredAt }) => ({
-      type: eventType,
-      at: Math.min(occurredAt.getTime(), nowMs),
-    }));
-    const first = await pace.run(firstSharedKeys(plan, coming, SHARED_KEYS_MAX));
-    for (const key of first.keys) all.push(key);
-    if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
-  }
-  return { keys: all, covered };
 };
 
 type BatchState = {

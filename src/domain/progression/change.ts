@@ -6,21 +6,19 @@ import type { Effects } from "../evaluation/effects.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeCost } from "../evaluation/event-cost.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../evaluation/project-plan.ts";
-import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
-import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
-import { counterIdOf, type SharedCounters, type SharedKey } from "../evaluation/shared-counters.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
+import { createSharedCounters, type SharedCounters } from "../evaluation/shared-counters.ts";
 import { saveTurn } from "../evaluation/snapshot.ts";
 import { conflict, type DomainError } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
-import { inSlices, Pace } from "../kernel/slices.ts";
+import { Pace } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import { Apart, type Outcome, together } from "../kernel/together.ts";
 import { atProjectTime, localKey, type Work } from "../kernel/work.ts";
 import { unknownPlayer } from "../players/player-refs.ts";
 import { loadStates, partsFor } from "./load-states.ts";
 import { COLUMNS, type FoundRow, lockPlayersById, playersOf } from "./load.ts";
-import { lockFreeCounters, lockSharedCounters } from "./lock-shared-counters.ts";
+import { lockAsked } from "./lock-shared-counters.ts";
 import { planOf } from "./locked-plan.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/quests.ts";
@@ -180,14 +178,11 @@ type PlayerChange<T> = {
   /** UUID, or `ext:` and the integrator's id. */
   player: string;
   /**
-   * Changes the player in memory; what it throws undoes this change. `key`: the ledger key of the change.
+   * Changes the player in memory; what it throws undoes this change, and counters that it is the first to
+   * ask for do, too: then it is called again. `key`: the ledger key of the change.
    * @returns what makes the result once everything that follows has been applied
    */
   change: (turn: PlanTurn, key: string) => () => T;
-  /** Bundles that the change may give besides XP, so that the counters they share are locked. */
-  gives?: readonly RewardBundle[] | undefined;
-  /** Further counters to be locked. */
-  counters?: readonly SharedKey[] | undefined;
   /** Loads only what the active definitions may touch. */
   isOfActive?: boolean | undefined;
   /** Moments of the change whose lists are loaded; default: now. */
@@ -200,8 +195,6 @@ type Changed<T> = { value: T; player: PlayerState };
 
 /** Time of a shared transaction after which the others share the next one, in ms. */
 const SHARED_MS = 200;
-
-const NONE: ReadonlySet<string> = new Set();
 
 type Located = { change: PlayerChange<unknown>; player: PlayerState };
 
@@ -248,35 +241,36 @@ const openTurns = async (work: Work, plan: ProjectPlan, located: readonly Locate
   for (const { change, player } of located)
     if (change.moments) player.moments = [...player.moments, ...change.moments];
   await loadStates(work, players, [plan], partsOf(plan, located));
-  const event = changeEvent(newId(), work.now.getTime());
-  const keysOf = ({ gives = [], counters = [] }: PlayerChange<unknown>): SharedKey[] => [
-    ...limitedKeysOf(plan, gives),
-    ...counters,
-  ];
-  const limited = located.flatMap(({ change }) => keysOf(change));
-  const ofRules = await inSlices(sharedKeysOf(plan, [event]));
-  const { counters: shared, held } = work.isShared
-    ? await lockFreeCounters(work, [...ofRules, ...limited])
-    : { counters: await lockSharedCounters(work, [...ofRules, ...limited]), held: NONE };
-  /** Whether a change may count something that others have locked. */
-  const isHeld = (change: PlayerChange<unknown>): boolean =>
-    held.size > 0 && [...ofRules, ...keysOf(change)].some((key) => held.has(counterIdOf(key)));
   const asked = located.flatMap(({ change: { reference }, player }) =>
     reference === undefined ? [] : [{ playerId: player.id, reference }],
   );
   const references = asked.length === 0 ? noReferences() : await openReferences(work, plan.projectId, asked);
-  return new Turns({ work, plan, shared, isHeld, references, isOne: located.length === 1 });
+  return new Turns({ work, plan, shared: createSharedCounters("ASKED"), references });
 };
 
-type TurnsParts = {
-  work: Work;
-  plan: ProjectPlan;
-  shared: SharedCounters;
-  isHeld: (change: PlayerChange<unknown>) => boolean;
-  references: References;
-  /** Then nothing is saved if the change fails, and nothing has to be restored. */
-  isOne: boolean;
+/**
+ * Runs a turn, and again with the counters that it asks for until it asks for no more. Of what is undone
+ * nothing stays. @returns undefined where others hold some, in a shared transaction
+ */
+const runCounted = async <T>(
+  { work, shared }: { work: Work; shared: SharedCounters },
+  openTurnOf: () => PlanTurn,
+  run: (turn: PlanTurn) => Outcome<T>,
+): Promise<Outcome<T> | undefined> => {
+  for (;;) {
+    const turn = openTurnOf();
+    const undo = saveTurn(turn);
+    const outcome = run(turn);
+    const isWhole = shared.asked().length === 0;
+    if (!isWhole || "error" in outcome) undo();
+    if (isWhole) return outcome;
+    if (!(await lockAsked(work, shared))) return undefined;
+  }
 };
+
+const held = (): Apart => new Apart("ALONE", "others hold a counter that it needs");
+
+type TurnsParts = { work: Work; plan: ProjectPlan; shared: SharedCounters; references: References };
 
 /** Turns of changes that are saved together. */
 class Turns {
@@ -292,31 +286,33 @@ class Turns {
   async run(change: PlayerChange<unknown>, player: PlayerState): Promise<Outcome<Changed<unknown>>> {
     if (this.#pace.isOver && this.#changed.size > 0)
       return { error: new Apart("NEXT", "others have taken long") };
-    const { work, plan, shared, isHeld } = this.#parts;
-    if (isHeld(change)) return { error: new Apart("ALONE", "others hold a counter that it may need") };
+    const { work, plan, shared } = this.#parts;
     const nowMs = work.now.getTime();
-    const event = changeEvent(newId(), nowMs);
-    const turn = openTurn({ plan, player, event, nowMs, effects: this.#effects, shared });
-    const outcome = this.#apply(turn, change);
+    const outcome = await runCounted(
+      this.#parts,
+      () => {
+        const event = changeEvent(newId(), nowMs);
+        return openTurn({ plan, player, event, nowMs, effects: this.#effects, shared });
+      },
+      (turn) => this.#apply(turn, change),
+    );
+    if (!outcome) return { error: held() };
+    if ("value" in outcome) {
+      this.#changed.add(player);
+      this.#parts.references.use(player.id, change.reference);
+    }
     await this.#pace.pause();
     return outcome;
   }
 
   #apply(turn: PlanTurn, { change, reference }: PlayerChange<unknown>): Outcome<Changed<unknown>> {
-    const { references, isOne } = this.#parts;
     const { player } = turn;
-    const undo = isOne ? undefined : saveTurn(turn);
     const xpBefore = player.xp;
     try {
-      const key = references.keyOf(player.id, reference);
-      const answer = change(turn, key);
+      const answer = change(turn, this.#parts.references.keyOf(player.id, reference));
       settleTurn(turn, xpBefore);
-      const value = answer();
-      references.use(player.id, reference);
-      this.#changed.add(player);
-      return { value: { value, player } };
+      return { value: { value: answer(), player } };
     } catch (error) {
-      undo?.();
       return { error };
     }
   }
@@ -388,25 +384,15 @@ export const changePlayer = async <T>(
 ): Promise<Changed<T>> =>
   (await takeChange(work, { ...options, projectId, player: id, change })) as Changed<T>;
 
-/** What is changed, and which of the counters that players share are locked for it. */
-export type ChangeInput = {
-  playerIds: readonly string[];
-  /** Bundles that the change may give besides XP. */
-  gives?: readonly RewardBundle[];
-  /** Further counters. */
-  counters?: readonly SharedKey[];
-  /** Both, where the plan decides. */
-  locksOf?: ((plan: ProjectPlan) => Pick<ChangeInput, "gives" | "counters">) | undefined;
-};
-
 /**
  * Changes many players in one batch: whatever `change` throws rolls everything back. Unknown ids are ignored;
- * ids of merged players stand for the player that they were merged into, which is changed once.
+ * ids of merged players stand for the player that they were merged into, which is changed once. `change` is
+ * called again for a player for whom it is the first to ask for a counter.
  */
 export const changePlayers = async <T>(
   outer: Work,
   projectId: string,
-  { playerIds, locksOf, ...named }: ChangeInput,
+  playerIds: readonly string[],
   change: (turn: PlanTurn) => T,
 ): Promise<Changed<T>[]> => {
   const plan = (await loadPlans(outer, [projectId], projectPlans)).get(projectId);
@@ -416,23 +402,32 @@ export const changePlayers = async <T>(
   // Includes the state of archived definitions: a hold can still be settled after its currency is archived.
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const nowMs = work.now.getTime();
-  const event = changeEvent(newId(), nowMs);
-  const { gives = [], counters = [] } = locksOf?.(plan) ?? named;
-  const limited = limitedKeysOf(plan, gives);
-  const keys = await inSlices(sharedKeysOf(plan, [event]));
-  const shared = await lockSharedCounters(work, [...keys, ...limited, ...counters]);
+  const shared = createSharedCounters("ASKED");
   const effects = noEffects();
   const changed: Changed<T>[] = [];
   const [costs, pace] = [new ChangeCost(), new Pace()];
   for (const player of players) {
-    const own = changeEvent(newId(), nowMs);
-    const cost = costs.open();
-    const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, cost });
-    const xpBefore = player.xp;
-    const value = change(turn);
-    settleTurn(turn, xpBefore);
-    changed.push({ value, player });
-    costs.close(cost);
+    const outcome = await runCounted(
+      { work, shared },
+      () => {
+        const event = changeEvent(newId(), nowMs);
+        return openTurn({ plan, player, event, nowMs, effects, shared, cost: costs.open() });
+      },
+      (turn) => {
+        try {
+          const xpBefore = player.xp;
+          const value = change(turn);
+          settleTurn(turn, xpBefore);
+          costs.close(turn.root.cost);
+          return { value: { value, player } };
+        } catch (error) {
+          return { error };
+        }
+      },
+    );
+    if (!outcome) throw held();
+    if ("error" in outcome) throw outcome.error;
+    changed.push(outcome.value);
     await pace.pause();
   }
   await saveBatch(work, { players, effects, shared, verdicts: [], done: [] });

@@ -1,22 +1,17 @@
 import { newId } from "../kernel/ids.ts";
-import { inSlices, Pace } from "../kernel/slices.ts";
+import { Pace } from "../kernel/slices.ts";
 import { atProjectTime, type Work } from "../kernel/work.ts";
-import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
-import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeCost } from "../evaluation/event-cost.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { planOf } from "./locked-plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";
-import { lockSharedCounters } from "./lock-shared-counters.ts";
+import { CountersAsked, learnAsked, openCounters } from "./lock-shared-counters.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import type { Turn } from "../evaluation/turn.ts";
-
-/** The least that any change may give: XP, and with it levels. */
-export const ANY_CHANGE: RewardBundle = { xp: 1 };
 
 /** Players of one project that are changed together. */
 export type GroupChange = {
@@ -54,10 +49,8 @@ export const openGroupChange = async (
   await loadStates(work, players, [plan], parts && [...parts]);
   const effects = noEffects();
   const nowMs = work.now.getTime();
-  const event = changeEvent(newId(), nowMs);
-  const limited = limitedKeysOf(plan, [ANY_CHANGE]);
-  const keys = await inSlices(sharedKeysOf(plan, [event]));
-  const shared = await lockSharedCounters(work, [...keys, ...limited]);
+  const { type } = changeEvent(newId(), nowMs);
+  const { shared } = await openCounters(work, [{ plan, type, atMs: nowMs }]);
   const xpBefore = new Map<Turn, number>();
   const [costs, pace] = [new ChangeCost(), new Pace()];
   return {
@@ -74,6 +67,13 @@ export const openGroupChange = async (
       costs.close(turn.root.cost);
       await pace.pause();
     },
-    save: () => saveBatch(work, { players, effects, shared, verdicts: [], done: [] }),
+    save: () => {
+      const asked = shared.asked();
+      if (asked.length > 0) {
+        learnAsked({ plan, type }, asked);
+        throw new CountersAsked(work, asked);
+      }
+      return saveBatch(work, { players, effects, shared, verdicts: [], done: [] });
+    },
   };
 };

@@ -24,7 +24,6 @@ import type { Economy, ProjectPlan } from "../evaluation/project-plan.ts";
 import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
 import { compileQuest, indexQuests } from "../evaluation/quests/compile.ts";
 import type { Reward } from "../evaluation/rewards/bundle.ts";
-import { hasLimited } from "../evaluation/rewards/shared-keys.ts";
 import { publishedPieces, type PublishedRule, type RuleSet } from "../evaluation/running/compile.ts";
 import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 import { compileSegment, indexSegments } from "../evaluation/segments/membership.ts";
@@ -38,7 +37,7 @@ import { atOnce, inSlices, type Steps } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { getCurve } from "./level-curves.ts";
-import { type Streak } from "../evaluation/streaks/streak.ts";
+import type { Streak } from "../evaluation/streaks/streak.ts";
 
 /** Active definitions of a project by kind. */
 type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;
@@ -115,7 +114,6 @@ function* economyPieces(
     adventures,
     segmentIndex: indexSegments([...segments.values()]),
     rewards,
-    hasLimited: hasLimited({ badges, rewards }),
     levels: new Map([...levels].map(([key, level]) => [Number(key), level])),
     boosts: [...(yield* compiled(given, "boost", compileCampaign)).values()],
     leftOut,

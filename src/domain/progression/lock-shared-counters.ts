@@ -1,16 +1,17 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import type { RuleSet } from "../evaluation/running/compile.ts";
 import {
   counterIdOf,
   createSharedCounters,
-  noSharedCounters,
   type SharedCounters,
   type SharedKey,
 } from "../evaluation/shared-counters.ts";
 import { isLockTimeout } from "../kernel/outages.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
 import { BATCH, chosenTimeouts } from "../kernel/timeouts.ts";
-import { savepoint, Unprepared, type Work } from "../kernel/work.ts";
+import { retainedKey, savepoint, Unprepared, type Work } from "../kernel/work.ts";
 import { alongside, type Loadable } from "./parts/part.ts";
 import type { QueuedEvent } from "./queue.ts";
 
@@ -84,24 +85,30 @@ const uniqueOf = (keys: readonly SharedKey[]): SharedKey[] => [
   ...new Map(keys.map((key) => [counterIdOf(key), key])).values(),
 ];
 
-const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
-  const states = rows.map((row) => {
-    const key = keyOf(row);
-    return [counterIdOf(key), { key, state: { used: Number(row.used), times: row.times } }] as const;
-  });
-  return createSharedCounters(new Map(states), isOpen);
-};
+const loadedOf = (row: Row) => ({ key: keyOf(row), state: { used: Number(row.used), times: row.times } });
 
 /**
  * Locks counters until commit, in a fixed order, creating missing ones: one statement, or none without keys.
- * To be called after the players are locked.
+ * To be called after the players are locked. @returns them and no others
  */
-export const lockSharedCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
-  if (keys.length === 0) return noSharedCounters();
-  return countersOf(await lockRows(work, uniqueOf(keys)), false);
+export const lockSharedCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> =>
+  createSharedCounters("REFUSED", (await lockRows(work, uniqueOf(keys))).map(loadedOf));
+
+/**
+ * Locks what was asked for, after what has asked is undone. Of others that hold some a shared transaction
+ * does not wait. @returns false there
+ */
+export const lockAsked = async (work: Work, counters: SharedCounters): Promise<boolean> => {
+  const keys = counters.asked();
+  const { free, held } = work.isShared
+    ? await takeFree(work, keys)
+    : { free: await lockRows(work, keys), held: [] };
+  counters.load(free.map(loadedOf));
+  return held.length === 0;
 };
 
 const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<Row[]> => {
+  if (keys.length === 0) return [];
   // The no-op update waits for the row and returns it as of the moment the lock is granted.
   const result = await kept(
     db,
@@ -154,33 +161,91 @@ const takeFree = async (
   };
 };
 
+/** Scopes that events of a type have asked for, by the rules of their plan. */
+const learned = new WeakMap<RuleSet, Map<string, Map<string, KeyAt>>>();
+
+type KeyAt = (plan: ProjectPlan, atMs: number) => SharedKey;
+
+/** Types of a plan that are remembered: integrators may send any number. */
+const TYPES_MAX = 2_000;
+/** Counters that one statement locks, and scopes of a type: a first event may need more. */
+export const SHARED_KEYS_MAX = 5_000;
+
+/** Events of a plan that are coming, or what else counts like events of one type. */
+export type Coming = { plan: ProjectPlan; type: string; atMs: number };
+
+/** What a transaction has asked for that was undone for it, and how many events that was for. */
+const ASKED = retainedKey("counters asked for", () => new Map<string, SharedKey>());
+const COVERED = retainedKey("events that have asked", () => Infinity);
+
 /**
- * As `lockSharedCounters`, for a claim: waits only briefly for counters locked by others, since the claim has
- * events of other projects. One statement where all are free.
+ * Opens the counters of a transaction that evaluates much at once: those are locked that this transaction has
+ * asked for before, and those that events of the same types have. Those that others hold a claim waits for
+ * but briefly, since it has events of other projects.
+ * @returns also the number of leading events that these may be for, at least 1
  * @throws EventsHeld for projects whose counters stay locked for longer
  */
-export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[]): Promise<SharedCounters> => {
-  if (keys.length === 0) return noSharedCounters();
-  const { free, held } = await takeFree(work, uniqueOf(keys));
-  if (held.length === 0) return countersOf(free, false);
+export const openCounters = async (
+  work: Work,
+  coming: readonly Coming[],
+  isClaim = false,
+): Promise<{ shared: SharedCounters; covered: number }> => {
+  const keys = new Map(work.retained.get(ASKED));
+  let covered = 0;
+  for (const { plan, type, atMs } of coming.slice(0, work.retained.get(COVERED))) {
+    if (covered > 0 && keys.size > SHARED_KEYS_MAX) break;
+    covered++;
+    for (const keyAt of learned.get(plan.rules)?.get(type)?.values() ?? []) {
+      const key = keyAt(plan, atMs);
+      keys.set(counterIdOf(key), key);
+    }
+  }
+  const wanted = [...keys.values()];
+  const rows = isClaim ? await lockUnheld(work, wanted) : await lockRows(work, wanted);
+  return { shared: createSharedCounters("ASKED", rows.map(loadedOf)), covered };
+};
+
+const lockUnheld = async (work: Work, keys: readonly SharedKey[]): Promise<Row[]> => {
+  if (keys.length === 0) return [];
+  const { free, held } = await takeFree(work, keys);
+  if (held.length === 0) return free;
   const waited = await waitBriefly(work, () => lockRows(work, held));
-  if (waited) return countersOf([...free, ...waited], false);
+  if (waited) return [...free, ...waited];
   const late = new Set(held.map(({ projectId }) => projectId));
   throw new EventsHeld(`counters of ${[...late].join(", ")}`, ({ projectId }) => late.has(projectId));
 };
 
-/**
- * As `lockSharedCounters`, for a shared transaction, which waits for nobody.
- * @returns the counters that are free, and the ids of those that others have
- */
-export const lockFreeCounters = async (
-  work: Work,
-  keys: readonly SharedKey[],
-): Promise<{ counters: SharedCounters; held: ReadonlySet<string> }> => {
-  if (keys.length === 0) return { counters: noSharedCounters(), held: new Set() };
-  const { free, held } = await takeFree(work, uniqueOf(keys));
-  return { counters: countersOf(free, false), held: new Set(held.map(counterIdOf)) };
+/** Remembers what an event has asked for. */
+export const learnAsked = ({ plan, type }: Omit<Coming, "atMs">, keys: readonly SharedKey[]): void => {
+  const types = learned.get(plan.rules) ?? new Map<string, Map<string, KeyAt>>();
+  learned.set(plan.rules, types);
+  const scopes = types.get(type) ?? new Map<string, KeyAt>();
+  if (types.size < TYPES_MAX) types.set(type, scopes);
+  for (const key of keys) if (scopes.size < SHARED_KEYS_MAX) scopes.set(key.scope, keyAtOf(plan, key));
 };
+
+/** Of a rule's own counters the window is that of the event. */
+const keyAtOf = (plan: ProjectPlan, key: SharedKey): KeyAt => {
+  const own = plan.rules.all
+    .flatMap(({ globalLimits, budgets }) => [...globalLimits, ...budgets])
+    .find((counter) => counter.keyOf(plan, 0).scope === key.scope);
+  return own ? (at, atMs) => own.keyOf(at, atMs) : () => key;
+};
+
+/** Thrown where counters were asked for that are not locked: all is undone, and done again with them. */
+export class CountersAsked extends Unprepared {
+  constructor({ retained }: Work, keys: readonly SharedKey[], covered = Infinity) {
+    super("counters have to be locked first");
+    const all = new Map(retained.get(ASKED));
+    for (const key of keys) all.set(counterIdOf(key), key);
+    retained.set(ASKED, all);
+    retained.set(COVERED, covered);
+  }
+
+  override prepare(): Promise<void> {
+    return Promise.resolve();
+  }
+}
 
 /** Reads counters without a lock, along with a player's parts. */
 export const sharedCountersAlong = (
@@ -197,18 +262,18 @@ export const sharedCountersAlong = (
       where c.project_id = x.p and c.scope = x.s and c.window_no = x.w limit 1) c`,
     (_, row) => void rows.push(row as Row),
   );
-  return { parts: keys.length === 0 ? [] : [part], read: () => countersOf(rows, true) };
+  return {
+    parts: keys.length === 0 ? [] : [part],
+    read: () => createSharedCounters("FROM_ZERO", rows.map(loadedOf)),
+  };
 };
 
-/** Reads counters without a lock, for simulation. */
-export const readSharedCounters = async (
-  { db }: Work,
-  keys: readonly SharedKey[],
-): Promise<SharedCounters> => {
-  if (keys.length === 0) return createSharedCounters(new Map(), true);
+/** Reads counters without a lock; those that are missing are at 0. */
+export const readCounters = async ({ db }: Work, keys: readonly SharedKey[]) => {
+  if (keys.length === 0) return [];
   const result = await sql<Row>`
-    select c.project_id, c.scope, c.window_no, c.used, c.times
+    select x.p as project_id, x.s as scope, x.w as window_no, coalesce(c.used, 0) as used, c.times
     from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
-    join shared_counters c on c.project_id = x.p and c.scope = x.s and c.window_no = x.w`.execute(db);
-  return countersOf(result.rows, true);
+    left join shared_counters c on c.project_id = x.p and c.scope = x.s and c.window_no = x.w`.execute(db);
+  return result.rows.map(loadedOf);
 };

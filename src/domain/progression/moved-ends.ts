@@ -3,35 +3,28 @@ import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { NIL_ID } from "../kernel/ids.ts";
 import { throwUnlessOwn } from "../kernel/outages.ts";
 import { savepoint, shareConfig, type Work } from "../kernel/work.ts";
-import { type ChangeInput, changePlayers } from "./change.ts";
+import { changePlayers } from "./change.ts";
 import { planOf } from "./locked-plan.ts";
 
 export type PlayersOf = { projectId: string; playerIds: readonly string[] };
 
-type Preparing<P> = {
-  /** Runs once the players are locked, before they are read. */
-  prepare?: (playerIds: readonly string[]) => Promise<P>;
-  /** Returns what is locked for what the change may give. */
-  locksOf?: (plan: ProjectPlan, prepared: P) => Pick<ChangeInput, "gives" | "counters">;
-};
-
 /**
  * Changes those of a project's players that no other transaction has locked, as a sweep does for all players
- * with something due. Players passed over are found by the next sweep. What `prepare` returns is passed on.
+ * with something due. Players passed over are found by the next sweep.
+ * @param prepare runs once the players are locked, before they are read
  */
 export const changeFreePlayers = async <P = undefined>(
   work: Work,
   { projectId, playerIds }: PlayersOf,
-  { prepare, locksOf }: Preparing<P>,
   change: (turn: PlanTurn, prepared: P) => void,
+  prepare?: (playerIds: readonly string[]) => Promise<P>,
 ): Promise<void> => {
   // In the lock order of batches.
   await shareConfig(work, [projectId]);
   const free = await lockFree(work, projectId, playerIds);
   if (free.length === 0) return;
   const prepared = (await prepare?.(free)) as P;
-  const locks = locksOf && ((plan: ProjectPlan) => locksOf(plan, prepared));
-  await changePlayers(work, projectId, { playerIds: free, locksOf: locks }, (turn) => change(turn, prepared));
+  await changePlayers(work, projectId, free, (turn) => change(turn, prepared));
 };
 
 /** Locks players by id, skipping those locked by other transactions. */

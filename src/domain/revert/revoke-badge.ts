@@ -34,15 +34,16 @@ export const revokeWithRewards = async (
 ): Promise<RevokedBadge> => {
   const player = await lockPlayerRow(work, asked);
   const given = await readGiven(work, { player, badge });
-  const reversal = { ...newReversal({ id: newId() }, { reason, actor }), cause };
+  const begin = () => ({ ...newReversal({ id: newId() }, { reason, actor }), cause });
+  let reversal = begin();
   const shown = await changeBadge(work, player, {
     ref: badge,
     change: (turn, badgeKey) => {
+      reversal = begin();
       noteOthers(turn, { badgeKey, tier: 0, together: { awards: [] }, reversal });
       takeBack(turn, given, reversal);
       return revokeBadge(turn, { badgeKey, cause, key: `api:${newId()}` });
     },
-    gives: [{ rewards: given.grants.map(({ rewardKey }) => ({ rewardKey, quantity: 1 })) }],
     moments: [{ at: work.now.getTime() }, ...given.lost.map(({ atMs }) => ({ at: atMs }))],
   });
   await writeRevoked(work, { projectId: player.projectId, reversal });

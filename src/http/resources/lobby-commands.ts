@@ -3,7 +3,7 @@ import { answerInvite, LOBBY_COMMANDS, type LobbyCommand } from "../../domain/so
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { type AnyRoute } from "../route.ts";
+import type { AnyRoute } from "../route.ts";
 import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobbies.ts";
 
 type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;

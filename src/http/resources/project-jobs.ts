@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Caller } from "../../domain/kernel/caller.ts";
+import type { Caller } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/kinds.ts";
 import {

@@ -108,7 +108,7 @@ export const evaluate = (plan: ProjectPlan, options: EvaluateOptions = {}) => {
     ...(id === undefined ? {} : { id }),
   };
   const pass = aPass({ plan, player, event, ...(nowMs === undefined ? {} : { nowMs }) });
-  const shared = options.shared ?? createSharedCounters(new Map(), true);
+  const shared = options.shared ?? createSharedCounters("FROM_ZERO");
   const outcomes: { key: string; outcome: Outcome }[] = [];
   const turn = { ...pass.turn, shared };
   turn.root.trace = options.trace;
@@ -133,7 +133,7 @@ export const fireAt = (
   moments: readonly number[],
   properties: Json = {},
 ) => {
-  let shared = createSharedCounters(new Map(), true);
+  let shared = createSharedCounters("FROM_ZERO");
   const nowMs = Math.max(NOW, ...moments);
   return moments.map((at) => {
     const done = evaluate(plan, { at, nowMs, shared, properties, player: aPlayerState() });

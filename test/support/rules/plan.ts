@@ -102,7 +102,7 @@ type PassParts = {
 export const aPass = ({ plan = aPlan(), player = aPlayerState(), ...more }: PassParts = {}) => {
   const { event = {}, nowMs = Date.parse("2026-06-15T12:00:00Z"), effects = noEffects() } = more;
   const full = { id: randomUUID(), type: "tried", at: nowMs, properties: {}, depth: 0, ...event };
-  const shared = createSharedCounters(new Map(), true);
+  const shared = createSharedCounters("FROM_ZERO");
   const warnings: string[] = [];
   const turn: PlanTurn = {
     ...openTurn({ plan, player, event: full, nowMs, effects, shared, isTracked: true }),

@@ -1,6 +1,6 @@
 import { readTurn, readTurns, shownQuests } from "../quests/player-quests.ts";
 import { givePremium, joinNow, premiumProblem } from "../../evaluation/adventures/advance.ts";
-import { bundlesOf, type CompiledAdventure } from "../../evaluation/adventures/compile.ts";
+import type { CompiledAdventure } from "../../evaluation/adventures/compile.ts";
 import {
   bundleOf,
   claimAdventure,
@@ -20,7 +20,6 @@ import { nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { Player } from "../../players/player.ts";
 import { changePlayer } from "../../progression/change.ts";
-import { lockPlan } from "../../progression/locked-plan.ts";
 
 /** Those that are over are shown to players who took part. */
 const isShown = ({ player, event }: PlanTurn, { key, phase, endMs }: CompiledAdventure): boolean =>
@@ -109,8 +108,6 @@ const changeAdventure = async (
   adventureRef: string,
   change: (turn: PlanTurn, adventure: CompiledAdventure, key: string) => void,
 ): Promise<PlayerAdventure> => {
-  // Locked, so that the limits of rewards that may be given are locked too.
-  const gives = bundlesOf(adventureOf(await lockPlan(work, player.projectId), adventureRef));
   const applied = (turn: PlanTurn, key: string) => {
     const adventure = adventureOf(turn.project, adventureRef);
     checkActive(turn.player);
@@ -118,7 +115,7 @@ const changeAdventure = async (
     change(turn, adventure, key);
     return () => showAdventure(turn, adventure);
   };
-  return (await changePlayer(work, player, applied, { gives })).value;
+  return (await changePlayer(work, player, applied)).value;
 };
 
 /** Makes a player join. @throws DomainError NOT_FOUND; CONFLICT: ADVENTURE_NOT_AVAILABLE, PLAYER_INACTIVE */

@@ -1,6 +1,5 @@
 import { sql } from "kysely";
 import { settleDue } from "../../evaluation/adventures/advance.ts";
-import { bundlesOf } from "../../evaluation/adventures/compile.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
@@ -23,16 +22,10 @@ export const DUE_ADVENTURES = {
 
 /** Unlocks and expires the adventures of players of which something is due. Idempotent. */
 export const settlePlayersAdventures = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(
-    work,
-    players,
-    // A new version may give something to who has reached it already.
-    { locksOf: ({ adventures }) => ({ gives: [...adventures.byKey.values()].flatMap(bundlesOf) }) },
-    (turn) => {
-      if (turn.player.status !== "ERASED") settleDue(turn);
-      dropUnknown(turn);
-    },
-  );
+  await changeFreePlayers(work, players, (turn) => {
+    if (turn.player.status !== "ERASED") settleDue(turn);
+    dropUnknown(turn);
+  });
   await clearDueOfMerged(work, "player_adventures", players);
 };
 

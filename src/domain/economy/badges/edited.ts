@@ -44,9 +44,8 @@ export const BADGE_EDITS: EndingRows = {
     return { playerIds, after: isAll || !last ? undefined : `${last.tier} ${last.id}` };
   },
   moveDue: async (work, { projectId, key, playerIds }) => {
-    const gives = [{ badges: [{ badgeKey: key }] }];
     await changePage(work, playerIds, (ids) =>
-      changePlayers(work, projectId, { playerIds: ids, gives }, (turn) => awardReached(turn, key)),
+      changePlayers(work, projectId, ids, (turn) => awardReached(turn, key)),
     );
   },
 };

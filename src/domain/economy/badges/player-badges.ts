@@ -226,7 +226,7 @@ type ChangeOptions = NonNullable<Parameters<typeof changePlayer>[3]>;
 export const changeBadge = async (
   work: Work,
   player: PlayerKey,
-  { ref, change, gives = [], ...options }: ChangeOptions & { ref: string; change: Change },
+  { ref, change, ...options }: ChangeOptions & { ref: string; change: Change },
 ): Promise<PlayerBadge> => {
   const { projectId } = player;
   const { key: badgeKey } = await readDefinition(work, { projectId, kind: "badge", ref });
@@ -235,10 +235,7 @@ export const changeBadge = async (
     if (problem !== undefined) throw errorOf(problem, badgeKey);
     return () => undefined;
   };
-  const changed = await changePlayer(work, player, apply, {
-    ...options,
-    gives: [...gives, { badges: [{ badgeKey }] }],
-  });
+  const changed = await changePlayer(work, player, apply, options);
   return getPlayerBadge(work, { player: { projectId, id: changed.player.id }, key: badgeKey });
 };
 

@@ -7,4 +7,4 @@ export const DUE_BOOSTS = { table: "player_boosts" } as const;
 
 /** Ends the players' expired boosts. Idempotent. */
 export const endPlayersBoosts = (work: Work, players: PlayersOf): Promise<void> =>
-  changeFreePlayers(work, players, {}, endDueBoosts);
+  changeFreePlayers(work, players, endDueBoosts);

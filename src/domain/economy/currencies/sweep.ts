@@ -12,7 +12,7 @@ type HoldRow = { player_id: string; currency_key: string; amount: string | numbe
 
 /** Removes the players' expired currency lots. Idempotent. */
 export const expirePlayersLots = (work: Work, players: PlayersOf): Promise<void> =>
-  changeFreePlayers(work, players, {}, (turn) => {
+  changeFreePlayers(work, players, (turn) => {
     for (const currencyKey of turn.player.lots.keys()) expireLots(turn, currencyKey);
   });
 
@@ -21,11 +21,11 @@ export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void
   changeFreePlayers(
     work,
     players,
-    { prepare: (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }) },
-    (turn, held) => {
+    (turn, held: readonly HoldRow[]) => {
       for (const { player_id: playerId, currency_key: key, amount } of held)
         if (playerId === turn.player.id) freeHeld(turn, key, Number(amount));
     },
+    (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }),
   );
 
 /** The players are locked, so that no other transaction settles their holds. */

@@ -106,8 +106,7 @@ export const sendByHand = async (
   const expiresMs = expiresAt === undefined ? null : expiryOf(expiresAt, work.now.getTime());
   if (rewardKey !== undefined)
     await checkActiveKey(work, projectId, { kind: "reward", key: rewardKey, field: "rewardKey" });
-  const gives = rewardKey === undefined ? [] : [{ rewards: [{ rewardKey }] }];
-  const [sent] = await changePlayers(work, projectId, { playerIds: [player.id], gives }, (turn) => {
+  const [sent] = await changePlayers(work, projectId, [player.id], (turn) => {
     checkActive(turn.player);
     const { type, title, body = null, data } = message;
     const rewardGrantId = rewardKey === undefined ? null : enclose(turn, rewardKey, expiresMs, message.cause);

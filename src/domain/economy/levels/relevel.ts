@@ -82,7 +82,7 @@ const step = async (work: Work, { projectId, createdBy, ...job }: JobInProgress<
           found.findIndex(({ id }) => id === firstLeft),
         );
   const cause: Cause = { kind: "LEVEL", actor: createdBy };
-  const changed = await changePlayers(work, projectId, { playerIds }, (turn) => relevel(turn, cause));
+  const changed = await changePlayers(work, projectId, playerIds, (turn) => relevel(turn, cause));
   const { total } =
     state.total === null ? await countRows(work, sql`players where project_id = ${projectId}`) : state;
   const seen = state.seen + page.length;

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
+import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import { dropCounts, storeRow, withdrawDropped } from "../../evaluation/quests/store.ts";
 import { withEnd } from "../../evaluation/quests/context.ts";
 import { expireDue, inProgress, settleQuest } from "../../evaluation/quests/progress.ts";
@@ -16,7 +16,6 @@ import {
   isOtherVersion,
   type PlayersOf,
 } from "../../progression/moved-ends.ts";
-import { locksOfQuest } from "./player-quests.ts";
 
 /** The table whose due rows are processed: see findDue. */
 export const DUE_QUESTS = {
@@ -25,38 +24,13 @@ export const DUE_QUESTS = {
   where: sql`due_at is not null`,
 } as const;
 
-/** Returns the quests that players may adopt a new version of, and complete thereby. */
-const questsInProgress = async ({ db }: Work, { projectId, playerIds }: PlayersOf): Promise<string[]> => {
-  const { rows } = await sql<{ key: string }>`
-    select distinct quest_key as key from player_quests
-    where project_id = ${projectId}::uuid and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
-      and state = 'IN_PROGRESS' and is_live and due_at is not null`.execute(db);
-  return rows.map(({ key }) => key);
-};
-
-const locksOfQuests = (plan: ProjectPlan, keys: readonly string[]) => {
-  const locks = keys.flatMap((key) => {
-    const quest = plan.quests.byKey.get(key);
-    return quest ? [locksOfQuest(plan, quest)] : [];
-  });
-  return {
-    gives: locks.flatMap(({ gives }) => gives),
-    counters: locks.flatMap(({ counters }) => counters),
-  };
-};
-
 /** Brings the quests of players of which something is due to the present. Idempotent. */
 export const settlePlayersQuests = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(
-    work,
-    players,
-    { prepare: (playerIds) => questsInProgress(work, { ...players, playerIds }), locksOf: locksOfQuests },
-    (turn) => {
-      // The next cycle of an idle player begins when somebody looks at it, not with the end of this one.
-      turn.root.isTimeOnly = true;
-      for (const key of turn.player.quests.keys()) settleDue(turn, key);
-    },
-  );
+  await changeFreePlayers(work, players, (turn) => {
+    // The next cycle of an idle player begins when somebody looks at it, not with the end of this one.
+    turn.root.isTimeOnly = true;
+    for (const key of turn.player.quests.keys()) settleDue(turn, key);
+  });
   await clearDueOfMerged(work, "player_quests", players);
 };
 

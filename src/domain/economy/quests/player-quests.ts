@@ -1,4 +1,3 @@
-import { bundlesOf as bundlesOfAdventure } from "../../evaluation/adventures/compile.ts";
 import { changeEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
 import { checkActive, type PlayerState } from "../../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
@@ -19,8 +18,7 @@ import {
   withQuestions,
 } from "../../evaluation/quests/show.ts";
 import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/store.ts";
-import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
-import type { SharedCounters, SharedKey } from "../../evaluation/shared-counters.ts";
+import { createSharedCounters, type SharedCounters } from "../../evaluation/shared-counters.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -29,8 +27,7 @@ import type { Work } from "../../kernel/work.ts";
 import type { Player } from "../../players/player.ts";
 import { changePlayer } from "../../progression/change.ts";
 import { loadInParts } from "../../progression/load-states.ts";
-import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
-import { lockPlan } from "../../progression/locked-plan.ts";
+import { readCounters } from "../../progression/lock-shared-counters.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import { refreshPlayer } from "../../progression/players/players.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
@@ -44,7 +41,7 @@ export const readTurns = async (
   const plan = await readPlan(work, projectId, projectPlans);
   const states = players.map(stateOfPlayer);
   await loadInParts(work, states, [plan]);
-  const shared = await readSharedCounters(work, placesOf(plan));
+  const shared = createSharedCounters("FROM_ZERO", await readCounters(work, placesOf(plan)));
   return states.map((player) => turnOf(player, plan, { nowMs: work.now.getTime(), shared }));
 };
 
@@ -85,8 +82,7 @@ const readStarted = async (work: Work, player: Player): Promise<PlanTurn> => {
   const waiting = (await mapInSlices(all, (quest) => (isWaiting(turn, quest) ? [quest] : []))).flat();
   if (waiting.length === 0) return turn;
   const { projectId, id } = player;
-  const counters = waiting.flatMap((quest) => placesKey(projectId, quest) ?? []);
-  await changePlayer(work, { projectId, id }, () => () => undefined, { counters });
+  await changePlayer(work, { projectId, id }, () => () => undefined);
   return readTurn(work, await refreshPlayer(work, projectId, id));
 };
 
@@ -179,43 +175,16 @@ export const readPlayerQuest = async (
 export type PlayerRef = { projectId: string; id: string };
 type Ref = PlayerRef;
 
-const bundlesOf = (
-  { adventures }: ProjectPlan,
-  { key, definition, earlier }: CompiledQuest,
-): RewardBundle[] => [
-  ...adventures.ofQuest(key).flatMap(bundlesOfAdventure),
-  ...[definition, ...[...earlier.values()].map((one) => one.definition)].flatMap(({ rewards, steps }) => [
-    rewards,
-    ...steps.flatMap((step) => (step.rewards ? [step.rewards] : [])),
-  ]),
-];
-
-/** Returns what is locked for a change of a quest: what it may give, and its places. */
-export const locksOfQuest = (
-  plan: ProjectPlan,
-  quest: CompiledQuest,
-): { gives: RewardBundle[]; counters: SharedKey[] } => {
-  const places = placesKey(plan.projectId, quest);
-  return { gives: bundlesOf(plan, quest), counters: places ? [places] : [] };
-};
-
 /** Changes a quest of a player in memory. @returns the row to show; default: that of the latest cycle */
 type Change = (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined;
 
 /** Changes a quest of a player after settling it. */
-const changeQuest = async (work: Work, player: Ref, questRef: string, change: Change): Promise<PlayerQuest> =>
-  // Locked, so that the limits of rewards that may be given are locked too.
-  changeQuestOf(work, player, { plan: await lockPlan(work, player.projectId), questRef }, change);
-
-/** As `changeQuest`, by the plan that this transaction has locked. */
-export const changeQuestOf = async (
+export const changeQuest = async (
   work: Work,
   player: Ref,
-  { plan, questRef }: { plan: ProjectPlan; questRef: string },
+  questRef: string,
   change: Change,
 ): Promise<PlayerQuest> => {
-  const named = questOf(plan, questRef);
-  const locks = locksOfQuest(plan, named);
   const applied = (turn: PlanTurn) => {
     const quest = questOf(turn.project, questRef);
     checkActive(turn.player);
@@ -227,7 +196,7 @@ export const changeQuestOf = async (
       return showRow(turn, quest, now);
     };
   };
-  return (await changePlayer(work, player, applied, locks)).value;
+  return (await changePlayer(work, player, applied)).value;
 };
 
 /** Throws why a change is not possible. */

@@ -4,7 +4,7 @@ import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { type Limiter, LIMITS, RateLimited } from "../../accounts/rate-limits/limiter.ts";
 import { type Definition, getDefinition } from "../definitions/definitions.ts";
 import { draftOf } from "../definitions/drafts.ts";
-import { changeQuestOf, type PlayerRef, questOf } from "./player-quests.ts";
+import { changeQuest, type PlayerRef, questOf } from "./player-quests.ts";
 import type { CompiledQuest } from "../../evaluation/quests/compile.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
 import type { PlayerQuest } from "../../evaluation/quests/show.ts";
@@ -299,7 +299,7 @@ export const submitPlayerStep = async (
   const isTaken = pool !== undefined && (await takePoolCode(work, pool));
   let submitted: Submitted | undefined;
   let playerId = "";
-  const playerQuest = await changeQuestOf(work, player, { plan, questRef }, (turn, quest) => {
+  const playerQuest = await changeQuest(work, player, questRef, (turn, quest) => {
     if (quest.phase === "PAUSED") throw conflict("INVALID_STATE", "the quest is PAUSED");
     const outcome = submitNow(turn, quest, { stepKey, submission: submissionOf(body, isTaken) });
     if (!("accepted" in outcome)) throw refusalOf(outcome, stepKey);
@@ -329,7 +329,7 @@ export const reviewPlayerStep = async (
     await checkSubmission(work, projectId, { id: given.submissionId, questKey: named.key });
   const by = work.by ? actorOf(work.by.caller) : "system";
   let decided = "";
-  const playerQuest = await changeQuestOf(work, player, { plan, questRef }, (turn, quest) => {
+  const playerQuest = await changeQuest(work, player, questRef, (turn, quest) => {
     if (quest.phase === "PAUSED") throw conflict("INVALID_STATE", "the quest is PAUSED");
     const outcome = reviewNow(turn, quest, { ...given, note: note ?? null, by });
     if (typeof outcome === "string") throw conflict("INVALID_STATE", outcome);

@@ -151,7 +151,7 @@ const settle = async (
     more(turn, details);
     return () => undefined;
   };
-  await changePlayer(work, player, tell, { gives: [contents] });
+  await changePlayer(work, player, tell);
   await setStatus(work, { player, grantId: row.id, status, code });
   return getGrant(work, { player, grantId: row.id });
 };
@@ -269,8 +269,7 @@ const handOut = async (work: Work, player: PlayerKey, order: Order, pay: Pay): P
     if ("problem" in given) throw errorOf(given.problem, rewardKey);
     return () => given.grant.id;
   };
-  const gives = [{ rewards: [{ rewardKey }] }];
-  const changed = await changePlayer(work, player, give, { gives });
+  const changed = await changePlayer(work, player, give);
   return getGrant(work, { player: { projectId, id: changed.player.id }, grantId: changed.value });
 };
 

@@ -90,8 +90,8 @@ const givePage = async (
   job: JobInProgress<Params>,
   playerIds: readonly string[],
 ): Promise<Counts> => {
-  const { projectId, params } = job;
-  const changed = await changePlayers(work, projectId, { playerIds, gives: [params.bundle] }, give(job));
+  const { projectId } = job;
+  const changed = await changePlayers(work, projectId, playerIds, give(job));
   const granted = changed.filter(({ value }) => value).length;
   return { granted, skipped: playerIds.length - granted, failed: 0 };
 };

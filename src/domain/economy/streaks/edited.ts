@@ -29,11 +29,8 @@ export const STREAK_EDITS: EndingRows = {
     return { playerIds, after: isAll ? undefined : playerIds.at(-1) };
   },
   moveDue: async (work, { projectId, key, playerIds }) => {
-    const locksOf: Parameters<typeof changePlayers>[2]["locksOf"] = ({ streaks }) => ({
-      gives: streaks.get(key)?.definition.milestones.map(({ rewards }) => rewards) ?? [],
-    });
     await changePage(work, playerIds, (ids) =>
-      changePlayers(work, projectId, { playerIds: ids, locksOf }, (turn) => followEdit(turn, key)),
+      changePlayers(work, projectId, ids, (turn) => followEdit(turn, key)),
     );
   },
 };

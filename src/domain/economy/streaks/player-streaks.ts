@@ -43,7 +43,6 @@ import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
 import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
-import { lockPlan } from "../../progression/locked-plan.ts";
 import { changeFreePlayers, clearDueOfMerged, type PlayersOf } from "../../progression/moved-ends.ts";
 import { streaks as streaksPart } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
@@ -58,7 +57,7 @@ export const DUE_STREAKS = {
 
 /** Warns players whose runs end soon, once per period, and settles the runs that are over. Idempotent. */
 export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(work, players, {}, (turn) => {
+  await changeFreePlayers(work, players, (turn) => {
     for (const key of turn.player.streaks.keys()) settleDue(turn, key);
   });
   await clearDueOfMerged(work, "player_streaks", players);
@@ -223,9 +222,6 @@ const changeStreak = async (
   streakKey: string,
   change: (turn: Turn, streak: CompiledStreak, settled: Streak) => Settled,
 ): Promise<PlayerStreak> => {
-  // Locked, so that the limits of milestones that may be reached are locked too.
-  const { milestones } = streakOf(await lockPlan(work, player.projectId), streakKey).definition;
-  const gives = milestones.map(({ rewards }) => rewards);
   const applied = (turn: PlanTurn) => {
     const streak = streakOf(turn.project, streakKey);
     const settled = settledAt(streak, turn, turn.nowMs);
@@ -234,7 +230,7 @@ const changeStreak = async (
     announce(turn, streak, [...settled.steps, ...steps]);
     return () => showNow(turn, streak, turn.nowMs);
   };
-  return (await changePlayer(work, player, applied, { gives })).value;
+  return (await changePlayer(work, player, applied)).value;
 };
 
 /**

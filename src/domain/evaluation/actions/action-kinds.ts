@@ -5,8 +5,6 @@ import {
   actionRecordOf,
   compileSending,
   type Firing,
-  type Outcomes,
-  publishes,
   type Sending,
 } from "./action.ts";
 import { adjustCurrency } from "./adjust-currency.ts";
@@ -47,8 +45,6 @@ export const ActionSchema = z.discriminatedUnion(
   },
 ) as unknown as z.ZodType<Action>;
 
-const NO_OUTCOMES = publishes();
-
 type AnyKind = ActionKind<z.ZodObject, object>;
 
 const BY_TYPE = new Map<string, AnyKind>(KINDS.map((kind) => [kind.type, kind as unknown as AnyKind]));
@@ -76,10 +72,6 @@ export const compileAction = (action: Action, firing: Firing): Act => {
     if (resolved !== undefined) kind.perform(turn, resolved, actionRecordOf(turn, firing));
   };
 };
-
-/** Returns what an action may cause in its own batch; a sent action takes effect in another one. */
-export const outcomesOf = (action: Action): Outcomes =>
-  sendingOf(action) ? NO_OUTCOMES : BY_TYPE.get(action.type)!.outcomes(action);
 
 /** Returns whether the action may throw RuleFailure. */
 export const canFail = (action: Action): boolean =>

@@ -12,7 +12,6 @@ import {
   Scalar,
   scalarList,
 } from "../language/syntax.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { recordLoop, type Turn, write } from "../turn.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
@@ -69,22 +68,6 @@ export const actionFields = {
 export const OnInsufficient = z.enum(["FAIL_RULE", "SKIP", "CLAMP"]);
 export type OnInsufficient = z.output<typeof OnInsufficient>;
 
-/** Possible effects of an action in its own pass: types of derived events, and bundles granted. */
-export type Outcomes = {
-  types: readonly string[];
-  bundles: readonly RewardBundle[];
-  /** Keys of quests whose rewards it may grant. */
-  quests?: readonly string[];
-  /** The same of adventures. */
-  adventures?: readonly string[];
-};
-
-/** Outcomes of derived events of these types, without rewards. */
-export const publishes = (...types: string[]): Outcomes => ({ types, bundles: [] });
-
-/** Outcomes of granting one bundle of rewards. */
-export const grants = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
-
 /** Finds an active definition by its key, as JSON. */
 export type FindDefinition = (kind: NamedKind, key: string) => Json | undefined;
 
@@ -104,8 +87,6 @@ export type ActionKind<S extends z.ZodObject, R extends object> = {
   mentions(action: z.output<S>): Mention[];
   /** Returns its possible effects as causes (see causes.ts), for the check for endless loops. */
   causes(action: z.output<S>): readonly string[];
-  /** Returns its possible effects in its own pass, whose shared counters are locked beforehand. */
-  outcomes(action: z.output<S>): Outcomes;
   /**
    * Checks requirements on the definitions that it names, beyond their existence.
    * @returns the field and message of each violation

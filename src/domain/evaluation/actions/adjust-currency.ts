@@ -5,7 +5,7 @@ import { Key, mentionsAt } from "../language/syntax.ts";
 import { adjustCurrency as adjust } from "../currencies/adjust.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { actionFields, actionKind, OnInsufficient, publishes } from "./action.ts";
+import { actionFields, actionKind, OnInsufficient } from "./action.ts";
 
 /** An expression may be positive or negative. */
 const changeOf = (amount: unknown): readonly string[] => {
@@ -28,7 +28,6 @@ export const adjustCurrency = actionKind({
   }),
   mentions: ({ currencyKey }) => mentionsAt("currencyKey", "currency", currencyKey),
   causes: ({ amount, currencyKey }) => [...about(changeOf(amount), currencyKey), ...USES_BOOSTS],
-  outcomes: () => publishes("player.currency_granted", "player.currency_spent", "player.currency_expired"),
   demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {

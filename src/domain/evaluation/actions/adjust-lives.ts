@@ -3,7 +3,7 @@ import { CAUSES } from "../causes.ts";
 import { adjustLives as adjust, type LivesChange, UNLIMITED_SECONDS_MAX } from "../lives/lives.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { actionFields, actionKind, OnInsufficient, publishes } from "./action.ts";
+import { actionFields, actionKind, OnInsufficient } from "./action.ts";
 
 const schema = z
   .strictObject({
@@ -31,7 +31,6 @@ export const adjustLives = actionKind<typeof schema, Resolved>({
   schema,
   mentions: () => [],
   causes: () => CAUSES.lives,
-  outcomes: () => publishes("player.lives_changed"),
   demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ amount: expression, refill, unlimitedSeconds, onInsufficient }) => {

@@ -9,7 +9,7 @@ import {
   DesignedBoostSeconds,
 } from "../boosts/campaign-boost.ts";
 import { startBoost } from "../boosts/boosts.ts";
-import { actionFields, actionKind, publishes } from "./action.ts";
+import { actionFields, actionKind } from "./action.ts";
 
 const schema = z.strictObject({
   type: z.literal("apply_boost"),
@@ -29,7 +29,6 @@ export const applyBoost = actionKind({
   schema,
   mentions: ({ applies }) => assetMentions("applies", applies),
   causes: ({ boostKey }) => about(CAUSES.boost, boostKey),
-  outcomes: () => publishes(),
   demands: () => [],
   canFail: () => false,
   compile: ({ boostKey, applies, factor, durationSeconds, uses, stacking }) => {

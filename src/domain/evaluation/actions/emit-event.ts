@@ -4,15 +4,7 @@ import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { isPath, smallRecord } from "../language/syntax.ts";
-import {
-  actionFields,
-  actionKind,
-  compileValues,
-  isPassable,
-  PASSED_ON_MAX_BYTES,
-  publishes,
-  Value,
-} from "./action.ts";
+import { actionFields, actionKind, compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./action.ts";
 
 const PROPERTIES_MAX = 50;
 
@@ -47,7 +39,6 @@ export const emitEvent = actionKind<typeof schema, Resolved>({
   schema,
   mentions: () => [],
   causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),
-  outcomes: ({ eventType }) => publishes(eventType),
   demands: () => [],
   canFail: () => true,
   compile: ({ eventType, properties, channels }) => {

@@ -3,7 +3,7 @@ import { about, CAUSES } from "../causes.ts";
 import { Key, mentionsAt } from "../language/syntax.ts";
 import { grantReward as grant } from "../rewards/shared-keys.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { actionFields, actionKind, grants } from "./action.ts";
+import { actionFields, actionKind } from "./action.ts";
 
 const YEAR_SECONDS = 31_536_000;
 
@@ -30,7 +30,6 @@ export const grantReward = actionKind<typeof schema, Resolved>({
   schema,
   mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
   causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),
-  outcomes: ({ rewardKey }) => grants({ rewards: [{ rewardKey }] }),
   demands: () => [],
   canFail: () => true,
   compile: ({ rewardKey, quantity, delivery, expiresInSeconds }) => {

@@ -3,16 +3,13 @@ import { capsOf } from "../caps/caps.ts";
 import { CAUSES, USES_BOOSTS } from "../causes.ts";
 import { grantXp as grant } from "../xp/xp.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
-import { actionFields, actionKind, type Outcomes } from "./action.ts";
+import { actionFields, actionKind } from "./action.ts";
 
 /** An expression may be positive or negative. */
 const changeOf = (amount: unknown): readonly string[] => {
   if (typeof amount !== "number") return [...CAUSES.xp, ...CAUSES.xpLoss];
   return amount < 0 ? CAUSES.xpLoss : CAUSES.xp;
 };
-
-const LOSS: Outcomes = { types: ["player.updated"], bundles: [] };
-const GAIN_OR_LOSS: Outcomes = { ...LOSS, bundles: [{ xp: 1 }] };
 
 /** Gives XP, or takes it away by a negative amount: never below 0. */
 export const grantXp = actionKind({
@@ -27,7 +24,6 @@ export const grantXp = actionKind({
   }),
   mentions: () => [],
   causes: ({ amount }) => [...changeOf(amount), ...USES_BOOSTS],
-  outcomes: ({ amount }) => (typeof amount === "number" && amount < 0 ? LOSS : GAIN_OR_LOSS),
   demands: () => [],
   canFail: () => false,
   compile: ({ amount: expression, rounding, boostable }) => {

@@ -4,7 +4,7 @@ import { isPath, Key, mentionsAt } from "../language/syntax.ts";
 import { isMeta } from "../boards/score-meta.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { actionFields, actionKind, compileValues, publishes, Value } from "./action.ts";
+import { actionFields, actionKind, compileValues, Value } from "./action.ts";
 
 /** Maximum fields of a score's meta. */
 const META_MAX = 20;
@@ -27,7 +27,6 @@ export const submitScore = actionKind({
   }),
   mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
   causes: () => [SCORE, ...USES_BOOSTS],
-  outcomes: () => publishes(),
   demands: ({ leaderboardKey }, find) => {
     const metric = find("leaderboard", leaderboardKey)?.["metric"] as { source: string } | undefined;
     if (!metric || metric.source === "CUSTOM") return [];

@@ -5,7 +5,7 @@ import { Key, mentionsAt } from "../language/syntax.ts";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";
 import type { Turn } from "../turn.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { actionFields, actionKind, type ActionRecord, grants, publishes } from "./action.ts";
+import { actionFields, actionKind, type ActionRecord } from "./action.ts";
 
 const schema = z
   .strictObject({
@@ -46,8 +46,6 @@ export const updateBadge = actionKind<typeof schema, Resolved>({
   mentions: ({ badgeKey }) => mentionsAt("badgeKey", "badge", badgeKey),
   causes: ({ badgeKey, operation }) =>
     about(operation === "REVOKE" ? CAUSES.badgeLoss : CAUSES.badge, badgeKey),
-  outcomes: ({ badgeKey, operation }) =>
-    operation === "REVOKE" ? publishes("player.badge_revoked") : grants({ badges: [{ badgeKey }] }),
   demands: ({ badgeKey, tier }, find) => {
     const tiers = find("badge", badgeKey)?.["tiers"];
     if (tier === undefined || !Array.isArray(tiers) || tier <= tiers.length) return [];

@@ -9,7 +9,7 @@ import { setMembership } from "../segments/membership.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { compilePath } from "../language/paths.ts";
-import { actionFields, actionKind, compileValues, publishes, Value } from "./action.ts";
+import { actionFields, actionKind, compileValues, Value } from "./action.ts";
 
 const FIELDS_MAX = 20;
 const SEGMENTS_MAX = 10;
@@ -85,7 +85,6 @@ export const updatePlayer = actionKind<typeof schema, Resolved>({
     ...CAUSES.profile,
     ...[...addToSegments, ...removeFromSegments].flatMap((key) => about(CAUSES.segment, key)),
   ],
-  outcomes: () => publishes("player.updated"),
   demands: ({ addToSegments, removeFromSegments }, find) =>
     Object.entries({ addToSegments, removeFromSegments }).flatMap(([field, keys = []]) =>
       keys.flatMap((key, i): [string, string][] =>

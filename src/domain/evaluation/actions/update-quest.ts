@@ -47,11 +47,6 @@ export const updateQuest = actionKind<typeof schema, QuestOrder>({
   schema,
   mentions: ({ entity, key }) => mentionsAt("key", entity, key),
   causes: ({ entity, key }) => about(CAUSES[entity], key),
-  outcomes: ({ entity, key }) => ({
-    types: CAUSES[entity],
-    bundles: [],
-    ...(entity === "quest" ? { quests: [key] } : { adventures: [key] }),
-  }),
   demands: ({ entity, key, stepKey }, find) => {
     const steps = entity === "quest" ? find("quest", key)?.["steps"] : undefined;
     if (stepKey === undefined || !Array.isArray(steps)) return [];

@@ -328,7 +328,7 @@ export const indexFollowers = (
 };
 
 /** Returns the badges that an event of this type may award by itself. */
-export const badgesFollowing = (
+const badgesFollowing = (
   { badgesByMetric, metrics }: Pick<CompiledDefinitions, "badgesByMetric" | "metrics">,
   eventType: string,
 ): readonly CompiledBadge[] =>

@@ -197,8 +197,8 @@ export const hasPlace = ({ player, project, shared }: Turn, quest: CompiledQuest
 };
 
 /**
- * Returns whether all places of a quest are known to be taken, and none is the turn's player's. They are
- * where something asks: conditions have their counters locked, and those who look at a player read them.
+ * Returns whether all places of a quest are known to be taken, and none is the turn's player's. They are not
+ * where a player is changed with no counters at hand.
  */
 export const isFull = (turn: Turn, quest: CompiledQuest): boolean => {
   const key = placesKey(turn.project.projectId, quest);

@@ -231,8 +231,7 @@ class WinnerMerged extends Error {}
 /** @throws WinnerMerged */
 const giveTo = async (work: Work, giving: Giving, winners: readonly Winner[]): Promise<Mark[]> => {
   const byId = new Map(winners.map((winner) => [winner.playerId, winner]));
-  const options = { playerIds: [...byId.keys()], gives: winners.map(({ rewards }) => rewards) };
-  const changed = await changePlayers(work, giving.row.project_id, options, (turn): Mark => {
+  const changed = await changePlayers(work, giving.row.project_id, [...byId.keys()], (turn): Mark => {
     const winner = byId.get(turn.player.id);
     if (!winner) throw new WinnerMerged("a winner was merged meanwhile");
     return { n: winner.position, i: winner.prize, s: giveOne(turn, giving, winner) };

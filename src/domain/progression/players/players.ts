@@ -22,7 +22,7 @@ import {
   writeColumns,
 } from "../../players/profile.ts";
 import { changePlayer, isOwned, lockPlayerRow, type PlayerKey } from "../change.ts";
-import { ANY_CHANGE, type GroupChange, openGroupChange } from "../group-change.ts";
+import { type GroupChange, openGroupChange } from "../group-change.ts";
 import {
   externalKey,
   type ExternalRef,
@@ -251,7 +251,7 @@ export const patchPlayer = async (
     if (problem !== undefined) throw beyondLimit(problem);
     return () => turn.player.zoneChangedMs;
   };
-  const { value } = await changePlayer(work, key, patch, { gives: [ANY_CHANGE], isOfActive: true });
+  const { value } = await changePlayer(work, key, patch, { isOfActive: true });
   await writeProfile(work, { ...key, profile, zoneChangedMs: value });
   return key;
 };

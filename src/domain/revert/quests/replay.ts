@@ -82,7 +82,7 @@ const scratchTurn = ({ owner, nowMs }: Replaying, given: Map<string, Given>): Pl
   };
   const plan = { ...owner.project, hasListeners: () => false };
   const event = changeEvent(NIL_ID, nowMs);
-  const shared = createSharedCounters(new Map(), true);
+  const shared = createSharedCounters("FROM_ZERO");
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared });
   return { ...turn, give: ({ event: { id } }, { key, bundle }) => given.set(key, { eventId: id, bundle }) };
 };

@@ -207,7 +207,7 @@ const counterOf = ({ projectId }: ProjectPlan, { s: scope, w: windowNo }: Replay
 /** Continues a replay, or begins one. Limits over all players continue where they were. */
 export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Replay => {
   const state = before ?? nothing();
-  const shared = createSharedCounters(new Map(), true);
+  const shared = createSharedCounters("FROM_ZERO");
   for (const counter of state.shared) {
     if (counter.u > 0) shared.add(counterOf(plan, counter), counter.u);
     if (counter.t) shared.setTimes(counterOf(plan, counter), counter.t);

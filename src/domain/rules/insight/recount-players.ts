@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import type { Definition } from "../../economy/definitions/definitions.ts";
-import { locksOfQuest } from "../../economy/quests/player-quests.ts";
 import { needsOf } from "../../evaluation/language/document.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import {
@@ -346,8 +345,7 @@ const advance = async (
   plan: ProjectPlan,
   { quest, playerIds }: { quest: CompiledQuest; playerIds: readonly string[] },
 ): Promise<void> => {
-  const input = { playerIds, ...locksOfQuest(plan, quest) };
-  await changePlayers(work, plan.projectId, input, (turn) => {
+  await changePlayers(work, plan.projectId, playerIds, (turn) => {
     const isAdvanced = advanceByCounts(turn, quest);
     // Nothing else has happened to the player.
     if (!isAdvanced) turn.root.isTimeOnly = true;

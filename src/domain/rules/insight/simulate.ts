@@ -17,7 +17,7 @@ import {
 } from "../../evaluation/metrics/compile.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { attributesProblem } from "../../evaluation/profile.ts";
-import { type PlanTurn, type ProjectPlan, sharedKeysOf } from "../../evaluation/project-plan.ts";
+import type { PlanTurn, ProjectPlan } from "../../evaluation/project-plan.ts";
 import { outlineRow } from "../../evaluation/quests/show.ts";
 import type { RuleEvent } from "../../evaluation/rule-event.ts";
 import { type PublishedRule, rulePieces } from "../../evaluation/running/compile.ts";
@@ -33,12 +33,14 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { bytesOf } from "../../kernel/oversize.ts";
+import { createSharedCounters } from "../../evaluation/shared-counters.ts";
+import { saveTurn } from "../../evaluation/snapshot.ts";
 import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Calendar, calendarOf, windowNumber } from "../../kernel/zones.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { emptyHoldings, readPlayer } from "../../progression/load.ts";
-import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
+import { readCounters } from "../../progression/lock-shared-counters.ts";
 import { loadPlan } from "../../progression/plan.ts";
 import { loadPublishedInPages } from "../../progression/published-rules.ts";
 import { Rule } from "../rules.ts";
@@ -329,18 +331,25 @@ export const simulate = async (
   const found = await findPlayer(work, plan, simulation, event);
   const player = found ?? imagine(work, plan, simulation, event.at);
   const nowMs = work.now.getTime();
-  const keys = await inSlices(sharedKeysOf(plan, [event]));
-  const shared = await readSharedCounters(work, keys);
-  const trace = createTrace(plan.rules, {
-    eventId: null,
-    ignoreLimits: simulation.overrides.limits === "IGNORE",
-  });
-  const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
-  const before = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
-  evaluateEvent(turn);
-  const shown = truncateTrace(trace.result());
-  const after = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
-  return { ...shown, playerExists: found !== undefined, resultingState: changeOf(before, after) };
+  const shared = createSharedCounters("ASKED");
+  for (;;) {
+    const trace = createTrace(plan.rules, {
+      eventId: null,
+      ignoreLimits: simulation.overrides.limits === "IGNORE",
+    });
+    const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
+    const undo = saveTurn(turn);
+    const before = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
+    evaluateEvent(turn);
+    const asked = shared.asked();
+    if (asked.length === 0) {
+      const shown = truncateTrace(trace.result());
+      const after = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
+      return { ...shown, playerExists: found !== undefined, resultingState: changeOf(before, after) };
+    }
+    undo();
+    shared.load(await readCounters(work, asked));
+  }
 };
 
 const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleEvent => {

@@ -77,7 +77,7 @@ export const notifyMentioned = async (
   );
   if (notified.length === 0) return;
   const byPlayer = Map.groupBy(notified, ({ id }) => id);
-  await changePlayers(work, channel.projectId, { playerIds: [...byPlayer.keys()] }, (turn) => {
+  await changePlayers(work, channel.projectId, [...byPlayer.keys()], (turn) => {
     for (const { message } of byPlayer.get(turn.player.id) ?? []) sendMessage(turn, noteOf(message, channel));
   });
 };

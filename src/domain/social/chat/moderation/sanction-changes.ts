@@ -387,7 +387,7 @@ type Warning = { playerId: string; reason: string; report: Report };
 
 const warn = async (work: Work, projectId: string, { playerId, reason, report }: Warning): Promise<void> => {
   const { id: reportId, channelId, seq } = report;
-  const sent = await changePlayers(work, projectId, { playerIds: [playerId] }, (turn) =>
+  const sent = await changePlayers(work, projectId, [playerId], (turn) =>
     sendMessage(turn, {
       type: INBOX_TYPE,
       title: "A warning of the moderators",
