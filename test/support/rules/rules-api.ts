@@ -123,19 +123,3 @@ export const addCopies = async (
 /** Gives a project `count` published rules of RULE_BYTES each. */
 export const addLargeRules = (transact: Transact, projectId: string, count: number): Promise<void> =>
   addCopies(transact, projectId, { rule: aLargeRule("r"), count });
-
-/** Rules by `aWideRule` of which a plan is not compiled in a transaction. */
-export const TOO_WIDE = 120;
-
-/** Gives 1 XP for a goal; conditions of so many values that compiling it takes some 3,000 steps. */
-export const aWideRule = (): RuleDocument => {
-  const value = Array.from({ length: 90 }, (_, n) => `value ${n}`);
-  const leaf = { type: "event_property", path: "text", op: "in", value };
-  return RuleDocument.parse({
-    key: "r",
-    name: "A wide rule",
-    triggers: [{ kind: "EVENT", eventTypes: ["goal"] }],
-    conditions: { all: [{ none: Array.from({ length: 24 }, () => leaf) }] },
-    actions: [{ id: "a1", type: "grant_xp", amount: 1 }],
-  });
-};
