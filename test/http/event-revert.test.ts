@@ -57,6 +57,65 @@ describe("taking an event back", () => {
       (one: { currencyKey: string }) => one.currencyKey === "coins",
     ).balance;
   const told = () => emitted<{ eventId: string }>(api.app, tenant.projectId, "event.reverted");
+
+  it("is done for what a badge has given since it was last revoked, and says what stays", async () => {
+    must(
+      await post("/rewards", { key: "mug", name: "Mug", kind: "PRIZE", fulfilment: "EXTERNAL", stock: 3 }),
+      201,
+    );
+    const rewards = {
+      xp: 20,
+      currencies: { coins: 10 },
+      rewards: [{ rewardKey: "mug", quantity: 1 }],
+      badges: [{ badgeKey: "hero" }],
+    };
+    const tiers = [
+      { tier: 1, rewards: { xp: 7 } },
+      { tier: 2, rewards },
+    ];
+    must(await post("/badges", { key: "cup", name: "Cup", tiers, maxAwards: 9 }), 201);
+    must(await post("/leaderboards", { key: "xp", name: "XP", metric: { source: "XP" } }), 201);
+    must(await post("/players", { externalUserId: "ada" }), 201);
+    const path = "/players/ext:ada/badges/cup";
+    const revoke = async (body: object) =>
+      must(await api.delete(`/api/v1${path}`, { key: tenant.key, body }), 200);
+    must(await post(path, {}), 201);
+    assert.equal("left" in (await revoke({})), false);
+    must(await post(path, { tier: 2 }), 201);
+    must(await post("/players/ext:ada/balances/coins/spend", { amount: 4, reason: "spent" }), 201);
+    const { reversed, lives, shortfall, left, tier } = await revoke({ takeRewards: true, reason: "cheated" });
+    assert.deepEqual(
+      { reversed, lives, shortfall, left, tier },
+      {
+        reversed: { xp: 27, currencies: { coins: 6 } },
+        lives: 0,
+        shortfall: { "currency:coins": 4 },
+        left: ["badge cup: badges given"],
+        tier: 0,
+      },
+    );
+    assert.deepEqual([(await get("/players/ext:ada")).body.xp, await balance()], [7, 0]);
+    const [{ status }] = (await get("/players/ext:ada/rewards?status=REVOKED")).body.data;
+    assert.deepEqual([status, (await get("/rewards/mug/stock")).body.given], ["REVOKED", 0]);
+    await eventually(async () => (await get("/leaderboards/xp/players/ext:ada")).body.score === 7);
+    assertError(
+      await api.delete(`/api/v1${path}`, { key: tenant.key, body: { takeRewards: true } }),
+      409,
+      "INVALID_STATE",
+    );
+    must(await post(path, { tier: 2 }), 201);
+    assert.deepEqual([(await get("/players/ext:ada")).body.xp, await balance()], [34, 10]);
+
+    await rule("won", { type: "update_badge", badgeKey: "cup", operation: "AWARD", tier: 2 });
+    await revoke({ takeRewards: true });
+    const event = await send("won");
+    assert.equal((await get("/players/ext:ada")).body.xp, 34);
+    assert.equal((await revoke({ takeRewards: true })).reversed.xp, 27);
+    const result = await reverted(event);
+    assert.deepEqual([result.reversed.xp, result.shortfall], [0, {}], "once is enough");
+    assert.deepEqual([(await get("/players/ext:ada")).body.xp, await balance()], [7, 0]);
+  });
+
   it("undoes XP, currency, scores and segments by opposite lines, tells it once, and shows it", async () => {
     const event = { eventTypes: ["won"] };
     const boards = [
