@@ -152,10 +152,10 @@ describe("counters that are not there", () => {
           const used = (key: SharedKey) => ({ key, state: { used: 4, times: null } });
           const whole = createSharedCounters("FROM_ZERO");
           let keys: SharedKey[] = [];
-          for (let more = true; more;) {
+          for (let isMore = true; isMore;) {
             const some = createSharedCounters("ASKED", keys.map(used));
             told(some);
-            more = some.asked().length > 0;
+            isMore = some.asked().length > 0;
             keys = [...keys, ...some.asked()];
           }
           asked += keys.length;

@@ -327,15 +327,6 @@ export const indexFollowers = (
   return followers;
 };
 
-/** Returns the badges that an event of this type may award by itself. */
-const badgesFollowing = (
-  { badgesByMetric, metrics }: Pick<CompiledDefinitions, "badgesByMetric" | "metrics">,
-  eventType: string,
-): readonly CompiledBadge[] =>
-  badgesByMetric.size === 0
-    ? NO_BADGES
-    : metrics.forEvent(eventType).flatMap(({ id }) => badgesByMetric.get(id) ?? NO_BADGES);
-
 /** Returns whether more events of the metric change nothing: all tiers are held, or the badge was revoked. */
 const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: CompiledBadge): boolean => {
   const { tier, revokedMs } = badgeStateOf(turn, key);
