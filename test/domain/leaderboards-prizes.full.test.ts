@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { beginClosing, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import {
@@ -89,6 +91,23 @@ describe("prizes of leaderboards", () => {
     const prize = { prize: 0, status: "GRANTED" };
     assert.deepEqual(await resultsOf(domain, periodId), [[0, 1, target, prize]]);
     assert.deepEqual(await xpOfPlayers(domain, [target, source]), [100, 0]);
+  });
+
+  it("who was merged with another of the same list has the prize of the better place alone", async () => {
+    const [first, second] = (await addPlayers(domain, projectId, 2)) as [string, string];
+    const board = await boards.addBoard(projectId, { prizes: PRIZES });
+    const periodId = await addList(domain, board, { ...DAY, entries: scored([first, second]) });
+    boards.setNow(AFTER);
+    assert.equal(await boards.transact((work) => beginClosing(work, projectId)), 1);
+    assert.deepEqual(await boards.transact((work) => stepClosing(work, { projectId, periodId })), {
+      step: "MORE",
+    });
+    const merge = { projectId, targetId: second, sourceId: first, strategy: DEFAULT_STRATEGY, cause: {} };
+    await domain.transact((work) => mergePlayers(work, merge));
+    await boards.sweep();
+    const prizes = (await resultsOf(domain, periodId)).map(([, , , prize]) => prize);
+    assert.deepEqual(prizes, [{ prize: 0, status: "GRANTED" }, null]);
+    assert.deepEqual(await xpOfPlayers(domain, [second]), [100]);
   });
 
   it("CLAIM leaves a reward and a message, once", async () => {

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { changeLives } from "../../src/domain/economy/lives/operations.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/events.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/alias.ts";
 import type { Leaderboard } from "../../src/domain/progression/load-plan.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/rank-index.ts";
 import { entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
@@ -70,6 +73,38 @@ describe("who is on an XP board", () => {
         ["bob", 20],
         ["cid", 25],
       ],
+    );
+  });
+
+  it("counts what was gained, and neither lives nor what a merge brings along", async () => {
+    await domain.transact(({ db }) =>
+      sql`update projects set settings = '{"lives": {"enabled": true}}' where id = ${projectId}`.execute(db),
+    );
+    const board = await domain.addBoard(projectId, WEEKLY);
+    const [id, sourceId] = [
+      await domain.addPlayer(projectId, "eve"),
+      await domain.addPlayer(projectId, "fay"),
+    ];
+    for (const [player, amount] of [
+      [id, 10],
+      [sourceId, 15],
+    ] as const)
+      await domain.grant(projectId, player, amount);
+    for (const amount of [-2, 1]) {
+      const change = { amount, reason: "test", cause: { kind: "API" } } as const;
+      await domain.transact((work) => changeLives(work, { projectId, id }, change));
+    }
+    const merge = { projectId, targetId: id, sourceId, strategy: DEFAULT_STRATEGY, cause: {} };
+    await domain.transact((work) => mergePlayers(work, merge));
+    const { rows } = await domain.transact(({ db }) =>
+      sql<{ score: string | number }>`
+        select -e.rank_score as score from leaderboard_entries e
+        join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
+        where w.leaderboard_id = ${board.id}`.execute(db),
+    );
+    assert.deepEqual(
+      rows.map(({ score }) => Number(score)),
+      [25],
     );
   });
 

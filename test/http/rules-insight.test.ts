@@ -191,6 +191,17 @@ describe("insight into rules", () => {
     // Form builders show no field for tuples.
     assert.doesNotMatch(JSON.stringify(catalogue), /"\$ref":\{|prefixItems/);
     assert.equal(catalogue.operators.length, 22);
+    const operands = Object.groupBy(
+      catalogue.operators as { name: string; operand: string }[],
+      ({ operand }) => operand,
+    );
+    const ofKind = (kind: string) => operands[kind]!.map(({ name }) => name).toSorted();
+    assert.deepEqual(["DURATION", "RANGE", "NONE", "LIST"].map(ofKind), [
+      ["older_than", "within_last"],
+      ["between"],
+      ["exists", "not_exists"],
+      ["contains_all", "contains_any", "in", "not_in"],
+    ]);
     assert.ok(catalogue.eventTypes.includes("player.badge_earned"));
   });
 });

@@ -209,6 +209,7 @@ describe("configuration of single sign-on", () => {
       { ...samlConfig(cert), samlSsoUrl: "ftp://idp.test/" },
       { ...samlConfig(cert), samlSsoUrl: "javascript:alert(1)" },
       oidc({ oidcClientId: undefined }),
+      oidc({ oidcIssuer: undefined }),
       oidc({ oidcClientSecret: undefined }),
       oidc({ samlIdpInitiated: true }),
       oidc({ defaultRole: "OWNER" }),

@@ -86,6 +86,21 @@ describe("a super-admin's login", () => {
     must(await login(admin.email, "Another-Root-88"), 200);
   });
 
+  it("stays open from the address at which the password was changed, whoever guesses elsewhere", async () => {
+    const here = anAddress();
+    const passwords = { currentPassword: admin.password, newPassword: "Another-Root-88" };
+    must(
+      await api.post("/api/v1/superadmin/auth/change-password", passwords, {
+        token: admin.token,
+        headers: { "X-Forwarded-For": here },
+      }),
+      200,
+    );
+    for (let i = 0; i < 8; i++) await login(admin.email, WRONG);
+    assertError(await login(admin.email, "Another-Root-88"), 429, "LOGIN_THROTTLED");
+    must(await login(admin.email, "Another-Root-88", here), 200);
+  });
+
   it("is in the audit log of the platform, right or wrong, without what was typed", async () => {
     await login(admin.email, WRONG);
     await login("somebody-typed-a-secret@platform.example.com", WRONG);
