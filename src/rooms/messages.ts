@@ -49,8 +49,11 @@ export type ClosedReason =
 /** The player was kicked, is no longer in the lobby, or the lobby is over. */
 export type LobbyClosedReason = "KICKED" | "LEFT" | "CLOSED";
 
-/** Close codes of a lost connection: the seat is kept for a while. */
-export const DROPPED: ReadonlySet<number> = new Set([1001, 1005, 1006]);
+/**
+ * Close codes of a lost connection: the seat is kept for a while. With 4010 the SDK closes when its browser
+ * goes offline.
+ */
+export const DROPPED: ReadonlySet<number> = new Set([1001, 1005, 1006, 4010]);
 
 export const SEND_BUFFER_MAX_BYTES = 256 * 1024;
 export const SESSIONS_MAX = 5;

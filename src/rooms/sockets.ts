@@ -248,7 +248,7 @@ const UPGRADE_REQUIRED = 426;
 const LATENCY_MS = 1_000;
 
 /** Close codes with a count of their own; clients may send any. */
-const COUNTED = new Set([1000, 1001, 1005, 1006, 1009, 4000, 4001, 4002, 4003, 4013, 4401, 4403]);
+const COUNTED = new Set([1000, 1001, 1005, 1006, 1009, 4000, 4001, 4002, 4003, 4010, 4013, 4401, 4403]);
 
 /** Refuses an upgrade, and closes the socket. */
 export const refuseUpgrade = (socket: Duplex, status: number): void => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import type { WebSocket } from "ws";
 import { STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
@@ -13,6 +14,7 @@ import {
   type Listener,
   range,
   seqs,
+  serverRoom,
 } from "../support/rooms/sdk.ts";
 
 describe("room player", () => {
@@ -171,6 +173,27 @@ describe("room player", () => {
     await heardUpTo(me, 3);
     assert.deepEqual(seqs(me), [2, 3]);
     assert.equal(me.named("session.ready").at(-1)?.data.resumed, true);
+    assert.equal(me.left, undefined);
+    await me.room.leave();
+  });
+
+  it("keeps the seat of a browser that was offline, also when its close comes after its return", async () => {
+    const { token, playerId } = await aPlayer(api, tenant.key);
+    const me = await join(api, token, "player");
+    await eventually(() => me.heard.length === 2);
+    me.room.reconnection.minUptime = 0;
+    const room = serverRoom(tenant.projectId, playerId);
+    for (const isLate of [false, true]) {
+      const socket = room.clients.get(me.room.sessionId)!.ref as WebSocket;
+      if (isLate) socket.pause();
+      me.room.connection.close(4010);
+      if (isLate) {
+        await eventually(() => Object.keys(room["_reconnectionAttempts"]).length > 0);
+        socket.resume();
+      }
+      await eventually(() => me.named("session.ready").length === (isLate ? 3 : 2));
+      assert.equal(me.named("session.ready").at(-1)?.data.resumed, true);
+    }
     assert.equal(me.left, undefined);
     await me.room.leave();
   });
