@@ -87,6 +87,18 @@ describe("laurel doctor, of what a server may use", () => {
       assert.match(await of(), /127\.0\.0\.1:1\/dir cannot be used: .*ECONNREFUSED/);
     });
 
+    it("does not wait for an authority that takes the connection and is silent", async () => {
+      const silent = createServer().listen(0, "127.0.0.1");
+      await once(silent, "listening");
+      const { port } = silent.address() as { port: number };
+      try {
+        const found = await examine(acme({ ACME_DIRECTORY_URL: `https://127.0.0.1:${port}/dir` }));
+        assert.match(found.find("Certificates").message, /cannot be used: no answer within 8000 ms/);
+      } finally {
+        silent.close();
+      }
+    });
+
     it("finds a port for TLS that another program has, or the server itself", async () => {
       const other = createServer().listen(0, "127.0.0.1");
       await once(other, "listening");
