@@ -198,6 +198,12 @@ const unlessGone = async <T, O>(run: () => PromiseLike<T>, otherwise: O): Promis
   }
 };
 
+/** Stripe takes a call about an empty id for one about nobody, or everybody. */
+const idOrThrow = (id: string): string => {
+  if (!id) throw new Error("a call to Stripe lacks the id that it is about");
+  return id;
+};
+
 const customersOf = (call: Call): Pick<BillingProvider, "createCustomer" | "updateCustomer"> => ({
   createCustomer: ({ tenantId, name, email, instead = "" }) =>
     call(async ({ customers }) => {
@@ -207,7 +213,7 @@ const customersOf = (call: Call): Pick<BillingProvider, "createCustomer" | "upda
   updateCustomer: (id, of) =>
     call(({ customers }) =>
       unlessGone(async () => {
-        await customers.update(id, of);
+        await customers.update(idOrThrow(id), of);
         return true;
       }, false),
     ),
@@ -217,7 +223,7 @@ const subscriptionsOf =
   (call: Call): BillingProvider["subscriptionsOf"] =>
   (customer) =>
     call(async ({ subscriptions, customers }) => {
-      const query = { customer, status: "all", limit: PAGE } as const;
+      const query = { customer: idOrThrow(customer), status: "all", limit: PAGE } as const;
       try {
         const found = await subscriptions.list(query).autoPagingToArray({ limit: SUBSCRIPTIONS_MAX });
         return found.map(subscriptionOf);
@@ -242,7 +248,7 @@ export const createStripe = (settings: BillingSettings, log: Logger): BillingPro
       call(async ({ checkout }) => {
         const { id, url } = await checkout.sessions.create({
           mode: "subscription",
-          customer,
+          customer: idOrThrow(customer),
           line_items: [{ price: priceId, quantity: 1 }],
           success_url: successUrl,
           cancel_url: cancelUrl,
@@ -252,7 +258,8 @@ export const createStripe = (settings: BillingSettings, log: Logger): BillingPro
       }),
     expireCheckouts: (customer) =>
       call(async ({ checkout }) => {
-        const list = () => checkout.sessions.list({ customer, status: "open", limit: PAGE });
+        const query = { customer: idOrThrow(customer), status: "open", limit: PAGE } as const;
+        const list = () => checkout.sessions.list(query);
         const { data } = await unlessGone(list, { data: [] });
         // One that is paid meanwhile cannot be ended: a reading of the customer finds what it has bought.
         for (const { id } of data) await checkout.sessions.expire(id).catch(() => undefined);
@@ -260,19 +267,20 @@ export const createStripe = (settings: BillingSettings, log: Logger): BillingPro
     createPortal: ({ customerId: customer, returnUrl: return_url }) =>
       call(({ billingPortal }) =>
         unlessGone(async () => {
-          const { url } = await billingPortal.sessions.create({ customer, return_url });
+          const { url } = await billingPortal.sessions.create({ customer: idOrThrow(customer), return_url });
           return { url };
         }, undefined),
       ),
     subscriptionsOf: subscriptionsOf(call),
     endSubscription: (id) =>
       call(async ({ subscriptions }) => {
-        await unlessGone(() => subscriptions.cancel(id, { prorate: true, invoice_now: true }), undefined);
+        const bill = { prorate: true, invoice_now: true };
+        await unlessGone(() => subscriptions.cancel(idOrThrow(id), bill), undefined);
       }),
     invoicesOf: ({ customerId: customer, limit, after }) =>
       call(async ({ invoices }) => {
         const page = after === undefined ? {} : { starting_after: after };
-        const { data, has_more } = await invoices.list({ customer, limit, ...page });
+        const { data, has_more } = await invoices.list({ customer: idOrThrow(customer), limit, ...page });
         return { invoices: data.map(invoiceOf), hasMore: has_more };
       }),
     changedSince: changesOf(call),

@@ -15,3 +15,24 @@ describe("prices at Stripe", () => {
     assert.deepEqual(lines, [{ prices: ["price_gone"] }]);
   });
 });
+
+describe("calls to Stripe", () => {
+  it("that lack the id they are about are not sent", async () => {
+    const { url, requests } = await sharedFakeStripe();
+    const { billing } = readConfig(stripeSettings(url));
+    const stripe = createStripe(billing!, { error: () => undefined, warn: () => undefined } as never);
+    const sent = requests.length;
+    const there = "https://console.test.example/billing";
+    const calls = [
+      stripe.updateCustomer("", { name: "Acme", email: "owner@acme.example" }),
+      stripe.createCheckout({ customerId: "", priceId: "price_pro_m", successUrl: there, cancelUrl: there }),
+      stripe.expireCheckouts(""),
+      stripe.createPortal({ customerId: "", returnUrl: there }),
+      stripe.subscriptionsOf(""),
+      stripe.endSubscription(""),
+      stripe.invoicesOf({ customerId: "", limit: 10 }),
+    ];
+    for (const { status } of await Promise.allSettled(calls)) assert.equal(status, "rejected");
+    assert.deepEqual(requests.slice(sent), []);
+  });
+});
