@@ -20,6 +20,9 @@ const inOneStep = async <T>(run: () => Promise<T>): Promise<T> => {
 };
 const LOGIN = "/api/v1/auth/login";
 
+/** What people type for a code and is none; of full-width digits there are six. */
+const MISTYPED = ["12345", "12345a", "", "１２３４５６"];
+
 describe("codes of an authenticator app", () => {
   const api = madeOnce(startApp);
   const tenant = madeForEach(() => aTenant(api));
@@ -76,6 +79,12 @@ describe("codes of an authenticator app", () => {
       must(await api.post(`${MFA}/totp/enable`, { code: totpCode(second) }, own), 200);
     });
 
+    it("are refused when they are mistyped, like wrong ones", async () => {
+      must(await api.post(`${MFA}/totp/setup`, { currentPassword: tenant.password }, own), 200);
+      for (const code of MISTYPED)
+        assertError(await api.post(`${MFA}/totp/enable`, { code }, own), 403, "MFA_CODE_INVALID");
+    });
+
     it("a secret waits for an hour", async () => {
       const asked = { currentPassword: tenant.password };
       const { secret } = must(await api.post(`${MFA}/totp/setup`, asked, own), 200);
@@ -127,6 +136,14 @@ describe("codes of an authenticator app", () => {
       must(await logIn({ mfaCode: `${code.slice(0, 3)} ${code.slice(3)}` }), 200);
       must(await logIn({ mfaCode: factor.recoveryCodes[0]!.toUpperCase() }), 200);
       assertError(await logIn({ mfaCode: wrongCode(factor.secret) }), 401, "MFA_CODE_INVALID");
+    });
+
+    it("are refused when they are mistyped, like wrong ones", async () => {
+      const token = await challenge();
+      for (const code of MISTYPED) {
+        assertError(await logIn({ mfaCode: code }), 401, "MFA_CODE_INVALID");
+        assertError(await complete(token, code), 401, "MFA_CODE_INVALID");
+      }
     });
 
     it("work once: a code that was used is refused, and so is any of an earlier step", async () => {

@@ -67,7 +67,7 @@ export type Connections = {
 /**
  * Creates a pool over `connect` alone: undici does not decide where connections go, and follows no redirects.
  */
-export const createConnections = (connect: Connect): Connections => {
+export const createConnections = (connect: Connect, ageMsMax = AGE_MS_MAX): Connections => {
   // In the order in which they became idle.
   const idle = new Set<Connection>();
   const idleOf = new Map<string, Connection[]>();
@@ -110,7 +110,7 @@ export const createConnections = (connect: Connect): Connections => {
     giveBack: (connection) => {
       const { origin, client } = connection;
       const others = idleOf.get(origin);
-      const isOld = performance.now() - connection.bornMs > AGE_MS_MAX;
+      const isOld = performance.now() - connection.bornMs > ageMsMax;
       if (isClosed || isOld || client.destroyed || (others?.length ?? 0) >= IDLE_PER_ORIGIN)
         return connection.end();
       idle.add(connection);
