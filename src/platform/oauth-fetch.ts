@@ -34,6 +34,8 @@ export const createDiscovery = (
 
 /** Time limit for one request to a provider, including the body. */
 export const TIMEOUT_SECONDS = 10;
+/** Tolerated difference between the clocks of a provider and this server. */
+export const CLOCK_TOLERANCE_SECONDS = 30;
 const ANSWER_MAX_BYTES = 1_048_576;
 
 /** Where a provider redirects the browser back to. */

@@ -12,6 +12,7 @@ import {
 import {
   asOAuthError,
   boundedFetch,
+  CLOCK_TOLERANCE_SECONDS,
   type Callback,
   createDiscovery,
   isLoopback,
@@ -128,7 +129,11 @@ const discover = (
   client.discovery(
     new URL(issuer),
     clientId,
-    { client_secret: clientSecret, id_token_signed_response_alg: "RS256" },
+    {
+      client_secret: clientSecret,
+      id_token_signed_response_alg: "RS256",
+      [client.clockTolerance]: CLOCK_TOLERANCE_SECONDS,
+    },
     client.ClientSecretBasic(clientSecret),
     {
       [client.customFetch]: boundedFetch,
