@@ -1,7 +1,7 @@
 // Puts tools of others before our OpenAPI document: Redocly judges it, and the types that openapi-typescript
 // makes of it must compile. Prints what they find; exits with 1 if that is anything.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -45,9 +45,18 @@ const lint = () => {
     .filter((problem) => !EXPECTED.some((pattern) => pattern.test(problem)));
 };
 
+/** What a client may write that leaves out the fields with defaults. */
+const SNIPPET = `
+type Grant = paths["/players/{playerId}/xp"]["post"]["requestBody"]["content"]["application/json"];
+export const grant: Grant = { amount: 5 };
+`;
+
 const generate = () => {
-  const made = run([binOf("openapi-typescript", "bin/cli.js"), file, "--output", types]);
+  // As the guide has it: otherwise fields with defaults are demanded of clients.
+  const options = ["--default-non-nullable=false", "--output", types];
+  const made = run([binOf("openapi-typescript", "bin/cli.js"), file, ...options]);
   if (!made.isGood) return [made.text];
+  appendFileSync(types, SNIPPET);
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   const compiled = run([tsc, "--strict", "--noEmit", "--ignoreConfig", "--target", "ES2022", types]);
   return compiled.isGood ? [] : [compiled.text];
