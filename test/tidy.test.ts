@@ -55,6 +55,15 @@ describe("tidiness", () => {
         ),
       );
     });
+
+    it("asks no database for the time in a zone: it may not know it, or know it otherwise", () =>
+      none(
+        occurrences(
+          stripped,
+          /\bat\s+time\s+zone\b(?!\s+'UTC')|\btimezone\s*\((?!\s*'UTC')/gi,
+          "the zone of a statement is UTC",
+        ),
+      ));
   });
 
   describe("text", () => {

@@ -39,6 +39,21 @@ describe("the data directory of embedded mode", function () {
     assert.equal(await third.ended, 0, third.output());
   });
 
+  it("stays with a process that stands still, as one does whose statement takes long", async () => {
+    await fillDataDir(dir.path);
+    const first = await startProcess(["serve"], await settings());
+    first.child.kill("SIGSTOP");
+    try {
+      const second = laurel(["serve"], await settings());
+      assert.equal(await second.ended, 1, second.output());
+      assert.match(second.output(), new RegExp(`in use by process ${first.child.pid}`));
+    } finally {
+      first.child.kill("SIGCONT");
+    }
+    first.child.kill("SIGTERM");
+    assert.equal(await first.ended, 0, first.output());
+  });
+
   it("belongs to a process that nobody else can see, such as one of another container", async () => {
     await fillDataDir(dir.path);
     const first = await startProcess(["serve"], await settings());

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { SNAPSHOT } from "../../src/domain/kernel/cursor.ts";
 import { createTransact, NO_WAKE_UPS, type TransactParts } from "../../src/domain/kernel/transact.ts";
 import { asOneMessage, unanswered } from "../../src/domain/kernel/statements.ts";
 import { savepoint } from "../../src/domain/kernel/work.ts";
@@ -49,6 +50,14 @@ describe("a transaction on PostgreSQL, with a scope or without", () => {
     await createTransact(parts)(({ db }) => mark(db));
     assert.equal((await marks()).length, 1);
     await database.em.getConnection().execute("truncate marks");
+  });
+
+  it("writes nothing where it asks for a snapshot to read", async () => {
+    const writing = createTransact(parts)(async ({ db }) => {
+      await asOneMessage(db, SNAPSHOT);
+      await mark(db);
+    });
+    await assert.rejects(writing, { code: "25006" });
   });
 
   it("does nothing at all where its scope cannot be entered", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { SNAPSHOT } from "../../src/domain/kernel/cursor.ts";
 import { asOneMessage } from "../../src/domain/kernel/statements.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { migratedCluster } from "../support/domain/migrated-cluster.ts";
@@ -94,6 +95,11 @@ describe("statements of an embedded database", () => {
         .rows;
     });
     assert.deepEqual(isolation, [{ of: "repeatable read" }]);
+    const writing = transact(async (db) => {
+      await asOneMessage(db, SNAPSHOT);
+      await sql`insert into mikro_orm_migrations (name) values ('written')`.execute(db);
+    });
+    await assert.rejects(writing, { code: "25006" });
     const wrong = (db: ReturnType<typeof dbOf>) =>
       asOneMessage(db, sql`set local statement_timeout = 'soon'`);
     await assert.rejects(

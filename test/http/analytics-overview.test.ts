@@ -83,6 +83,8 @@ const ZONES = [
   "Australia/Lord_Howe",
   "America/Sao_Paulo",
   "Africa/Cairo",
+  "Africa/Casablanca",
+  "America/Vancouver",
   "Pacific/Apia",
 ];
 

@@ -1,8 +1,18 @@
 import assert from "node:assert/strict";
+import { Client } from "@colyseus/sdk";
 import { must } from "../support/http/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { startWebCluster, type Web, type WebCluster } from "../support/processes/two-servers.ts";
-import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../support/rooms/sdk.ts";
+import {
+  aPlayer,
+  grantXp,
+  heardUpTo,
+  join,
+  type Listener,
+  matchmake,
+  range,
+  seqs,
+} from "../support/rooms/sdk.ts";
 
 const JOINS = 60;
 const PLAYERS = 30;
@@ -62,6 +72,26 @@ describe("three web processes behind one port, without stickiness", () => {
       const left = await Promise.all(webs.map((web) => cluster.metric(web, "laurel_ws_piped")));
       return left.every((n) => n === 0);
     });
+  });
+
+  it("give a lost session back at another process, and to nobody else", async () => {
+    const { tenant } = cluster;
+    const [here, there] = cluster.webs as [Web, Web];
+    const [player, other] = [await aPlayer(here.client, tenant.key), await aPlayer(here.client, tenant.key)];
+    const me = await join(here.client, player.token, "player");
+    await eventually(() => me.named("session.ready").length === 1);
+    me.room.reconnection.enabled = false;
+    me.room.connection.close();
+    await eventually(() => me.left !== undefined);
+    const [roomId, reconnectionToken] = me.room.reconnectionToken.split(":");
+    const stolen = { token: other.token, body: { reconnectionToken } };
+    assert.equal((await matchmake(there.client, `reconnect/${roomId}`, stolen)).status, 410);
+    const client = new Client(there.client.url);
+    client.auth.token = player.token;
+    const room = await client.reconnect(me.room.reconnectionToken);
+    room.onMessage("*", () => undefined);
+    assert.equal(room.sessionId, me.room.sessionId);
+    await room.leave();
   });
 
   it("have one room each of a channel for the crowds that come to them", async () => {

@@ -221,6 +221,9 @@ describe("sessions of rooms", () => {
     me.room.send("boom");
     me.room.send("late boom");
     await eventually(() => timers === 2);
+    // Core runs a timer that has thrown again at every tick, unless the room takes what it throws.
+    for (let i = 0; i < 2; i++) room.clock.tick();
+    assert.equal(timers, 2);
     await grantXp(api, tenant.key, player.playerId);
     await heardUpTo(me, 2);
     assert.deepEqual(seqs(me), [2]);
