@@ -11,6 +11,7 @@ import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { cases } from "../support/properties.ts";
+import { playersOf } from "../support/players/players.ts";
 
 const MARCH = { from: "2026-03-01", to: "2026-03-31" };
 
@@ -345,7 +346,8 @@ describe("the overview of analytics", () => {
       return [xpGranted.series.slice(-2), levelUps.value, badgesEarned.value, currencyGranted.coins?.value];
     };
     assert.deepEqual(await gains(), [[120, 120], 2, 2, 10]);
-    must(await game.post(`/events/${sent.eventId}/revert`, { reason: "test" }), 200);
+    const job = must(await game.post(`/events/${sent.eventId}/revert`, { reason: "test" }), 200);
+    await playersOf(api, game.tenant).resultOf(job.id);
     assert.deepEqual(await gains(), [[0, 120], 1, 1, 5]);
   });
 });

@@ -27,6 +27,18 @@ describe("custom domains", () => {
     api.app.domains.forget();
   };
 
+  it("are known to all who ask at once, not only to the first, when they are read anew", async () => {
+    const { id, domain } = must(await add(), 201);
+    const { domains } = api.app;
+    assert.equal(await domains.find(domain), undefined);
+    await serve(id);
+    const found = await Promise.all([domains.find(domain), domains.find(domain)]);
+    assert.deepEqual(
+      found.map((one) => one?.tenantId),
+      [tenant.tenantId, tenant.tenantId],
+    );
+  });
+
   it("are added with the records that their owner makes, and removed", async () => {
     const made = must(await add("Spiele.Bücher-Laurel.de"), 201);
     assert.equal(made.domain, "spiele.xn--bcher-laurel-dlb.de");

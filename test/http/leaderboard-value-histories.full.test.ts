@@ -6,6 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { seeded } from "../support/seed.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { playersOf } from "../support/players/players.ts";
 
 const USERS = ["ada", "bob", "cy", "dan", "eve"];
 const TEAMS = ["red", "blue", "green"];
@@ -132,7 +133,8 @@ describe("values of a breakdown after any history", () => {
         const some = [...goals.values()].filter(({ key }) => !reverted.has(key));
         if (some.length === 0) return;
         const { key, id } = random.pick(some);
-        must(await game.post(`/events/${id}/revert`, { reason: "a mistake" }), 200);
+        const job = must(await game.post(`/events/${id}/revert`, { reason: "a mistake" }), 200);
+        await playersOf(api, game.tenant).resultOf(job.id);
         reverted.add(key);
       },
       merge: async () => {

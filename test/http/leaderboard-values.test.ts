@@ -5,6 +5,7 @@ import { aGame, type Game } from "../support/app/game.ts";
 import { eventually, pastMidnight } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { playersOf } from "../support/players/players.ts";
 
 const GOALS = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "sum", property: "points" };
 const goals = { key: "goals", name: "Goals by team", metric: GOALS, breakdownProperty: "match.team" };
@@ -74,7 +75,8 @@ describe("values of a leaderboard's breakdown", () => {
     await goal("ada", 2, "blue");
     await goal("bob", 5, "red");
     await goal("cy", 6, "blue");
-    must(await game.post(`/events/${sent.body.eventId}/revert`, { reason: "a mistake" }), 200);
+    const job = must(await game.post(`/events/${sent.body.eventId}/revert`, { reason: "a mistake" }), 200);
+    await playersOf(api, game.tenant).resultOf(job.id);
     assert.deepEqual(await places("?fresh=true"), [
       [1, "blue", 2, 8],
       [2, "red", 2, 6],

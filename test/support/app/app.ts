@@ -8,6 +8,7 @@ import { routes } from "../../../src/http/routes.ts";
 import { createLog } from "../../../src/log.ts";
 import type { PlatformOptions } from "../../../src/platform.ts";
 import { assertEventShapes } from "../domain/event-shapes.ts";
+import { isOnPostgres } from "../domain/domain.ts";
 import { migratedCluster } from "../domain/migrated-cluster.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
 import { startMailbox } from "../mail/mailbox.ts";
@@ -28,13 +29,14 @@ const privateKey = generateKeyPairSync("ed25519")
   .privateKey.export({ type: "pkcs8", format: "pem" })
   .toString();
 
+const LOG_LEVEL = process.env["LOG_LEVEL"] ?? "silent";
+
 /** Settings of a test process; LOG_LEVEL=debug npm test shows what the server says. */
 export const testConfig = (env: Record<string, string> = {}): Config => {
-  const level = process.env["LOG_LEVEL"] ?? "silent";
   const settings = readConfig({
     PORT: "0",
     DEMO: "off",
-    LOG_LEVEL: level,
+    LOG_LEVEL,
     TRUSTED_PROXIES: "127.0.0.1/32",
     ...env,
   });
@@ -99,8 +101,16 @@ const startShared = async (more?: Record<string, string>, log?: Log): Promise<Te
     // Receivers of tests are on this machine.
     WEBHOOKS_ALLOW_LOCAL: "on",
   };
+  if (isOnPostgres) return startOnPostgres({ ...env, ...more }, log);
   if (more) return startTestApp(testConfig({ ...env, ...more }), {}, log);
   return startTestApp(testConfig(env), { inMemory: true, cluster: await migratedCluster() }, log);
+};
+
+const startOnPostgres = async (env: Record<string, string>, log?: Log): Promise<TestApp> => {
+  const { startServices } = await import("../processes/services.ts");
+  const services = await startServices("");
+  services.removeAtExit();
+  return startTestApp(testConfig({ ...services.env, LOG_LEVEL, ...env }), {}, log);
 };
 
 /**

@@ -4,6 +4,7 @@ import { createReadStream, existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { createGunzip } from "node:zlib";
 import type { Tenant, TestApp } from "../app/app.ts";
+import { allProcessed } from "../app/processed.ts";
 import { eventually } from "../eventually.ts";
 import { type Client, must } from "../http/client.ts";
 import { newId } from "../../../src/domain/kernel/ids.ts";
@@ -12,13 +13,14 @@ type Side = Pick<Tenant, "key">;
 
 const BATCH = 1_000;
 
-/** Sends events as batches, in their order; none may be refused. */
+/** Sends events as batches, in their order, until they are processed; none may be refused. */
 export const trackAll = async (api: Client, { key }: Side, events: readonly object[]): Promise<void> => {
   for (let at = 0; at < events.length; at += BATCH) {
     const batch = { events: events.slice(at, at + BATCH) };
     const { accepted, results } = must(await api.post("/api/v1/events/batch", batch, { key }), 200);
     assert.equal(accepted, batch.events.length, JSON.stringify(results.slice(0, 3)));
   }
+  await allProcessed(api, { key }, 60_000);
 };
 
 /** The text of an export by GET /analytics/export. */

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import assert from "node:assert/strict";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import type { Database } from "../../../src/platform/database.ts";
-import type { Domain } from "./domain.ts";
+import { type Domain, engineOf } from "./domain.ts";
 import type { Json } from "../../../src/domain/kernel/events/events.ts";
 import { compileMetric, Metric } from "../../../src/domain/evaluation/metrics/compile.ts";
 import { foldEvents } from "../../../src/domain/evaluation/metrics/count.ts";
@@ -14,9 +14,7 @@ import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../../src/domain/eva
 import { requeueDueEvents } from "../../../src/domain/progression/waiting-work.ts";
 import { lineCause } from "../../../src/domain/progression/ledger-line.ts";
 
-type Query = (text: string, ...rest: unknown[]) => Promise<unknown>;
-type Queryable = { query: Query };
-type Engine = { transaction: (run: (tx: Queryable) => Promise<unknown>) => Promise<unknown> };
+type Query = (text: string, ...rest: unknown[]) => Promise<{ rows: unknown[] }>;
 
 /** What a statement throws where the process would have died. */
 class Crash extends Error {}
@@ -30,9 +28,8 @@ export type Crashing = {
 };
 
 /** Makes transactions of an embedded database die at a statement of the test's choosing. */
-export const makeCrashing = async ({ em }: Database): Promise<Crashing> => {
-  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
-  const engine = await connection.getNativeClient();
+export const makeCrashing = async (database: Database): Promise<Crashing> => {
+  const engine = await engineOf(database);
   const transaction = engine.transaction.bind(engine);
   let left = Infinity;
   let dieAfter = false;

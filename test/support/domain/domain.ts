@@ -46,6 +46,9 @@ import { publishRule } from "../../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../../src/domain/rules/rules.ts";
 import type { App } from "../../../src/app.ts";
 
+/** Connections of a database on PostgreSQL that stands for an embedded one. */
+const POOL_MAX = 4;
+
 /** Every partition of the queue; those of the outbox are fewer. */
 export const ALL_PARTS: readonly number[] = Array.from({ length: PARTITIONS }, (_, part) => part);
 
@@ -240,9 +243,19 @@ const readEntries = async (db: Executor, board: Leaderboard): Promise<[string, n
   return result.rows.map((row) => [row.external_user_id, Number(row.rank_score), Number(row.rank_tie)]);
 };
 
+/** Whether tests of an embedded database run on PostgreSQL instead: TEST_DATABASE=postgres npm test. */
+export const isOnPostgres = process.env["TEST_DATABASE"] === "postgres";
+
+const openOnPostgres = async (): Promise<Database> => {
+  // Loaded here, because it loads this file.
+  const { startDatabase } = await import("../processes/services.ts");
+  const { database, remove } = await startDatabase(POOL_MAX);
+  return { ...database, close: remove };
+};
+
 /** A migrated database in memory, of a test's own; the caller closes it. */
 export const openMemoryDatabase = async (): Promise<Database> =>
-  openEmbeddedDatabase("memory://", await migratedCluster());
+  isOnPostgres ? openOnPostgres() : openEmbeddedDatabase("memory://", await migratedCluster());
 
 /** The domain over an embedded database of its own, for the tests of one `describe`. */
 export const memoryDomain = (clock?: () => Date, mayDie = false) => {
@@ -253,13 +266,19 @@ export const memoryDomain = (clock?: () => Date, mayDie = false) => {
 type Queryable = { query: (text: string, ...rest: unknown[]) => Promise<{ rows: unknown[] }> };
 type Engine = { transaction: (run: (tx: Queryable) => Promise<unknown>) => Promise<unknown> };
 
+/** The engine of an embedded database, for tests that reach into its transactions. */
+export const engineOf = async ({ em }: Database): Promise<Engine> => {
+  assert(!isOnPostgres, "this test reaches into the embedded engine: run it without TEST_DATABASE");
+  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
+  return connection.getNativeClient();
+};
+
 /** Notes every statement that a transaction sends to the engine, and tells of the rows of each answer. */
 export const listen = async (
-  { em }: Database,
+  database: Database,
   onRows: (count: number) => void = () => undefined,
 ): Promise<string[]> => {
-  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
-  const engine = await connection.getNativeClient();
+  const engine = await engineOf(database);
   const statements: string[] = [];
   const transaction = engine.transaction.bind(engine);
   engine.transaction = (run) =>

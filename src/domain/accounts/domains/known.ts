@@ -281,7 +281,9 @@ export class KnownDomains {
   readonly #parts: Parts;
   #snapshot: Snapshot | undefined;
   #reading: Promise<void> | undefined;
-  #readAtMs = -Infinity;
+  /** When the last reading began, and the one that what is known is from. */
+  #triedAtMs = -Infinity;
+  #knownAtMs = -Infinity;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -293,28 +295,34 @@ export class KnownDomains {
    */
   async find(name: string): Promise<KnownDomain | undefined> {
     if (!this.#parts.isOn) return undefined;
-    const ageMs = performance.now() - this.#readAtMs;
+    const nowMs = performance.now();
     // Without anything known each question reads: an answer of nothing would serve a host as nobody's.
-    if (ageMs > CACHE_TTL_MS || !this.#snapshot) this.#reading ??= this.#read();
+    if (nowMs - this.#triedAtMs > CACHE_TTL_MS || !this.#snapshot) this.#reading ??= this.#read();
     if (!this.#snapshot) await this.#reading;
-    else if (ageMs > 2 * CACHE_TTL_MS) await Promise.race([this.#reading, delay(WAIT_MS)]);
+    else if (this.#reading && nowMs - this.#knownAtMs > 2 * CACHE_TTL_MS)
+      // Also who asks while it goes on, and nobody longer than the first.
+      await Promise.race([this.#reading, delay(Math.max(0, this.#triedAtMs + WAIT_MS - nowMs))]);
     return this.#snapshot?.byName.get(name);
   }
 
-  /** Has everything read anew at the next question, which waits for it. */
+  /** Has everything read anew at the next question, for which all wait. */
   forget(): void {
-    this.#readAtMs = -Infinity;
+    this.#triedAtMs = -Infinity;
+    this.#knownAtMs = -Infinity;
   }
 
   async #read(): Promise<void> {
     const { transact, warn } = this.#parts;
     const known = this.#snapshot;
+    const beganMs = performance.now();
+    this.#triedAtMs = beganMs;
     try {
-      this.#readAtMs = performance.now();
       this.#snapshot = await transact(async (work): Promise<Snapshot> => {
         const stamp = await readStamp(work);
         return known?.stamp === stamp ? known : { stamp, byName: await readAll(work) };
       });
+      // Unless it was to be forgotten meanwhile.
+      if (this.#triedAtMs === beganMs) this.#knownAtMs = beganMs;
     } catch (error) {
       // What was known stays in force; without anything known nobody is served as somebody else.
       if (!known) throw error;
