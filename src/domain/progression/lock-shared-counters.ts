@@ -66,8 +66,8 @@ export class EventsHeld extends EventsUnready {
 type Row = {
   project_id: string;
   scope: string;
-  window_no: string | number;
-  used: string | number;
+  window_no: number;
+  used: number;
   times: number[] | null;
 };
 
@@ -77,7 +77,7 @@ const rowsOf = (keys: readonly SharedKey[]): string =>
 const keyOf = (row: Row): SharedKey => ({
   projectId: row.project_id,
   scope: row.scope,
-  windowNo: Number(row.window_no),
+  windowNo: row.window_no,
 });
 
 const uniqueOf = (keys: readonly SharedKey[]): SharedKey[] => [
@@ -87,7 +87,7 @@ const uniqueOf = (keys: readonly SharedKey[]): SharedKey[] => [
 const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
   const states = rows.map((row) => {
     const key = keyOf(row);
-    return [counterIdOf(key), { key, state: { used: Number(row.used), times: row.times } }] as const;
+    return [counterIdOf(key), { key, state: { used: row.used, times: row.times } }] as const;
   });
   return createSharedCounters(new Map(states), isOpen);
 };
