@@ -332,9 +332,9 @@ export class DatabaseWatch {
     while (!this.#stopping.signal.aborted) {
       const sentMs = performance.now();
       const { rows } = await answered(
-        client.query<{ ms: string }>("select extract(epoch from clock_timestamp()) * 1000 as ms"),
+        client.query<{ ms: number }>("select extract(epoch from clock_timestamp()) * 1000 as ms"),
       );
-      this.#time.observe(Number(rows[0]!.ms), sentMs);
+      this.#time.observe(rows[0]!.ms, sentMs);
       this.#endSilence();
       this.#onBegun?.();
       await this.#endLost(client);

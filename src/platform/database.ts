@@ -107,18 +107,30 @@ const emptyCluster = async (): Promise<Blob> =>
  */
 const cloneable = (blob: Blob) => ({ type: blob.type, arrayBuffer: () => blob.arrayBuffer() });
 
+/** Returns a whole number. @throws RangeError for one that would lose digits */
+const wholeNumber = (text: string): number => {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value))
+    throw new RangeError(`${text} has too many digits for a number: read it as text`);
+  return value;
+};
+
+/** How int8, numeric and timestamptz arrive in rows; JSON that SQL makes of rows has times as text. */
+const DECODERS = { 20: wholeNumber, 1700: Number, 1184: (text: string) => new Date(text) };
+
 /** Types of arrays in results: bool, bytea, int2, 4, 8, text, varchar, float8, dates, numeric, JSON, UUID. */
 const ARRAY_TYPES = [1000, 1001, 1005, 1007, 1016, 1009, 1015, 1022, 1182, 1185, 1231, 199, 3807, 2951];
 
 /**
- * Removes unused parsers. PGlite copies all its parsers for every result, including one per array type and
- * table row type: most of the time of a small query. The ORM's own and those for used array types stay; for
- * other types PGlite uses a table that it does not copy.
+ * Adds the decoders, and removes unused parsers. PGlite copies all its parsers for every result, including
+ * one per array type and table row type: most of the time of a small query. The ORM's own and those for used
+ * array types stay; for other types PGlite uses a table that it does not copy.
  */
-const keepFewParsers = (parsers: object): void => {
+const setParsers = (parsers: object): void => {
   const own = createPostgreSqlTypeParsers((text) => [text]);
   const kept = new Set([...Object.keys(own), ...ARRAY_TYPES.map(String)]);
   for (const type of Object.keys(parsers)) if (!kept.has(type)) Reflect.deleteProperty(parsers, type);
+  Object.assign(parsers, DECODERS);
 };
 
 /** What a pool of `pg` says about itself. */
@@ -215,7 +227,7 @@ const GIVING_WAY_MAX_MS = 600_000;
 const KEEPALIVE_AFTER_MS = 5_000;
 
 /**
- * Times are read as text, and old ones have offsets that a Date cannot read in any other zone. Compiling a
+ * Old times have offsets that a Date cannot read in any other zone. Compiling a
  * plan with many branches (JIT) takes longer than any statement here. Rows are looked up by keys, a few of
  * many: where index access is costed as expensive, small tables are read as a whole for each batch. A server
  * that loses the client releases its session's locks after 5 s of unacknowledged data, or about 20 s of
@@ -251,7 +263,7 @@ export const openEmbeddedDatabase = async (dataDir: string, cluster?: Blob): Pro
   const driverOptions = dataDir === IN_MEMORY ? await inMemory(cluster) : {};
   const orm = await MikroORM.init({ ...common, dbName: dataDir, driverOptions });
   const engine = await orm.em.getConnection().getNativeClient();
-  keepFewParsers(engine.parsers);
+  setParsers(engine.parsers);
   sendInOneMessage(engine, await import("@electric-sql/pglite"));
   return databaseOf(orm, (run) => run());
 };
@@ -301,6 +313,8 @@ export const openPostgres = async (
       pipeline: true,
       onPoolCreated: (pool: ServerPool) => {
         opened = pool;
+        for (const [type, decode] of Object.entries(DECODERS))
+          pool.options.types.setTypeParser(Number(type), decode);
         freeDeadClients(pool);
         pipelineStatements(pool, timeouts);
         pool.on("connect", (client) => {
@@ -360,7 +374,10 @@ const withWatch = (database: Database, watch: DatabaseWatch): Database => ({
   },
 });
 
-type ServerPool = Pool & ClientPool & WatchedPool & CountedPool & ReadPool;
+type DecodingPool = {
+  options: { types: { setTypeParser(type: number, decode: (text: string) => unknown): void } };
+};
+type ServerPool = Pool & ClientPool & WatchedPool & CountedPool & ReadPool & DecodingPool;
 
 /** Names the migrations of before in a database that has all of them as the one that they have become. */
 const ADOPT = `do $$

@@ -90,7 +90,7 @@ type ServerRow = {
   number: number;
   is_standby: boolean;
   max_connections: number;
-  clock_ms: string;
+  clock_ms: number;
   has_migrations: boolean;
   fsync: string;
   synchronous_commit: string;
@@ -124,7 +124,7 @@ const readPostgres = async (db: Kysely<unknown>): Promise<PostgresProbe> => {
     major: Math.floor(row.number / 10_000),
     isReadOnly: row.is_standby,
     maxConnections: row.max_connections,
-    clockAheadMs: Number(row.clock_ms) - (sentMs + receivedMs) / 2,
+    clockAheadMs: row.clock_ms - (sentMs + receivedMs) / 2,
     pendingMigrations: migrations.map(({ name }) => name).filter((name) => !names.has(name)),
     unsafeSettings: Object.entries(settings)
       .filter(([, value]) => value === "off")

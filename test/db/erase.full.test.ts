@@ -84,15 +84,15 @@ describe("players who are erased while their events arrive", () => {
     await domain.process();
     await assertSound();
 
-    const players = await query(sql<{ id: string; name: string; status: string; xp: string; coins: string }>`
+    const players = await query(sql<{ id: string; name: string; status: string; xp: number; coins: number }>`
       select p.id, p.external_user_id as name, p.status, p.xp, coalesce(b.balance, 0) as coins
       from players p left join player_balances b on b.project_id = p.project_id and b.player_id = p.id
       where p.project_id = ${projectId}`);
-    const verdicts = await query(sql<{ n: string }>`
+    const verdicts = await query(sql<{ n: number }>`
       select count(*) as n from event_results where project_id = ${projectId} and status = 'REJECTED'`);
-    const counted = players.reduce((sum, { xp }) => sum + Number(xp) / XP, 0);
-    assert.equal(counted + Number(verdicts[0]!.n), load.sent);
-    for (const { xp, coins } of players) assert.equal(Number(xp) / XP, Number(coins));
+    const counted = players.reduce((sum, { xp }) => sum + xp / XP, 0);
+    assert.equal(counted + verdicts[0]!.n, load.sent);
+    for (const { xp, coins } of players) assert.equal(xp / XP, coins);
 
     for (const { id, name, status } of players) {
       const isOld = [...erased.values()].includes(id);
@@ -100,17 +100,17 @@ describe("players who are erased while their events arrive", () => {
       assert.equal(name.startsWith("erased:"), isOld);
     }
     // What is still there under a name is a new player's: all of it has counted for that one.
-    const events = await query(sql<{ name: string; n: string }>`
+    const events = await query(sql<{ name: string; n: number }>`
       select external_user_id as name, count(*) as n from tracked_events
       where project_id = ${projectId} and external_user_id not like 'erased:%' group by 1`);
     for (const { name, n } of events) {
       const xp = players.find((player) => player.name === name)?.xp ?? 0;
-      assert.equal(Number(n), Number(xp) / XP, name);
+      assert.equal(n, xp / XP, name);
     }
-    const texts = await query(sql<{ n: string }>`
+    const texts = await query(sql<{ n: number }>`
       select count(*) as n from tracked_events where project_id = ${projectId}
         and external_user_id like 'erased:%' and properties <> '{}'`);
-    assert.equal(Number(texts[0]!.n), 0);
+    assert.equal(texts[0]!.n, 0);
   });
 
   it("are gone with what waits in the queue, under every name that they ever had", async () => {
@@ -126,20 +126,20 @@ describe("players who are erased while their events arrive", () => {
     await runJobs();
     await domain.process();
     await assertSound();
-    const players = await query(sql<{ name: string; xp: string }>`
+    const players = await query(sql<{ name: string; xp: number }>`
       select external_user_id as name, xp from players
       where project_id = ${projectId} and status <> 'MERGED' order by xp`);
     assert.deepEqual(
-      players.map(({ name, xp }) => [name, Number(xp)]),
+      players.map(({ name, xp }) => [name, xp]),
       [
         [`erased:${targetId}`, 2 * XP],
         ["somebody-else", 3 * XP],
       ],
     );
-    const verdicts = await query(sql<{ status: string; error: string; n: string }>`
+    const verdicts = await query(sql<{ status: string; error: string; n: number }>`
       select status, error, count(*) as n from event_results where project_id = ${projectId} group by 1, 2`);
     assert.deepEqual(
-      verdicts.map(({ status, error, n }) => [status, error, Number(n)]),
+      verdicts.map(({ status, error, n }) => [status, error, n]),
       [["REJECTED", "the player is ERASED", 4]],
     );
     const tables = await query(sql<{ name: string }>`

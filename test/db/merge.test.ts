@@ -87,12 +87,12 @@ describe("players who are merged while their events arrive", () => {
 
   type Row = {
     name: string;
-    xp: string;
-    coins: string;
-    goals: string;
-    score: string;
-    xp_score: string;
-    fired: string;
+    xp: number;
+    coins: number;
+    goals: number;
+    score: number;
+    xp_score: number;
+    fired: number;
   };
 
   /** What each living player has come to, everything in units of one event. */
@@ -115,30 +115,23 @@ describe("players who are merged while their events arrive", () => {
     return new Map(
       rows.map(({ name, xp, coins, goals, score, xp_score: xpScore, fired }) => [
         name,
-        [
-          Number(xp) / XP,
-          Number(coins) / COINS,
-          Number(goals),
-          Number(score),
-          Number(xpScore) / XP,
-          Number(fired),
-        ],
+        [xp / XP, coins / COINS, goals, score, xpScore / XP, fired],
       ]),
     );
   };
 
   const assertSound = async (): Promise<void> => {
     assert.deepEqual(await findingsOf(domain, projectId), []);
-    const left = await query(sql<{ n: string }>`
+    const left = await query(sql<{ n: number }>`
       select (select count(*) from event_q where project_id = ${projectId})
         + (select count(*) from event_due where project_id = ${projectId})
         + (select count(*) from event_results where project_id = ${projectId}) as n`);
-    assert.equal(Number(left[0]!.n), 0, "every event is processed, none failed or rejected");
-    const sources = await query(sql<{ n: string }>`
+    assert.equal(left[0]!.n, 0, "every event is processed, none failed or rejected");
+    const sources = await query(sql<{ n: number }>`
       select count(*) as n from players where project_id = ${projectId} and status = 'MERGED'
         and (xp <> 0 or merged_into is null
           or merged_into in (select id from players where project_id = ${projectId} and status = 'MERGED'))`);
-    assert.equal(Number(sources[0]!.n), 0, "a source has nothing, and names the last of its chain");
+    assert.equal(sources[0]!.n, 0, "a source has nothing, and names the last of its chain");
   };
 
   const six = (count: number): number[] => Array.from({ length: 6 }, () => count);
@@ -237,11 +230,11 @@ describe("players who are merged while their events arrive", () => {
       merge("rest-target", "rest-source"),
       ...Array.from({ length: 20 }, grant),
     ]);
-    const rows = await query(sql<{ xp: string; status: string }>`
+    const rows = await query(sql<{ xp: number; status: string }>`
       select xp, status from players
       where project_id = ${projectId} and external_user_id like 'rest-%' order by status`);
     assert.deepEqual(
-      rows.map(({ xp, status }) => [status, Number(xp)]),
+      rows.map(({ xp, status }) => [status, xp]),
       [
         ["ACTIVE", 40 * XP],
         ["MERGED", 0],

@@ -117,10 +117,10 @@ describe("a player whose row is held", () => {
     await domain.transact((work) => addCodes(work, projectId, { reward: "code", codes: ["a", "b", "c"] }));
     const commits = (): Promise<number> =>
       domain.transact(async ({ db }) => {
-        const { rows } = await sql<{ n: string | number }>`
+        const { rows } = await sql<{ n: number }>`
           select count(distinct xmin::text) as n from ledger_entries
           where project_id = ${projectId}`.execute(db);
-        return Number(rows[0]!.n);
+        return rows[0]!.n;
       });
     const before = await commits();
     const outcomes = await Promise.allSettled([

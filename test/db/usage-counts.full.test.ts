@@ -40,16 +40,16 @@ describe("events that are counted in many rows", () => {
   });
   const storedOf = async (tenantId: string): Promise<number> => {
     const { rows } = await transact(({ db }) =>
-      sql<{ n: string }>`select count(*) as n from tracked_events where project_id = ${tenantId}`.execute(db),
+      sql<{ n: number }>`select count(*) as n from tracked_events where project_id = ${tenantId}`.execute(db),
     );
-    return Number(rows[0]!.n);
+    return rows[0]!.n;
   };
   const countedOf = async (tenantId: string): Promise<{ events: number; rows: number }> => {
     const { rows } = await transact(({ db }) =>
-      sql<{ n: string; r: string }>`select coalesce(sum(events), 0) as n, count(*) as r
+      sql<{ n: number; r: number }>`select coalesce(sum(events), 0) as n, count(*) as r
         from usage_counters where tenant_id = ${tenantId}`.execute(db),
     );
-    return { events: Number(rows[0]!.n), rows: Number(rows[0]!.r) };
+    return { events: rows[0]!.n, rows: rows[0]!.r };
   };
   /** Stores as one transaction; some are rolled back, and the connections of some are cut. */
   const store = async (

@@ -17,7 +17,7 @@ import { replay, resultOf, startOf } from "../../src/domain/rules/insight/histor
 import type { Work } from "../../src/domain/kernel/work.ts";
 
 type Params = Awaited<ReturnType<typeof backtestParams>>;
-type Row = { id: string; event_type: string; properties: Json; at: Date | string };
+type Row = { id: string; event_type: string; properties: Json; at: Date };
 
 /** A player's processed events within the span, as a plain query by the player's names. */
 const historyOf = async (work: Work, projectId: string, playerId: string, { from, to }: Params) => {
@@ -45,7 +45,7 @@ const referenceBacktest = async (work: Work, projectId: string, params: Params):
     const one = run.player(player);
     for (const row of await historyOf(work, projectId, player.id, params)) {
       const { event_type: type, properties } = row;
-      replay(run, one, { id: row.id, type, at: new Date(row.at).getTime(), properties });
+      replay(run, one, { id: row.id, type, at: row.at.getTime(), properties });
     }
     one.end();
   }

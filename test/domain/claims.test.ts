@@ -88,11 +88,11 @@ describe("a claim of several partitions", () => {
         );
         const players = await rowsOf(
           domain,
-          sql<{ user: string; xp: string | number; last: number }>`
+          sql<{ user: string; xp: number; last: number }>`
             select external_user_id as user, xp, (attributes->>'last')::int as last from players
             where project_id = ${project}`,
         );
-        const found = new Map(players.map(({ user, xp, last }) => [user, [Number(xp), last]]));
+        const found = new Map(players.map(({ user, xp, last }) => [user, [xp, last]]));
         const expected = waits.flatMap((size, part) =>
           size === 0 ? [] : [[userIn(project, part), [size, size]] as const],
         );

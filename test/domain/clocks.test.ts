@@ -54,7 +54,7 @@ describe("a claim with events of projects whose clocks differ", () => {
         max(created_at) as late
         from ledger_entries where project_id = any(${`{${ids.join(",")}}`}::uuid[]) group by project_id`,
     );
-    const days = (time: Date): number => Math.round((new Date(time).getTime() - Date.now()) / DAY_MS) || 0;
+    const days = (time: Date): number => Math.round((time.getTime() - Date.now()) / DAY_MS) || 0;
     return new Map(rows.map(({ project, xp, early, late }) => [project, [xp, [days(early), days(late)]]]));
   };
 

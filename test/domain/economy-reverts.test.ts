@@ -86,7 +86,7 @@ describe("what reverts and merges leave of the economy", () => {
     assert.equal(again.isReverted, false, "once is enough");
   };
 
-  type Sum = { event_id: string; asset: string; given: string | number; taken: string | number | null };
+  type Sum = { event_id: string; asset: string; given: number; taken: number | null };
 
   /** Of each event: what its entries gave, and what entries that reverse them took. */
   const sumsOf = ({ projectId }: Game): Promise<readonly Sum[]> =>
@@ -104,9 +104,9 @@ describe("what reverts and merges leave of the economy", () => {
 
   const totalXp = ({ projectId }: Game): Promise<number> =>
     domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: string | number }>`
+      const { rows } = await sql<{ n: number }>`
         select sum(xp) as n from players where project_id = ${projectId}`.execute(db);
-      return Number(rows[0]!.n);
+      return rows[0]!.n;
     });
 
   it("adds up, wherever each step dies first: nothing is taken that was not given, nor from another", () =>
@@ -124,7 +124,7 @@ describe("what reverts and merges leave of the economy", () => {
         assert.deepEqual(findings, []);
         let standing = 0;
         for (const { event_id: eventId, asset, given, taken } of await sumsOf(game)) {
-          const [gave, took] = [Number(given), 0 - Number(taken ?? 0)];
+          const [gave, took] = [given, 0 - (taken ?? 0)];
           if (asset === "XP") standing += gave - took;
           if (!game.reverted.has(eventId)) assert.equal(took, 0, "of an event that stands");
           // XP is never spent here, so all of it comes back; coins as far as they are still there.

@@ -76,12 +76,12 @@ describe("views of leaderboards", () => {
   };
   const bySql = async (id: string, ties: Ties): Promise<[string, number][]> => {
     const found = await domain.transact(({ db }) =>
-      sql<{ player_id: string; rank: string | number }>`
+      sql<{ player_id: string; rank: number }>`
         select player_id, ${sql.raw(RANK[ties])} as rank from leaderboard_entries
         where project_id = ${projectId} and period_id = ${id}
         order by rank_score, rank_tie, player_id`.execute(db),
     );
-    return found.rows.map((row) => [row.player_id, Number(row.rank)]);
+    return found.rows.map((row) => [row.player_id, row.rank]);
   };
   const shown = (data: readonly { playerId: string; rank: number }[]): [string, number][] =>
     data.map(({ playerId, rank }) => [playerId, rank]);

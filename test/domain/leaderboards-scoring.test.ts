@@ -222,7 +222,7 @@ const reckoned = (history: History, goals_: readonly Goal[]): Map<string, number
   return expected;
 };
 
-type Row = { name: string; score: string | number };
+type Row = { name: string; score: number };
 
 /** The entries of a project as they are stored. */
 const storedEntries = async (domain: Domain, { projectId, round }: History): Promise<Map<string, number>> => {
@@ -240,7 +240,7 @@ const storedEntries = async (domain: Domain, { projectId, round }: History): Pro
       where e.project_id = ${projectId} and p.external_user_id like ${`%-${round}`}
         and b.key in (select json_array_elements_text(${keys}::json))`,
   );
-  return new Map(rows.map(({ name, score }) => [name, Number(score)]));
+  return new Map(rows.map(({ name, score }) => [name, score]));
 };
 
 /** Entries of boards of what players have that are not what their players have. */

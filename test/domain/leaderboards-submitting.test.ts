@@ -47,7 +47,7 @@ describe("a submitted score", () => {
     );
     const [entry] = await rowsOf(
       domain,
-      sql<{ score: string | number }>`select -e.rank_score as score from leaderboard_entries e
+      sql<{ score: number }>`select -e.rank_score as score from leaderboard_entries e
         join leaderboard_periods s on s.project_id = e.project_id and s.id = e.period_id
         where s.leaderboard_id = ${board.id} and e.player_id = ${playerId}`,
     );
@@ -55,7 +55,7 @@ describe("a submitted score", () => {
       domain,
       sql`select 1 from score_reviews where player_id = ${playerId} and status = 'OPEN'`,
     );
-    return [balances[0]!.balance, entry && Number(entry.score), held.length];
+    return [balances[0]!.balance, entry && entry.score, held.length];
   };
 
   /** Does it again and again, dying at a later statement each time. @returns how often it died */

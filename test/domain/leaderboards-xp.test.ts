@@ -60,14 +60,14 @@ describe("who is on an XP board", () => {
     const board = await domain.addBoard(projectId, WEEKLY);
     await play();
     const { rows } = await domain.transact(({ db }) =>
-      sql<{ user: string; score: string | number }>`
+      sql<{ user: string; score: number }>`
         select p.external_user_id as user, -e.rank_score as score from leaderboard_entries e
         join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
         join players p on p.project_id = e.project_id and p.id = e.player_id
         where w.leaderboard_id = ${board.id} order by 1`.execute(db),
     );
     assert.deepEqual(
-      rows.map(({ user, score }) => [user, Number(score)]),
+      rows.map(({ user, score }) => [user, score]),
       [
         ["ada", 30],
         ["bob", 20],
@@ -97,7 +97,7 @@ describe("who is on an XP board", () => {
     const merge = { projectId, targetId: id, sourceId, strategy: DEFAULT_STRATEGY, cause: {} };
     await domain.transact((work) => mergePlayers(work, merge));
     const { rows } = await domain.transact(({ db }) =>
-      sql<{ score: string | number }>`
+      sql<{ score: number }>`
         select -e.rank_score as score from leaderboard_entries e
         join leaderboard_periods w on w.project_id = e.project_id and w.id = e.period_id
         where w.leaderboard_id = ${board.id}`.execute(db),

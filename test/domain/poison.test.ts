@@ -95,9 +95,9 @@ describe("an event whose evaluation throws", () => {
     (await transact((work) => getEvent(work, project, eventId))).status;
   const xpOf = async (user: string, project = projectId): Promise<number> =>
     transact(async ({ db }) => {
-      const found = await sql<{ xp: string | number }>`
+      const found = await sql<{ xp: number }>`
         select xp from players where project_id = ${project} and external_user_id = ${user}`.execute(db);
-      return Number(found.rows[0]?.xp ?? 0);
+      return found.rows[0]?.xp ?? 0;
     });
   const dueInMs = (eventId: string): Promise<number | undefined> =>
     transact(async ({ db }) => {
@@ -188,11 +188,11 @@ describe("an event whose evaluation throws", () => {
     await processAll();
     assert.equal(await xpOf("new"), 0);
     const rows = await transact(async ({ db }) => {
-      const found = await sql<{ n: string | number }>`
+      const found = await sql<{ n: number }>`
         select (select count(*) from players where project_id = ${projectId})
           + (select count(*) from ledger_entries where project_id = ${projectId})
           + (select count(*) from outbox where project_id = ${projectId}) as n`.execute(db);
-      return Number(found.rows[0]!.n);
+      return found.rows[0]!.n;
     });
     assert.equal(rows, 0);
   });

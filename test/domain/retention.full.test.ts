@@ -38,10 +38,10 @@ describe("retention", () => {
     });
   const seqsOf = (projectId: string): Promise<number[]> =>
     domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ seq: string | number }>`
+      const { rows } = await sql<{ seq: number }>`
         select player_seq as seq from outbox
         where project_id = ${projectId}::uuid and player_seq is not null order by 1`.execute(db);
-      return rows.map(({ seq }) => Number(seq));
+      return rows.map(({ seq }) => seq);
     });
   /** Adds the next line of a player at the time of the test: ids of the process follow its own clock. */
   const addLine = (projectId: string, playerId: string): Promise<unknown> =>
@@ -163,10 +163,10 @@ describe("retention", () => {
     });
   const countOf = (table: string, projectIds: readonly string[]): Promise<number> =>
     domain.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: string | number }>`
+      const { rows } = await sql<{ n: number }>`
         select count(*) as n from ${sql.table(table)}
         where project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
-      return Number(rows[0]!.n);
+      return rows[0]!.n;
     });
 
   it("deletes what nobody keeps of weeks that began while no worker ran, and nothing else", async () => {

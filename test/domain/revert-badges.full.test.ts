@@ -31,7 +31,7 @@ describe("a badge that rules award, when events are reverted together", () => {
   const has = async (user: string) => {
     const [row] = await rowsOf(
       domain,
-      sql<{ tier: number; gems: string | number; times: number; awards: string | number }>`
+      sql<{ tier: number; gems: number; times: number; awards: number }>`
         select b.tier, b.times_awarded as times, coalesce(g.balance, 0) as gems,
           (select count(*) from badge_awards a where a.project_id = p.project_id and a.player_id = p.id
             and a.action = 'AWARDED') as awards
@@ -41,7 +41,7 @@ describe("a badge that rules award, when events are reverted together", () => {
           and g.currency_key = 'gems'
         where p.project_id = ${projectId} and p.external_user_id = ${user}`,
     );
-    return { tier: row!.tier, gems: Number(row!.gems), times: row!.times, awards: Number(row!.awards) };
+    return { tier: row!.tier, gems: row!.gems, times: row!.times, awards: row!.awards };
   };
   const together = async (eventIds: readonly string[]) => {
     const { results } = await domain.transact((work) => revertEvents(work, projectId, { eventIds, ...HOW }));
@@ -94,14 +94,14 @@ describe("a badge that rules award, when events are reverted together", () => {
     const medalOf = async (user: string) => {
       const [row] = await rowsOf(
         domain,
-        sql<{ tier: number; times: number; gems: string | number }>`
+        sql<{ tier: number; times: number; gems: number }>`
           select b.tier, b.times_awarded as times, coalesce(g.balance, 0) as gems
           from players p join player_badges b on b.project_id = p.project_id and b.player_id = p.id
           left join player_balances g on g.project_id = p.project_id and g.player_id = p.id
             and g.currency_key = 'gems'
           where p.project_id = ${projectId} and p.external_user_id = ${user} and b.badge_key = 'medal'`,
       );
-      return { tier: row?.tier ?? 0, times: row?.times ?? 0, gems: Number(row?.gems ?? 0) };
+      return { tier: row?.tier ?? 0, times: row?.times ?? 0, gems: row?.gems ?? 0 };
     };
     let runs = 0;
     const histories = fc.array(

@@ -35,13 +35,13 @@ describe("a period of a streak for which several events count", () => {
   const has = async (user: string): Promise<{ current: number; coins: number }> => {
     const [row] = await rowsOf(
       domain,
-      sql<{ current: number; coins: string | number }>`
+      sql<{ current: number; coins: number }>`
         select s.current, b.balance as coins from players p
         join player_streaks s on s.project_id = p.project_id and s.player_id = p.id
         join player_balances b on b.project_id = p.project_id and b.player_id = p.id
         where p.project_id = ${projectId} and p.external_user_id = ${user}`,
     );
-    return { current: row!.current, coins: Number(row!.coins) };
+    return { current: row!.current, coins: row!.coins };
   };
   const revert = (eventId: string) => takeBack(domain, projectId, eventId);
   it("is not held by an event from before the streak was defined", async () => {

@@ -13,8 +13,8 @@ import { defineWorldcup, expectedXp, hasRealData, WORLDCUP } from "../support/da
 import { ownServices } from "../support/processes/services.ts";
 
 const queued = async ({ em }: Database): Promise<number> => {
-  const counted = await sql<{ n: string }>`select count(*) as n from event_q`.execute(em.fork().getKysely());
-  return Number(counted.rows[0]!.n);
+  const counted = await sql<{ n: number }>`select count(*) as n from event_q`.execute(em.fork().getKysely());
+  return counted.rows[0]!.n;
 };
 
 describe("a worker that hangs in the middle of its work and wakes later", () => {

@@ -78,12 +78,12 @@ describe("a process that is killed in the midst of shared commits", () => {
       select r as reference from unnest(${sent.map(({ reference }) => reference)}::text[]) as u(r)
       join ledger_entries l
         on l.idempotency_key = 'api:ref:' || encode(sha256(convert_to(r, 'UTF8')), 'hex')`.execute(db);
-    const told = await sql<{ n: string }>`
+    const told = await sql<{ n: number }>`
       select count(*) as n from outbox where type = 'player.xp_granted'`.execute(db);
     return {
       keys: keys.rows.map(({ key }) => key).toSorted(),
       lines: lines.rows.map(({ reference }) => reference).toSorted(),
-      told: Number(told.rows[0]!.n),
+      told: told.rows[0]!.n,
     };
   };
 
@@ -106,10 +106,10 @@ describe("a process that is killed in the midst of shared commits", () => {
       await Promise.all(clients);
     }
     // A transaction whose commit was sent may still be on its way.
-    const open = sql<{ n: string }>`select count(*) as n from pg_stat_activity
+    const open = sql<{ n: number }>`select count(*) as n from pg_stat_activity
       where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`;
     await eventuallyHolds(async () => {
-      assert.equal(Number((await open.execute(database.em.fork().getKysely())).rows[0]!.n), 0);
+      assert.equal((await open.execute(database.em.fork().getKysely())).rows[0]!.n, 0);
     });
     const answered = answeredOf(sent);
     assert.ok(answered.length > PLAYERS && answered.length < sent.length, "killed while it was busy");

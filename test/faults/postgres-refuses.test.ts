@@ -27,10 +27,10 @@ describe("a PostgreSQL that answers, and refuses", () => {
     sql`drop trigger refused on ${sql.table(table)}`.execute(cluster.db).then(() => undefined);
 
   const tries = async (): Promise<number> => {
-    const { rows } = await sql<{ n: string }>`
+    const { rows } = await sql<{ n: number }>`
       select (select count(*) from event_due) + (select count(*) from event_q where attempts > 0)
         + (select count(*) from event_results) as n`.execute(cluster.db);
-    return Number(rows[0]!.n);
+    return rows[0]!.n;
   };
 
   for (const [what, state] of [

@@ -129,11 +129,11 @@ describe("exports of analytics as jobs", () => {
     assertError(await api.post(PATH, { report: "segments" }, { key }), 409, "EXPORT_LIMIT");
     const pieces = () =>
       api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ n: string }>`
+        const { rows } = await sql<{ n: number }>`
           select count(*) as n from analytics_export_pieces where project_id = ${projectId}::uuid`.execute(
           db,
         );
-        return Number(rows[0]!.n);
+        return rows[0]!.n;
       });
     await eventually(async () => (await pieces()) === 10, { timeoutMs: 60_000 });
     const expired = PRUNES.find(({ table }) => table === "analytics_exports")!;

@@ -13,16 +13,16 @@ describe("merging players", () => {
 
   const pair = async () => ({ target: await players.add(), source: await players.add() });
   const ledger = (id: string) =>
-    players.query(sql<{ asset: string; currency_key: string | null; amount: string; key: string }>`
+    players.query(sql<{ asset: string; currency_key: string | null; amount: number; key: string }>`
       select asset, currency_key, amount, idempotency_key as key from ledger_entries
       where project_id = ${players.projectId} and player_id = ${id} order by seq`);
   const verify = async (id: string) => {
-    const rows = await players.query(sql<{ n: string | number }>`
+    const rows = await players.query(sql<{ n: number }>`
       select count(*) as n from (
         select asset, currency_key from ledger_entries
         where project_id = ${players.projectId} and player_id = ${id} and asset <> 'LIVES'
         group by 1, 2 having sum(amount) <> (array_agg(balance_after order by seq desc))[1]) s`);
-    assert.equal(Number(rows[0]!.n), 0, "sums are not the last balances");
+    assert.equal(rows[0]!.n, 0, "sums are not the last balances");
   };
 
   it("adds XP and balances, closes the source's, and both ledgers verify", async () => {
@@ -40,7 +40,7 @@ describe("merging players", () => {
     assert.deepEqual(summary.xp, { target: 90, source: 170, result: 260 });
     assert.deepEqual(summary.clamped, { gems: 25 });
     assert.deepEqual(
-      (await ledger(target.id)).slice(-3).map(({ key, amount }) => [key, Number(amount)]),
+      (await ledger(target.id)).slice(-3).map(({ key, amount }) => [key, amount]),
       [
         [`mrg:${mergeId}:currency:coins`, 17],
         [`mrg:${mergeId}:currency:gems`, 20],
@@ -50,7 +50,7 @@ describe("merging players", () => {
     const left = new Map<string, number>();
     for (const { asset, currency_key, amount } of await ledger(source.id)) {
       const key = `${asset}:${currency_key}`;
-      left.set(key, (left.get(key) ?? 0) + Number(amount));
+      left.set(key, (left.get(key) ?? 0) + amount);
     }
     assert.deepEqual([...left.values()], [0, 0, 0]);
     for (const id of [target.id, source.id]) await verify(id);

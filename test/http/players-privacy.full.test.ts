@@ -363,7 +363,7 @@ describe("what is known of a person", () => {
     for (const table of OTHERS) assert.ok(places.includes(`${table}: `), table);
     const unseen = secrets.filter((text) => !places.includes(text)).map((text) => text.split("-")[0]);
     assert.deepEqual(unseen, ["reference"], "the test looks in the right places");
-    const before = await players.query(sql<{ xp: string; seq: string; head: string }>`
+    const before = await players.query(sql<{ xp: number; seq: number; head: string }>`
       select xp, seq, ledger_hash as head from players where id = ${id}`);
 
     const { dryRun, rows } = await erase(id);
@@ -379,18 +379,18 @@ describe("what is known of a person", () => {
       [after.status, after.externalUserId, after.displayName],
       ["ERASED", `erased:${id}`, null],
     );
-    const rowAfter = await players.query(sql<{ xp: string; seq: string; head: string }>`
+    const rowAfter = await players.query(sql<{ xp: number; seq: number; head: string }>`
       select xp, seq, ledger_hash as head from players where id = ${id}`);
     assert.deepEqual(
-      [rowAfter[0]!.xp, rowAfter[0]!.head, Number(rowAfter[0]!.seq)],
-      [before[0]!.xp, before[0]!.head, Number(before[0]!.seq) + 1],
+      [rowAfter[0]!.xp, rowAfter[0]!.head, rowAfter[0]!.seq],
+      [before[0]!.xp, before[0]!.head, before[0]!.seq + 1],
     );
     assert.equal(must(await players.get(`/players/${id}/ledger/verify`), 200).valid, true);
-    const stream = await players.query(sql<{ n: string; last: string; type: string }>`
+    const stream = await players.query(sql<{ n: number; last: number; type: string }>`
       select count(*) as n, max(player_seq) as last, (array_agg(type order by player_seq desc))[1] as type
       from outbox where player_id = ${id} and player_seq is not null`);
     assert.deepEqual(
-      [Number(stream[0]!.n), Number(stream[0]!.last), stream[0]!.type],
+      [stream[0]!.n, stream[0]!.last, stream[0]!.type],
       [after.seq, after.seq, "player.erased"],
     );
     assertError(await players.get(`/jobs/${job.id}/result`), 409, "INVALID_STATE");

@@ -31,10 +31,10 @@ describe("players", () => {
   };
   const outboxOf = (playerId: string): Promise<[type: string, seq: number, data: unknown][]> =>
     api.app.transact(async ({ db }) => {
-      const result = await sql<{ type: string; seq: string | number; data: unknown }>`
+      const result = await sql<{ type: string; seq: number; data: unknown }>`
         select type, player_seq as seq, data from outbox
         where player_id = ${playerId} order by player_seq`.execute(db);
-      return result.rows.map(({ type, seq, data }) => [type, Number(seq), data]);
+      return result.rows.map(({ type, seq, data }) => [type, seq, data]);
     });
   /** The key's id, as causes name it. */
   const actor = async (): Promise<string> => {

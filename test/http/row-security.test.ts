@@ -76,9 +76,9 @@ const assertHidden = async (
     const id = (owner: Owner) => (column === "tenant_id" ? owner.tenantId : owner.projectId);
     const count = async (who: Transact, whose: string): Promise<number> =>
       who(async ({ db }) => {
-        const { rows } = await sql<{ n: string }>`
+        const { rows } = await sql<{ n: number }>`
           select count(*) as n from ${sql.ref(table)} where ${sql.ref(column)} = ${whose}::uuid`.execute(db);
-        return Number(rows[0]!.n);
+        return rows[0]!.n;
       }).catch((error: Error) => {
         if (refused(error)) return 0;
         throw error;
@@ -307,10 +307,10 @@ describe("row-level security", () => {
       /undone/,
     );
     const { rows } = await api.app.transact(({ db }) =>
-      sql<{ role: string; n: string }>`
+      sql<{ role: string; n: number }>`
         select current_user as role, (select count(distinct project_id) from players) as n`.execute(db),
     );
     assert.ok(!rows[0]!.role.startsWith("laurel_"));
-    assert.ok(Number(rows[0]!.n) >= 2);
+    assert.ok(rows[0]!.n >= 2);
   });
 });

@@ -116,11 +116,11 @@ describe("whose events a webhook is sent", () => {
     assert.equal(await pendingOf(own, id), 0);
     assert.deepEqual(toldAt(path), []);
     const { rows } = await api.app.transact(({ db }) =>
-      sql<{ n: string }>`
+      sql<{ n: number }>`
         select count(*) as n from webhooks where tenant_id = ${own.tenantId} and deleted_at is null`.execute(
         db,
       ),
     );
-    assert.equal(Number(rows[0]!.n), 0);
+    assert.equal(rows[0]!.n, 0);
   });
 });

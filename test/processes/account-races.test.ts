@@ -40,8 +40,8 @@ describe("accounts that two processes change at once", () => {
   });
 
   const db = () => two.database.em.fork().getKysely();
-  const numberOf = async (query: ReturnType<typeof sql<{ n: string }>>): Promise<number> =>
-    Number((await query.execute(db())).rows[0]!.n);
+  const numberOf = async (query: ReturnType<typeof sql<{ n: number }>>): Promise<number> =>
+    (await query.execute(db())).rows[0]!.n;
   /** Takes the processes in turn. */
   const client = (turn: number): Client => two.clients[turn % 2]!;
   /** Asks both processes at once. */
@@ -83,7 +83,7 @@ describe("accounts that two processes change at once", () => {
 
   describe("of super-admins", () => {
     const auditCount = (target: string, action: string): Promise<number> =>
-      numberOf(sql<{ n: string }>`
+      numberOf(sql<{ n: number }>`
         select count(*) as n from audit_log where target_id = ${target} and action = ${action}`);
 
     it("are approved, disabled, enabled and revoked once, with one line in the log", async () => {
@@ -210,7 +210,7 @@ describe("accounts that two processes change at once", () => {
         const answers = await Promise.all(all.map((strike, i) => strike(client(i))));
         for (const { status, body } of answers)
           assert.ok([200, 401, 403, 404, 409, 429].includes(status), JSON.stringify(body));
-        const owners = await numberOf(sql<{ n: string }>`
+        const owners = await numberOf(sql<{ n: number }>`
           select count(*) as n from users where tenant_id = ${tenant.tenantId}::uuid
             and role = 'OWNER' and status = 'ACTIVE' and disabled_at is null`);
         assert.ok(owners >= 1, "no OWNER is left");
@@ -265,7 +265,7 @@ describe("accounts that two processes change at once", () => {
       assert.ok(reasons.includes("401 REFRESH_TOKEN_REUSED"), reasons.join());
       for (const reason of reasons) assert.match(reason, /^401 REFRESH_TOKEN_(REUSED|REVOKED)$/);
       assertError(await refresh(client(0), newest.refreshToken), 401, "REFRESH_TOKEN_REVOKED");
-      const told = await numberOf(sql<{ n: string }>`
+      const told = await numberOf(sql<{ n: number }>`
         select count(*) as n from audit_log where action = 'session.reuse_detected'
           and data->>'userId' = ${tenant.userId}`);
       assert.equal(told, 1);

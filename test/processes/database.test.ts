@@ -117,17 +117,17 @@ describe("connections that die under a transaction", () => {
 });
 
 const connections = async ({ em }: Database): Promise<number> => {
-  const counted = await sql<{ n: string }>`
+  const counted = await sql<{ n: number }>`
     select count(*) as n from pg_stat_activity where datname = current_database()`.execute(
     em.fork().getKysely(),
   );
-  return Number(counted.rows[0]!.n);
+  return counted.rows[0]!.n;
 };
 
 /** Ends every other connection to the database, as a restart of the server would. */
 const cutOthers = async ({ em }: Database): Promise<number> => {
-  const cut = await sql<{ n: string }>`
+  const cut = await sql<{ n: number }>`
     select count(pg_terminate_backend(pid)) as n from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()`.execute(em.fork().getKysely());
-  return Number(cut.rows[0]!.n);
+  return cut.rows[0]!.n;
 };

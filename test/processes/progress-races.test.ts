@@ -57,10 +57,10 @@ describe("players over two processes", () => {
   const isAtRest = async (): Promise<void> => {
     await eventually(
       async () => {
-        const [left] = await rowsOf(sql<{ n: string }>`
+        const [left] = await rowsOf(sql<{ n: number }>`
           select (select count(*) from event_q) + (select count(*) from event_due)
             + (select count(*) from project_jobs where status in ('QUEUED', 'RUNNING')) as n`);
-        return Number(left!.n) === 0;
+        return left!.n === 0;
       },
       { timeoutMs: 120_000 },
     );
@@ -92,10 +92,10 @@ describe("players over two processes", () => {
       ),
     );
     await isAtRest();
-    const started = await rowsOf(sql<{ n: string }>`
+    const started = await rowsOf(sql<{ n: number }>`
       select count(*) as n from player_quests where project_id = ${tenant.projectId} group by quest_key`);
     assert.deepEqual(
-      started.map(({ n }) => Number(n)),
+      started.map(({ n }) => n),
       [PLACES, PLACES],
     );
   });
@@ -184,7 +184,7 @@ describe("players over two processes", () => {
       return statuses;
     };
 
-    type Stands = { id: string; state: string; xp: string };
+    type Stands = { id: string; state: string; xp: number };
 
     const assertOneOf = (statuses: readonly number[], ids: readonly string[], stands: readonly Stands[]) => {
       const byId = new Map(stands.map((one) => [one.id, one]));
@@ -192,7 +192,7 @@ describe("players over two processes", () => {
         const { state, xp } = byId.get(id)!;
         const isPaid = statuses[i] === 200;
         assert.deepEqual(
-          [statuses[i], state, Number(xp)],
+          [statuses[i], state, xp],
           isPaid ? [200, "CLAIMED", 100] : [409, "EXPIRED", 0],
           `player ${i}`,
         );
@@ -226,9 +226,9 @@ describe("players over two processes", () => {
         select p.id, q.state, p.xp from players p join player_quests q on q.project_id = p.project_id
           and q.player_id = p.id where p.project_id = ${tenant.projectId} and q.quest_key = 'window'`);
       assertOneOf(statuses, ids, stands);
-      const [told] = await rowsOf(sql<{ n: string }>`
+      const [told] = await rowsOf(sql<{ n: number }>`
         select count(*) as n from outbox where project_id = ${tenant.projectId} and type = 'quest.expired'`);
-      assert.equal(Number(told!.n), statuses.filter((status) => status !== 200).length);
+      assert.equal(told!.n, statuses.filter((status) => status !== 200).length);
     });
 
     it("either grant the rewards of an adventure or come too late, never both", async () => {
@@ -321,10 +321,10 @@ describe("players over two processes", () => {
       where e.project_id = ${tenant.projectId} and e.event_type = 'won'`);
     const gone = new Set(reverted.map(({ id }) => id));
     assert.equal(gone.size, (BATCHES * BATCH) / REVERT_EVERY);
-    const told = await rowsOf(sql<{ n: string; ids: string }>`
+    const told = await rowsOf(sql<{ n: number; ids: string }>`
       select count(*) as n, count(distinct data->>'eventId') as ids from outbox
       where type = 'event.reverted' and project_id = ${tenant.projectId}`);
-    assert.deepEqual([Number(told[0]!.n), Number(told[0]!.ids)], [gone.size, gone.size]);
+    assert.deepEqual([told[0]!.n, Number(told[0]!.ids)], [gone.size, gone.size]);
 
     const stands = sent.filter(({ id }) => !gone.has(id));
     for (let i = 0; i < SENDERS; i++) {
@@ -334,11 +334,11 @@ describe("players over two processes", () => {
       assert.equal(player.xp, own * 10 + reached, nameOf(i));
       const { data } = await get(`/players/ext:${nameOf(i)}/balances`);
       assert.equal(data[0].balance, own * 5, nameOf(i));
-      const counters = await rowsOf(sql<{ n: string }>`
+      const counters = await rowsOf(sql<{ n: number }>`
         select v.value as n from player_states s, jsonb_each_text(s.doc->'c') v
         where s.player_id = ${player.id}`);
       assert.deepEqual(
-        counters.map(({ n }) => Number(n)),
+        counters.map(({ n }) => n),
         [own],
         nameOf(i),
       );

@@ -113,10 +113,10 @@ describe("single sign-on that two processes change at once", () => {
       await change.execute(held);
       const answer = ask();
       await eventually(async () => {
-        const { rows } = await sql<{ n: string }>`
+        const { rows } = await sql<{ n: number }>`
           select count(*) as n from pg_stat_activity
           where datname = current_database() and wait_event_type = 'Lock'`.execute(db());
-        return Number(rows[0]!.n) === 1;
+        return rows[0]!.n === 1;
       });
       await held.commit().execute();
       return answer;

@@ -96,11 +96,11 @@ export const countCompletions = async (
   range: Range,
 ): Promise<{ started: number; completed: number }> => {
   const { startMs, endMs } = untilAsOf(frame, range);
-  const { rows } = await sql<{ started: string; completed: string }>`
+  const { rows } = await sql<{ started: number; completed: number }>`
     select count(*) as started, count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
     from player_quests where project_id = ${frame.projectId}::uuid
       and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)}`.execute(db);
-  return { started: Number(rows[0]!.started), completed: Number(rows[0]!.completed) };
+  return rows[0]!;
 };
 
 /** What is measured of a range or a bucket. Parts that no metric needed are zero. */
@@ -223,11 +223,10 @@ const addRolledActivity = async (
 const addActivity = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
   const { startMs, endMs } = untilAsOf(frame, range);
   const activity = activityOf(frame, { buckets, startMs, untilMs: endMs });
-  const { rows } = await sql<{ d: number; active: string; events: string }>`
+  const { rows } = await sql<{ d: number; active: number; events: number }>`
     select d, count(distinct player_id) as active, sum(events) as events
     from (${activity}) a group by d`.execute(work.db);
-  for (const { d, active, events } of rows)
-    wholes[d]!.activity = { active: Number(active), events: Number(events) };
+  for (const { d, active, events } of rows) wholes[d]!.activity = { active, events };
 };
 
 /** The local days of each bucket, as numbers. */
@@ -291,7 +290,7 @@ const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
     return;
   }
   const activity = activityOf(frame, { buckets: days, startMs: days.startsMs[0]!, untilMs });
-  const { rows } = await sql<{ i: number; wau: string; mau: string; days: string; month_days: string }>`
+  const { rows } = await sql<{ i: number; wau: number; mau: number; days: number; month_days: number }>`
     with a as materialized (select distinct player_id, d from (${activity}) x)
     select w.i, count(distinct a.player_id) filter (where a.d > w.l - ${WEEK_DAYS}::int) as wau,
       count(distinct a.player_id) filter (where a.d > w.l - ${MONTH_DAYS}::int) as mau,
@@ -303,10 +302,10 @@ const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
   for (const { i, wau, mau, days: active, month_days: month } of rows) {
     const { first, last } = spans[i]!;
     wholes[i]!.windows = {
-      wau: Number(wau),
-      mau: Number(mau),
-      dau: Number(active) / (last - first + 1),
-      monthlyDau: Number(month) / MONTH_DAYS,
+      wau,
+      mau,
+      dau: active / (last - first + 1),
+      monthlyDau: month / MONTH_DAYS,
     };
   }
 };
@@ -348,10 +347,10 @@ const newcomersFromEvents = async (
   frame: Frame,
   { buckets, endMs }: Until,
 ): Promise<Map<number, number>> => {
-  const { rows } = await sql<{ d: number; n: string }>`
+  const { rows } = await sql<{ d: number; n: number }>`
     select greatest(${bucketOf(buckets, sql`first_at`)}, -1) as d, count(*) as n
     from (${firstsOf(frame)}) f where first_at < ${instant(endMs)} group by 1`.execute(work.db);
-  return new Map(rows.map(({ d, n }) => [d, Number(n)]));
+  return new Map(rows.map(({ d, n }) => [d, n]));
 };
 
 const addEffects = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
@@ -363,7 +362,7 @@ const addEffects = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
     key: string;
     d: number;
     amount: number;
-    players: string;
+    players: number;
   }>`
     select metric, case when metric = 'currencyGranted' then key else '' end as key, d, sum(amount) as amount,
       count(distinct player_id) filter (where metric = 'messages') as players
@@ -374,7 +373,7 @@ const addEffects = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
     const { effects: found } = wholes[d]!;
     found.sums[metric] += amount;
     if (metric === "currencyGranted") found.currencies[key] = amount;
-    if (metric === "messages") found.senders = Number(players);
+    if (metric === "messages") found.senders = players;
   }
   for (const { metric, key, sums } of gains)
     for (const [d, amount] of sums.entries()) {
@@ -386,13 +385,12 @@ const addEffects = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
 
 const addQuests = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
   const { startMs, endMs } = untilAsOf(frame, range);
-  const { rows } = await sql<{ d: number; started: string; completed: string }>`
+  const { rows } = await sql<{ d: number; started: number; completed: number }>`
     select ${bucketOf(buckets, sql`started_at`)} as d, count(*) as started,
       count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
     from player_quests where project_id = ${frame.projectId}::uuid
       and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)} group by 1`.execute(work.db);
-  for (const { d, started, completed } of rows)
-    wholes[d]!.quests = { started: Number(started), completed: Number(completed) };
+  for (const { d, started, completed } of rows) wholes[d]!.quests = { started, completed };
 };
 
 const ADD: Readonly<Record<Part, (measuring: Measuring, wholes: Whole[]) => Promise<void>>> = {

@@ -63,10 +63,10 @@ const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, n) =>
 type ActivityRow = {
   /** The number of the day; null in the row of all days. */
   d: number | null;
-  active: string;
-  month: string;
-  week: string;
-  events: string | null;
+  active: number;
+  month: number;
+  week: number;
+  events: number | null;
 };
 
 /** Measures what players did in a range. */
@@ -94,18 +94,18 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
     select d, ${counts} from a group by d union all select null, ${counts} from a`.execute(work.db);
   const byDay = new Map(rows.map((row) => [row.d, row]));
   const all = byDay.get(null)!;
-  const series = (count: number, read: (row: ActivityRow) => string | null): number[] =>
+  const series = (count: number, read: (row: ActivityRow) => number | null): number[] =>
     Array.from({ length: count }, (_, i) => {
       const row = byDay.get(days - count + i);
-      return row === undefined ? 0 : Number(read(row) ?? 0);
+      return (row && read(row)) ?? 0;
     });
   const monthly = series(MONTH_DAYS, ({ month }) => month);
   const dailyActive = series(daysOf(range), ({ active }) => active);
   return {
-    active: Number(all.active),
-    events: Number(all.events ?? 0),
-    wau: Number(all.week),
-    mau: Number(all.month),
+    active: all.active,
+    events: all.events ?? 0,
+    wau: all.week,
+    mau: all.month,
     dailyActive,
     dau: sumOf(dailyActive) / daysOf(range),
     dailyEvents: series(daysOf(range), ({ events }) => events),
@@ -199,7 +199,7 @@ export const measureNewcomers = async (
       select ${i}::int as r, case when first_at >= ${instant(startMs)} then ${day} end as d, count(*) as n
       from f where first_at < ${instant(endMs)} group by 2`;
   });
-  const { rows } = await sql<{ r: number; d: number | null; n: string }>`
+  const { rows } = await sql<{ r: number; d: number | null; n: number }>`
     with f as materialized (${firstsOf(frame)})
     ${sql.join(parts, sql` union all `)}`.execute(work.db);
   return ranges.map((range, i) => {
@@ -207,10 +207,10 @@ export const measureNewcomers = async (
     let [fresh, total] = [0, 0];
     for (const { r, d, n } of rows) {
       if (r !== i) continue;
-      total += Number(n);
+      total += n;
       if (d === null) continue;
-      fresh += Number(n);
-      daily[d] = Number(n);
+      fresh += n;
+      daily[d] = n;
     }
     return { fresh, total, daily };
   });
@@ -225,8 +225,8 @@ export const countReturning = async ({ work, frame, range, activeEvents }: Measu
     untilMs: endMs,
     activeEvents,
   });
-  const { rows } = await sql<{ n: string }>`
+  const { rows } = await sql<{ n: number }>`
     select count(distinct a.player_id) as n from (${activity}) a join (${firstsOf(frame)}) f using (player_id)
     where a.active > 0 and f.first_at < ${instant(startMs)}`.execute(work.db);
-  return Number(rows[0]!.n);
+  return rows[0]!.n;
 };

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../kernel/errors.ts";
+import { isoOf } from "../kernel/iso-time.ts";
 import { offsetOf, type Page, pageOf, type PageQuery } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Asked } from "./ask.ts";
@@ -24,10 +25,10 @@ export type SegmentPlayer = {
   lastActiveAt: string;
 };
 
-/** One row without a player where the page has none. */
+/** One row without a player where the page has none; `last_at`: null for one whose events are gone. */
 type Row = { [F in Exclude<keyof SegmentPlayer, "lastActiveAt">]: SegmentPlayer[F] | null } & {
-  last_at: Date | string;
-  total: string;
+  last_at: Date | null;
+  total: number;
 };
 
 /** The columns of a player `p` in a list. */
@@ -91,7 +92,7 @@ export const listSegmentPlayers = async (
   const query = members ? pageOfPlaces(frame, members, asked) : pageOfEvents(frame, asked);
   const { rows } = await query.execute(work.db);
   const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
-    player.playerId === null ? [] : [{ ...player, lastActiveAt: new Date(lastAt).toISOString() }],
+    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt ?? 0) }],
   );
-  return pageOf(players as SegmentPlayer[], Number(rows[0]!.total), asked);
+  return pageOf(players as SegmentPlayer[], rows[0]!.total, asked);
 };

@@ -294,7 +294,7 @@ const count = async (work: Work, frame: Frame, at: At, groups: readonly SegmentG
   if (places) return countPlaces(places, groups);
   const columns = groups.map((group) => sql.ref(group));
   const { rows } = await sql<
-    Partial<Record<SegmentGroup, string | null>> & { players: string; xp_mean: number; level_mean: number }
+    Partial<Record<SegmentGroup, string | null>> & { players: number; xp_mean: number; level_mean: number }
   >`
     select ${sql.join(columns)}, count(*) as players, avg(points)::float8 as xp_mean,
       avg(stage)::float8 as level_mean
@@ -304,8 +304,8 @@ const count = async (work: Work, frame: Frame, at: At, groups: readonly SegmentG
   let total = 0;
   for (const { players, xp_mean: avgXp, level_mean: avgLevel, ...keys } of rows) {
     const group = groups.find((name) => keys[name] !== null);
-    if (group === undefined) total = Number(players);
-    else counted.set(`${group}:${keys[group]}`, { players: Number(players), avgXp, avgLevel });
+    if (group === undefined) total = players;
+    else counted.set(`${group}:${keys[group]}`, { players, avgXp, avgLevel });
   }
   return { counted, total };
 };

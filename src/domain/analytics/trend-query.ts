@@ -53,14 +53,14 @@ type Row = {
   key: string;
   is_other: boolean;
   d: number | null;
-  n: string;
-  players: string;
+  n: number;
+  players: number;
   sum: number | null;
 };
 
 const MEASURES: Readonly<Record<Measure, (row: Row) => number>> = {
-  events: ({ n }) => Number(n),
-  players: ({ players }) => Number(players),
+  events: ({ n }) => n,
+  players: ({ players }) => players,
   sum: ({ sum }) => sum ?? 0,
 };
 const RANKED_BY: Readonly<Record<Measure, string>> = {

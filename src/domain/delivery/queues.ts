@@ -18,7 +18,7 @@ export type Queues = {
 
 /** Reads the lengths of the queues, and the age of the oldest event in them. */
 export const readQueues = async ({ db, now }: Work): Promise<Queues> => {
-  type Row = { events: string; oldest: string | null; events_due: string; commits: string };
+  type Row = { events: number; oldest: string | null; events_due: number; commits: number };
   const max = sql.lit(COUNTED_MAX);
   const { rows } = await sql<Row>`
     with waiting as materialized (select event_id from event_q limit ${max})
@@ -26,8 +26,7 @@ export const readQueues = async ({ db, now }: Work): Promise<Queues> => {
       (select event_id from waiting order by event_id limit 1) as oldest,
       (select count(*) from (select from event_due limit ${max}) d) as events_due,
       (select count(*) from (select from outbox_q limit ${max}) o) as commits`.execute(db);
-  const { events, oldest, events_due, commits } = rows[0]!;
+  const { oldest, ...lengths } = rows[0]!;
   const age = oldest === null ? 0 : Math.max(0, (now.getTime() - timeOfId(oldest)) / 1_000);
-  const lengths = { events: Number(events), events_due: Number(events_due), commits: Number(commits) };
   return { lengths, age };
 };

@@ -8,11 +8,11 @@ export type TableSize = { table: string; bytes: number };
 
 /** Returns the sizes of all tables, the largest first. */
 export const readTableSizes = async (db: Db): Promise<TableSize[]> => {
-  const { rows } = await sql<{ table: string; bytes: string | number }>`
+  const { rows } = await sql<{ table: string; bytes: number }>`
     select p.relname as "table", sum(pg_total_relation_size(c.oid)) as bytes
     from pg_class c left join pg_inherits i on i.inhrelid = c.oid
     join pg_class p on p.oid = coalesce(i.inhparent, c.oid)
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
     group by 1 order by 2 desc, 1`.execute(db);
-  return rows.map(({ table, bytes }) => ({ table, bytes: Number(bytes) }));
+  return rows;
 };

@@ -86,11 +86,11 @@ const lockKeys = async ({ db }: Work, keyed: readonly Keyed[]): Promise<Holder[]
   const locks = keyed.map(({ request }) => lockOf(request));
   const { rows } = await kept(
     db,
-    sql<{ k: string | number | bigint; taken: boolean }>`
+    sql<{ k: string; taken: boolean }>`
     select k::text as k, pg_try_advisory_xact_lock(k) as taken
     from unnest(${`{${[...new Set(locks)].join(",")}}`}::bigint[]) as u(k)`,
   );
-  const own = rows.filter(({ taken }) => taken).map(({ k }) => String(k));
+  const own = rows.filter(({ taken }) => taken).map(({ k }) => k);
   const [ours, free] = [new Set(own), new Set(own)];
   return locks.map((lock) => (free.delete(lock) ? "MINE" : ours.has(lock) ? "EARLIER" : "OTHERS"));
 };

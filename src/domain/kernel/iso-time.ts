@@ -26,3 +26,11 @@ export const IsoTimeOrDate = z.union(FORMS, { error });
  * in the project's time zone.
  */
 export const IsoTime = z.union([FORMS[0], FORMS[1].overwrite((day) => beginningOf(day))], { error });
+
+/** Returns a time as ISO 8601: one in ms, of a row, or of JSON that SQL has made. */
+export const isoOf = <T extends Date | number | string | null | undefined>(at: T) =>
+  (at == null ? null : new Date(at).toISOString()) as T extends null | undefined ? null : string;
+
+/** As `isoOf`, of an end in ms that may never come: null then. */
+export const endIsoOf = (ms: number | null): string | null =>
+  isoOf(ms !== null && Number.isFinite(ms) ? ms : null);

@@ -80,14 +80,14 @@ export const packLines = (rows: readonly OutboxRow[]): OutboxRow[] => {
 };
 
 /** A row as it is read; `seq` is that of its last line. */
-type StoredRow = { id: string; seq: string | number | null; lines: number | null };
+type StoredRow = { id: string; seq: number | null; lines: number | null };
 
 /** A line of a row; `place`: among those of the row, null where it is the only one. */
 type Line = { id: string; seq: number | null; place: number | null };
 
 /** Returns the lines of a row, oldest first: one where it does not hold several. */
 export const linesOf = ({ id, seq, lines }: StoredRow): Line[] => {
-  if (lines === null) return [{ id, seq: seq === null ? null : Number(seq), place: null }];
+  if (lines === null) return [{ id, seq, place: null }];
   const before = Number(seq) - lines;
   return Array.from({ length: lines }, (_, place) => ({
     id: lineId(id, place),

@@ -273,19 +273,19 @@ export const countUpTo = async <T extends object>(
   const row = await em
     .createQueryBuilder(some as never, "counted")
     .select(raw("count(*) as total"))
-    .execute<{ total: string | number }>("get", false);
+    .execute<{ total: number }>("get", false);
   return totalOf(row.total);
 };
 
 /** As `countUpTo`, for SQL: `source` is the text after `from`. */
 export const countRows = async ({ db }: Work, source: RawBuilder<unknown>): Promise<Total> => {
-  const { rows } = await sql<{ total: string | number }>`
+  const { rows } = await sql<{ total: number }>`
     select count(*) as total
     from (select 1 from ${source} limit ${TOTAL_EXACT_MAX + 1}) as counted`.execute(db);
   return totalOf(rows[0]?.total ?? 0);
 };
 
-type Counted = { total: string | number };
+type Counted = { total: number };
 
 /**
  * Reads a page of rows that carry the total of all (`count(*) over ()`); past the last page one more statement
@@ -298,13 +298,13 @@ export const readCounted = async <R extends Counted>(
 ): Promise<{ rows: R[]; total: number }> => {
   const { rows } = await select(page).execute(db);
   const first = rows[0] ?? (await select(sql`limit 1`).execute(db)).rows[0];
-  return { rows, total: Number(first?.total ?? 0) };
+  return { rows, total: first?.total ?? 0 };
 };
 
-const totalOf = (counted: string | number): Total => {
-  const total = Number(counted);
-  return { total: Math.min(total, TOTAL_EXACT_MAX), isEstimated: total > TOTAL_EXACT_MAX };
-};
+const totalOf = (total: number): Total => ({
+  total: Math.min(total, TOTAL_EXACT_MAX),
+  isEstimated: total > TOTAL_EXACT_MAX,
+});
 
 /** A project's clock, as far as it differs from the server's. */
 export type ProjectClock = {

@@ -77,10 +77,10 @@ const currentKey = (leaderboard: Leaderboard, now: Date): string | undefined => 
 /** A list's row; times as the database returns them. */
 export type ListRow = {
   id: string;
-  starts_at: Date | string | null;
-  ends_at: Date | string | null;
+  starts_at: Date | null;
+  ends_at: Date | null;
   status: ListStatus;
-  participants: string | number;
+  participants: number;
 };
 
 /** Returns a window's list before it has a row: nobody has scored in it. */
@@ -141,10 +141,10 @@ export const listOf = (
     ref: { projectId, periodId: row.id, ties: definition.ties },
     key,
     board,
-    startsAt: row.starts_at === null ? (resetAt ?? createdAt) : new Date(row.starts_at),
-    endsAt: row.ends_at === null ? null : new Date(row.ends_at),
+    startsAt: row.starts_at === null ? (resetAt ?? createdAt) : row.starts_at,
+    endsAt: row.ends_at,
     status: row.status,
-    participants: Number(row.participants),
+    participants: row.participants,
   };
 };
 
@@ -184,19 +184,19 @@ export const findWindow = async (
 };
 
 type Row = {
-  position: string | number;
-  rank: string | number;
+  position: number;
+  rank: number;
   player_id: string;
-  rank_score: string | number;
-  rank_tie: string | number;
+  rank_score: number;
+  rank_tie: number;
 };
 
 const standingOf = (row: Row): Standing => ({
   playerId: row.player_id,
-  rankScore: Number(row.rank_score),
-  rankTie: Number(row.rank_tie),
-  position: Number(row.position),
-  rank: Number(row.rank),
+  rankScore: row.rank_score,
+  rankTie: row.rank_tie,
+  position: row.position,
+  rank: row.rank,
 });
 
 const COLUMNS = sql`position, rank, player_id, rank_score, rank_tie`;

@@ -17,10 +17,9 @@ import { isInAudience } from "../evaluation/segments/audience.ts";
 import { conflict } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { NIL_ID } from "../kernel/ids.ts";
+import { isoOf } from "../kernel/iso-time.ts";
 import { Pace } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
-
-const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 /** Creates the periods of lists that are filled with their board; a board with one ranking needs none. */
 export const makePeriods = async (
@@ -182,7 +181,7 @@ type EventRow = {
   player_id: string;
   event_type: string;
   properties: Json;
-  at: Date | string;
+  at: Date;
   attributes: Json;
   segments: string[] | null;
 };
@@ -224,7 +223,7 @@ const eventOf = (row: EventRow): ProcessedEvent => ({
   id: row.id,
   playerId: row.player_id,
   type: row.event_type,
-  at: new Date(row.at).getTime(),
+  at: row.at.getTime(),
   properties: row.properties,
   attributes: row.attributes,
   segments: row.segments,

@@ -383,16 +383,16 @@ const isFilled = ({ metric, period }: Pick<Definition, "metric" | "period">): bo
 
 type EntryRow = {
   player_id: string;
-  rank_score: string | number;
-  rank_tie: string | number;
+  rank_score: number;
+  rank_tie: number;
   version: number;
   hidden: boolean | null;
 };
 
 const changeOf = ({ player_id, rank_score, rank_tie, version, hidden }: EntryRow): EntryChange => [
   player_id,
-  Number(rank_score),
-  Number(rank_tie),
+  rank_score,
+  rank_tie,
   version,
   hidden ?? false,
 ];

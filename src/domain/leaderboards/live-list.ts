@@ -29,10 +29,10 @@ type Remembered = "boards" | "players";
 type OnLookUp = (of: Remembered, isHit: boolean) => void;
 
 /** A board as it is in one version of its project's configuration. */
-type KnownBoard = { configVersion: string; leaderboard: Leaderboard };
+type KnownBoard = { configVersion: number; leaderboard: Leaderboard };
 
 type BoardRow = {
-  config_version: string | number;
+  config_version: number;
   id: string | null;
   key: string;
   name: string;
@@ -41,10 +41,10 @@ type BoardRow = {
   version: number;
   period_id: string;
   resets: number;
-  reset_at: Date | string | null;
-  opens_at: Date | string | null;
-  created_at: Date | string;
-  updated_at: Date | string;
+  reset_at: Date | null;
+  opens_at: Date | null;
+  created_at: Date;
+  updated_at: Date;
   bytes: number;
 };
 
@@ -58,8 +58,6 @@ const BOARD = `
     order by (id = $2::uuid) desc nulls last limit 1) l on true
   where j.id = $1::uuid`;
 
-const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
-
 const boardOf = (projectId: string, row: BoardRow & { id: string }): Leaderboard => ({
   id: row.id,
   projectId,
@@ -70,10 +68,10 @@ const boardOf = (projectId: string, row: BoardRow & { id: string }): Leaderboard
   version: row.version,
   periodId: row.period_id,
   resets: row.resets,
-  resetAt: dateOf(row.reset_at),
-  opensAt: dateOf(row.opens_at),
-  createdAt: new Date(row.created_at),
-  updatedAt: new Date(row.updated_at),
+  resetAt: row.reset_at,
+  opensAt: row.opens_at,
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
 });
 
 /**
@@ -105,7 +103,7 @@ export class BoardCache {
     const [row] = await read<BoardRow>({ text: BOARD, values: [projectId, isId(ref) ? ref : null, ref] });
     if (!row || row.id === null) throw notFound("leaderboard");
     const leaderboard = boardOf(projectId, { ...row, id: row.id });
-    const known = { configVersion: String(row.config_version), leaderboard };
+    const known = { configVersion: row.config_version, leaderboard };
     return this.#boards.keep(`${projectId}:${ref}`, known, { owner: projectId, bytes: row.bytes });
   }
 
@@ -129,7 +127,7 @@ export class BoardCache {
 
 /** What the database says about a list, whoever is on it. */
 export type ListFacts = {
-  configVersion: string;
+  configVersion: number;
   /** The list's row; undefined before it has one. */
   row: ListRow | undefined;
   /** Age of the oldest change that the rank index does not contain yet, in s. */
@@ -137,7 +135,7 @@ export type ListFacts = {
 };
 
 type FactsRow = Omit<ListRow, "id"> & {
-  config_version: string | number;
+  config_version: number;
   list_id: string | null;
   waiting: string | null;
 };
@@ -163,7 +161,7 @@ const readListFacts = async (
   const { config_version: version, waiting, list_id: listId, ...row } = found;
   const { starts_at, ends_at, status, participants } = row;
   return {
-    configVersion: String(version),
+    configVersion: version,
     row: listId === null ? undefined : { id: listId, starts_at, ends_at, status, participants },
     behindSeconds: waiting === null ? 0 : Math.floor(ageOfId(waiting) / 1_000),
   };

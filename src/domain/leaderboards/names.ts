@@ -46,17 +46,15 @@ export type ListedPlayer = {
 
 /** A row of a player in a list. */
 export type KeptRow = NameRow & {
-  notified: string | number | null;
-  notified_before: string | number | null;
+  notified: number | null;
+  notified_before: number | null;
   meta: Json | null;
 };
 
-const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
-
 export const listedOf = (row: KeptRow): ListedPlayer => ({
   name: nameOf(row),
-  notified: numberOf(row.notified),
-  notifiedBefore: numberOf(row.notified_before),
+  notified: row.notified,
+  notifiedBefore: row.notified_before,
   meta: row.meta,
 });
 

@@ -9,11 +9,9 @@ type Row = {
   leaderboard_id: string;
   period_key: string;
   board: string;
-  starts: string | number | null;
-  ends: string | number | null;
+  starts: number | null;
+  ends: number | null;
 };
-
-const msOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
 /** Adds every open list in which one of the players has an entry to what is loaded with them. */
 export const touchOpenLists = async (
@@ -37,7 +35,7 @@ export const touchOpenLists = async (
   for (const row of found.rows) {
     const board = byId.get(row.leaderboard_id);
     if (!board || row.id === board.periodId) continue;
-    const window = { key: row.period_key, startsAtMs: msOf(row.starts), endsAtMs: msOf(row.ends) };
+    const window = { key: row.period_key, startsAtMs: row.starts, endsAtMs: row.ends };
     for (const player of players) markList(player, { id: row.id, board, window, value: row.board });
   }
 };

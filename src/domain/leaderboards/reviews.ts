@@ -34,23 +34,21 @@ export type ScoreReview = {
 };
 
 type Row = Omit<ScoreReview, "score" | "occurredAt" | "submittedAt" | "reviewedAt"> & {
-  score: string | number;
-  occurredAt: Date | string;
-  submittedAt: Date | string;
-  reviewedAt: Date | string | null;
+  score: number;
+  occurredAt: Date;
+  submittedAt: Date;
+  reviewedAt: Date | null;
   periodId: string;
 };
-
-const isoOf = (at: Date | string): string => new Date(at).toISOString();
 
 const reviewOf = (row: Row): ScoreReview => {
   const { periodId: _period, ...review } = row;
   return {
     ...review,
-    score: Number(row.score),
-    occurredAt: isoOf(row.occurredAt),
-    submittedAt: isoOf(row.submittedAt),
-    reviewedAt: row.reviewedAt === null ? null : isoOf(row.reviewedAt),
+    score: row.score,
+    occurredAt: row.occurredAt.toISOString(),
+    submittedAt: row.submittedAt.toISOString(),
+    reviewedAt: row.reviewedAt?.toISOString() ?? null,
   };
 };
 
@@ -138,9 +136,8 @@ const lockReview = async ({ db }: Work, projectId: string, reviewId: string): Pr
 };
 
 const accept = async (work: Work, projectId: string, held: Row): Promise<void> => {
-  const { leaderboardKey, playerId, meta, periodId } = held;
-  const occurredAt = new Date(held.occurredAt);
-  const submission = { playerId, score: Number(held.score), occurredAt, meta: meta ?? undefined };
+  const { leaderboardKey, playerId, score, occurredAt, meta, periodId } = held;
+  const submission = { playerId, score, occurredAt, meta: meta ?? undefined };
   const target = { projectId, leaderboardKey, isReviewed: true };
   const [outcome] = await recordScores(work, target, [submission]);
   const problem = problemOf(outcome!);

@@ -39,7 +39,7 @@ const ORDERS = {
 export const usualMeasure = ({ definition: { operator } }: Leaderboard): "total" | "best" =>
   operator === "SUM" || operator === "DECR" ? "total" : "best";
 
-type ValueRow = { rank: string; value: string; players: string; total: string; best: string };
+type ValueRow = { rank: number; value: string; players: number; total: number; best: number };
 
 const AVERAGE_DECIMALS = 6;
 
@@ -47,14 +47,14 @@ const rounded = (value: number): number => Number(value.toFixed(AVERAGE_DECIMALS
 
 const valueOf = (leaderboard: Leaderboard, row: ValueRow): RankedValue => {
   const board = boardOf(leaderboard);
-  const [players, total] = [Number(row.players), Number(row.total)];
+  const { players, total } = row;
   return {
-    rank: Number(row.rank),
+    rank: row.rank,
     value: row.value,
     players,
     total: fromRankScore(board, total),
     average: rounded(fromRankScore(board, total / players)),
-    best: fromRankScore(board, Number(row.best)),
+    best: fromRankScore(board, row.best),
   };
 };
 
@@ -110,11 +110,11 @@ export const rankTallies = async (
 };
 
 const isFullAt = async ({ db }: Work, { projectId, id }: Leaderboard, key: string): Promise<boolean> => {
-  const found = await sql<{ n: string }>`
+  const found = await sql<{ n: number }>`
     select count(*) as n from leaderboard_periods
     where project_id = ${projectId} and leaderboard_id = ${id} and period_key = ${key}
       and board <> ''`.execute(db);
-  return Number(found.rows[0]!.n) >= BREAKDOWN_VALUES_MAX;
+  return found.rows[0]!.n >= BREAKDOWN_VALUES_MAX;
 };
 
 /**

@@ -85,8 +85,8 @@ export type JobRow = {
   error: string | null;
   attempts: number;
   created_by: string;
-  created_at: Date | string;
-  finished_at: Date | string | null;
+  created_at: Date;
+  finished_at: Date | null;
 };
 
 /** The columns shown: the state and the result of a job may be megabytes. */
@@ -100,17 +100,17 @@ const show = (row: ShownRow): ProjectJob => ({
   progress: row.progress,
   error: row.error,
   createdBy: row.created_by,
-  createdAt: new Date(row.created_at).toISOString(),
-  finishedAt: row.finished_at === null ? null : new Date(row.finished_at).toISOString(),
+  createdAt: row.created_at.toISOString(),
+  finishedAt: row.finished_at?.toISOString() ?? null,
 });
 
 /** Whether a project may have another job; it stays so until the end of the transaction. */
 export const hasRoomForJob = async (work: Work, projectId: string): Promise<boolean> => {
   await lockRoom(work, projectId, "jobs");
-  const open = await sql<{ n: string | number }>`
+  const open = await sql<{ n: number }>`
     select count(*) as n from project_jobs
     where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')`.execute(work.db);
-  return Number(open.rows[0]!.n) < JOBS_MAX;
+  return open.rows[0]!.n < JOBS_MAX;
 };
 
 /** Queues a job. @throws DomainError CONFLICT JOB_LIMIT */

@@ -217,10 +217,10 @@ const checked = (target: PlayerState | undefined, source: PlayerState | undefine
 };
 
 const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise<number> => {
-  const counted = await sql<{ n: string | number }>`
+  const counted = await sql<{ n: number }>`
     select count(*) as n from currency_holds
     where project_id = ${projectId} and player_id = ${id} and status = 'HELD'`.execute(db);
-  return Number(counted.rows[0]!.n);
+  return counted.rows[0]!.n;
 };
 
 /** Merges everything into the target, in pieces. */

@@ -293,7 +293,7 @@ const eraseKeys = (work: Work, { projectId, names }: Person, ids: readonly strin
     returning 1`,
   );
 
-type FailureRow = { event_id: string; processed_at: Date | string };
+type FailureRow = { event_id: string; processed_at: Date };
 
 /** `event.failed` names the sender but is no line of the player's stream: it is found by its time. */
 const eraseFailures = async (work: Work, person: Person, ids: readonly string[]): Promise<void> => {
@@ -303,7 +303,7 @@ const eraseFailures = async (work: Work, person: Person, ids: readonly string[])
     where project_id = ${projectId} and event_id = any(${uuids(ids)}) and status = 'FAILED'`.execute(work.db);
   for (const { event_id: eventId, processed_at: processedAt } of failed.rows) {
     // Ids have the server's time; a sandbox's clock may be ahead of it.
-    const [fromMs, untilMs] = [timeOfId(eventId), new Date(processedAt).getTime()];
+    const [fromMs, untilMs] = [timeOfId(eventId), processedAt.getTime()];
     const said = JSON.stringify({ externalUserId: erasedName(playerId), error: ERASED });
     await sql`
       update outbox set data = data || ${said}::jsonb
@@ -380,7 +380,7 @@ export const eraseLedger = async (
   { after, rows }: Paged,
 ): Promise<(string | number)[] | undefined> => {
   const [player, seq] = after.length === 2 ? after : [NIL_ID, 0];
-  const changed = await sql<{ player_id: string; seq: string | number }>`
+  const changed = await sql<{ player_id: string; seq: number }>`
     with page as (
       select player_id, seq from ledger_entries
       where project_id = ${projectId} and player_id = any(${uuids(ids)})
@@ -393,7 +393,7 @@ export const eraseLedger = async (
     select player_id, seq from changed order by player_id, seq`.execute(work.db);
   add(rows, "ledger_entries", changed.rows.length);
   const last = changed.rows.at(-1);
-  return changed.rows.length === ROWS_AT_ONCE ? [last!.player_id, Number(last!.seq)] : undefined;
+  return changed.rows.length === ROWS_AT_ONCE ? [last!.player_id, last!.seq] : undefined;
 };
 
 /** Erases the content of a page of the player's stream; its lines stay, so that their seqs have no gap. */
@@ -404,7 +404,7 @@ export const eraseOutbox = async (
 ): Promise<(string | number)[] | undefined> => {
   const [player, seq] = after.length === 2 ? after : [NIL_ID, 0];
   if (after.length === 0) await eraseSilent(work, { projectId, ids, rows });
-  const found = await sql<{ player_id: string; player_seq: string | number }>`
+  const found = await sql<{ player_id: string; player_seq: number }>`
     with page as (
       select id, player_id, player_seq from outbox
       where project_id = ${projectId} and player_id = any(${uuids(ids)}) and player_seq is not null
@@ -425,7 +425,7 @@ export const eraseOutbox = async (
     select player_id, player_seq from page order by player_id, player_seq`.execute(work.db);
   add(rows, "outbox", found.rows.length);
   const last = found.rows.at(-1);
-  return found.rows.length === ROWS_AT_ONCE ? [last!.player_id, Number(last!.player_seq)] : undefined;
+  return found.rows.length === ROWS_AT_ONCE ? [last!.player_id, last!.player_seq] : undefined;
 };
 
 const eraseSilent = async (

@@ -205,7 +205,7 @@ type Rows = { rows: string[]; bytes: number; isCut: boolean };
 
 /** Reads rows up to `room` bytes, and whether there are more. */
 const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Promise<Rows> => {
-  const found = await sql<{ r: string; upto: string | number; n: string | number }>`
+  const found = await sql<{ r: string; upto: number; n: number }>`
     with first as (
       select (${one.exported ?? sql`to_jsonb(t)`} - 'project_id')::text as r,
         row_number() over (order by ${sql.raw(one.orderBy)}) as n
@@ -218,16 +218,16 @@ const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Prom
   const fitting = found.rows.filter(({ r }) => r !== null);
   return {
     rows: fitting.map(({ r }) => r),
-    bytes: Number(fitting.at(-1)?.upto ?? 0),
+    bytes: fitting.at(-1)?.upto ?? 0,
     isCut: fitting.length < found.rows.length,
   };
 };
 
 /** Returns the number of the person's rows in a table. */
 const countPersonal = async ({ db }: Work, person: Person, one: PersonalTable): Promise<number> => {
-  const counted = await sql<{ n: string | number }>`
+  const counted = await sql<{ n: number }>`
     select count(*) as n from ${sql.table(one.table)} t where ${one.isOf(person)}`.execute(db);
-  return Number(counted.rows[0]!.n);
+  return counted.rows[0]!.n;
 };
 
 const Params = z.object({ playerId: z.uuid(), isDryRun: z.boolean(), requestedAt: z.iso.datetime() });

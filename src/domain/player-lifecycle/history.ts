@@ -98,21 +98,21 @@ const readDays = async (
   calendar: Calendar,
 ): Promise<{ date: string; xp: number }[]> => {
   // The database may know other zones than this process, or older rules of them.
-  const found = await sql<{ quarter: string | number; xp: string | number }>`
+  const found = await sql<{ quarter: number; xp: number }>`
     select floor(extract(epoch from at) / ${QUARTER_S}) as quarter, sum(amount) as xp
     from ${span("ledger_entries")}
     where asset = 'XP' and amount > 0 and reverses is null and cause->>'kind' <> 'MERGE'
     group by 1 order by 1`.execute(db);
   const days = new Map<number, number>();
   for (const { quarter, xp } of found.rows) {
-    const day = windowNumber("DAY", calendar, Number(quarter) * QUARTER_S * 1_000);
-    days.set(day, (days.get(day) ?? 0) + Number(xp));
+    const day = windowNumber("DAY", calendar, quarter * QUARTER_S * 1_000);
+    days.set(day, (days.get(day) ?? 0) + xp);
   }
   return [...days].map(([day, xp]) => ({ date: new Date(day * DAY_MS).toISOString().slice(0, 10), xp }));
 };
 
 const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currencies"]> => {
-  const found = await sql<{ key: string; earned: string | number; spent: string | number }>`
+  const found = await sql<{ key: string; earned: number; spent: number }>`
     select currency_key as key, coalesce(sum(amount) filter (where amount > 0), 0) as earned,
       coalesce(-sum(amount) filter (where amount < 0), 0) as spent
     from ${span("ledger_entries")}
@@ -120,8 +120,8 @@ const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currenci
     group by 1 order by 1`.execute(db);
   return found.rows.map(({ key, earned, spent }) => ({
     currencyKey: key,
-    earned: Number(earned),
-    spent: Number(spent),
+    earned,
+    spent,
   }));
 };
 
@@ -129,18 +129,18 @@ const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currenci
 const BADGES_MAX = 1_000;
 
 const readRecapBadges = async ({ db }: Work, span: Span): Promise<Recap["badges"]> => {
-  const found = await sql<{ badge_key: string; tier: number; at: Date | string }>`
+  const found = await sql<{ badge_key: string; tier: number; at: Date }>`
     select badge_key, tier, min(at) as at from ${span("badge_awards")}
     where action = 'AWARDED' and cause->>'kind' <> 'MERGE'
     group by 1, 2 order by 3, 1, 2 limit ${BADGES_MAX}`.execute(db);
   return found.rows.map(({ badge_key: badgeKey, tier, at }) => ({
     badgeKey,
     tier,
-    earnedAt: new Date(at).toISOString(),
+    earnedAt: at.toISOString(),
   }));
 };
 
-type StreamRow = { type: string; key: string | null; levels: string | number; longest: number | null };
+type StreamRow = { type: string; key: string | null; levels: number; longest: number | null };
 
 const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levelsGained" | "streaks">> => {
   const found = await sql<StreamRow>`
@@ -150,7 +150,7 @@ const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levels
     group by 1, 2 order by 2`.execute(db);
   const levelsGained = found.rows
     .filter(({ type }) => type === "player.level_up")
-    .reduce((sum, { levels }) => sum + Number(levels), 0);
+    .reduce((sum, { levels }) => sum + levels, 0);
   const streaks = found.rows.flatMap(({ key, longest }) =>
     key === null || longest === null ? [] : [{ streakKey: key, longest }],
   );
@@ -213,16 +213,14 @@ const readBalances = async (
   { projectId, id }: Player,
   at: Date,
 ): Promise<Map<string, Balance>> => {
-  const found = await sql<{ key: string; last: string | number; highest: string | number }>`
+  const found = await sql<{ key: string; last: number; highest: number }>`
     select coalesce(currency_key, '') as key, max(balance_after) as highest,
       (array_agg(balance_after order by seq desc))[1] as last
     from ledger_entries
     where project_id = ${projectId} and player_id = ${id} and asset in ('XP', 'CURRENCY')
       and created_at <= ${at.toISOString()}::timestamptz
     group by 1`.execute(db);
-  return new Map(
-    found.rows.map(({ key, last, highest }) => [key, { last: Number(last), highest: Number(highest) }]),
-  );
+  return new Map(found.rows.map(({ key, last, highest }) => [key, { last, highest }]));
 };
 
 /** The highest tier since a badge was last revoked. */
@@ -260,10 +258,10 @@ const readStreaks = async (
         'player.streak_repaired')
       and created_at <= ${at.toISOString()}::timestamptz
     order by data->>'streakKey', player_seq desc`.execute(db);
-  const kept = await sql<{ n: string | number }>`
+  const kept = await sql<{ n: number | null }>`
     select sum(coalesce(lines, 1)) as n from outbox
     where project_id = ${projectId} and player_id = ${id} and player_seq is not null`.execute(db);
-  const isWhole = Number(kept.rows[0]!.n) >= seq;
+  const isWhole = (kept.rows[0]!.n ?? 0) >= seq;
   return {
     known: found.rows.map(({ key, type, current }) => ({
       streakKey: key,

@@ -5,8 +5,8 @@ import type { Work } from "../kernel/work.ts";
 
 type EntryRow = {
   period_id: string;
-  rank_score: string | number;
-  rank_tie: string | number;
+  rank_score: number;
+  rank_tie: number;
   version: number;
 };
 
@@ -24,7 +24,7 @@ export const updateRankEntries = async (
     where project_id = ${projectId} and player_id = ${id} and period_id in (${openLists(projectId)})
     returning period_id, rank_score, rank_tie, version`.execute(work.db);
   for (const row of changed.rows) {
-    const entry: EntryChange = [id, Number(row.rank_score), Number(row.rank_tie), row.version, isHidden];
+    const entry: EntryChange = [id, row.rank_score, row.rank_tie, row.version, isHidden];
     work.emit(projectId, "leaderboard.entries_changed", { periodId: row.period_id, entries: [entry] });
   }
 };

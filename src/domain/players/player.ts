@@ -67,11 +67,11 @@ type ListActivity = {
 
 type Row = {
   id: string;
-  seq: string | number;
+  seq: number;
   lines: number | null;
   type: string;
   data: Json;
-  created_at: Date | string;
+  created_at: Date;
 };
 
 /** The lines of a row, newest first. */
@@ -82,7 +82,7 @@ const activityOf = ({ type, data, created_at: createdAt, ...row }: Row): Activit
       seq: line.seq!,
       type,
       data: lineData(data, line),
-      createdAt: new Date(createdAt).toISOString(),
+      createdAt: createdAt.toISOString(),
     }))
     .toReversed();
 

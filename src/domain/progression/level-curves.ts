@@ -84,9 +84,9 @@ export const previewCurve = async (
   input: CurveInput,
 ): Promise<CurvePreview> => {
   const curve = buildCurve(input);
-  const counted = await sql<{ level: number; players: string | number }>`
+  const counted = await sql<{ level: number; players: number }>`
     select width_bucket(xp, ${pgArray(curve)}::bigint[]) as level, count(*) as players
     from players where project_id = ${projectId} group by 1 order by 1`.execute(work.db);
-  const distribution = counted.rows.map(({ level, players }) => ({ level, players: Number(players) }));
+  const distribution = counted.rows;
   return { thresholds: curve.thresholds, distribution };
 };

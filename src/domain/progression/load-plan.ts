@@ -298,7 +298,7 @@ type RunningRow = {
   key: string;
   version: number;
   status: RuleStatus;
-  created_at: Date | string;
+  created_at: Date;
   definition: RuleDocument | null;
 };
 
@@ -314,12 +314,9 @@ const loadRunningRules = async (
     where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')`.execute(work.db);
   const rules: PublishedRule[] = [];
   const leftOut: LeftOut[] = [];
-  for (const { id, key, version, status, created_at, definition } of found.rows) {
+  for (const { id, key, version, status, created_at: createdAt, definition } of found.rows) {
     if (definition === null) leftOut.push({ kind: "rule", id, key, version, why: TOO_LARGE_TO_RUN });
-    else {
-      const createdAt = new Date(created_at);
-      rules.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
-    }
+    else rules.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
   }
   return { rules, leftOut };
 };
@@ -330,11 +327,11 @@ export type Version = { projectId: string; tenantId: string; configVersion: numb
 export type ProjectRow = {
   id: string;
   tenant_id: string;
-  config_version: string | number;
+  config_version: number;
   timezone: string;
   settings: Partial<ProjectSettings>;
   sandbox_of: string | null;
-  clock_ahead_ms: string | number;
+  clock_ahead_ms: number;
 };
 
 const COLUMNS = sql.raw("id, tenant_id, config_version, timezone, settings, sandbox_of, clock_ahead_ms");
@@ -355,7 +352,7 @@ export const readProject = async ({ db }: Work, projectId: string): Promise<Proj
 export const versionOf = (row: ProjectRow): Version => ({
   projectId: row.id,
   tenantId: row.tenant_id,
-  configVersion: Number(row.config_version),
+  configVersion: row.config_version,
 });
 
 /** The parts that a plan is compiled from, as read. */
@@ -432,7 +429,7 @@ function* planPieces(parts: PlanParts): Steps<ProjectPlan> {
     bytes: yield* sizePieces([...[...rules.all, ...stored].map(({ definition }) => definition), ...boards]),
     timezone: row.timezone,
     isSandbox: row.sandbox_of !== null,
-    clockAheadMs: Number(row.clock_ahead_ms),
+    clockAheadMs: row.clock_ahead_ms,
     settings,
     curve,
     boards,

@@ -182,7 +182,7 @@ export const fittingPlayers = async (
   ids: readonly string[],
 ): Promise<string[]> => {
   if (ids.length < 2) return [...ids];
-  const { rows } = await sql<{ n: string | number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*) as n from (
       select o, sum(coalesce(s.bytes, ${sql.lit(UNCOMPRESSED)} * pg_column_size(s.doc), 0)
         + ${rowsOf("currency_lots", projectId)} + ${rowsOf("player_badges", projectId)})
@@ -195,5 +195,5 @@ export const fittingPlayers = async (
         select bytes, doc from player_states s
         where s.project_id = ${projectId} and s.player_id = p.id limit 1) s on true) x
     where o = 1 or upto <= ${PAGE_BYTES_MAX}::bigint`.execute(db);
-  return ids.slice(0, Number(rows[0]!.n));
+  return ids.slice(0, rows[0]!.n);
 };

@@ -16,25 +16,25 @@ type PlayerRow = {
   external_user_id: string;
   display_name: string | null;
   status: PlayerState["status"];
-  xp: string | number;
+  xp: number;
   level: number;
-  seq: string | number;
-  ledger_seq: string | number;
+  seq: number;
+  ledger_seq: number;
   ledger_hash: string | null;
   lives: number | null;
-  lives_anchor_at: Date | string | null;
-  lives_unlimited_until: Date | string | null;
-  zone_changed_at: Date | string | null;
+  lives_anchor_at: Date | null;
+  lives_unlimited_until: Date | null;
+  zone_changed_at: Date | null;
   merged_into: string | null;
-  deleted_at: Date | string | null;
+  deleted_at: Date | null;
   timezone: string | null;
   locale: string | null;
   country: string | null;
   attributes: Json;
   tags: string[];
-  created_at: Date | string;
-  first_seen_at: Date | string | null;
-  last_seen_at: Date | string | null;
+  created_at: Date;
+  first_seen_at: Date | null;
+  last_seen_at: Date | null;
   active_month: number | null;
 };
 
@@ -216,11 +216,6 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
   return new Set(result.rows.map((row) => row.id));
 };
 
-const msOf = (value: Date | string | null): number | null =>
-  value === null ? null : asDate(value).getTime();
-
-const asDate = (value: Date | string): Date => (value instanceof Date ? value : new Date(value));
-
 const stateOf = (row: PlayerRow): PlayerState => ({
   id: row.id,
   projectId: row.project_id,
@@ -228,25 +223,25 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   displayName: row.display_name,
   status: row.status,
   ...(row.deleted_at === null ? {} : { isDeleted: true }),
-  xp: Number(row.xp),
+  xp: row.xp,
   level: row.level,
-  seq: Number(row.seq),
-  ledgerSeq: Number(row.ledger_seq),
+  seq: row.seq,
+  ledgerSeq: row.ledger_seq,
   ledgerHash: row.ledger_hash,
   lives: {
     count: row.lives,
-    anchorMs: msOf(row.lives_anchor_at),
-    unlimitedUntilMs: msOf(row.lives_unlimited_until),
+    anchorMs: row.lives_anchor_at?.getTime() ?? null,
+    unlimitedUntilMs: row.lives_unlimited_until?.getTime() ?? null,
   },
-  zoneChangedMs: msOf(row.zone_changed_at),
+  zoneChangedMs: row.zone_changed_at?.getTime() ?? null,
   timezone: row.timezone,
   locale: row.locale,
   country: row.country,
   attributes: row.attributes,
   tags: row.tags,
-  createdAt: asDate(row.created_at),
-  firstSeenAt: row.first_seen_at === null ? null : asDate(row.first_seen_at),
-  lastSeenAt: row.last_seen_at === null ? null : asDate(row.last_seen_at),
+  createdAt: row.created_at,
+  firstSeenAt: row.first_seen_at,
+  lastSeenAt: row.last_seen_at,
   activeMonth: row.active_month,
   ...emptyHoldings(),
 });

@@ -67,8 +67,8 @@ export class EventsHeld extends EventsUnready {
 type Row = {
   project_id: string;
   scope: string;
-  window_no: string | number;
-  used: string | number;
+  window_no: number;
+  used: number;
   times: number[] | null;
 };
 
@@ -78,14 +78,14 @@ const rowsOf = (keys: readonly SharedKey[]): string =>
 const keyOf = (row: Row): SharedKey => ({
   projectId: row.project_id,
   scope: row.scope,
-  windowNo: Number(row.window_no),
+  windowNo: row.window_no,
 });
 
 const uniqueOf = (keys: readonly SharedKey[]): SharedKey[] => [
   ...new Map(keys.map((key) => [counterIdOf(key), key])).values(),
 ];
 
-const loadedOf = (row: Row) => ({ key: keyOf(row), state: { used: Number(row.used), times: row.times } });
+const loadedOf = (row: Row) => ({ key: keyOf(row), state: { used: row.used, times: row.times } });
 
 /**
  * Locks counters until commit, in a fixed order, creating missing ones: one statement, or none without keys.

@@ -88,10 +88,10 @@ export const findDueOf = async (
   due: DueRows,
   projectId: string,
 ): Promise<{ playerIds: string[]; rows: number }> => {
-  const { rows } = await sql<{ id: string; n: string | number }>`
+  const { rows } = await sql<{ id: string; n: number }>`
     select player_id as id, count(*) as n ${ofProject(due, projectId, now)}
     group by player_id order by min(${columnOf(due)}), player_id limit ${DUE_PAGE}`.execute(db);
-  return { playerIds: rows.map(({ id }) => id), rows: rows.reduce((sum, { n }) => sum + Number(n), 0) };
+  return { playerIds: rows.map(({ id }) => id), rows: rows.reduce((sum, { n }) => sum + n, 0) };
 };
 
 /** Counts such rows of some players of one project. */
@@ -100,10 +100,10 @@ export const countDueOf = async (
   due: DueRows,
   { projectId, playerIds }: { projectId: string; playerIds: readonly string[] },
 ): Promise<number> => {
-  const { rows } = await sql<{ n: string | number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*) as n ${ofProject(due, projectId, now)}
       and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])`.execute(db);
-  return Number(rows[0]!.n);
+  return rows[0]!.n;
 };
 
 /** Selects the times at which such rows of one project are due. */

@@ -186,7 +186,7 @@ const plansFrom = async (
   const unprepared: Version[] = [];
   for (const row of rows) {
     const plan = currentPlan(row, cache) ?? (await ownPlan(work, row));
-    if (plan) plans.set(row.id, atClock(plan, Number(row.clock_ahead_ms)));
+    if (plan) plans.set(row.id, atClock(plan, row.clock_ahead_ms));
     else unprepared.push(versionOf(row));
   }
   const broken = unprepared.find((version) => cache.brokenBy(version));
@@ -217,7 +217,7 @@ export const atClock = (plan: ProjectPlan, clockAheadMs: number): ProjectPlan =>
 
 const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined => {
   const known = cache.get(row.id);
-  return known?.configVersion === Number(row.config_version) ? known : undefined;
+  return known?.configVersion === row.config_version ? known : undefined;
 };
 
 /**

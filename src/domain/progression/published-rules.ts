@@ -32,7 +32,7 @@ export const loadVersions = async <V extends Version>(
   }
 };
 
-type Row = { id: string; key: string; status: RuleStatus; created_at: Date | string; version: number };
+type Row = { id: string; key: string; status: RuleStatus; created_at: Date; version: number };
 
 /** As `loadPublished`, in pages. */
 export const loadPublishedInPages = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
@@ -40,8 +40,7 @@ export const loadPublishedInPages = async (work: Work, projectId: string): Promi
     select id, key, status, created_at, published_version as version from rules
     where project_id = ${projectId} and status in ('ACTIVE', 'SHADOW')`.execute(work.db);
   const found: PublishedRule[] = [];
-  await loadVersions(work, rows, ({ id, key, status, created_at, version }, definition) => {
-    const createdAt = new Date(created_at);
+  await loadVersions(work, rows, ({ id, key, status, created_at: createdAt, version }, definition) => {
     found.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
   });
   return found;
@@ -52,7 +51,7 @@ type PublishedRow = {
   key: string;
   version: number;
   status: RuleStatus;
-  created_at: Date | string;
+  created_at: Date;
   definition: RuleDocument;
 };
 
@@ -64,7 +63,7 @@ export const loadPublished = async (work: Work, projectId: string): Promise<Publ
     where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')`.execute(work.db);
   return found.rows.map(({ created_at, status, ...rule }) => ({
     ...rule,
-    createdAt: new Date(created_at),
+    createdAt: created_at,
     isShadow: status === "SHADOW",
   }));
 };

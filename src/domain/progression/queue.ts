@@ -93,7 +93,7 @@ export const lockPartitions = async (
   // Row by row: the lock of a partition is requested only if the ones before were not enough.
   const result = await kept(
     db,
-    sql<{ o: number; n: string | number; ok: boolean | null; more: boolean; noted: boolean }>`
+    sql<{ o: number; n: number; ok: boolean | null; more: boolean; noted: boolean }>`
     with recursive x as materialized (
       select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
     g as materialized (
@@ -120,16 +120,16 @@ export const lockPartitions = async (
     from w join x on x.o = w.o order by w.o`,
   );
   return result.rows.map(({ o, n, ok, more, noted }) => {
-    const place = { ...cursors[o]!, waiting: Math.max(0, Number(n)), more, isNoted: noted };
+    const place = { ...cursors[o]!, waiting: Math.max(0, n), more, isNoted: noted };
     if (ok !== null) return { ...place, state: ok ? "MINE" : "BUSY" };
-    return { ...place, state: Number(n) < 0 ? "LEFT" : "EMPTY" };
+    return { ...place, state: n < 0 ? "LEFT" : "EMPTY" };
   });
 };
 
 /** An event as the queue and the tracked events have it. */
 export type QueueRow = {
   part: number;
-  seq: string | number;
+  seq: number;
   project_id: string;
   event_id: string;
   attempts: number;
@@ -137,7 +137,7 @@ export type QueueRow = {
   external_user_id: string;
   event_type: string;
   properties: Json;
-  occurred_at: Date | string;
+  occurred_at: Date;
 };
 
 type ClaimRow = QueueRow & { tenant_id: string; last_project: string | null };
@@ -224,14 +224,14 @@ export const claimEvents = async (
 
 export const eventOf = (row: QueueRow): QueuedEvent => ({
   part: row.part,
-  seq: Number(row.seq),
+  seq: row.seq,
   projectId: row.project_id,
   eventId: row.event_id,
   attempts: row.attempts,
   externalUserId: row.external_user_id,
   eventType: row.event_type,
   properties: row.properties,
-  occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
+  occurredAt: row.occurred_at,
   together: row.together,
 });
 

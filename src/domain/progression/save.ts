@@ -205,9 +205,9 @@ const statementsOf = async (arms: readonly Arm[], now: RawBuilder<unknown>): Pro
 /** Runs the statement and returns how many queue rows it deleted. */
 const run = async (work: Work, { members, deletes }: SaveStatement): Promise<number> => {
   const deleted = deletes ? sql`(select count(*) from ${sql.raw(`arm_${QUEUE_ARM}`)})` : sql`0`;
-  const statement = sql<{ deleted: string | number }>`
+  const statement = sql<{ deleted: number }>`
     with ${sql.join(members)} select ${deleted} as deleted`;
-  return Number((await kept(work.db, statement)).rows[0]!.deleted);
+  return (await kept(work.db, statement)).rows[0]!.deleted;
 };
 
 /**

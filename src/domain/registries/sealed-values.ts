@@ -131,9 +131,9 @@ const resealed = (box: SecretBox, sealed: string, context: string): string | und
 export const countOldSealed = async ({ db }: Work, box: SecretBox): Promise<ReadonlyMap<string, number>> => {
   const counts = new Map<string, number>();
   for (const value of SEALED_VALUES) {
-    const { rows } = await sql<{ n: number | string }>`
+    const { rows } = await sql<{ n: number }>`
       select count(*) as n from ${sql.table(value.table)} where ${isOld(value, box)}`.execute(db);
-    counts.set(value.name, Number(rows[0]?.n ?? 0));
+    counts.set(value.name, rows[0]?.n ?? 0);
   }
   return counts;
 };

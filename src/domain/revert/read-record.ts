@@ -3,7 +3,6 @@ import { needsOf, type RuleDocument } from "../evaluation/language/document.ts";
 import { metricId } from "../evaluation/metrics/compile.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
-import type { Cause } from "../kernel/events/events.ts";
 import { OUTBOX_LINES } from "../kernel/outbox-lines.ts";
 import { mapInSlices } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
@@ -31,7 +30,7 @@ const readAwards = async (
   projectId: string,
   eventIds: readonly string[],
 ): Promise<OwnedAward[]> => {
-  const found = await sql<AwardRow>`
+  const found = await sql<OwnedAward>`
     with log as materialized (
       select a.*, coalesce(a.event_id = any(${`{${eventIds.join(",")}}`}::uuid[]), false) as is_own,
         coalesce(a.cause->>'kind' = 'BADGE' and a.cause->>'refKey' = a.badge_key, false) as is_by_counter,
@@ -61,22 +60,11 @@ const readAwards = async (
       player_id as "playerId", event_id as "eventId", is_own as "isOfEvent",
       is_by_counter as "isByCounter", is_reversal as "isReversal", others
     from a order by created_at, id`.execute(db);
-  return found.rows.map((award) => ({
-    ...award,
-    serialNo: toNumber(award.serialNo),
-    others: Number(award.others),
-  }));
+  return found.rows;
 };
 
 const COLUMNS = sql.raw(`badge_key, tier, action, serial_no, idempotency_key, player_id, event_id, is_own,
   is_by_counter, is_reversal, created_at, id`);
-
-type AwardRow = Omit<OwnedAward, "serialNo" | "others"> & {
-  serialNo: string | number | null;
-  others: string | number;
-};
-
-const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
 /** Rows of several events and players, with their owners. */
 type Owned<T> = T & { eventId: string; playerId: string };
@@ -158,12 +146,6 @@ export const readCaused = async (
   };
 };
 
-type LineRow = Omit<Owned<CausedLine>, "seq" | "amount" | "cause"> & {
-  seq: string | number;
-  amount: string | number;
-  cause: Cause;
-};
-
 /** Reads the ledger entries of events, and those of their rewards that were claimed later. */
 const readLines = async (
   { db }: Work,
@@ -177,7 +159,7 @@ const readLines = async (
     l.idempotency_key as key, l.player_id as "playerId"`);
   const isOpen = sql`l.reverses is null and not exists (select 1 from ledger_entries r
     where r.project_id = l.project_id and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)`;
-  const found = await sql<LineRow>`
+  const found = await sql<Owned<CausedLine>>`
     select ${columns}, ${lineCause("l")} as cause, l.event_id as "eventId" from ledger_entries l
     where l.project_id = ${projectId} and l.event_id = any(${idsOf(eventIds)}::uuid[]) and ${isOpen}
     union all
@@ -186,7 +168,7 @@ const readLines = async (
     join ledger_entries l on l.project_id = ${projectId} and l.player_id = x.i
       and starts_with(l.idempotency_key, x.k) and l.event_id is null
     where ${isOpen}`.execute(db);
-  return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
+  return found.rows;
 };
 
 /** Rules that fired, and what remains of a firing of each, in words. */
@@ -264,7 +246,7 @@ export const readCounterStarts = async (
   projectId: string,
   { badges, segments, quests, rules }: ProjectPlan,
 ): Promise<CounterStarts> => {
-  const made = await sql<{ id: string; at: Date | string }>`
+  const made = await sql<{ id: string; at: Date }>`
     select id, created_at as at from definitions
     where project_id = ${projectId} and kind in ('badge', 'segment') and status = 'ACTIVE'
     union all
@@ -274,7 +256,7 @@ export const readCounterStarts = async (
     select v.rule_id, ${begun(projectId, "BACKFILL", sql`'ruleId' = v.rule_id::text`)}
     from rule_versions v join rules r on r.id = v.rule_id
     where r.project_id = ${projectId} group by v.rule_id`.execute(db);
-  const madeMs = new Map(made.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+  const madeMs = new Map(made.rows.map(({ id, at }) => [id, at.getTime()]));
   const starts = new Map<string, number>();
   const note = (id: string, metrics: readonly Parameters<typeof metricId>[0][]): void => {
     for (const metric of metrics) {
@@ -291,9 +273,9 @@ export const readCounterStarts = async (
 
 /** Returns when boards were created, by id. */
 export const readBoardStarts = async ({ db }: Work, projectId: string): Promise<BoardStarts> => {
-  const found = await sql<{ id: string; at: Date | string }>`
+  const found = await sql<{ id: string; at: Date }>`
     select id, created_at as at from leaderboards where project_id = ${projectId}`.execute(db);
-  return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+  return new Map(found.rows.map(({ id, at }) => [id, at.getTime()]));
 };
 
 /** Reads the longest archived runs of players' streaks, by player and key of the streak. */
@@ -321,23 +303,9 @@ export type Rewards = { lost: LostRewards[]; grants: CausedGrant[] };
 type OwnedGrant = CausedGrant & { playerId: string };
 
 /** A ledger entry of a reward as it is read. */
-type RewardLine = Omit<CausedLine, "seq" | "amount" | "cause"> & {
-  seq: string | number;
-  amount: string | number;
-  cause: Cause;
-  playerId: string;
-  at: Date | string;
-};
+type RewardLine = CausedLine & { playerId: string; at: Date };
 
-const lineOf = ({ id, seq, asset, currencyKey, amount, key, cause }: RewardLine): CausedLine => ({
-  id,
-  seq: Number(seq),
-  asset,
-  currencyKey,
-  amount: Number(amount),
-  key,
-  cause,
-});
+const lineOf = ({ playerId: _player, at: _at, ...line }: RewardLine): CausedLine => line;
 
 type RewardsQuery = {
   /** Item of FROM named `w`, with the players as `i`. */
@@ -396,7 +364,7 @@ const rewardsByPlayer = (
   const grantsOf = Map.groupBy(grants, ({ playerId }) => playerId);
   return new Map(
     playerIds.map((id) => {
-      const byTime = Map.groupBy(linesOf.get(id) ?? [], ({ at }) => new Date(at).getTime());
+      const byTime = Map.groupBy(linesOf.get(id) ?? [], ({ at }) => at.getTime());
       const lost = [...byTime].map(([atMs, rows]) => ({ atMs, ledger: rows.map(lineOf) }));
       return [id, { lost, grants: grantsOf.get(id) ?? [] }];
     }),

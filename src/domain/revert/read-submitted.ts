@@ -35,18 +35,18 @@ type EventRow = {
   event_type: string;
   external_user_id: string;
   properties: Json;
-  occurred_at: Date | string;
-  received_at: Date | string;
-  rows_read: string | number;
+  occurred_at: Date;
+  received_at: Date;
+  rows_read: number;
 };
 
 const eventOf = (row: EventRow): RevertedEvent => {
-  const receivedMs = new Date(row.received_at).getTime();
+  const receivedMs = row.received_at.getTime();
   return {
     id: row.id,
     rootId: row.root_id,
     type: row.event_type,
-    at: Math.min(new Date(row.occurred_at).getTime(), receivedMs),
+    at: Math.min(row.occurred_at.getTime(), receivedMs),
     receivedMs,
     properties: row.properties,
     externalUserId: row.external_user_id,
@@ -88,7 +88,7 @@ export const readEvents = async (
     from own join tracked_events e on e.project_id = ${projectId} and e.id = own.id
     order by e.id`.execute(db);
   const [first] = found.rows;
-  if (found.rows.length > most || Number(first?.rows_read ?? 0) > rowsMax)
+  if (found.rows.length > most || (first?.rows_read ?? 0) > rowsMax)
     throw tooLarge(`it has reached more than ${SENT_EVENTS_MAX} others`);
   return found.rows.map(eventOf);
 };
@@ -167,10 +167,10 @@ export const readStreakStarts = async (
   { projectId, streaks }: ProjectPlan,
 ): Promise<StreakStarts> => {
   if (streaks.size === 0) return new Map();
-  const found = await sql<{ id: string; at: Date | string }>`
+  const found = await sql<{ id: string; at: Date }>`
     select id, created_at as at from definitions
     where project_id = ${projectId} and kind = 'streak' and status = 'ACTIVE'`.execute(db);
-  return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+  return new Map(found.rows.map(({ id, at }) => [id, at.getTime()]));
 };
 
 type StreakPlayer = {

@@ -250,12 +250,11 @@ export const listRules = async (
   query: ListRules,
 ): Promise<{ rules: ShownRule[]; total: number }> => {
   const where = filterOf(projectId, query);
-  const counted = await sql<{
-    total: string | number;
-  }>`select count(*) as total from rules where ${where}`.execute(work.db);
+  const counted = await sql<{ total: number }>`
+    select count(*) as total from rules where ${where}`.execute(work.db);
   const direction = query.order === "asc" ? sql`asc` : sql`desc`;
   // As plain rows: the unit of work would compare every document with its original, though none has changed.
-  const page = await sql<ListedRow>`
+  const page = await sql<RuleToShow & { published: RuleDocument | null }>`
     select id, key, name, status, pause_reason as "pauseReason", draft, draft_version as "draftVersion",
       published_version as "publishedVersion", created_by as "createdBy", created_at as "createdAt",
       updated_at as "updatedAt", v.definition as published
@@ -263,17 +262,8 @@ export const listRules = async (
     where ${where}
     order by ${SORTS[query.sort ?? "createdAt"]} ${direction}, id ${direction}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  const rules = page.rows.map(({ published, createdAt, updatedAt, ...row }) => {
-    const times = { createdAt: new Date(createdAt), updatedAt: new Date(updatedAt) };
-    return showRule({ ...row, ...times }, published);
-  });
-  return { rules, total: Number(counted.rows[0]!.total) };
-};
-
-type ListedRow = Omit<RuleToShow, "createdAt" | "updatedAt"> & {
-  createdAt: Date | string;
-  updatedAt: Date | string;
-  published: RuleDocument | null;
+  const rules = page.rows.map(({ published, ...row }) => showRule(row, published));
+  return { rules, total: counted.rows[0]!.total };
 };
 
 const filterOf = (projectId: string, { status, eventType, tag, search }: ListRules): RawBuilder<unknown> => {

@@ -114,7 +114,7 @@ type DueRow = {
   project_id: string;
   rule_id: string;
   trigger_no: number;
-  due_at: Date | string;
+  due_at: Date;
   after_player: string | null;
   definition: RuleDocument;
 };
@@ -156,17 +156,17 @@ const takeDue = async (
     projectId: row.project_id,
     ruleId: row.rule_id,
     triggerNo: row.trigger_no,
-    dueMs: new Date(row.due_at).getTime(),
+    dueMs: row.due_at.getTime(),
     afterPlayer: row.after_player,
     trigger: trigger?.kind === "SCHEDULE" ? trigger : undefined,
   };
 };
 
 const isBacklogged = async ({ db }: Work, projectId: string): Promise<boolean> => {
-  const found = await sql<{ n: string | number }>`
+  const found = await sql<{ n: number }>`
     select count(*) as n from (
       select 1 from event_q where project_id = ${projectId} limit ${BACKLOG_MAX}) q`.execute(db);
-  return Number(found.rows[0]!.n) === BACKLOG_MAX;
+  return found.rows[0]!.n === BACKLOG_MAX;
 };
 
 type PagedPlayer = { id: string; external_user_id: string };

@@ -43,12 +43,12 @@ type BacklogView = {
 };
 
 type Row = {
-  waiting: string | number;
-  later: string | number;
-  commits: string | number;
+  waiting: number;
+  later: number;
+  commits: number;
   event_id: string | null;
   outbox_id: string | null;
-  processed: string | number | null;
+  processed: number | null;
 };
 
 /**
@@ -75,11 +75,11 @@ export const readBacklog = async ({ db, serverNow }: Work, projectId: string): P
     id === null ? null : Math.max(0, Math.round((serverNow.getTime() - timeOfId(id)) / 1_000));
   return {
     events: {
-      waiting: Number(row.waiting),
-      later: Number(row.later),
+      waiting: row.waiting,
+      later: row.later,
       oldestSeconds: age(row.event_id),
-      perSecond: rateOf(projectId, { atMs: performance.now(), processed: Number(row.processed) }),
+      perSecond: rateOf(projectId, { atMs: performance.now(), processed: row.processed ?? 0 }),
     },
-    commits: { waiting: Number(row.commits), oldestSeconds: age(row.outbox_id) },
+    commits: { waiting: row.commits, oldestSeconds: age(row.outbox_id) },
   };
 };

@@ -4,6 +4,7 @@ import { createSizedCache } from "../kernel/caches.ts";
 import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import type { Json } from "../kernel/events/events.ts";
+import { isoOf } from "../kernel/iso-time.ts";
 import { fitsBytes } from "../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { containing } from "../kernel/search.ts";
@@ -118,20 +119,17 @@ type EventTypeView = {
 
 type Row = {
   name: string;
-  total: string | number;
-  first_seen_at: Date | string | null;
-  last_seen_at: Date | string | null;
+  total: number;
+  first_seen_at: Date | null;
+  last_seen_at: Date | null;
   properties: PropertyShapes;
   schema: Json | null;
   enforcement: Enforcement;
 };
 
-const isoOf = (value: Date | string | null): string | null =>
-  value === null ? null : new Date(value).toISOString();
-
 const show = (row: Row): EventTypeView => ({
   name: row.name,
-  total: Number(row.total),
+  total: row.total,
   firstSeenAt: isoOf(row.first_seen_at),
   lastSeenAt: isoOf(row.last_seen_at),
   properties: Object.entries(row.properties)
@@ -226,12 +224,12 @@ export const putEventSchema = async (
 };
 
 const checkRoom = async ({ db }: Work, projectId: string, name: string): Promise<void> => {
-  const counted = await sql<{ types: string | number; schemas: string | number }>`
+  const counted = await sql<{ types: number; schemas: number }>`
     select count(*) as types, count(*) filter (where schema is not null) as schemas from event_types
     where project_id = ${projectId} and name <> ${name}`.execute(db);
   const { types, schemas } = counted.rows[0]!;
-  if (Number(types) >= EVENT_TYPES_MAX)
+  if (types >= EVENT_TYPES_MAX)
     throw conflict("EVENT_TYPE_LIMIT", `a project may have ${EVENT_TYPES_MAX} event types`);
-  if (Number(schemas) >= SCHEMAS_MAX)
+  if (schemas >= SCHEMAS_MAX)
     throw conflict("SCHEMA_LIMIT", `${SCHEMAS_MAX} event types of a project may have a schema`);
 };

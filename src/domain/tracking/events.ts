@@ -67,14 +67,12 @@ type Row = {
   external_user_id: string;
   event_type: string;
   properties: Json;
-  occurred_at: Date | string;
-  received_at: Date | string;
+  occurred_at: Date;
+  received_at: Date;
   idempotency_key: string | null;
   status: EventStatus;
   error: string | null;
 };
-
-const iso = (value: Date | string): string => new Date(value).toISOString();
 
 const SCHEDULE_TYPE = "system.schedule";
 
@@ -95,8 +93,8 @@ const show = (row: Row): TrackedEvent => ({
   externalUserId: row.external_user_id,
   eventType: row.event_type,
   properties: row.properties,
-  timestamp: iso(row.occurred_at),
-  receivedAt: iso(row.received_at),
+  timestamp: row.occurred_at.toISOString(),
+  receivedAt: row.received_at.toISOString(),
   idempotencyKey: row.idempotency_key,
   source: sourceOf(row.event_type),
   status: row.status,
@@ -166,7 +164,7 @@ export const listEvents = async (
   query: ListEvents,
 ): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
   const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
-  const result = await sql<Row & { found: string | number }>`
+  const result = await sql<Row & { found: number }>`
     with page as materialized (
       select e.*, ${EVENT_STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes
       from tracked_events e
@@ -178,7 +176,7 @@ export const listEvents = async (
     summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found from page)
     select * from summed where upto <= ${PAGE_BYTES_MAX} or upto = bytes order by id desc`.execute(work.db);
   const rows = result.rows.slice(0, query.limit);
-  const hasMore = Number(result.rows[0]?.found ?? 0) > rows.length;
+  const hasMore = (result.rows[0]?.found ?? 0) > rows.length;
   return { events: rows.map(show), nextCursor: hasMore ? rows.at(-1)!.id : null };
 };
 
@@ -221,7 +219,7 @@ type StatusRow = {
   status: EventStatus;
   error: string | null;
   effects: { type: string; data: Json }[] | null;
-  left_out: string | number | null;
+  left_out: number | null;
 };
 
 /**
@@ -258,7 +256,7 @@ export const readStatuses = async (
     status,
     error,
     effects: (effects ?? []).map(({ type, data }) => ({ type, data, cause: causeOf(data, id) })),
-    ...(Number(left_out) > 0 ? { effectsLeftOut: Number(left_out) } : {}),
+    ...(left_out ? { effectsLeftOut: left_out } : {}),
   }));
 };
 

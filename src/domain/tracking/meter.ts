@@ -73,7 +73,6 @@ const noteUsed = (tenantId: string, now: Date, used: number): void => {
 };
 
 type Counter = { slot: number; events: number; granted: number; cap: number | null };
-type CounterRow = { slot: number; events: string | number; granted: string | number; cap: string | null };
 
 const countersOf = async (
   { db, serverNow }: Work,
@@ -82,16 +81,11 @@ const countersOf = async (
 ): Promise<Counter[]> => {
   const lock = sql.raw(isLocking ? "for update" : "");
   // Rows of players have no events, and claims may hold them for long.
-  const { rows } = await sql<CounterRow>`
+  const { rows } = await sql<Counter>`
     select slot, events, granted, cap from usage_counters
     where tenant_id = ${tenantId}::uuid and month = ${monthOf(serverNow)}::int and slot >= ${MAIN_SLOT}
     order by slot ${lock}`.execute(db);
-  return rows.map(({ slot, events, granted, cap }) => ({
-    slot,
-    events: Number(events),
-    granted: Number(granted),
-    cap: cap === null ? null : Number(cap),
-  }));
+  return rows;
 };
 
 const sumOf = (counters: readonly Counter[], of: (counter: Counter) => number): number =>
@@ -308,10 +302,10 @@ const usedOf = async (
 ): Promise<Map<string, number>> => {
   const { rows } = await kept(
     db,
-    sql<{ id: string; used: string | number }>`
+    sql<{ id: string; used: number }>`
       select tenant_id as id, sum(events) as used from usage_counters
       where tenant_id = any(${`{${tenantIds.join(",")}}`}::uuid[]) and month = ${monthOf(serverNow)}::int
       group by 1`,
   );
-  return new Map(rows.map(({ id, used }) => [id, Number(used)]));
+  return new Map(rows.map(({ id, used }) => [id, used]));
 };

@@ -83,7 +83,7 @@ const finder = async (
   return (named) => byId.get(named?.toLowerCase() ?? projectId);
 };
 
-type Row = { id: string; tenant: string; age: number | null; stamp: string | number | null };
+type Row = { id: string; tenant: string; age: number | null; stamp: number | null };
 
 const readRules = (transact: Transact, column: "id" | "tenant_id", value: string): Promise<Rules[]> =>
   transact(async ({ db }) => {
@@ -97,6 +97,6 @@ const readRules = (transact: Transact, column: "id" | "tenant_id", value: string
       id,
       tenantId: tenant,
       maxEventAgeDays: age,
-      stamp: stamp === null ? null : Number(stamp),
+      stamp,
     }));
   });

@@ -30,6 +30,7 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
+import { isoOf } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { cursorBody, Limit } from "./list-bodies.ts";
 
@@ -131,8 +132,6 @@ const InvoiceBody = z
     createdAt: z.iso.datetime(),
   })
   .meta({ id: "BillingInvoice" });
-
-const isoOf = (ms: number): string => new Date(ms).toISOString();
 
 const showInvoice = ({ createdMs, periodStartMs, periodEndMs, ...invoice }: Invoice) => ({
   ...invoice,

@@ -227,16 +227,16 @@ export const rankBySql = async (
   { projectId }: Contest,
   board: BoardKey,
 ): Promise<Place[]> => {
-  const { rows } = await sql<{ rank: string; player_id: string; rank_score: string }>`
+  const { rows } = await sql<{ rank: number; player_id: string; rank_score: number }>`
     select rank() over (order by ${ORDER[BOARDS[board].ties]}) as rank, e.player_id, e.rank_score
     from leaderboard_entries e
     join leaderboards l on l.project_id = e.project_id and l.period_id = e.period_id
     where e.project_id = ${projectId} and l.key = ${board}
     order by e.rank_score, e.rank_tie, e.player_id`.execute(em.fork().getKysely());
   return rows.map((row) => ({
-    rank: Number(row.rank),
+    rank: row.rank,
     playerId: row.player_id,
-    score: 0 - Number(row.rank_score),
+    score: 0 - row.rank_score,
   }));
 };
 

@@ -134,7 +134,7 @@ export const countersOfEvents = async (
 ): Promise<Record<string, unknown>> => {
   const metric = compileMetric(Metric.parse(document));
   const { rows } = await transact(({ db }) =>
-    sql<{ u: string; t: string; p: Json; at: Date | string }>`
+    sql<{ u: string; t: string; p: Json; at: Date }>`
       select external_user_id as u, event_type as t, properties as p,
         least(occurred_at, received_at) as at from tracked_events
       where project_id = ${projectId} order by id`.execute(db),
@@ -142,7 +142,7 @@ export const countersOfEvents = async (
   const whose = { player: aPlayerState(), project: aPlan() };
   const counters: Record<string, unknown> = {};
   for (const { u, t, p, at } of rows) {
-    const event = { type: t, at: new Date(at).getTime(), properties: p };
+    const event = { type: t, at: at.getTime(), properties: p };
     counters[u] = foldEvents(metric, whose, [event], { state: counters[u] as never });
   }
   return counters;
@@ -151,8 +151,8 @@ export const countersOfEvents = async (
 const one = async <T>(em: SqlEntityManager, query: RawBuilder<T>): Promise<T> =>
   (await query.execute(em.fork().getKysely())).rows[0]!;
 
-const count = async (em: SqlEntityManager, query: RawBuilder<{ n: string | number }>): Promise<number> =>
-  Number((await one(em, query)).n);
+const count = async (em: SqlEntityManager, query: RawBuilder<{ n: number }>): Promise<number> =>
+  (await one(em, query)).n;
 
 /**
  * Holds a whole database, at rest, against what must always be true of it.
@@ -162,7 +162,7 @@ export const assertInvariants = async (
   em: SqlEntityManager,
   curve: LevelCurve = DEFAULT_CURVE,
 ): Promise<void> => {
-  const zero = async (what: string, query: RawBuilder<{ n: string | number }>) =>
+  const zero = async (what: string, query: RawBuilder<{ n: number }>) =>
     assert.equal(await count(em, query), 0, what);
   await zero("events left in the queue", sql`select count(*) as n from event_q`);
   await zero("events left for a retry", sql`select count(*) as n from event_due`);
@@ -217,7 +217,7 @@ export const assertInvariants = async (
   await assertLevels(em, curve);
 };
 
-type Zero = (what: string, query: RawBuilder<{ n: string | number }>) => Promise<void>;
+type Zero = (what: string, query: RawBuilder<{ n: number }>) => Promise<void>;
 
 /** What rules have done is written down, once, and no shared counter has counted more than that. */
 const assertExecutions = async (zero: Zero): Promise<void> => {
@@ -249,15 +249,15 @@ const assertExecutions = async (zero: Zero): Promise<void> => {
 
 const assertLevels = async (em: SqlEntityManager, curve: LevelCurve): Promise<void> => {
   const rows = await sql<{
-    xp: string | number;
+    xp: number;
     level: number;
   }>`select distinct xp, level from players`.execute(em.fork().getKysely());
-  for (const { xp, level } of rows.rows) assert.equal(level, levelOf(curve, Number(xp)), `level at ${xp} XP`);
+  for (const { xp, level } of rows.rows) assert.equal(level, levelOf(curve, xp), `level at ${xp} XP`);
 };
 
 /** [externalUserId, xp] of every player, sorted. */
 export const readXp = async (em: SqlEntityManager): Promise<(readonly [string, number])[]> => {
-  const found = await sql<{ u: string; xp: string | number }>`
+  const found = await sql<{ u: string; xp: number }>`
     select external_user_id as u, xp from players`.execute(em.fork().getKysely());
-  return found.rows.map(({ u, xp }) => [u, Number(xp)] as const).toSorted();
+  return found.rows.map(({ u, xp }) => [u, xp] as const).toSorted();
 };

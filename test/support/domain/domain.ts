@@ -232,7 +232,7 @@ const newEvent = (
   h: partitionOf(projectId, user),
 });
 
-type Row = { external_user_id: string; rank_score: string | number; rank_tie: string | number };
+type Row = { external_user_id: string; rank_score: number; rank_tie: number };
 
 const readEntries = async (db: Executor, board: Leaderboard): Promise<[string, number, number][]> => {
   const result = await sql<Row>`
@@ -240,7 +240,7 @@ const readEntries = async (db: Executor, board: Leaderboard): Promise<[string, n
     join players p on p.project_id = e.project_id and p.id = e.player_id
     where e.project_id = ${board.projectId} and e.period_id = ${board.periodId}
     order by e.rank_score, e.rank_tie, p.external_user_id`.execute(db);
-  return result.rows.map((row) => [row.external_user_id, Number(row.rank_score), Number(row.rank_tie)]);
+  return result.rows.map((row) => [row.external_user_id, row.rank_score, row.rank_tie]);
 };
 
 /** Whether tests of an embedded database run on PostgreSQL instead: TEST_DATABASE=postgres npm test. */
@@ -349,10 +349,10 @@ export const rowsOf = async <T>({ transact }: Domain, query: RawBuilder<T>): Pro
 export const xpOf = async (domain: Domain, projectId: string): Promise<Record<string, number>> => {
   const rows = await rowsOf(
     domain,
-    sql<{ u: string; xp: string | number }>`
+    sql<{ u: string; xp: number }>`
       select external_user_id as u, xp from players where project_id = ${projectId} order by 1`,
   );
-  return Object.fromEntries(rows.map(({ u, xp }) => [u, Number(xp)]));
+  return Object.fromEntries(rows.map(({ u, xp }) => [u, xp]));
 };
 
 /** The error of events that tests have fail. */

@@ -40,7 +40,7 @@ export const assertEventShapes = async (transact: Transact): Promise<void> => {
   const problems = rows
     .filter(({ type }) => isWebhookType(type))
     .flatMap((row) => {
-      const body = webhookBody({ ...row, createdAt: new Date(row.createdAt) });
+      const body = webhookBody(row);
       const event = body === undefined ? undefined : JSON.parse(body);
       // One that is too large is shortened, and says so.
       return !event || event.data.truncated === true ? [] : problemsOf(row.type, event);

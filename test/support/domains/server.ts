@@ -205,10 +205,10 @@ export const domainsOf = (api: TestApp, dns: DomainDns) => {
     const found = () =>
       api.app.transact(({ db }) =>
         sql<{
-          at: Date | string;
+          at: Date;
         }>`select checked_at as at from custom_domains where id = ${id}::uuid`.execute(db),
       );
-    await eventually(async () => new Date((await found()).rows[0]!.at).getTime() > before);
+    await eventually(async () => (await found()).rows[0]!.at.getTime() > before);
   };
   /** A domain whose records are there, once it is in the state. */
   const aDomainIn = async (status: string, of: Of, domain = aName()): Promise<ShownDomain> => {

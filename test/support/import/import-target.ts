@@ -26,11 +26,11 @@ export const importTarget = async () => {
     /** How many events a key's project holds. */
     countEvents: (key: string): Promise<number> =>
       api.app.transact(async ({ db }) => {
-        const { rows } = await sql<{ count: number | string }>`
+        const { rows } = await sql<{ count: number }>`
           select count(*) as count from tracked_events where project_id = ${projects.get(key)}::uuid`.execute(
           db,
         );
-        return Number(rows[0]!.count);
+        return rows[0]!.count;
       }),
   };
 };

@@ -151,7 +151,7 @@ export const toldOf = async (domain: Domain, projectId: string): Promise<string[
   return rows.map(({ type, key, board }) => `${type.slice(19)} ${key}${board && ` ${board}`}`);
 };
 
-type PlaceRow = { position: string; rank: string; player_id: string; prize: object | null };
+type PlaceRow = { position: number; rank: number; player_id: string; prize: object | null };
 export type Place = [position: number, rank: number, playerId: string, prize: object | null];
 
 /** The final order of a list. */
@@ -159,12 +159,7 @@ export const resultsOf = async (domain: Domain, periodId: string): Promise<Place
   const query = sql<PlaceRow>`
     select * from leaderboard_results where period_id = ${periodId} order by position`;
   const rows = await rowsOf(domain, query);
-  return rows.map(({ position, rank, player_id, prize }) => [
-    Number(position),
-    Number(rank),
-    player_id,
-    prize,
-  ]);
+  return rows.map(({ position, rank, player_id, prize }) => [position, rank, player_id, prize]);
 };
 
 /** Key, status and participants of a board's lists. */
@@ -183,10 +178,10 @@ export const xpOfPlayers = async (domain: Domain, playerIds: readonly string[]):
   const ids = `{${playerIds.join(",")}}`;
   const rows = await rowsOf(
     domain,
-    sql<{ xp: string }>`select p.xp from unnest(${ids}::uuid[]) with ordinality as x(id, n)
+    sql<{ xp: number }>`select p.xp from unnest(${ids}::uuid[]) with ordinality as x(id, n)
       join players p on p.id = x.id order by x.n`,
   );
-  return rows.map(({ xp }) => Number(xp));
+  return rows.map(({ xp }) => xp);
 };
 
 /** Scores of 100 and less in the order of the players, two of each. */

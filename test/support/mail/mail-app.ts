@@ -88,8 +88,8 @@ export const mailApp = () => {
   /** How many mails wait. */
   const outbox = (): Promise<number> =>
     mail.app.transact(async ({ db }) => {
-      const { rows } = await sql<{ n: number | string }>`select count(*) as n from email_outbox`.execute(db);
-      return Number(rows[0]!.n);
+      const { rows } = await sql<{ n: number }>`select count(*) as n from email_outbox`.execute(db);
+      return rows[0]!.n;
     });
   return { mail, outbox };
 };

@@ -92,7 +92,7 @@ export const startPostgresCluster = async (): Promise<PostgresCluster> => {
     return { status: answer.status, retryAfter, ms: performance.now() - startMs, body: answer.body };
   };
   const count = async (table: "ledger_entries" | "tracked_events"): Promise<number> =>
-    Number((await sql<{ n: string }>`select count(*) as n from ${sql.table(table)}`.execute(db)).rows[0]!.n);
+    (await sql<{ n: number }>`select count(*) as n from ${sql.table(table)}`.execute(db)).rows[0]!.n;
   return {
     proxy,
     webs,
@@ -139,7 +139,7 @@ export const startPostgresCluster = async (): Promise<PostgresCluster> => {
         "answered, and not stored",
       );
       assert.ok([...keys].every((key) => unsure.has(key)));
-      const given = await sql<{ xp: string; n: string }>`
+      const given = await sql<{ xp: number; n: number }>`
         select coalesce(sum(amount), 0) as xp, count(*) as n from ledger_entries`.execute(db);
       assert.deepEqual(given.rows, [{ xp: String(keys.size * XP_OF_EVENT), n: String(keys.size) }]);
       const reconciling = laurel(["reconcile"], services.env);

@@ -182,7 +182,7 @@ type OwnServices = {
   numberOf(query: NumberQuery): Promise<number>;
 };
 
-type NumberQuery = ReturnType<typeof sql<{ n: string | number }>>;
+type NumberQuery = ReturnType<typeof sql<{ n: number }>>;
 
 type OwnServicesOptions = {
   /** Connections of the test's own; default 2. */
@@ -201,7 +201,7 @@ const hookServices = <T extends Partial<OwnServices>>(
   const own = into as T & OwnServices;
   let dir: Awaited<ReturnType<typeof temporaryDir>> | undefined;
   own.db = () => own.database.em.fork().getKysely<unknown>();
-  own.numberOf = async (query) => Number((await query.execute(own.db())).rows[0]!.n);
+  own.numberOf = async (query) => (await query.execute(own.db())).rows[0]!.n;
   before(async function () {
     if (!isWanted) this.skip();
     dir = await temporaryDir();

@@ -208,11 +208,11 @@ export const playReverted = async (
 
 type PlayerRow = {
   id: string;
-  xp: string | number;
-  stars: string | number;
+  xp: number;
+  stars: number;
   doc: { c?: Record<string, unknown> } | null;
 };
-type EntryRow = { key: string; period: string | null; score: string | number };
+type EntryRow = { key: string; period: string | null; score: number };
 
 /** Windows and counters at nothing are as good as none. */
 const counted = (state: unknown): unknown => {
@@ -252,14 +252,14 @@ export const standingOf = async (domain: Domain, projectId: string, user: string
       where e.project_id = ${projectId} and e.player_id = ${player.id} order by 1, 2`,
   );
   return {
-    xp: Number(player.xp),
-    stars: Number(player.stars),
+    xp: player.xp,
+    stars: player.stars,
     badges: badges.map(({ key, tier, times }) => [key, tier, times]),
     counters: Object.entries(player.doc?.c ?? {})
       .map(([id, state]) => [id, counted(state)])
       .filter(([, state]) => state !== undefined)
       .toSorted(),
-    entries: entries.map(({ key, period, score }) => [key, period, Number(score)]),
+    entries: entries.map(({ key, period, score }) => [key, period, score]),
   };
 };
 

@@ -150,23 +150,13 @@ const addSite = (app: App): Promise<HookSite> =>
     return { tenantId, projectId, owner, admin };
   });
 
-type Row = Omit<StoredDelivery, "dueAt" | "nextAttemptAt"> & {
-  dueAt: Date | string | null;
-  nextAttemptAt: Date | string | null;
-};
-
 const readDeliveries = (app: App, webhookId: string): Promise<StoredDelivery[]> =>
   app.transact(async ({ db }) => {
-    const { rows } = await sql<Row>`
+    const { rows } = await sql<StoredDelivery>`
       select id, event_id as "eventId", status, attempts, log, error, due_at as "dueAt",
         next_attempt_at as "nextAttemptAt"
       from webhook_deliveries where webhook_id = ${webhookId} order by created_at, id`.execute(db);
-    const dateOf = (at: Date | string | null) => (at === null ? null : new Date(at));
-    return rows.map((row) => ({
-      ...row,
-      dueAt: dateOf(row.dueAt),
-      nextAttemptAt: dateOf(row.nextAttemptAt),
-    }));
+    return rows;
   });
 
 /** Worker processes on a database of their own, and an app beside them that runs no jobs. */
@@ -320,9 +310,9 @@ export const relayed = (api: TestApp): Promise<true> =>
   eventually(
     async () => {
       const { rows } = await api.app.transact(({ db }) =>
-        sql<{ n: string }>`select count(*) as n from outbox_q`.execute(db),
+        sql<{ n: number }>`select count(*) as n from outbox_q`.execute(db),
       );
-      return Number(rows[0]!.n) === 0;
+      return rows[0]!.n === 0;
     },
     { timeoutMs: 60_000 },
   );

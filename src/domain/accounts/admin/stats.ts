@@ -21,8 +21,8 @@ type PlatformStats = {
   generatedAt: string;
 };
 
-type Group = { status: ApprovalStatus; plan: Plan; tenants: string };
-type Counts = { users: string; projects: string; keys: string; queued: string; failed: string };
+type Group = { status: ApprovalStatus; plan: Plan; tenants: number };
+type Counts = { users: number; projects: number; keys: number; queued: number; failed: number };
 
 const sums = <K extends string>(
   names: readonly K[],
@@ -30,7 +30,7 @@ const sums = <K extends string>(
   nameOf: (group: Group) => K,
 ): Record<K, number> => {
   const found = Object.fromEntries(names.map((name) => [name, 0])) as Record<K, number>;
-  for (const group of groups) found[nameOf(group)] += Number(group.tenants);
+  for (const group of groups) found[nameOf(group)] += group.tenants;
   return found;
 };
 
@@ -58,14 +58,14 @@ export const platformStats = async ({ db, now }: Work): Promise<PlatformStats> =
   const row = counts.rows[0]!;
   return {
     tenants: {
-      total: groups.rows.reduce((total, { tenants }) => total + Number(tenants), 0),
+      total: groups.rows.reduce((total, { tenants }) => total + tenants, 0),
       byApprovalStatus: sums(APPROVAL_STATUSES, groups.rows, ({ status }) => status),
       byPlan: sums(PLANS, groups.rows, ({ plan }) => plan),
     },
-    users: Number(row.users),
-    projects: Number(row.projects),
-    activeKeys: Number(row.keys),
-    mail: { queued: Number(row.queued), failedLastDay: Number(row.failed) },
+    users: row.users,
+    projects: row.projects,
+    activeKeys: row.keys,
+    mail: { queued: row.queued, failedLastDay: row.failed },
     generatedAt: at,
   };
 };

@@ -125,7 +125,7 @@ type TenantCounts = { projects: number; members: number; activeKeys: number };
 
 /** Counts projects that are neither deleted nor sandboxes, members, and active keys. */
 export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promise<TenantCounts> => {
-  const { rows } = await sql<Record<keyof TenantCounts, string>>`
+  const { rows } = await sql<TenantCounts>`
     with p as (
       select id from projects
       where tenant_id = ${tenantId}::uuid and deleted_at is null and sandbox_of is null)
@@ -135,12 +135,7 @@ export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promis
         where k.status = 'ACTIVE'
           and (k.expires_at is null or k.expires_at > ${now.toISOString()}::timestamptz)
       ) as "activeKeys"`.execute(db);
-  const [row] = rows;
-  return {
-    projects: Number(row!.projects),
-    members: Number(row!.members),
-    activeKeys: Number(row!.activeKeys),
-  };
+  return rows[0]!;
 };
 
 type UserQuery = PageQuery & {

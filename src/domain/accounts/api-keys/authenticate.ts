@@ -49,8 +49,8 @@ type KeyRow = {
   scopes: string[];
   status: ApiKeyStatus;
   rate_limit: number | null;
-  expires_at: Date | string | null;
-  last_used_at: Date | string | null;
+  expires_at: Date | null;
+  last_used_at: Date | null;
   is_project_gone: boolean;
   is_tenant_gone: boolean;
   tenant_id: string;
@@ -76,8 +76,8 @@ const read = async ({ db, now }: Work, hashes: string[]): Promise<Found | undefi
   return { id: row.id, key, isUseDue: isUseDue(row.last_used_at, now) };
 };
 
-const msFrom = (now: Date, at: Date | string | null): number | undefined =>
-  at === null ? undefined : new Date(at).getTime() - now.getTime();
+const msFrom = (now: Date, at: Date | null): number | undefined =>
+  at === null ? undefined : at.getTime() - now.getTime();
 
 const refusalOf = (row: KeyRow, leftMs: number): Refusal | undefined => {
   // Not API_KEY_INVALID: whoever still has the key has not guessed it, and is not to be blocked for that.

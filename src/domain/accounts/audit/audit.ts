@@ -145,5 +145,5 @@ export const listAudit = async (work: Work, tenantId: string | undefined, query:
 const show = ({ targetType, targetId, createdAt, ...rest }: Row) => ({
   ...rest,
   target: { type: targetType, id: targetId },
-  createdAt: new Date(createdAt).toISOString(),
+  createdAt: createdAt.toISOString(),
 });

@@ -138,7 +138,7 @@ const load = async (transact: Transact, sessionId: string): Promise<KnownSession
 };
 
 type SessionRow = Omit<UserCaller, "kind" | "sessionId" | "mustEnrol" | "tenant"> &
-  UserCaller["tenant"] & { mustEnrol: boolean; expiresAt: Date | string; lastUsedAt: Date | string };
+  UserCaller["tenant"] & { mustEnrol: boolean; expiresAt: Date; lastUsedAt: Date };
 
 const read = async ({ db, now }: Work, sessionId: string): Promise<KnownSession | undefined> => {
   const { rows } = await sql<SessionRow>`
@@ -163,7 +163,7 @@ const read = async ({ db, now }: Work, sessionId: string): Promise<KnownSession 
   };
   return {
     caller,
-    freshForMs: new Date(expiresAt).getTime() - now.getTime(),
+    freshForMs: expiresAt.getTime() - now.getTime(),
     isUseDue: isUseDue(lastUsedAt, now),
   };
 };

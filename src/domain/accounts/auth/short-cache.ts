@@ -5,8 +5,8 @@ import type { Transact } from "../../kernel/work.ts";
 const LAST_USED_STEP_MS = 60_000;
 
 /** Returns whether a use must be recorded; `lastUsedAt` is null for what was never used. */
-export const isUseDue = (lastUsedAt: Date | string | null | undefined, now: Date): boolean =>
-  lastUsedAt == null || now.getTime() - new Date(lastUsedAt).getTime() >= LAST_USED_STEP_MS;
+export const isUseDue = (lastUsedAt: Date | null | undefined, now: Date): boolean =>
+  lastUsedAt == null || now.getTime() - lastUsedAt.getTime() >= LAST_USED_STEP_MS;
 
 /** Records a use. Not awaited: no request waits for it, and losing it costs a minute of precision. */
 export const noteUse = (

@@ -34,6 +34,7 @@ import { lockTenant, Tenant } from "../tenants/tenant.ts";
 import { getTenant } from "../tenants/tenants.ts";
 import type { Plan } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 export type SyncParts = {
@@ -325,8 +326,6 @@ export const openPortal = async (
   return portal;
 };
 
-const textOf = (time: Date | null | undefined): string | null => time?.toISOString() ?? null;
-
 /** Returns the plan of a tenant with the subscription behind it. */
 export const showSubscription = async (work: Work, tenantId: string) => {
   const { plan, updatedAt } = await getTenant(work, tenantId);
@@ -337,11 +336,11 @@ export const showSubscription = async (work: Work, tenantId: string) => {
     status,
     subscribedPlan: SOLD_PLANS.find((sold) => sold === customer.plan) ?? null,
     interval,
-    currentPeriodStart: textOf(customer.periodStart),
-    currentPeriodEnd: textOf(customer.periodEnd),
+    currentPeriodStart: isoOf(customer.periodStart),
+    currentPeriodEnd: isoOf(customer.periodEnd),
     cancelAtPeriodEnd,
-    trialEnd: textOf(customer.trialEnd),
-    graceEnd: textOf(customer.graceEnd),
+    trialEnd: isoOf(customer.trialEnd),
+    graceEnd: isoOf(customer.graceEnd),
     updatedAt: (customer.updatedAt ?? updatedAt).toISOString(),
   };
 };

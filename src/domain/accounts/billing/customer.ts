@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Plan } from "../../kernel/caller.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Interval, Projection, SubscriptionStatus } from "./provider.ts";
 
@@ -27,18 +28,16 @@ type Row = {
   status: SubscriptionStatus;
   plan: Plan | null;
   interval: Interval | null;
-  period_start: Date | string | null;
-  period_end: Date | string | null;
+  period_start: Date | null;
+  period_end: Date | null;
   cancel_at_period_end: boolean;
-  trial_end: Date | string | null;
-  grace_end: Date | string | null;
-  past_due_since: Date | string | null;
+  trial_end: Date | null;
+  grace_end: Date | null;
+  past_due_since: Date | null;
   told_name: string | null;
   told_email: string | null;
-  updated_at: Date | string;
+  updated_at: Date;
 };
-
-const dateOf = (value: Date | string | null): Date | null => (value === null ? null : new Date(value));
 
 /** Returns the customer of a tenant; undefined for one that never began to buy. */
 export const findCustomer = async ({ db }: Work, tenantId: string): Promise<Customer | undefined> => {
@@ -52,14 +51,14 @@ export const findCustomer = async ({ db }: Work, tenantId: string): Promise<Cust
       status: row.status,
       plan: row.plan,
       interval: row.interval,
-      periodStart: dateOf(row.period_start),
-      periodEnd: dateOf(row.period_end),
+      periodStart: row.period_start,
+      periodEnd: row.period_end,
       cancelAtPeriodEnd: row.cancel_at_period_end,
-      trialEnd: dateOf(row.trial_end),
-      graceEnd: dateOf(row.grace_end),
-      pastDueSince: dateOf(row.past_due_since),
+      trialEnd: row.trial_end,
+      graceEnd: row.grace_end,
+      pastDueSince: row.past_due_since,
       told: { name: row.told_name, email: row.told_email },
-      updatedAt: new Date(row.updated_at),
+      updatedAt: row.updated_at,
     }
   );
 };
@@ -140,7 +139,7 @@ const UNKNOWN_MAX_MS = 3_600_000;
 /** One reading of a customer: a later one has a higher `ticket`. `marks`: what had been told before it. */
 export type Reading = { tenantId: string; customerId: string; ticket: number; marks: number };
 
-type ReadingRow = { customer_id: string; tickets: string | number; marks: string | number };
+type ReadingRow = { customer_id: string; tickets: number; marks: number };
 
 /** Begins to read a customer. @returns undefined for a tenant without one */
 export const beginReading = async (
@@ -156,8 +155,8 @@ export const beginReading = async (
   return {
     tenantId,
     customerId: row.customer_id,
-    ticket: Number(row.tickets),
-    marks: Number(row.marks),
+    ticket: row.tickets,
+    marks: row.marks,
   };
 };
 
@@ -169,8 +168,6 @@ export const putOff = async ({ db, serverNow }: Work, tenantId: string): Promise
         * least(${sql.lit(UNKNOWN_MAX_MS)}, ${sql.lit(READING_MS)} * power(2, least(unread, 10)))
     where tenant_id = ${tenantId}::uuid`.execute(db);
 };
-
-const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 /**
  * Stores what was read, unless a later reading was stored before: readings overlap, and the slower one may
@@ -186,14 +183,14 @@ export const storeReading = async (
   const { rows } = await sql`
     update billing_customers set
       status = ${of.status}, subscription_id = ${of.subscriptionId}, plan = ${of.plan},
-      interval = ${of.interval}, period_start = ${timeOf(of.periodStartMs)}::timestamptz,
-      period_end = ${timeOf(of.periodEndMs)}::timestamptz, cancel_at_period_end = ${of.cancelAtPeriodEnd},
-      past_due_since = ${timeOf(of.pastDueSinceMs)}::timestamptz,
-      trial_end = ${timeOf(of.trialEndMs)}::timestamptz, grace_end = ${timeOf(of.graceEndMs)}::timestamptz,
+      interval = ${of.interval}, period_start = ${isoOf(of.periodStartMs)}::timestamptz,
+      period_end = ${isoOf(of.periodEndMs)}::timestamptz, cancel_at_period_end = ${of.cancelAtPeriodEnd},
+      past_due_since = ${isoOf(of.pastDueSinceMs)}::timestamptz,
+      trial_end = ${isoOf(of.trialEndMs)}::timestamptz, grace_end = ${isoOf(of.graceEndMs)}::timestamptz,
       applied = ${ticket}::bigint, unread = 0, read_at = ${serverNow.toISOString()}::timestamptz,
       updated_at = ${serverNow.toISOString()}::timestamptz,
       due_at = case when marks <> ${marks}::bigint then due_at
-        else ${isWaiting ? timeOf(of.graceEndMs) : null}::timestamptz end
+        else ${isWaiting ? isoOf(of.graceEndMs) : null}::timestamptz end
     where tenant_id = ${tenantId}::uuid and applied < ${ticket}::bigint returning 1`.execute(db);
   return rows.length === 1;
 };

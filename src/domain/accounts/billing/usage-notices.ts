@@ -33,17 +33,17 @@ const readUsage = async (
   tenantId: string,
   time: Date,
 ): Promise<{ events: number; players: number }> => {
-  const { rows } = await sql<{ events: string | number; players: string | number }>`
+  const { rows } = await sql<{ events: number; players: number }>`
     select coalesce(sum(events), 0) as events, coalesce(sum(players), 0) as players
     from usage_counters where tenant_id = ${tenantId}::uuid and month = ${monthOf(time)}::int`.execute(db);
-  return { events: Number(rows[0]!.events), players: Number(rows[0]!.players) };
+  return rows[0]!;
 };
 
 const countWebhooks = async ({ db }: Work, tenantId: string): Promise<number> => {
-  const { rows } = await sql<{ count: string | number }>`
+  const { rows } = await sql<{ count: number }>`
     select count(*) as count from webhooks
     where tenant_id = ${tenantId}::uuid and deleted_at is null`.execute(db);
-  return Number(rows[0]!.count);
+  return rows[0]!.count;
 };
 
 /** Returns how much of a limit is used, in whole percent rounded down. */
@@ -87,9 +87,9 @@ type Row = {
   id: string;
   plan: Plan;
   planOverrides: Partial<PlanLimits>;
-  events: string | number;
-  players: string | number;
-  reserved: string | number;
+  events: number;
+  players: number;
+  reserved: number;
 };
 
 /**
@@ -124,14 +124,14 @@ export const tellUsage = async (work: Work, mail: Mail): Promise<boolean> => {
 /** Whether the tenant may pass another percentage of its events within the room that was given already. */
 const mayPass = (row: Row): boolean => {
   const limit = limitsOf(row).eventsPerMonth;
-  const used = percentOf(Number(row.events), limit) ?? 0;
-  const reserved = percentOf(Number(row.reserved), limit) ?? 0;
+  const used = percentOf(row.events, limit) ?? 0;
+  const reserved = percentOf(row.reserved, limit) ?? 0;
   return NOTICES.some((percent) => used < percent && reserved >= percent);
 };
 
 const tellTenant = async (work: Work, mail: Mail, row: Row): Promise<void> => {
   const limits = limitsOf(row);
-  const all = { eventsPerMonth: Number(row.events), activePlayersPerMonth: Number(row.players) };
+  const all = { eventsPerMonth: row.events, activePlayersPerMonth: row.players };
   for (const metric of ["eventsPerMonth", "activePlayersPerMonth"] as const) {
     const [used, limit] = [all[metric], limits[metric]];
     const percent = percentOf(used, limit) ?? 0;

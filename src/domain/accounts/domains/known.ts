@@ -11,6 +11,7 @@ import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { Bulkhead } from "../../kernel/bulkhead.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { isIn, isOfThisMachine, networkOf } from "../rate-limits/limiter.ts";
 import { type DomainWithCertificate, lockDomain, readDomains, shownSslStatus } from "./states.ts";
@@ -88,8 +89,6 @@ export const requireDomains = <T extends DomainRules>(settings: T | undefined): 
     reason: "DOMAINS_NOT_CONFIGURED",
   });
 };
-
-const isoOf = (at: Date | null): string | null => at?.toISOString() ?? null;
 
 /** Converts a domain to the API representation, with the records that its owner makes. */
 export const showCustomDomain = (row: DomainWithCertificate, rules: DomainRules | undefined, now: Date) => ({

@@ -142,7 +142,7 @@ type Candidate = { id: string; tenant_id: string; domain: string; is_renewal: bo
 const ago = ({ serverNow }: Work, ms: number) => sql`${ahead(serverNow, -ms)}::timestamptz`;
 const ahead = (at: Date, ms: number): string => new Date(at.getTime() + ms).toISOString();
 
-type Counts = { name: number | string; tenant: number | string; all: number | string };
+type Counts = { name: number; tenant: number; all: number };
 
 /** Whether an order more would be more than the authority, or this server, allows. */
 const isTooMany = async (
@@ -156,9 +156,9 @@ const isTooMany = async (
     from acme_orders where ordered_at > ${ago(work, TENANT_MS)}`.execute(work.db);
   const counts = rows[0]!;
   return (
-    Number(counts.name) >= ORDERS_PER_NAME ||
-    Number(counts.tenant) >= ORDERS_PER_TENANT ||
-    Number(counts.all) >= (isRenewal ? ORDERS_OF_ALL : FIRST_ORDERS_OF_ALL)
+    counts.name >= ORDERS_PER_NAME ||
+    counts.tenant >= ORDERS_PER_TENANT ||
+    counts.all >= (isRenewal ? ORDERS_OF_ALL : FIRST_ORDERS_OF_ALL)
   );
 };
 

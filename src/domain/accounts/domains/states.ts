@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Mail } from "../email/mail.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
@@ -163,32 +164,11 @@ const COLUMNS = sql`
   d.updated_at as "updatedAt", c.issuer, c.not_before as "notBefore", c.not_after as "notAfter",
   c.renew_at as "renewAt"`;
 
-type Time = Date | string;
-type Read = Record<keyof DomainRow | keyof CertificateRow, unknown> & { issuer: string | null };
-
-const timeOf = (value: unknown): Date => new Date(value as Time);
-const optionalTime = (value: unknown): Date | null => (value == null ? null : timeOf(value));
+type Read = DomainRow & (CertificateRow | { [C in keyof CertificateRow]: null });
 
 const rowOf = ({ issuer, notBefore, notAfter, renewAt, ...read }: Read): DomainWithCertificate => ({
-  ...(read as DomainRow),
-  checkedAt: optionalTime(read.checkedAt),
-  pendingSince: timeOf(read.pendingSince),
-  failingSince: optionalTime(read.failingSince),
-  degradedAt: optionalTime(read.degradedAt),
-  planLostAt: optionalTime(read.planLostAt),
-  tenantSuspendedAt: optionalTime(read.tenantSuspendedAt),
-  unknownSince: optionalTime(read.unknownSince),
-  createdAt: timeOf(read.createdAt),
-  updatedAt: timeOf(read.updatedAt),
-  certificate:
-    issuer === null
-      ? null
-      : {
-          issuer,
-          notBefore: timeOf(notBefore),
-          notAfter: timeOf(notAfter),
-          renewAt: timeOf(renewAt),
-        },
+  ...read,
+  certificate: issuer === null ? null : { issuer, notBefore, notAfter, renewAt },
 });
 
 /** Returns the domains of a tenant, in alphabetical order; with `id` that one alone. */
@@ -398,21 +378,19 @@ const NOTICE_DAYS = [1, 7, 14] as const;
 /** A renewal that is not done after this time, in ms, fails: one failure may be mended by the next try. */
 const OVERDUE_MS = 3_600_000;
 
-const isoOf = (at: Date, ms = 0): string => new Date(at.getTime() + ms).toISOString();
-
 type Row = {
   domain_id: string;
   tenant_id: string;
   domain: string;
   ssl_error: string | null;
-  not_after: Date | string;
+  not_after: Date;
 };
 
 /** Records a notice; false if this one, or one of fewer days, was sent before. */
 const isFirst = async ({ db }: Work, { domain_id: id, not_after: end }: Row, days: number) => {
   const { rows } = await sql`
     update custom_domain_certificates set notice_days = ${days}
-    where domain_id = ${id}::uuid and not_after = ${isoOf(new Date(end))}::timestamptz
+    where domain_id = ${id}::uuid and not_after = ${end.toISOString()}::timestamptz
       and (notice_days is null or notice_days > ${days}) returning 1`.execute(db);
   return rows.length === 1;
 };
@@ -428,17 +406,17 @@ export const tellOfFailingRenewals = async (work: Work, mail: Mail): Promise<voi
     select c.domain_id, d.tenant_id, d.domain, d.ssl_error, c.not_after
     from custom_domain_certificates c join custom_domains d on d.id = c.domain_id
       join tenants t on t.id = d.tenant_id
-    where t.deleted_at is null and c.renew_at <= ${isoOf(now, -OVERDUE_MS)}::timestamptz
-      and c.not_after > ${isoOf(now)}::timestamptz
-      and c.not_after <= ${isoOf(now, NOTICE_DAYS.at(-1)! * DAY_MS)}::timestamptz
+    where t.deleted_at is null and c.renew_at <= ${isoOf(now.getTime() - OVERDUE_MS)}::timestamptz
+      and c.not_after > ${now.toISOString()}::timestamptz
+      and c.not_after <= ${isoOf(now.getTime() + NOTICE_DAYS.at(-1)! * DAY_MS)}::timestamptz
       and (d.status = 'ACTIVE' and d.ssl_error is not null or d.status = 'DEGRADED')
     order by c.domain_id`.execute(db);
   for (const row of rows) {
-    const leftMs = new Date(row.not_after).getTime() - now.getTime();
+    const leftMs = row.not_after.getTime() - now.getTime();
     const days = NOTICE_DAYS.find((one) => leftMs <= one * DAY_MS);
     if (days === undefined || !(await isFirst(work, row, days))) continue;
     const error = row.ssl_error ?? "its DNS records are missing";
-    const values = { domain: row.domain, expiresAt: isoOf(new Date(row.not_after)), error };
+    const values = { domain: row.domain, expiresAt: row.not_after.toISOString(), error };
     await notifyAdmins(mail, work, row.tenant_id, { template: "domain-certificate-expiring", values });
   }
 };
@@ -450,14 +428,14 @@ export type Overdue = { cause: OverdueCause; count: number; leftSeconds: number 
 
 /** Returns how many certificates of domains that are served were to be renewed an hour ago, by cause. */
 export const readOverdueRenewals = async ({ db, serverNow }: Work): Promise<Overdue[]> => {
-  const { rows } = await sql<{ is_refused: boolean; count: number | string; first_end: Date | string }>`
+  const { rows } = await sql<{ is_refused: boolean; count: number; first_end: Date }>`
     select d.caa = 'REFUSED' as is_refused, count(*) as count, min(c.not_after) as first_end
     from custom_domain_certificates c join custom_domains d on d.id = c.domain_id
-    where d.status = 'ACTIVE' and c.renew_at <= ${isoOf(serverNow, -OVERDUE_MS)}::timestamptz
+    where d.status = 'ACTIVE' and c.renew_at <= ${isoOf(serverNow.getTime() - OVERDUE_MS)}::timestamptz
     group by 1`.execute(db);
   return rows.map(({ is_refused: isRefused, count, first_end: end }) => ({
     cause: isRefused ? "caa" : "order",
-    count: Number(count),
-    leftSeconds: (new Date(end).getTime() - serverNow.getTime()) / 1_000,
+    count,
+    leftSeconds: (end.getTime() - serverNow.getTime()) / 1_000,
   }));
 };

@@ -21,6 +21,7 @@ import type { Mail } from "../email/mail.ts";
 import { networkOf, networkText } from "../rate-limits/limiter.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 /**
@@ -107,7 +108,7 @@ type TenantRow = {
   plan_overrides: Partial<PlanLimits>;
   is_gone: boolean;
   is_suspended: boolean;
-  older: number | string;
+  older: number;
 };
 
 /** Returns whether the tenant may have the domain. The oldest ones of a tenant have the plan's room first. */
@@ -126,7 +127,7 @@ const entitlementOf = async (
   if (tenant.is_suspended) return "TENANT_SUSPENDED";
   const planOverrides = tenant.plan_overrides;
   const { customDomains } = limitsOf({ plan: tenant.plan, planOverrides });
-  const hasRoom = customDomains === null || Number(tenant.older) < customDomains;
+  const hasRoom = customDomains === null || tenant.older < customDomains;
   return hasFeature(tenant, "customDomains") && hasRoom ? "ENTITLED" : "PLAN_LOST";
 };
 
@@ -201,8 +202,6 @@ const follow = async (
   if (!HELD.has(status) || isWithout) await beginToOrder(work, id);
   else if (status === "DEGRADED" && step.status !== "DEGRADED") await orderAgain(work, id);
 };
-
-const isoOf = (at: Date | null): string | null => at?.toISOString() ?? null;
 
 const store = async (
   { db, serverNow: now }: Work,

@@ -129,10 +129,10 @@ export const setUpTotp = async (work: Work, box: SecretBox, owner: FactorOwner):
 
 type Row = {
   sealed: string;
-  confirmedAt: Date | string | null;
-  createdAt: Date | string;
+  confirmedAt: Date | null;
+  createdAt: Date;
   nextSealed: string | null;
-  nextCreatedAt: Date | string | null;
+  nextCreatedAt: Date | null;
 };
 
 const find = async ({ db }: Work, ownerId: string): Promise<Row | undefined> => {
@@ -220,8 +220,8 @@ type Waiting = { found: Row; next: string | undefined };
 
 /** Returns what waits for a code, for an hour. */
 const waitingIn = (found: Row | undefined, now: Date): Waiting | undefined => {
-  const isOver = (since: Date | string | null): boolean =>
-    since === null || now.getTime() - new Date(since).getTime() >= SETUP_SECONDS * 1_000;
+  const isOver = (since: Date | null): boolean =>
+    since === null || now.getTime() - since.getTime() >= SETUP_SECONDS * 1_000;
   if (!found) return undefined;
   if (found.confirmedAt === null) return isOver(found.createdAt) ? undefined : { found, next: undefined };
   const { nextSealed: next, nextCreatedAt } = found;
@@ -263,5 +263,5 @@ export const deleteTotp = async ({ db }: Work, { row }: FactorOwner): Promise<bo
 /** Returns since when codes are switched on. */
 export const totpSince = async (work: Work, { row }: FactorOwner): Promise<Date | undefined> => {
   const found = await find(work, row.id);
-  return found?.confirmedAt == null ? undefined : new Date(found.confirmedAt);
+  return found?.confirmedAt ?? undefined;
 };

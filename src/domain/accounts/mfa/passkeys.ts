@@ -132,8 +132,8 @@ type Row = KnownCredential & {
   id: string;
   name: string;
   isBackedUp: boolean;
-  createdAt: Date | string;
-  lastUsedAt: Date | string | null;
+  createdAt: Date;
+  lastUsedAt: Date | null;
 };
 
 const COLUMNS = sql`id, name, is_backed_up as "isBackedUp", created_at as "createdAt",
@@ -144,8 +144,8 @@ const show = ({ id, name, isBackedUp, createdAt, lastUsedAt }: Row) => ({
   id,
   name,
   isBackedUp,
-  createdAt: new Date(createdAt).toISOString(),
-  lastUsedAt: lastUsedAt === null ? null : new Date(lastUsedAt).toISOString(),
+  createdAt: createdAt.toISOString(),
+  lastUsedAt: lastUsedAt?.toISOString() ?? null,
 });
 
 const rowsOf = async ({ db }: Work, { row }: FactorOwner): Promise<Row[]> => {

@@ -266,12 +266,12 @@ type StoredCode = {
   provider: CodeIssuer;
   idp: string | null;
   session_id: string | null;
-  expires_at: Date | string;
+  expires_at: Date;
 };
 
 /** Whether nothing has changed since a code was issued: a new password or address, or another provider. */
 const isCurrent = async (work: Work, user: User, code: StoredCode): Promise<boolean> => {
-  const issuedMs = new Date(code.expires_at).getTime() - CODE_SECONDS * 1_000;
+  const issuedMs = code.expires_at.getTime() - CODE_SECONDS * 1_000;
   return user.updatedAt.getTime() <= issuedMs && (await idpOf(work, user, code.provider)) === code.idp;
 };
 

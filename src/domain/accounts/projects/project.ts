@@ -209,13 +209,13 @@ export const checkOriginOf = async (
   if (project) checkOrigin(project, origin);
 };
 
-type Row = { ahead: string | number };
+type Row = { ahead: number };
 
 /** Returns the clock of a project as it is now; that of the server for one that is not there. */
 export const readClock = async (read: Read, projectId: string): Promise<ProjectClock> => {
   const statement = sql`select clock_ahead_ms as ahead from projects where id = ${projectId}::uuid`;
   const [row] = await read<Row>(statementOf(statement));
-  return { clockAheadMs: Number(row?.ahead ?? 0) };
+  return { clockAheadMs: row?.ahead ?? 0 };
 };
 
 /** Returns the same transaction at the time of a project. */

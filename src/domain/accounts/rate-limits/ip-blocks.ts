@@ -154,7 +154,7 @@ export const showBlock = (block: IpBlock) =>
   shown(block, ["network", "reason", "source", "createdBy", "createdAt", "expiresAt"]);
 
 const load = async (work: Work): Promise<BlockedNetworks> => {
-  const { rows } = await sql<{ network: string; expires_at: Date | string | null }>`
+  const { rows } = await sql<{ network: string; expires_at: Date | null }>`
     select network::text as network, expires_at from ip_blocks
     where expires_at is null or expires_at > ${work.now.toISOString()}::timestamptz`.execute(work.db);
   const byBits = new Map<number, Map<string, number>>();
@@ -163,7 +163,7 @@ const load = async (work: Work): Promise<BlockedNetworks> => {
     if (network === undefined) continue;
     const ends = byBits.get(network.bits) ?? new Map<string, number>();
     byBits.set(network.bits, ends);
-    ends.set(networkText(network), row.expires_at === null ? Infinity : new Date(row.expires_at).getTime());
+    ends.set(networkText(network), row.expires_at?.getTime() ?? Infinity);
   }
   return byBits;
 };

@@ -30,7 +30,7 @@ const NAMED_MAX = 50;
 const bounded = (rows: readonly GroupRow[]): GroupRow[] => {
   let members = 0;
   return rows.filter((row, index) => {
-    members += Number(row.members);
+    members += row.members;
     return index === 0 || members <= SCIM_SHOWN_MEMBERS_MAX;
   });
 };
@@ -83,9 +83,9 @@ const requireUsers = async (work: Work, tenantId: string, ids: readonly string[]
 };
 
 const isFull = async ({ db }: Work, tenantId: string): Promise<boolean> => {
-  const { rows } = await sql<{ count: number | string }>`
+  const { rows } = await sql<{ count: number }>`
     select count(*) as count from scim_groups where tenant_id = ${tenantId}::uuid`.execute(db);
-  return Number(rows[0]?.count ?? 0) >= SCIM_GROUPS_MAX;
+  return (rows[0]?.count ?? 0) >= SCIM_GROUPS_MAX;
 };
 
 const record = (

@@ -24,17 +24,17 @@ export type UserRow = {
   familyName: string | null;
   /** Whether the provider gives an address beside the userName. */
   givesEmail: boolean | null;
-  createdAt: Date | string;
-  updatedAt: Date | string;
+  createdAt: Date;
+  updatedAt: Date;
 };
 
 export type GroupRow = {
   id: string;
   displayName: string;
   externalId: string | null;
-  createdAt: Date | string;
-  updatedAt: Date | string;
-  members: number | string;
+  createdAt: Date;
+  updatedAt: Date;
+  members: number;
   /** Changes with the members. */
   membersHash: string | null;
 };
@@ -59,14 +59,14 @@ export const draftOf = (row: UserRow): Draft => {
 
 const metaOf = (
   what: "User" | "Group",
-  { id, createdAt, updatedAt }: { id: string; createdAt: Date | string; updatedAt: Date | string },
+  { id, createdAt, updatedAt }: { id: string; createdAt: Date; updatedAt: Date },
   { base, fields }: { base: string; fields: unknown },
 ): Resource["meta"] => {
   const hash = createHash("sha256").update(JSON.stringify(fields)).digest("base64url").slice(0, 22);
   return {
     resourceType: what,
-    created: new Date(createdAt).toISOString(),
-    lastModified: new Date(updatedAt).toISOString(),
+    created: createdAt.toISOString(),
+    lastModified: updatedAt.toISOString(),
     location: `${base}/${what}s/${id}`,
     version: `W/"${hash}"`,
   };
@@ -191,8 +191,8 @@ const USER_COLUMNS = sql`
   u.created_at as "createdAt", greatest(u.updated_at, s.updated_at) as "updatedAt"`;
 
 const countOf = async ({ db }: Work, from: Condition): Promise<number> => {
-  const { rows } = await sql<{ total: number | string }>`select count(*) as total from ${from}`.execute(db);
-  return Number(rows[0]?.total ?? 0);
+  const { rows } = await sql<{ total: number }>`select count(*) as total from ${from}`.execute(db);
+  return rows[0]?.total ?? 0;
 };
 
 /** Returns a page of the users that comparisons name, the oldest first, and how many there are. */
@@ -262,12 +262,12 @@ export const groupCountsOf = async (
   tenantId: string,
   userIds: readonly string[],
 ): Promise<Map<string, number>> => {
-  const { rows } = await sql<{ id: string; count: string | number }>`
+  const { rows } = await sql<{ id: string; count: number }>`
     select m.user_id as id, count(*) as count
     from scim_group_members m join scim_groups g on g.id = m.group_id
     where g.tenant_id = ${tenantId}::uuid and m.user_id = any(${`{${userIds.join(",")}}`}::uuid[])
     group by m.user_id`.execute(db);
-  return new Map(rows.map(({ id, count }) => [id, Number(count)]));
+  return new Map(rows.map(({ id, count }) => [id, count]));
 };
 
 const groupsFrom = (tenantId: string): Condition => sql`

@@ -13,6 +13,7 @@ import {
 } from "../../kernel/caller.ts";
 import { conflict, type DomainError, notFound, unauthorized } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 type KnownToken = { caller: ScimCaller; freshForMs: number; isUseDue: boolean };
@@ -53,8 +54,8 @@ const load = async (transact: Transact, hashes: string[]): Promise<KnownToken | 
 type TokenRow = {
   id: string;
   tenant_id: string;
-  expires_at: Date | string | null;
-  last_used_at: Date | string | null;
+  expires_at: Date | null;
+  last_used_at: Date | null;
   plan: Plan;
   plan_overrides: Partial<PlanLimits>;
   approval_status: ApprovalStatus;
@@ -67,7 +68,7 @@ const read = async ({ db, now }: Work, hashes: string[]): Promise<KnownToken | u
     where s.secret_hash = any(${`{${hashes.join(",")}}`}::text[]) and s.revoked_at is null
       and t.deleted_at is null`.execute(db);
   const [row] = rows;
-  const leftMs = row?.expires_at == null ? Infinity : new Date(row.expires_at).getTime() - now.getTime();
+  const leftMs = row?.expires_at == null ? Infinity : row.expires_at.getTime() - now.getTime();
   if (!row || leftMs <= 0) return undefined;
   const tenant = {
     plan: row.plan,
@@ -96,16 +97,14 @@ type Row = {
   id: string;
   name: string;
   createdBy: string;
-  lastUsedAt: Date | string | null;
-  expiresAt: Date | string | null;
-  revokedAt: Date | string | null;
-  createdAt: Date | string;
+  lastUsedAt: Date | null;
+  expiresAt: Date | null;
+  revokedAt: Date | null;
+  createdAt: Date;
 };
 
-const timeOf = (at: Date | string | null): string | null => (at === null ? null : new Date(at).toISOString());
-
 const show = (row: Row, now: Date) => {
-  const isExpired = row.expiresAt !== null && new Date(row.expiresAt) <= now;
+  const isExpired = row.expiresAt !== null && row.expiresAt <= now;
   return {
     id: row.id,
     name: row.name,
@@ -116,10 +115,10 @@ const show = (row: Row, now: Date) => {
           : ("ACTIVE" as const)
         : ("REVOKED" as const),
     createdBy: row.createdBy,
-    lastUsedAt: timeOf(row.lastUsedAt),
-    expiresAt: timeOf(row.expiresAt),
-    revokedAt: timeOf(row.revokedAt),
-    createdAt: new Date(row.createdAt).toISOString(),
+    lastUsedAt: isoOf(row.lastUsedAt),
+    expiresAt: isoOf(row.expiresAt),
+    revokedAt: isoOf(row.revokedAt),
+    createdAt: row.createdAt.toISOString(),
   };
 };
 
@@ -164,10 +163,10 @@ export const createScimToken = async (
 };
 
 const countWorking = async ({ db, now }: Work, tenantId: string): Promise<number> => {
-  const { rows } = await sql<{ count: number | string }>`
+  const { rows } = await sql<{ count: number }>`
     select count(*) as count from scim_tokens where tenant_id = ${tenantId}::uuid and revoked_at is null
       and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`.execute(db);
-  return Number(rows[0]?.count ?? 0);
+  return rows[0]?.count ?? 0;
 };
 
 /** Revokes a token for good. @throws NOT_FOUND, CONFLICT INVALID_STATE */

@@ -78,8 +78,8 @@ type Row = {
   email: string | null;
   requestId: string;
   times: number;
-  firstAt: Date | string;
-  lastAt: Date | string;
+  firstAt: Date;
+  lastAt: Date;
 };
 
 /** `report` is called with each failure; `problem`: why it could not be kept. */
@@ -136,7 +136,7 @@ export const listFailures = async ({ db, serverNow }: Work, tenantId: string) =>
     where tenant_id = ${tenantId}::uuid and expires_at > ${serverNow.toISOString()}::timestamptz
     order by last_at desc, digest limit ${sql.lit(FAILURES_KEPT)}`.execute(db);
   return rows.map(({ firstAt, lastAt, ...row }) => {
-    return { ...row, firstAt: new Date(firstAt).toISOString(), lastAt: new Date(lastAt).toISOString() };
+    return { ...row, firstAt: firstAt.toISOString(), lastAt: lastAt.toISOString() };
   });
 };
 
@@ -158,7 +158,7 @@ export type SsoHandshake = Handshake & { requestId: string };
 
 type FlowRow = {
   tenant_id: string;
-  idp_changed_at: Date | string;
+  idp_changed_at: Date;
   domain: string | null;
   redirect_uri: string;
   response_mode: ResponseMode;
@@ -211,7 +211,7 @@ export const takeSsoFlow = async (
   const kept = JSON.parse(secretBox.open(row.secrets, contextOf(stateHash))) as Kept;
   const flow = {
     tenantId: row.tenant_id,
-    idpChangedAt: new Date(row.idp_changed_at),
+    idpChangedAt: row.idp_changed_at,
     domain: row.domain,
     redirectUri: row.redirect_uri,
     responseMode: row.response_mode,

@@ -87,11 +87,11 @@ export const idpMark = ({ id, idpChangedAt }: Standing): string => `${id} ${idpC
  * stays so until the commit: who changes it waits, and ends the session that begins here.
  */
 export const holdIdp = async ({ db }: Work, tenantId: string): Promise<string | undefined> => {
-  const { rows } = await sql<{ id: string; idp_changed_at: Date | string }>`
+  const { rows } = await sql<{ id: string; idp_changed_at: Date }>`
     select c.id::text as id, c.idp_changed_at from sso_configurations c join tenants t on t.id = c.tenant_id
     where c.tenant_id = ${tenantId}::uuid and c.status = 'ACTIVE' and t.plan in (${IN_PLANS})
     for share of c`.execute(db);
-  return rows[0] && idpMark({ id: rows[0].id, idpChangedAt: new Date(rows[0].idp_changed_at) });
+  return rows[0] && idpMark({ id: rows[0].id, idpChangedAt: rows[0].idp_changed_at });
 };
 
 /** Whether the user is the one who may still sign in by a password while single sign-on is enforced. */

@@ -24,12 +24,12 @@ export const seatsTaken = async (
   tenantId: string,
   { withWaiting }: Counted = { withWaiting: false },
 ): Promise<number> => {
-  const { rows } = await sql<{ taken: number | string }>`
+  const { rows } = await sql<{ taken: number }>`
     select (select count(*) from users
         where tenant_id = ${tenantId}::uuid and (${withWaiting} or status <> 'PENDING'))
       + (select count(*) from invitations where tenant_id = ${tenantId}::uuid and status = 'PENDING'
         and expires_at > ${now.toISOString()}::timestamptz) as taken`.execute(db);
-  return Number(rows[0]?.taken ?? 0);
+  return rows[0]?.taken ?? 0;
 };
 
 /**

@@ -53,7 +53,7 @@ export const readGroups = async (
   { ruleRef, against }: { ruleRef: string; against?: Against | undefined },
 ): Promise<RuleGroups> => {
   const rule = await findRule(work, projectId, ruleRef);
-  const { rows } = await sql<{ version: number; definition: RuleDocument; publishedAt: Date | string }>`
+  const { rows } = await sql<{ version: number; definition: RuleDocument; publishedAt: Date }>`
     select version, definition, published_at as "publishedAt" from rule_versions
     where rule_id = ${rule.id}::uuid and version = ${rule.publishedVersion ?? 0}::int`.execute(work.db);
   const [published] = rows;
@@ -70,7 +70,7 @@ export const readGroups = async (
       id: rule.id,
       key: rule.key,
       version: published.version,
-      publishedAt: new Date(published.publishedAt).toISOString(),
+      publishedAt: published.publishedAt.toISOString(),
     },
     rollout: { percent, holdoutPercent, ...(salt === undefined ? {} : { salt }) },
     against: againstOf(rollout, against),

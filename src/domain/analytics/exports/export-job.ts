@@ -165,8 +165,8 @@ const writeComputed = async (work: Work, file: FileRef, plan: StoredPlan): Promi
 };
 
 const countExportRows = async ({ db }: Work, report: RowReport<unknown>, plan: ReadPlan): Promise<number> => {
-  const { rows } = await sql<{ n: string }>`select count(*) as n ${report.from(plan, new Set())}`.execute(db);
-  return Number(rows[0]!.n);
+  const { rows } = await sql<{ n: number }>`select count(*) as n ${report.from(plan, new Set())}`.execute(db);
+  return rows[0]!.n;
 };
 
 type Step1 = { work: Work; report: RowReport<unknown>; plan: ReadPlan; state: State };
@@ -301,12 +301,12 @@ type ExportRow = {
   style: ExportPlan["style"];
   query: ExportPlan["query"];
   file_name: string;
-  row_count: string | number;
-  byte_count: string | number;
+  row_count: number;
+  byte_count: number;
   created_by: string;
-  created_at: Date | string;
-  finished_at: Date | string | null;
-  expires_at: Date | string;
+  created_at: Date;
+  finished_at: Date | null;
+  expires_at: Date;
   status: JobStatus | null;
   progress: number | null;
   error: string | null;
@@ -319,8 +319,6 @@ const SHOWN = sql`
   j.status, j.progress, j.error
   from analytics_exports e left join project_jobs j on j.project_id = e.project_id and j.id = e.id`;
 
-const iso = (time: Date | string): string => new Date(time).toISOString();
-
 const show = (row: ExportRow): StoredExport => ({
   id: row.id,
   report: row.report,
@@ -328,14 +326,14 @@ const show = (row: ExportRow): StoredExport => ({
   parameters: row.query,
   status: row.finished_at === null ? (row.status ?? "FAILED") : "SUCCEEDED",
   progress: row.finished_at === null ? (row.progress ?? 0) : 100,
-  rows: Number(row.row_count),
-  bytes: Number(row.byte_count),
+  rows: row.row_count,
+  bytes: row.byte_count,
   fileName: `${row.file_name}.gz`,
   error: row.finished_at === null ? row.error : null,
   createdBy: row.created_by,
-  createdAt: iso(row.created_at),
-  finishedAt: row.finished_at === null ? null : iso(row.finished_at),
-  expiresAt: iso(row.expires_at),
+  createdAt: row.created_at.toISOString(),
+  finishedAt: row.finished_at?.toISOString() ?? null,
+  expiresAt: row.expires_at.toISOString(),
 });
 
 /** Reference to an export. `reports`: those that the caller may export; others do not exist for it. */
@@ -373,9 +371,9 @@ export const startAnalyticsExport = async (
 ): Promise<StoredExport> => {
   const { projectId } = plan.asked.frame;
   await lockRoom(work, projectId, "exports");
-  const kept = await sql<{ n: string }>`
+  const kept = await sql<{ n: number }>`
     select count(*) as n from analytics_exports where project_id = ${projectId}::uuid`.execute(work.db);
-  if (Number(kept.rows[0]!.n) >= EXPORTS_MAX)
+  if (kept.rows[0]!.n >= EXPORTS_MAX)
     throw conflict("EXPORT_LIMIT", `a project keeps ${EXPORTS_MAX} exports: delete one`);
   const job = await queueJob(work, projectId, { kind: analyticsExport, params: {}, createdBy });
   const uptoId = await newestId(work, plan);

@@ -28,6 +28,7 @@ import { type PropertyFilter, readFilters, whereOf } from "../trend-query.ts";
 import type { Scope } from "../../kernel/caller.ts";
 import { type CursorParts, type Pages, readPages, SNAPSHOT } from "../../kernel/cursor.ts";
 import { invalid } from "../../kernel/errors.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -109,8 +110,6 @@ const quoted = (text: string): string =>
 
 /** A leading apostrophe makes spreadsheets show the text. */
 const guarded = (text: string): string => (FORMULA.test(text) ? `'${text}` : text);
-
-const isoOf = (ms: number): string => new Date(ms).toISOString();
 
 const csvCell = (value: unknown, type: CellType, isRaw: boolean): string => {
   if (value === null || value === undefined) return "";

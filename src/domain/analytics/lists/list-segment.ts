@@ -12,6 +12,7 @@ import { moveAll, segmentKind } from "../../economy/segments/members.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import { jobKind, queueJob, type Step } from "../../long-work/project-jobs.ts";
 
@@ -71,10 +72,10 @@ type PlayerList = {
   pagination: { limit: number; total: number; nextCursor: string | null };
 };
 
-/** One row without a player where the page has none. */
+/** One row without a player where the page has none; `last_at`: null for one whose events are gone. */
 type Row = { [F in Exclude<keyof SegmentPlayer, "lastActiveAt">]: SegmentPlayer[F] | null } & {
-  last_at: Date | string;
-  total: string;
+  last_at: Date | null;
+  total: number;
 };
 
 const pageQuery = ({ frame }: Asked, listed: RawBuilder<unknown>, { cursor, limit }: ListPage) => sql<Row>`
@@ -99,11 +100,11 @@ export const listPlayersBehind = async (
 ): Promise<PlayerList> => {
   const { rows } = await pageQuery(asked, await findListed(work, asked, list), page).execute(work.db);
   const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
-    player.playerId === null ? [] : [{ ...player, lastActiveAt: new Date(lastAt).toISOString() }],
+    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt ?? 0) }],
   ) as SegmentPlayer[];
   const data = players.slice(0, page.limit);
   const nextCursor = players.length > page.limit ? data.at(-1)!.playerId : null;
-  return { data, pagination: { limit: page.limit, total: Number(rows[0]!.total), nextCursor } };
+  return { data, pagination: { limit: page.limit, total: rows[0]!.total, nextCursor } };
 };
 
 /** Maximum players of a list that becomes a segment. */

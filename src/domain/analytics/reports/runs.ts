@@ -13,6 +13,7 @@ import {
 } from "./schedule.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
@@ -46,13 +47,13 @@ export type ReportRun = {
 type Row = {
   id: string;
   cause: RunCause;
-  due_at: Date | string;
+  due_at: Date;
   status: JobStatus;
   error: string | null;
   answered: Answered | null;
-  created_at: Date | string;
-  finished_at: Date | string | null;
-  result_until: Date | string | null;
+  created_at: Date;
+  finished_at: Date | null;
+  result_until: Date | null;
 };
 
 const SHOWN = sql`
@@ -62,19 +63,16 @@ const SHOWN = sql`
   case when r.result is not null then r.result_until end as result_until
   from analytics_report_runs r left join project_jobs j on j.project_id = r.project_id and j.id = r.id`;
 
-const iso = (time: Date | string): string => new Date(time).toISOString();
-const isoOrNull = (time: Date | string | null): string | null => (time === null ? null : iso(time));
-
 const show = (row: Row): ReportRun => ({
   id: row.id,
   cause: row.cause,
-  dueAt: iso(row.due_at),
+  dueAt: row.due_at.toISOString(),
   status: row.status,
   error: row.status === "SUCCEEDED" ? null : row.error,
   range: row.answered,
-  createdAt: iso(row.created_at),
-  finishedAt: isoOrNull(row.finished_at),
-  resultUntil: isoOrNull(row.result_until),
+  createdAt: row.created_at.toISOString(),
+  finishedAt: isoOf(row.finished_at),
+  resultUntil: isoOf(row.result_until),
 });
 
 /** What a run is made from: a report as it was when that was due. */
@@ -194,11 +192,11 @@ type ToldRow = {
   report_id: string;
   report: SavedKindName;
   cause: "SCHEDULE" | "REQUEST";
-  due_at: Date | string;
+  due_at: Date;
   answered: Answered | null;
   status: JobStatus;
   error: string | null;
-  finished_at: Date | string | null;
+  finished_at: Date | null;
 };
 
 /** A run, by its project. */
@@ -217,11 +215,11 @@ export const MAILED_BY_REQUEST_MAX = 10;
 
 const isMailed = async ({ db, serverNow }: Work, run: ToldRow): Promise<boolean> => {
   if (run.cause === "SCHEDULE") return true;
-  const { rows } = await sql<{ told: string }>`
+  const { rows } = await sql<{ told: number }>`
     select count(*) as told from analytics_report_runs
     where project_id = ${run.project_id}::uuid and report_id = ${run.report_id}::uuid and cause = 'REQUEST'
       and told_at >= ${`${serverNow.toISOString().slice(0, 10)}T00:00:00Z`}::timestamptz`.execute(db);
-  return Number(rows[0]!.told) < MAILED_BY_REQUEST_MAX;
+  return rows[0]!.told < MAILED_BY_REQUEST_MAX;
 };
 
 type About = { name: string; schedule: Schedule | null; tenant_id: string };
@@ -251,7 +249,7 @@ type TellParts = { mail: Mail; publicUrl: string };
 
 const tell = async (work: Work, { mail, publicUrl }: TellParts, run: ToldRow, of: About): Promise<void> => {
   const { project_id: projectId, id: runId, report_id: reportId, report, answered } = run;
-  const dueAt = new Date(run.due_at).toISOString();
+  const dueAt = run.due_at.toISOString();
   const error = (run.error ?? "The run has failed").slice(0, ERROR_MAX);
   const common = { reportId, runId, name: of.name, report, dueAt };
   if (answered) {
@@ -278,7 +276,7 @@ export const tellOfRun = async (work: Work, ref: RunOf, parts: TellParts): Promi
   const of = run.status === "CANCELLED" ? undefined : await about(work, run);
   if (of) await tell(work, parts, run, of);
   const now = work.serverNow.toISOString();
-  const finishedAt = run.finished_at === null ? now : new Date(run.finished_at).toISOString();
+  const finishedAt = run.finished_at?.toISOString() ?? now;
   await sql`
     update analytics_report_runs set told_at = ${now}::timestamptz, status = ${run.status},
       error = ${run.status === "SUCCEEDED" ? null : run.error}, finished_at = ${finishedAt}::timestamptz
@@ -304,7 +302,7 @@ type DueRow = {
   question: StoredQuestion;
   range: RelativeRange | null;
   schedule: Schedule;
-  next_at: Date | string;
+  next_at: Date;
   created_by: string;
 };
 
@@ -335,7 +333,7 @@ export const queueDueReport = async (work: Work, { projectId, id }: DueCursor): 
   const [row] = rows;
   if (!row || !(await hasRoomForJob(work, projectId))) return;
   const { schedule } = row;
-  const dueMs = Math.max(new Date(row.next_at).getTime(), lastDueMs(schedule, now.getTime() - 1));
+  const dueMs = Math.max(row.next_at.getTime(), lastDueMs(schedule, now.getTime() - 1));
   const { report, question, range, created_by: createdBy } = row;
   await queueRun(work, {
     projectId,

@@ -114,17 +114,15 @@ type Row = {
   range: RelativeRange | null;
   question: StoredQuestion;
   schedule: Schedule | null;
-  next_at: Date | string | null;
+  next_at: Date | null;
   created_by: string;
-  created_at: Date | string;
-  updated_at: Date | string;
+  created_at: Date;
+  updated_at: Date;
 };
 
 const SHOWN = sql`
   id, key, name, description, report, parameters, "range", schedule, next_at, created_by, created_at,
   updated_at`;
-
-const iso = (time: Date | string): string => new Date(time).toISOString();
 
 const show = (row: Omit<Row, "question">): SavedReport => ({
   id: row.id,
@@ -135,10 +133,10 @@ const show = (row: Omit<Row, "question">): SavedReport => ({
   parameters: row.parameters,
   range: row.range,
   schedule: row.schedule,
-  nextRunAt: row.next_at === null ? null : iso(row.next_at),
+  nextRunAt: row.next_at?.toISOString() ?? null,
   createdBy: row.created_by,
-  createdAt: iso(row.created_at),
-  updatedAt: iso(row.updated_at),
+  createdAt: row.created_at.toISOString(),
+  updatedAt: row.updated_at.toISOString(),
 });
 
 export type ReportRef = { projectId: string; id: string };
@@ -268,7 +266,7 @@ export const updateReport = async (
   };
   const planned: Planned =
     change.schedule === undefined
-      ? { schedule: row.schedule, nextAt: row.next_at === null ? null : iso(row.next_at) }
+      ? { schedule: row.schedule, nextAt: row.next_at?.toISOString() ?? null }
       : await plan(work, ref.projectId, { ...next, schedule: change.schedule });
   const { rows } = await sql<Row>`
     update analytics_reports set name = ${next.name}, description = ${next.description},

@@ -200,7 +200,7 @@ const ANSWER_MAX = 16 * 1024 * 1024;
 
 type Run = {
   cause: "SCHEDULE" | "REQUEST";
-  due_at: Date | string;
+  due_at: Date;
   report: SavedKindName;
   question: StoredQuestion;
   range: RelativeRange | null;
@@ -218,10 +218,10 @@ const lockRun = async ({ db }: Work, { projectId, id }: Ref): Promise<Run | unde
 
 /** Returns the transaction at the time of the project's clock. */
 const atOwnTime = async (work: Work, projectId: string): Promise<Work> => {
-  const { rows } = await sql<{ ahead: string | number }>`
+  const { rows } = await sql<{ ahead: number }>`
     select clock_ahead_ms as ahead from projects where id = ${projectId}::uuid`.execute(work.db);
   if (!rows[0]) throw notFound("project");
-  return atProjectTime(work, { clockAheadMs: Number(rows[0].ahead) });
+  return atProjectTime(work, { clockAheadMs: rows[0].ahead });
 };
 
 /**
@@ -230,7 +230,7 @@ const atOwnTime = async (work: Work, projectId: string): Promise<Work> => {
  */
 const momentOf = ({ now, serverNow }: Work, { cause, due_at }: Run): string => {
   const aheadMs = now.getTime() - serverNow.getTime();
-  const dueMs = new Date(due_at).getTime() + (cause === "SCHEDULE" ? 1 : 0);
+  const dueMs = due_at.getTime() + (cause === "SCHEDULE" ? 1 : 0);
   return new Date(Math.min(now.getTime(), dueMs + aheadMs)).toISOString();
 };
 

@@ -90,7 +90,7 @@ export const readExportLimit = async (
  */
 export type Change = { seq: string; ref: string; isErased: boolean; searched: number };
 
-type Row = { seq: string | number; kind: WarehouseChange; ref: string; searched: string | number };
+type Row = { seq: number; kind: WarehouseChange; ref: string; searched: number };
 
 const NONE_WAITS = sql`
   not exists (select from event_q q where q.project_id = c.project_id and q.event_id = c.ref)
@@ -123,7 +123,7 @@ export const readChanges = async (
     seq: String(seq),
     ref,
     isErased: kind === "ERASED",
-    searched: Number(searched),
+    searched,
   }));
   const end = changes.findIndex(({ searched }) => searched !== changes[0]!.searched);
   return end === -1 ? changes : changes.slice(0, end);

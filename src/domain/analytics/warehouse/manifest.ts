@@ -79,15 +79,15 @@ const ENTRIES_AT_ONCE = 100;
 const SEQUENCE_DIGITS = 12;
 
 type Row = {
-  seq: string | number;
+  seq: number;
   kind: string;
   path: string;
   rows: number;
-  bytes: string | number;
+  bytes: number;
   sha256: string;
   from_id: string;
   to_id: string;
-  created_at: Date | string;
+  created_at: Date;
   replaces: string | null;
 };
 
@@ -101,7 +101,7 @@ const pathOf = (projectId: string, seq: number): string =>
 export const firstEntryOf = (projectId: string): string => pathOf(projectId, 1);
 
 const show = (projectId: string, row: Row): Entry => {
-  const seq = Number(row.seq);
+  const { seq } = row;
   const entry = {
     schemaVersion: SCHEMA_VERSION,
     projectId,
@@ -109,11 +109,11 @@ const show = (projectId: string, row: Row): Entry => {
     kind: row.kind,
     path: row.path,
     rows: row.rows,
-    bytes: Number(row.bytes),
+    bytes: row.bytes,
     sha256: row.sha256,
     fromId: row.from_id,
     toId: row.to_id,
-    createdAt: new Date(row.created_at).toISOString(),
+    createdAt: row.created_at.toISOString(),
     replaces: row.replaces,
   };
   return {

@@ -51,8 +51,8 @@ type Row = Omit<Export, "seq" | "published" | "cursors"> & {
   events: string;
   ledger: string;
   rewards: string;
-  seq: string | number;
-  published: string | number;
+  seq: number;
+  published: number;
   knows_merges: boolean;
 };
 
@@ -82,7 +82,7 @@ export const openExport = async (
   if (!row.knows_merges) await noteEarlierMerges(work, projectId);
   const { lease: own, events, ledger, rewards, seq, published, writing } = row;
   const cursors = { events, ledger, rewards };
-  return { projectId, lease: own, cursors, seq: Number(seq), published: Number(published), writing };
+  return { projectId, lease: own, cursors, seq, published, writing };
 };
 const noteEarlierMerges = async ({ db }: Work, projectId: string): Promise<void> => {
   await sql`
@@ -214,7 +214,7 @@ const PARTS_AT_ONCE = 20;
 /** A file that could not be read or removed is tried again after so long, in ms. */
 const TRIED_AGAIN_MS = 600_000;
 
-type RewriteRow = { seq: string | number; kind: PartKind; path: string; owed: string[] | null };
+type RewriteRow = { seq: number; kind: PartKind; path: string; owed: string[] | null };
 
 const HOUR = /date=(\d{4}-\d\d-\d\d)\/hour=(\d\d)\//;
 
@@ -227,7 +227,7 @@ const hourMsOf = (path: string): number => {
 const COLUMNS = sql`w.seq, w.kind, w.path, w.owed::text[] as owed`;
 const idsOf = (ids: readonly string[]) => sql`${`{${ids.join(",")}}`}::uuid[]`;
 const shown = ({ seq, kind, path, owed }: RewriteRow): StoredPart => ({
-  seq: Number(seq),
+  seq,
   kind,
   path,
   hourMs: hourMsOf(path),
@@ -288,14 +288,14 @@ export const findReplaced = async (
   { db, serverNow }: Work,
   projectId: string,
 ): Promise<{ seq: number; path: string }[]> => {
-  const { rows } = await sql<{ seq: string | number; path: string }>`
+  const { rows } = await sql<{ seq: number; path: string }>`
     select w.seq, w.path from warehouse_parts w
     join warehouse_projects p on p.project_id = w.project_id
     where w.project_id = ${projectId}::uuid and w.removed_by is not null and w.deleted_at is null
       and w.removed_by <= p.published
       and coalesce(w.tried_at <= ${at(serverNow.getTime() - TRIED_AGAIN_MS)}, true)
     order by w.tried_at nulls first, w.seq limit ${sql.lit(PARTS_AT_ONCE)}`.execute(db);
-  return rows.map(({ seq, path }) => ({ seq: Number(seq), path }));
+  return rows;
 };
 
 /** Notes that a replaced file is gone, or cannot be removed. @throws LeaseLost */

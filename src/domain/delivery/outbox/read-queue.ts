@@ -34,7 +34,7 @@ const RELAY_PROJECTS = 10;
 const COMMITS_EACH = RELAY_COMMITS / RELAY_PROJECTS;
 
 /** A queue row, which announces the outbox rows of a commit to the relay. */
-export type QueueRow = { project_id: string; part: number; seq: string | number; outbox_ids: string[] };
+export type QueueRow = { project_id: string; part: number; seq: number; outbox_ids: string[] };
 /** The part of a commit taken by a round: its first rows, out of `waiting` ones. */
 export type TakenCommit = QueueRow & { waiting: number };
 /** A line, or another row. */
@@ -45,10 +45,10 @@ export type OutboxRow = {
   project_id: string;
   type: EventType;
   player_id: string | null;
-  player_seq: string | number | null;
+  player_seq: number | null;
   /** Parsed when it is first read: of most lines nobody listens, and no webhook is told. */
   readonly data: Json;
-  created_at: Date | string;
+  created_at: Date;
   /** Size of `data` as text; of a line that shares a row, its part of the row's. */
   bytes: number;
 };
@@ -93,9 +93,9 @@ const partsAgain = (
   { lanes, queued }: { lanes: readonly QueueRow[][]; queued: readonly TakenCommit[] },
 ): number[] => {
   const whole = new Set(
-    queued.filter(({ outbox_ids: of, waiting }) => of.length === waiting).map(({ seq }) => String(seq)),
+    queued.filter(({ outbox_ids: of, waiting }) => of.length === waiting).map(({ seq }) => seq),
   );
-  const isWhole = (lane: readonly QueueRow[]): boolean => lane.every(({ seq }) => whole.has(String(seq)));
+  const isWhole = (lane: readonly QueueRow[]): boolean => lane.every(({ seq }) => whole.has(seq));
   return parts.filter((part) => {
     const here = lanes.filter(([first]) => first!.part === part);
     const isFull = here.length >= RELAY_PROJECTS;

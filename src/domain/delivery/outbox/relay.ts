@@ -45,7 +45,7 @@ const happened = (row: OutboxRow): Happened => ({
   id: row.id,
   projectId: row.project_id,
   playerId: row.player_id,
-  createdAt: new Date(row.created_at),
+  createdAt: row.created_at,
   ...sentAs(row),
 });
 
@@ -103,7 +103,7 @@ const keysOf = (queued: readonly TakenCommit[]) =>
   queued.map(({ project_id, part, seq, outbox_ids: { length }, waiting }) => ({
     p: project_id,
     h: part,
-    s: Number(seq),
+    s: seq,
     n: waiting,
     k: length,
   }));

@@ -36,7 +36,7 @@ export type StreamHead = StreamRef & {
 
 /** A line of a player's stream. */
 type LineRow = {
-  seq: string | number;
+  seq: number;
   id: string;
   type: string;
   data: PlayerMessage["data"];
@@ -54,7 +54,7 @@ export const messagesOf = ({ lines, ...row }: StoredLines): PlayerMessage[] =>
 
 /** Converts a line to what players' rooms are sent. */
 export const messageOf = (row: LineRow): PlayerMessage => ({
-  seq: Number(row.seq),
+  seq: row.seq,
   id: row.id,
   type: row.type,
   data: row.data,
@@ -64,11 +64,11 @@ export const messageOf = (row: LineRow): PlayerMessage => ({
 type HeadRow = {
   project_id: string;
   id: string;
-  seq: string | number;
+  seq: number;
   status: PlayerStatus;
-  xp: string | number;
+  xp: number;
   level: number;
-  config_version: string | number;
+  config_version: number;
 };
 
 /** Returns the heads of `players`, in one statement per 1,000; unknown players are absent. */
@@ -89,11 +89,11 @@ export const readStreamHeads = async ({ db }: Work, players: readonly StreamRef[
 const headOf = (row: HeadRow): StreamHead => ({
   projectId: row.project_id,
   playerId: row.id,
-  seq: Number(row.seq),
+  seq: row.seq,
   status: row.status,
-  xp: Number(row.xp),
+  xp: row.xp,
   level: row.level,
-  configVersion: Number(row.config_version),
+  configVersion: row.config_version,
 });
 
 /** A player as of one moment, and the lines of the stream up to that moment. */
@@ -118,7 +118,7 @@ type LineValue = [
   at: string,
   lines: number | null,
 ];
-type Row = PlayerRow & { config_version: string | number; n: number; lines: LineValue[] | null };
+type Row = PlayerRow & { config_version: number; n: number; lines: LineValue[] | null };
 
 /** Lines of a player `p` after the seq of `r`, unless they are too many; $4: how many, $5: bytes. */
 const LINES = `
@@ -171,7 +171,7 @@ export const readPlayersNow = async (
       ? { text: TEXTS.some, values: [...values, limit, STREAM_BYTES] }
       : { text: TEXTS.none, values },
   );
-  if (rows.some((row) => Number(row.config_version) !== plan.configVersion)) return undefined;
+  if (rows.some((row) => row.config_version !== plan.configVersion)) return undefined;
   const found: (PlayerNow | undefined)[] = asked.map(() => undefined);
   for (const row of rows) {
     const one = playerReadOf(plan, row, now);

@@ -77,15 +77,13 @@ type Row = {
   attempts: number;
   log: Attempt[];
   error: string | null;
-  next_attempt_at: Date | string | null;
-  created_at: Date | string;
-  updated_at: Date | string;
+  next_attempt_at: Date | null;
+  created_at: Date;
+  updated_at: Date;
 };
 
 const COLUMNS = sql.raw(`d.id, d.webhook_id, d.project_id, d.event_id, d.event_type, d.status, d.is_test,
   d.attempts, d.error, d.next_attempt_at, d.created_at, d.updated_at`);
-
-const iso = (at: Date | string): string => new Date(at).toISOString();
 
 const deliveryOf = (row: Row): Delivery => {
   const last = row.log.at(-1);
@@ -102,9 +100,9 @@ const deliveryOf = (row: Row): Delivery => {
     responseBody: last?.responseBody ?? null,
     durationMs: last?.durationMs ?? null,
     error: row.error,
-    nextAttemptAt: row.next_attempt_at === null ? null : iso(row.next_attempt_at),
-    createdAt: iso(row.created_at),
-    updatedAt: iso(row.updated_at),
+    nextAttemptAt: row.next_attempt_at?.toISOString() ?? null,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
   };
 };
 
@@ -196,7 +194,7 @@ export const retryDelivery = async (
 type Recovered = { queued: number; nextSince: string | null };
 type Recovery = { tenantId: string; webhookId: string; since: Date; until?: Date | undefined };
 
-type Missed = { project: string; seq: string | number; id: string; type: string; at: Date | string };
+type Missed = { project: string; seq: number; id: string; type: string; at: Date };
 
 /**
  * Resends what a webhook has missed in a span of time: events that match its subscription now and were never
@@ -215,7 +213,7 @@ export const recoverWebhook = async (work: Work, recovery: Recovery): Promise<Re
     webhook,
     seen.filter(({ type }) => isSubscribed(webhook.events, type)),
   );
-  const next = events.length > seen.length ? new Date(events.at(-1)!.at).toISOString() : null;
+  const next = events.length > seen.length ? events.at(-1)!.at.toISOString() : null;
   await auditWebhook(work, "recovered", webhook, { since: since.toISOString(), queued });
   if (queued > 0) work.wakeWebhooks([webhook.id]);
   return { queued, nextSince: next };
@@ -244,8 +242,8 @@ const queue = async ({ db, now }: Work, webhook: Webhook, events: readonly Misse
   if (events.length === 0) return 0;
   const rows = events.map(({ project, seq, id, at }) => ({
     p: project,
-    s: Number(seq),
-    i: deliveryId(webhook.id, { id, createdAt: new Date(at) }),
+    s: seq,
+    i: deliveryId(webhook.id, { id, createdAt: at }),
   }));
   const at = sql`${now.toISOString()}::timestamptz`;
   const queued = await sql`

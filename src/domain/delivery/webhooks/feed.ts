@@ -90,7 +90,7 @@ const pageOf = (
     left -= bytes;
     if (seqs.length === limit || (left < 0 && seqs.length > 0))
       return { seqs, last: seqs.at(-1)!, hasMore: true };
-    seqs.push(Number(seq));
+    seqs.push(seq);
   }
   return { seqs, last: Math.max(seen, seqs.at(-1) ?? 0), hasMore: seen < lastSeq };
 };
@@ -105,19 +105,19 @@ const checkTypes = (types: readonly string[] | undefined): void => {
 const recordRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
   const at = now.toISOString();
   const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
-  const known = await sql<{ last_seq: string | number }>`
+  const known = await sql<{ last_seq: number }>`
     select last_seq from webhook_feeds where project_id = ${projectId}::uuid
       and read_at > ${before}::timestamptz`.execute(db);
-  if (known.rows[0]) return Number(known.rows[0].last_seq);
-  const noted = await sql<{ last_seq: string | number }>`
+  if (known.rows[0]) return known.rows[0].last_seq;
+  const noted = await sql<{ last_seq: number }>`
     insert into webhook_feeds (project_id, tenant_id, read_at)
     values (${projectId}::uuid, ${tenantId}::uuid, ${at}::timestamptz)
     on conflict (project_id) do update set read_at = excluded.read_at
     returning last_seq`.execute(db);
-  return Number(noted.rows[0]!.last_seq);
+  return noted.rows[0]!.last_seq;
 };
 
-type Row = { seq: string | number; bytes: number };
+type Row = { seq: number; bytes: number };
 
 /** Types have no characters that would need quotes. */
 const textArray = (types: readonly string[]) => sql`${`{${types.join(",")}}`}::text[]`;
@@ -141,7 +141,7 @@ const readEvents = async (
   { projectId }: FeedOwner,
   { after, types, limit }: FeedQuery & { after: number },
 ): Promise<{ rows: Row[]; oldest: number | null }> => {
-  const found = await sql<{ oldest: string | number; seq: Row["seq"] | null; bytes: number }>`
+  const found = await sql<{ oldest: number; seq: Row["seq"] | null; bytes: number }>`
     with o as materialized (
       select seq from webhook_events where project_id = ${projectId}::uuid and seq > ${after}
       order by seq limit 1)
@@ -152,8 +152,7 @@ const readEvents = async (
       order by e.seq limit ${limit + 1}) f on true
     order by f.seq`.execute(db);
   const rows = found.rows.flatMap(({ seq, bytes }) => (seq === null ? [] : [{ seq, bytes }]));
-  const [first] = found.rows;
-  return { rows, oldest: first === undefined ? null : Number(first.oldest) };
+  return { rows, oldest: found.rows[0]?.oldest ?? null };
 };
 
 /** Returns bodies in order; one that was removed meanwhile is missing. */

@@ -36,9 +36,9 @@ export const eraseWebhookEvents = async (work: Work, person: Erased, after: numb
 };
 
 type Found = {
-  seq: string | number;
+  seq: number;
   id: string;
-  at: Date | string;
+  at: string;
   /** A chat message that may mention the person; null where the event is theirs in any case. */
   content: string | null;
 };
@@ -61,7 +61,7 @@ const readPage = async (
   after: number,
 ): Promise<{ found: Found[]; seen: number; last: number | undefined }> => {
   const quoted = names.map((name) => JSON.stringify(name));
-  const result = await sql<{ found: Found[]; seen: string | number; last: string | number | null }>`
+  const result = await sql<{ found: Found[]; seen: number; last: number | null }>`
     with page as materialized (
       select seq, id, type, players, body, created_at from webhook_events
       where project_id = ${projectId}::uuid and seq > ${after} order by seq limit ${EVENTS_AT_ONCE}),
@@ -80,12 +80,12 @@ const readPage = async (
     select coalesce((select json_agg(f) from found f), '[]') as found, (select count(*) from page) as seen,
       (select max(seq) from page) as last`.execute(db);
   const { found, seen, last } = result.rows[0]!;
-  return { found, seen: Number(seen), last: last === null ? undefined : Number(last) };
+  return { found, seen, last: last ?? undefined };
 };
 
 /** @returns the number of their deliveries */
 const emptyEvents = async (work: Work, { projectId }: Erased, events: readonly Found[]): Promise<number> => {
-  const seqs = `{${events.map(({ seq }) => Number(seq)).join(",")}}`;
+  const seqs = `{${events.map(({ seq }) => seq).join(",")}}`;
   await sql`
     update webhook_events set body = null
     where project_id = ${projectId}::uuid and seq = any(${seqs}::bigint[])`.execute(work.db);

@@ -1,6 +1,5 @@
 import type { Webhook } from "./registration.ts";
-
-const iso = (at: Date | null | undefined): string | null => at?.toISOString() ?? null;
+import { isoOf } from "../../kernel/iso-time.ts";
 
 /** Converts a webhook to its API form: its secret is shown only on creation. */
 export const showWebhook = (webhook: Webhook) => ({
@@ -13,11 +12,11 @@ export const showWebhook = (webhook: Webhook) => ({
   status: webhook.status,
   disabledReason: webhook.disabledReason ?? null,
   secretHint: webhook.secretHint,
-  previousSecretExpiresAt: webhook.previousSecret == null ? null : iso(webhook.previousSecretExpiresAt),
+  previousSecretExpiresAt: webhook.previousSecret == null ? null : isoOf(webhook.previousSecretExpiresAt),
   createdBy: webhook.createdBy ?? null,
-  lastSuccessAt: iso(webhook.lastSuccessAt),
-  lastFailureAt: iso(webhook.lastFailureAt),
-  failingSince: iso(webhook.failingSince),
+  lastSuccessAt: isoOf(webhook.lastSuccessAt),
+  lastFailureAt: isoOf(webhook.lastFailureAt),
+  failingSince: isoOf(webhook.failingSince),
   createdAt: webhook.createdAt.toISOString(),
   updatedAt: webhook.updatedAt.toISOString(),
 });

@@ -27,7 +27,7 @@ type AdventureStats = {
   tiers: { tier: number; reached: number }[];
 };
 
-type Row = { state: string; n: string | number; premium: string | number; points: string | number };
+type Row = { state: string; n: number; premium: number; points: number };
 
 const countStates = async ({ db }: Work, { projectId, key }: Definition): Promise<Row[]> =>
   (
@@ -44,25 +44,24 @@ const countNames = async (
   { projectId, key }: Definition,
   part: "items" | "tiers",
 ): Promise<Map<string, number>> => {
-  const { rows } = await sql<{ name: string; n: string | number }>`
+  const { rows } = await sql<{ name: string; n: number }>`
     select d.name, count(*) as n
     from player_adventures a cross join lateral jsonb_object_keys(a.doc -> ${part}) as d(name)
     where a.project_id = ${projectId} and a.adventure_key = ${key} group by d.name`.execute(db);
-  return new Map(rows.map(({ name, n }) => [name, Number(n)]));
+  return new Map(rows.map(({ name, n }) => [name, n]));
 };
 
 /** Counts how far players have come with an adventure. */
 export const readAdventureStats = async (work: Work, found: Definition): Promise<AdventureStats> => {
   const states = await countStates(work, found);
   const [items, tiers] = [await countNames(work, found, "items"), await countNames(work, found, "tiers")];
-  const total = (field: "n" | "premium" | "points") =>
-    states.reduce((sum, row) => sum + Number(row[field]), 0);
+  const total = (field: "n" | "premium" | "points") => states.reduce((sum, row) => sum + row[field], 0);
   const players = total("n");
   const document = draftOf(found) as unknown as Adventure;
   return {
     adventureKey: found.key,
     players,
-    states: Object.fromEntries(states.map(({ state, n }) => [state, Number(n)])),
+    states: Object.fromEntries(states.map(({ state, n }) => [state, n])),
     premium: total("premium"),
     averagePoints: players === 0 ? null : Math.round(total("points") / players),
     items: document.items.map(({ questKey }) => ({ questKey, done: items.get(questKey) ?? 0 })),

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { readCounted, type Work } from "../../kernel/work.ts";
 import { readDefinition } from "../definitions/named.ts";
 import { conflict, type DomainError, invalid } from "../../kernel/errors.ts";
@@ -56,15 +57,12 @@ type Row = {
   tier: number | null;
   progress: number | null;
   times_awarded: number | null;
-  serial_no: string | number | null;
+  serial_no: number | null;
   first_earned_at: Date | string | null;
   last_earned_at: Date | string | null;
   revoked_at: Date | string | null;
-  total: string | number;
+  total: number;
 };
-
-const timeOf = (value: Date | string | null): string | null =>
-  value === null ? null : new Date(value).toISOString();
 
 const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
   if (tier >= tiers.length) return { nextThreshold: null, percent: 100 };
@@ -100,10 +98,10 @@ const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
     progress,
     ...progressOf(row.definition, tier, progress),
     timesAwarded: row.times_awarded ?? 0,
-    serialNo: row.serial_no === null ? null : Number(row.serial_no),
-    firstEarnedAt: timeOf(row.first_earned_at),
-    lastEarnedAt: timeOf(row.last_earned_at),
-    revokedAt: timeOf(row.revoked_at),
+    serialNo: row.serial_no,
+    firstEarnedAt: isoOf(row.first_earned_at),
+    lastEarnedAt: isoOf(row.last_earned_at),
+    revokedAt: isoOf(row.revoked_at),
     earnedByPercent: percents.get(key) ?? null,
   };
 };

@@ -35,11 +35,11 @@ const keptValue = (of: Subject, nowMs: number): number | undefined => {
 const countPlayers = async ({ db, now }: Work, projectId: string): Promise<number> => {
   const known = keptValue({ projectId }, now.getTime());
   if (known !== undefined) return known;
-  const found = await sql<{ n: string | number }>`
+  const found = await sql<{ n: number }>`
     select count(*) as n from (
       select 1 from players where project_id = ${projectId} and status = 'ACTIVE'
       limit ${TOTAL_EXACT_MAX + 1}) as counted`.execute(db);
-  const players = Number(found.rows[0]!.n);
+  const players = found.rows[0]!.n;
   if (players > SMALL_PLAYERS_MAX) keep({ projectId }, players, now.getTime());
   return players;
 };
@@ -55,13 +55,13 @@ const countHolders = async (
 ): Promise<Map<string, number>> => {
   const found = await kept(
     db,
-    sql<{ badge_key: string; n: string | number }>`
+    sql<{ badge_key: string; n: number }>`
     select h.badge_key, count(*) as n from player_badges h
     where h.project_id = ${projectId} and h.tier > 0 and ${IS_ACTIVE}
       and h.badge_key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))
     group by h.badge_key`,
   );
-  const holders = new Map(found.rows.map(({ badge_key, n }) => [badge_key, Number(n)]));
+  const holders = new Map(found.rows.map(({ badge_key, n }) => [badge_key, n]));
   return new Map(keys.map((key) => [key, holders.get(key) ?? 0]));
 };
 
@@ -156,9 +156,9 @@ type Row = {
   display_name: string | null;
   tier: number;
   times_awarded: number;
-  serial_no: string | number | null;
-  first_earned_at: Date | string;
-  last_earned_at: Date | string;
+  serial_no: number | null;
+  first_earned_at: Date;
+  last_earned_at: Date;
 };
 
 const show = (row: Row): BadgeHolder => ({
@@ -167,9 +167,9 @@ const show = (row: Row): BadgeHolder => ({
   displayName: row.display_name,
   tier: row.tier,
   timesAwarded: row.times_awarded,
-  serialNo: row.serial_no === null ? null : Number(row.serial_no),
-  firstEarnedAt: new Date(row.first_earned_at).toISOString(),
-  lastEarnedAt: new Date(row.last_earned_at).toISOString(),
+  serialNo: row.serial_no,
+  firstEarnedAt: row.first_earned_at.toISOString(),
+  lastEarnedAt: row.last_earned_at.toISOString(),
 });
 
 /** Orders of the list. */

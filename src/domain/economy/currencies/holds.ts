@@ -157,31 +157,29 @@ type Row = {
   id: string;
   player_id: string;
   currency_key: string;
-  amount: string | number;
-  captured: string | number | null;
+  amount: number;
+  captured: number | null;
   status: HoldView["status"];
   reference: string | null;
-  expires_at: Date | string;
-  created_at: Date | string;
-  settled_at: Date | string | null;
+  expires_at: Date;
+  created_at: Date;
+  settled_at: Date | null;
 };
 
 const COLUMNS = sql.raw(
   "id, player_id, currency_key, amount, captured, status, reference, expires_at, created_at, settled_at",
 );
 
-const iso = (value: Date | string): string => new Date(value).toISOString();
-
 const show = (row: Row): HoldView => ({
   id: row.id,
   currencyKey: row.currency_key,
-  amount: Number(row.amount),
-  captured: row.captured === null ? null : Number(row.captured),
+  amount: row.amount,
+  captured: row.captured,
   status: row.status,
   reference: row.reference,
-  expiresAt: iso(row.expires_at),
-  createdAt: iso(row.created_at),
-  settledAt: row.settled_at === null ? null : iso(row.settled_at),
+  expiresAt: row.expires_at.toISOString(),
+  createdAt: row.created_at.toISOString(),
+  settledAt: row.settled_at?.toISOString() ?? null,
 });
 
 type NewHold = {
@@ -218,12 +216,12 @@ const countOpen = together({
   phase: "READS",
   isWrite: false,
   run: async ({ db }, players: readonly PlayerKey[]) => {
-    const found = await sql<{ player_id: string; n: string | number }>`
+    const found = await sql<{ player_id: string; n: number }>`
       select player_id, count(*) as n from currency_holds
       where project_id = ${players[0]!.projectId} and status = 'HELD'
         and player_id = any(${`{${players.map(({ id }) => id).join(",")}}`}::uuid[])
       group by player_id`.execute(db);
-    const counts = new Map(found.rows.map(({ player_id, n }) => [player_id, Number(n)]));
+    const counts = new Map(found.rows.map(({ player_id, n }) => [player_id, n]));
     return players.map(({ id }) => ({ value: counts.get(id) ?? 0 }));
   },
 });

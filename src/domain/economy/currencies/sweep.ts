@@ -8,7 +8,7 @@ import { freeHeld } from "./holds.ts";
 export const DUE_LOTS = { table: "currency_lots" } as const;
 export const DUE_HOLDS = { table: "currency_holds", where: sql`status = 'HELD'` } as const;
 
-type HoldRow = { player_id: string; currency_key: string; amount: string | number };
+type HoldRow = { player_id: string; currency_key: string; amount: number };
 
 /** Removes the players' expired currency lots. Idempotent. */
 export const expirePlayersLots = (work: Work, players: PlayersOf): Promise<void> =>
@@ -23,7 +23,7 @@ export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void
     players,
     (turn, held: readonly HoldRow[]) => {
       for (const { player_id: playerId, currency_key: key, amount } of held)
-        if (playerId === turn.player.id) freeHeld(turn, key, Number(amount));
+        if (playerId === turn.player.id) freeHeld(turn, key, amount);
     },
     (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }),
   );

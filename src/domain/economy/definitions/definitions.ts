@@ -167,7 +167,7 @@ type ShownVersion = {
 };
 
 type Owner = Pick<Definition, "id" | "projectId" | "kind" | "version">;
-type Row = { version: number; definition: Json; published_at: Date | string };
+type Row = { version: number; definition: Json; published_at: Date };
 
 /** Orders of the list. */
 export const VERSION_ORDERS = { by: { version: sql`version` }, usual: "desc" } as const;
@@ -180,7 +180,7 @@ export const listVersions = async (
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const { rows, total } = await readCounted(
     work,
-    (rest) => sql<Row & { total: string | number }>`
+    (rest) => sql<Row & { total: number }>`
       select version, definition, published_at, count(*) over () as total from definition_versions
       where project_id = ${projectId} and definition_id = ${id} ${rest}`,
     sql`order by ${orderBy(VERSION_ORDERS, query, sql`version`)} limit ${query.limit} offset ${offsetOf(query)}`,
@@ -188,7 +188,7 @@ export const listVersions = async (
   const versions = rows.map(({ version, definition, published_at }) => ({
     version,
     definition: shownTo(work.by?.caller, kind, definition),
-    publishedAt: new Date(published_at).toISOString(),
+    publishedAt: published_at.toISOString(),
     isPublished: version === current,
   }));
   return { versions, total };

@@ -24,7 +24,7 @@ const LINKING = `{${["rule", ...LOOP_KINDS].join(",")}}`;
 /** Maximum number of metrics of one document: each condition may have its own. */
 const DOCUMENT_METRICS_MAX = 50;
 
-type Row = Record<"bytes" | "resting" | "rules" | "definitions" | "counting", string | number> & {
+type Row = Record<"bytes" | "resting" | "rules" | "definitions" | "counting", number> & {
   links: string | null;
 };
 
@@ -49,13 +49,13 @@ export const readRunningState = async (work: Work, projectId: string): Promise<R
       union all select 'leaderboard', key, bytes, digest, has_metric from leaderboards
       where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(work.db);
   const { bytes, resting, rules, definitions, counting, links } = rows[0]!;
-  const mayBeMany = Number(counting) > COUNTERS_MAX / DOCUMENT_METRICS_MAX;
+  const mayBeMany = counting > COUNTERS_MAX / DOCUMENT_METRICS_MAX;
   const counters = mayBeMany ? await countCounters(work, projectId) : 0;
   return {
-    bytes: Number(bytes),
-    keptBytes: Number(bytes) + Number(resting),
-    rules: Number(rules),
-    definitions: Number(definitions),
+    bytes,
+    keptBytes: bytes + resting,
+    rules,
+    definitions,
     counters,
     links: links ?? "",
   };
@@ -63,7 +63,7 @@ export const readRunningState = async (work: Work, projectId: string): Promise<R
 
 /** Reads `keptBytes` alone. */
 export const readKeptBytes = async ({ db }: Work, projectId: string): Promise<number> => {
-  const found = await sql<{ bytes: string | number }>`
+  const found = await sql<{ bytes: number }>`
     select coalesce(sum(bytes), 0) as bytes from (
       select coalesce(v.bytes, r.draft_bytes) as bytes
       from rules r left join rule_versions v on v.rule_id = r.id and v.version = r.published_version
@@ -71,11 +71,11 @@ export const readKeptBytes = async ({ db }: Work, projectId: string): Promise<nu
       union all select bytes from definitions where project_id = ${projectId} and status = 'ACTIVE'
       union all select bytes from leaderboards
       where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(db);
-  return Number(found.rows[0]!.bytes);
+  return found.rows[0]!.bytes;
 };
 
 const countCounters = async ({ db }: Work, projectId: string): Promise<number> => {
-  const found = await sql<{ n: string | number }>`
+  const found = await sql<{ n: number }>`
     select count(distinct metric) as n from (
       select jsonb_path_query(v.definition->'conditions', 'strict $.**.metric') as metric
       from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
@@ -88,5 +88,5 @@ const countCounters = async ({ db }: Work, projectId: string): Promise<number> =
       from definitions cross join lateral jsonb_path_query(definition, '$.steps[*].condition') as condition
       where project_id = ${projectId} and status = 'ACTIVE' and kind = 'quest' and has_metric
     ) those where jsonb_typeof(metric) = 'object'`.execute(db);
-  return Number(found.rows[0]!.n);
+  return found.rows[0]!.n;
 };

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { checkActiveKey } from "../definitions/references.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
@@ -32,13 +33,10 @@ type Row = {
   body: string | null;
   data: Json;
   reward_grant_id: string | null;
-  read_at: Date | string | null;
-  expires_at: Date | string | null;
-  created_at: Date | string;
+  read_at: Date | null;
+  expires_at: Date | null;
+  created_at: Date;
 };
-
-const timeOf = (value: Date | string | null): string | null =>
-  value === null ? null : new Date(value).toISOString();
 
 const show = (row: Row): InboxMessage => ({
   id: row.id,
@@ -47,9 +45,9 @@ const show = (row: Row): InboxMessage => ({
   body: row.body,
   data: row.data,
   rewardGrantId: row.reward_grant_id,
-  readAt: timeOf(row.read_at),
-  expiresAt: timeOf(row.expires_at),
-  createdAt: new Date(row.created_at).toISOString(),
+  readAt: isoOf(row.read_at),
+  expiresAt: isoOf(row.expires_at),
+  createdAt: row.created_at.toISOString(),
 });
 
 type PlayerKey = { projectId: string; id: string };

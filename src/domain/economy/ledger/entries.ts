@@ -22,12 +22,12 @@ type Verdict = {
 
 type Head = { seq: number; hash: string | null };
 type VerifiedRow = {
-  seq: string | number;
+  seq: number;
   key: string;
   asset: LedgerRow["asset"];
   currency_key: string | null;
-  amount: string | number;
-  balance_after: string | number;
+  amount: number;
+  balance_after: number;
   hash: string;
 };
 
@@ -64,26 +64,26 @@ const checker = () => {
   const balances = new Map<string, number>();
   const follows = ({ asset, currency_key: currencyKey, ...row }: VerifiedRow): boolean => {
     const name = `${asset}:${currencyKey ?? ""}`;
-    const balance = (balances.get(name) ?? 0) + Number(row.amount);
+    const balance = (balances.get(name) ?? 0) + row.amount;
     balances.set(name, balance);
     // Lives refill between entries.
-    return asset === "LIVES" || balance === Number(row.balance_after);
+    return asset === "LIVES" || balance === row.balance_after;
   };
   const check = (row: VerifiedRow, seq: number): boolean => {
     const { key, asset, currency_key: currencyKey } = row;
-    const [amount, balanceAfter] = [Number(row.amount), Number(row.balance_after)];
+    const { amount, balance_after: balanceAfter } = row;
     tip = chainHash(tip, { key, asset, currencyKey, amount, balanceAfter });
-    return Number(row.seq) === seq && row.hash === tip && follows(row);
+    return row.seq === seq && row.hash === tip && follows(row);
   };
   return Object.assign(check, { tip: () => tip });
 };
 
 const readHead = async ({ db }: Work, { projectId, id }: PlayerKey): Promise<Head> => {
-  const { rows } = await sql<{ ledger_seq: string | number; ledger_hash: string | null }>`
+  const { rows } = await sql<{ ledger_seq: number; ledger_hash: string | null }>`
     select ledger_seq, ledger_hash from players
     where project_id = ${projectId} and id = ${id}`.execute(db);
   if (!rows[0]) throw notFound("player");
-  return { seq: Number(rows[0].ledger_seq), hash: rows[0].ledger_hash };
+  return { seq: rows[0].ledger_seq, hash: rows[0].ledger_hash };
 };
 
 const readPage = async (
@@ -123,32 +123,32 @@ type ListEntries = {
 
 type Row = {
   id: string;
-  seq: string | number;
+  seq: number;
   asset: LedgerRow["asset"];
   currency_key: string | null;
-  amount: string | number;
-  balance_after: string | number;
+  amount: number;
+  balance_after: number;
   reason: string;
   tx_id: string | null;
   reverses: string | null;
   cause: Cause;
   hash: string;
-  created_at: Date | string;
+  created_at: Date;
 };
 
 const show = (row: Row): LedgerEntryView => ({
   id: row.id,
-  seq: Number(row.seq),
+  seq: row.seq,
   asset: row.asset,
   currencyKey: row.currency_key,
-  amount: Number(row.amount),
-  balanceAfter: Number(row.balance_after),
+  amount: row.amount,
+  balanceAfter: row.balance_after,
   reason: row.reason,
   txId: row.tx_id,
   cause: row.cause,
   reverses: row.reverses,
   hash: row.hash,
-  createdAt: new Date(row.created_at).toISOString(),
+  createdAt: row.created_at.toISOString(),
 });
 
 /** Lists a player's ledger, newest first, and returns the cursor of the next page. */

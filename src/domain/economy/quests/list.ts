@@ -56,7 +56,7 @@ export const listQuests = async (
   const like = search === undefined ? undefined : containing(search);
   const { rows, total } = await readCounted(
     work,
-    (rest) => sql<{ id: string; total: string | number }>`
+    (rest) => sql<{ id: string; total: number }>`
       select id, count(*) over () as total from definitions
       where project_id = ${projectId} and kind = 'quest'
         and ${status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusAt(work.now)} = ${status}`}

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
@@ -43,13 +44,10 @@ type Row = {
   state: StoredState;
   percent: number;
   doc: Pick<QuestRow, "steps">;
-  started_at: Date | string;
-  completed_at: Date | string | null;
-  claimed_at: Date | string | null;
+  started_at: Date;
+  completed_at: Date | null;
+  claimed_at: Date | null;
 };
-
-const isoOf = (time: Date | string | null): string | null =>
-  time === null ? null : new Date(time).toISOString();
 
 const show = (row: Row): Participant => ({
   playerId: row.player_id,
@@ -63,7 +61,7 @@ const show = (row: Row): Participant => ({
   stepsDone: Object.entries(row.doc.steps).flatMap(([key, { doneMs }]) =>
     doneMs === undefined ? [] : [key],
   ),
-  startedAt: new Date(row.started_at).toISOString(),
+  startedAt: row.started_at.toISOString(),
   completedAt: isoOf(row.completed_at),
   claimedAt: isoOf(row.claimed_at),
 });
@@ -125,31 +123,21 @@ export type QuestStats = {
 };
 
 const countStates = async ({ db }: Work, quest: Definition, query: CycleQuery) => {
-  const { rows } = await sql<{ state: string; n: string | number; seconds: string | number | null }>`
+  const { rows } = await sql<{ state: string; n: number; seconds: number | null }>`
     select q.state, count(*) as n, sum(extract(epoch from q.completed_at - q.started_at)) as seconds
     from ${rowsOf(quest, query)} group by q.state`.execute(db);
-  return rows.map(({ state, n, seconds }) => ({ state, n: Number(n), seconds: Number(seconds ?? 0) }));
+  return rows.map(({ state, n, seconds }) => ({ state, n, seconds: seconds ?? 0 }));
 };
 
 const countSteps = async ({ db }: Work, quest: Definition, query: CycleQuery) => {
-  const { rows } = await sql<{ key: string } & Record<keyof StepCounts, string | number>>`
+  const { rows } = await sql<{ key: string } & Record<keyof StepCounts, number>>`
     select s.key, count(*) filter (where s.value ? 'startMs') as reached,
       count(*) filter (where s.value ? 'doneMs') as done,
       count(*) filter (where s.value ? 'pending') as waiting,
       count(*) filter (where s.value ? 'failedMs' and not s.value ? 'doneMs') as failed
     from (select q.doc from ${rowsOf(quest, query)}) q cross join lateral jsonb_each(q.doc -> 'steps') s
     group by s.key`.execute(db);
-  return new Map(
-    rows.map(({ key, ...counts }): [string, StepCounts] => [
-      key,
-      {
-        reached: Number(counts.reached),
-        done: Number(counts.done),
-        waiting: Number(counts.waiting),
-        failed: Number(counts.failed),
-      },
-    ]),
-  );
+  return new Map(rows.map(({ key, ...counts }): [string, StepCounts] => [key, counts]));
 };
 
 const COMPLETED: ReadonlySet<string> = new Set(["COMPLETED", "CLAIMED"]);

@@ -77,12 +77,12 @@ export const addStepCodes = async (
 type OfStep = { key: string; stepKey: string };
 
 const countFree = async ({ db }: Work, projectId: string, { key, stepKey }: OfStep): Promise<number> => {
-  const found = await sql<{ n: string | number }>`
+  const found = await sql<{ n: number }>`
     select count(*) as n from (
       select 1 from quest_codes
       where project_id = ${projectId} and quest_key = ${key} and step_key = ${stepKey} and used_at is null
       limit ${FREE_STEP_CODES_MAX}) as free`.execute(db);
-  return Number(found.rows[0]!.n);
+  return found.rows[0]!.n;
 };
 
 /** A code of a step's pool. */
@@ -137,16 +137,16 @@ type QuestSubmission = {
 };
 
 type Row = Omit<QuestSubmission, "submittedAt" | "reviewedAt"> & {
-  submittedAt: Date | string;
-  closedAt: Date | string | null;
+  submittedAt: Date;
+  closedAt: Date | null;
 };
 
 const show = ({ submittedAt, closedAt, ...row }: Row): QuestSubmission => {
   const isReviewed = row.reviewedBy !== null && closedAt !== null;
   return {
     ...row,
-    submittedAt: new Date(submittedAt).toISOString(),
-    reviewedAt: isReviewed ? new Date(closedAt).toISOString() : null,
+    submittedAt: submittedAt.toISOString(),
+    reviewedAt: isReviewed ? closedAt.toISOString() : null,
   };
 };
 

@@ -66,11 +66,11 @@ export const addCodes = async (
 
 /** Counts a prize's unassigned codes, up to FREE_CODES_MAX. */
 const countFree = async ({ db }: Work, projectId: string, key: string): Promise<number> => {
-  const found = await sql<{ n: string | number }>`
+  const found = await sql<{ n: number }>`
     select count(*) as n from (
       select 1 from prize_codes where project_id = ${projectId} and reward_key = ${key} and grant_id is null
       limit ${FREE_CODES_MAX}) as free`.execute(db);
-  return Number(found.rows[0]!.n);
+  return found.rows[0]!.n;
 };
 
 /** A grant that needs a code of a prize. */
@@ -198,10 +198,10 @@ export const readStock = async (work: Work, projectId: string, ref: string): Pro
   const freeCodes = fulfilment === "CODE" ? await countFree(work, projectId, key) : null;
   if (stock === undefined) return { stock: null, given: null, left: null, freeCodes };
   const { scope, windowNo } = limitedKey(projectId, "reward", key);
-  const found = await sql<{ used: string | number }>`
+  const found = await sql<{ used: number }>`
     select used from shared_counters
     where project_id = ${projectId} and scope = ${scope} and window_no = ${windowNo}`.execute(work.db);
-  const given = Number(found.rows[0]?.used ?? 0);
+  const given = found.rows[0]?.used ?? 0;
   return { stock, given, left: Math.max(0, stock - given), freeCodes };
 };
 

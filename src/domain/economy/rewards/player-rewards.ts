@@ -41,9 +41,9 @@ export type GrantRow = {
   contents: Json;
   code: string | null;
   cause: Cause;
-  expires_at: Date | string | null;
-  created_at: Date | string;
-  updated_at: Date | string;
+  expires_at: Date | null;
+  created_at: Date;
+  updated_at: Date;
   name: string | null;
   kind: Reward["kind"] | null;
   fulfilment: Reward["fulfilment"] | null;
@@ -51,7 +51,7 @@ export type GrantRow = {
 
 /** Whether the deadline to claim a grant has passed; a sweep updates its status later. */
 export const isOver = ({ status, expires_at }: GrantRow, now: Date): boolean =>
-  status === "PENDING" && expires_at !== null && new Date(expires_at).getTime() <= now.getTime();
+  status === "PENDING" && expires_at !== null && expires_at.getTime() <= now.getTime();
 
 export const showGrant = (row: GrantRow, now: Date): PlayerReward => ({
   id: row.id,
@@ -64,9 +64,9 @@ export const showGrant = (row: GrantRow, now: Date): PlayerReward => ({
   contents: row.contents,
   code: row.code,
   cause: row.cause,
-  expiresAt: row.expires_at === null ? null : new Date(row.expires_at).toISOString(),
-  createdAt: new Date(row.created_at).toISOString(),
-  updatedAt: new Date(row.updated_at).toISOString(),
+  expiresAt: row.expires_at?.toISOString() ?? null,
+  createdAt: row.created_at.toISOString(),
+  updatedAt: row.updated_at.toISOString(),
 });
 
 type PlayerKey = { projectId: string; id: string };

@@ -27,12 +27,12 @@ const countMembers = async (
   projectId: string,
   keys: readonly string[],
 ): Promise<Map<string, number>> => {
-  const counted = await sql<{ key: string; n: string | number }>`
+  const counted = await sql<{ key: string; n: number }>`
     select x.key, c.n from json_array_elements_text(${JSON.stringify(keys)}::json) as x(key)
     cross join lateral (select count(*) as n from (
       select 1 from player_segments s where s.project_id = ${projectId} and s.segment_key = x.key
       limit ${TOTAL_EXACT_MAX}) m) c`.execute(db);
-  return new Map(counted.rows.map(({ key, n }) => [key, Number(n)]));
+  return new Map(counted.rows.map(({ key, n }) => [key, n]));
 };
 
 const readSegments = async (work: Work, projectId: string): Promise<Segment[]> => {
@@ -100,7 +100,7 @@ type Of = { projectId: string; key: string; at: Date };
 /** @throws DomainError VALIDATION_ERROR */
 const checkKnown = async ({ db, now }: Work, { projectId, at }: Of): Promise<void> => {
   if (at > now) throw invalid("at", "must not be in the future");
-  const found = await sql<{ since: Date | string | null }>`
+  const found = await sql<{ since: Date | null }>`
     select spells_since as since from projects where id = ${projectId}`.execute(db);
   const sinceMs = new Date(found.rows[0]?.since ?? 0).getTime();
   const fromMs = Math.max(sinceMs, now.getTime() - SPELLS_KEPT_MS);
@@ -144,7 +144,7 @@ type MemberRow = {
   id: string;
   external_user_id: string;
   display_name: string | null;
-  entered_at: Date | string;
+  entered_at: Date;
 };
 
 /** Orders of the list. */
@@ -185,7 +185,7 @@ export const listMembers = async (
     playerId: row.id,
     externalUserId: row.external_user_id,
     displayName: row.display_name,
-    enteredAt: new Date(row.entered_at).toISOString(),
+    enteredAt: row.entered_at.toISOString(),
   }));
   return { members, ...(await countRows(work, rows)) };
 };
@@ -278,7 +278,7 @@ type PlayerSegment = {
   enteredAt: string;
 };
 
-type SegmentRow = { key: string; id: string; name: string; kind: Segment["kind"]; entered_at: Date | string };
+type SegmentRow = { key: string; id: string; name: string; kind: Segment["kind"]; entered_at: Date };
 
 /** Lists a player's segments by key, without archived ones. @throws DomainError NOT_FOUND */
 export const listPlayerSegments = async (
@@ -298,6 +298,6 @@ export const listPlayerSegments = async (
     segmentId: row.id,
     name: row.name,
     kind: row.kind,
-    enteredAt: new Date(row.entered_at).toISOString(),
+    enteredAt: row.entered_at.toISOString(),
   }));
 };

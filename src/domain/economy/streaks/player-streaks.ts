@@ -38,6 +38,7 @@ import type { Turn } from "../../evaluation/turn.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
@@ -122,9 +123,6 @@ export type PlayerStreak = {
   repairableUntil: string | null;
   lostLength: number | null;
 };
-
-const isoOf = (ms: number | null | undefined): string | null =>
-  ms == null ? null : new Date(ms).toISOString();
 
 /**
  * Returns the API form of a streak that was settled at `nowMs`; `zone` is the player's, for one that has not

@@ -16,6 +16,7 @@ import { grantBundle } from "../rewards/shared-keys.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { EventData } from "../../kernel/events/domain-events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { calendarOf, windowNumber, windowStart } from "../../kernel/zones.ts";
 
 /** Returns whether an adventure runs at a moment: players can join and get further. */
@@ -217,8 +218,6 @@ export const updateAdventure = (
   adventure: CompiledAdventure,
   fields: Partial<AdventureRow>,
 ): void => storeAdventure(turn, adventure, { ...rowOf(turn, adventure)!, ...fields });
-
-const isoOf = (ms: number): string => new Date(ms).toISOString();
 
 /** A row of a player who has not joined. */
 export const newRow = (adventure: CompiledAdventure): AdventureRow => ({

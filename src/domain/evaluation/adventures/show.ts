@@ -8,6 +8,7 @@ import { questName } from "../quests/quest.ts";
 import type { PlayerQuestState } from "../quests/row.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import type { AdventureStanding } from "../turn.ts";
+import { endIsoOf } from "../../kernel/iso-time.ts";
 
 type PlayerAdventureTier = {
   tier: number;
@@ -72,9 +73,6 @@ export type PlayerAdventure = AdventureOutline & {
   items: PlayerAdventureItem[];
 };
 
-const isoOf = (ms: number | null): string | null =>
-  ms === null || !Number.isFinite(ms) ? null : new Date(ms).toISOString();
-
 /** Returns the state of a row at a moment: what is over by then is EXPIRED, settled or not. */
 const stateOf = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureState => {
   const row = rowOf(turn, adventure);
@@ -124,7 +122,7 @@ const showItems = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventur
     return {
       ...itemTexts(turn, item),
       unlocked,
-      unlocksAt: unlocked ? null : isoOf(unlocksMs(turn, adventure, { row, item })),
+      unlocksAt: unlocked ? null : endIsoOf(unlocksMs(turn, adventure, { row, item })),
       state: turn.questStanding(questKey)?.state ?? "LOCKED",
       completions: row?.items[questKey]?.times ?? 0,
     };
@@ -177,9 +175,9 @@ const showOutline = (turn: PlanTurn, adventure: CompiledAdventure): AdventureOut
     startsAt: new Date(adventure.fromMs).toISOString(),
     endsAt: new Date(adventure.endMs).toISOString(),
     claimUntil: new Date(adventure.claimMs).toISOString(),
-    startedAt: isoOf(startedMs),
-    completedAt: isoOf(completedMs),
-    claimedAt: isoOf(claimedMs),
+    startedAt: endIsoOf(startedMs),
+    completedAt: endIsoOf(completedMs),
+    claimedAt: endIsoOf(claimedMs),
   };
 };
 

@@ -1,5 +1,6 @@
 import type { Cause } from "../../kernel/events/events.ts";
 import type { LivesView } from "../../kernel/events/shapes.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { LivesStored, PlayerState } from "../player-state.ts";
 import type { LivesSettings } from "../project-settings.ts";
@@ -62,8 +63,6 @@ const livesOf = ({ player, project, nowMs }: Pick<Turn, "player" | "project" | "
 export const currentLives = (turn: Pick<Turn, "player" | "project" | "nowMs">): number | undefined =>
   turn.project.settings.lives.enabled ? livesOf(turn).count : undefined;
 
-const iso = (ms: number): string => new Date(ms).toISOString();
-
 /** Converts lives to the API representation; null where the project has none. */
 export const showLives = (
   settings: LivesSettings,
@@ -80,9 +79,9 @@ export const showLives = (
   return {
     current: count,
     max,
-    nextLifeAt: isFull ? null : iso(anchorMs + refillMs),
-    fullAt: isFull ? null : iso(anchorMs + Math.ceil((max - count) / refillAmount) * refillMs),
-    unlimitedUntil: until !== null && until > nowMs ? iso(until) : null,
+    nextLifeAt: isFull ? null : isoOf(anchorMs + refillMs),
+    fullAt: isFull ? null : isoOf(anchorMs + Math.ceil((max - count) / refillAmount) * refillMs),
+    unlimitedUntil: until !== null && until > nowMs ? isoOf(until) : null,
   };
 };
 

@@ -5,6 +5,7 @@ import { type CompiledQuest, versionOf } from "./compile.ts";
 import type { Quest } from "./quest.ts";
 import type { QuestRow } from "./row.ts";
 import { periodName } from "../streaks/periods.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import {
   type Calendar,
   type CalendarProject,
@@ -42,15 +43,13 @@ const ONCE = "once";
 const CRON_CYCLES_MAX = 50_000;
 const cronCycles = new Map<string, Cycle>();
 
-const iso = (ms: number): string => new Date(ms).toISOString();
-
 /** Before the first time of a schedule there is no cycle; such a moment belongs to one that ends with it. */
 const cronCycle = (cron: string, zone: string, atMs: number): Cycle => {
   const name = `${zone} ${cron}`;
   const known = cronCycles.get(name);
   if (known && known.startMs <= atMs && atMs < known.endMs) return known;
   const { last: startMs = -Infinity, next: endMs = Infinity } = runsAround(cron, zone, atMs);
-  const cycle = { key: startMs === -Infinity ? "first" : iso(startMs), startMs, endMs };
+  const cycle = { key: startMs === -Infinity ? "first" : isoOf(startMs), startMs, endMs };
   cronCycles.delete(name);
   cronCycles.set(name, cycle);
   if (cronCycles.size > CRON_CYCLES_MAX) cronCycles.delete(cronCycles.keys().next().value!);
@@ -182,8 +181,6 @@ export const isRested = (
     (lastCompletedMs === null || atMs >= lastCompletedMs + cooldownSeconds * 1_000)
   );
 };
-
-const isoOf = (ms: number): string => new Date(ms).toISOString();
 
 /** Why the player's latest cycle keeps the next one from being started, after it has been settled. */
 const whyTaken = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest, latest: QuestRow): string => {

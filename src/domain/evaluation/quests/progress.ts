@@ -35,6 +35,7 @@ import {
 } from "./store.ts";
 import { jsonLength, reportUncounted, reserveRoom, type Turn } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
 import { windowNumber } from "../../kernel/zones.ts";
 
@@ -330,8 +331,6 @@ export const freeCycle = (
   if (!isOffered(quest, atMs) || !isRested(quest, state?.latest, atMs)) return undefined;
   return nextCycle(quest, owner, state, atMs);
 };
-
-const isoOf = (ms: number): string => new Date(ms).toISOString();
 
 /** Number of completions so far, and the time of the last one. */
 const soFar = (latest: QuestRow | undefined): Pick<QuestRow, "completions" | "lastCompletedMs"> => ({

@@ -39,6 +39,7 @@ import { failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./
 import type { RewardBundle } from "../rewards/bundle.ts";
 import type { QuestOrder, QuestStanding } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
+import { endIsoOf } from "../../kernel/iso-time.ts";
 
 /** How far a player is with a step. Times are ISO 8601. */
 type StepOutline = {
@@ -96,9 +97,6 @@ export type QuestOutline = {
 /** A player's quest as the API shows it. */
 export type PlayerQuest = Omit<QuestOutline, "steps"> & QuestTexts & { steps: PlayerQuestStep[] };
 
-const isoOf = (ms: number | null): string | null =>
-  ms === null || !Number.isFinite(ms) ? null : new Date(ms).toISOString();
-
 type Standing = { row?: QuestRow; mayStart?: boolean };
 
 const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Standing): StepOutline[] => {
@@ -115,7 +113,7 @@ const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Stan
       value,
       target: step.target,
       percent: stepPercent(step, { value, isDone: doneMs !== undefined }),
-      completedAt: isoOf(doneMs ?? null),
+      completedAt: endIsoOf(doneMs ?? null),
       ...(left === undefined ? {} : { attemptsLeft: left }),
     };
   });
@@ -123,7 +121,9 @@ const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Stan
 
 /** Returns when the next cycle begins; null for a quest without periods. */
 const resetsAt = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest): string | null =>
-  hasPeriods(repeat) ? isoOf(cycleAt(repeat, calendarFor(repeat.timezone, turn), turn.event.at).endMs) : null;
+  hasPeriods(repeat)
+    ? endIsoOf(cycleAt(repeat, calendarFor(repeat.timezone, turn), turn.event.at).endMs)
+    : null;
 
 /** Returns the cycles of a player's quest whose rewards can be claimed at the turn's time, oldest first. */
 const claimableOf = (turn: PlanTurn, quest: CompiledQuest): ClaimableCycle[] => {
@@ -133,8 +133,8 @@ const claimableOf = (turn: PlanTurn, quest: CompiledQuest): ClaimableCycle[] => 
     .filter(({ state: is, claimUntilMs }) => is === "COMPLETED" && turn.event.at < (claimUntilMs ?? Infinity))
     .map((row) => ({
       cycleKey: row.cycleKey,
-      completedAt: isoOf(row.completedMs)!,
-      claimUntil: isoOf(row.claimUntilMs),
+      completedAt: endIsoOf(row.completedMs)!,
+      claimUntil: endIsoOf(row.claimUntilMs),
       rewards: doneBy(quest, row).definition.rewards,
     }));
 };
@@ -168,10 +168,10 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
     state: row.state === "RESET" ? "AVAILABLE" : row.state,
     percent: isRunning ? questPercent(turn, version, row) : row.percent,
     steps: showSteps(turn, version, { row }),
-    startedAt: isoOf(row.startedMs),
-    expiresAt: isoOf(deadline),
-    completedAt: isoOf(row.completedMs),
-    claimedAt: isoOf(row.claimedMs),
+    startedAt: endIsoOf(row.startedMs),
+    expiresAt: endIsoOf(deadline),
+    completedAt: endIsoOf(row.completedMs),
+    claimedAt: endIsoOf(row.claimedMs),
     resetsAt: resetsAt(turn, quest),
     claimable: claimableOf(turn, quest),
   };

@@ -10,6 +10,7 @@ import { grantBundle } from "../rewards/shared-keys.ts";
 import { type Turn, write } from "../turn.ts";
 import type { EventData } from "../../kernel/events/domain-events.ts";
 import type { Cause } from "../../kernel/events/events.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 
 /** Returns the cause of what a quest gives or takes. */
 export const causeOf = ({ root }: Turn, { key }: CompiledQuest): Cause => ({
@@ -204,8 +205,6 @@ export const questPercent = (reader: Reader, quest: CompiledQuest, row: QuestRow
   for (let i = 0; i < required; i++) sum += percents[i]!;
   return Math.min(99, Math.floor(sum / required));
 };
-
-const isoOf = (ms: number): string => new Date(ms).toISOString();
 
 /** Returns the steps of a row with their last values, which are all that is kept once it is over. */
 const finalSteps = (turn: Turn, quest: CompiledQuest, row: QuestRow): QuestRow["steps"] =>

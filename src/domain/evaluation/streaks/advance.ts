@@ -17,6 +17,7 @@ import { adoptZone, coveredOf, joinRuns, keeping, settle, type ZoneChange } from
 import type { Streak as Definition } from "./streak.ts";
 import { type Turn, write } from "../turn.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { firstZone } from "../../kernel/zones.ts";
 
 const HOUR_MS = 3_600_000;
@@ -159,8 +160,6 @@ const publish = ({ player, emit }: Turn, streak: CompiledStreak, step: Published
       emit("player.streak_repaired", { ...subject, current: step.current, by: step.by });
   }
 };
-
-const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind: "ARCHIVED" }>): void => {
   const { player, emit } = turn;

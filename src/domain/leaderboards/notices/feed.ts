@@ -16,7 +16,7 @@ export type FeedRow = { p: string; l: string; i: string; type: FeedType; data: u
 /** A line as the API shows it: `data` is that of the event of this type. */
 export type FeedLine = { id: string; type: FeedType; createdAt: string; data: Json };
 
-type Row = { id: string; type: FeedType; data: Json; created_at: Date | string };
+type Row = { id: string; type: FeedType; data: Json; created_at: Date };
 type Person = Json & { playerId: string };
 
 const peopleOf = ({ type, data }: Row): Person[] => {
@@ -31,7 +31,7 @@ const showLine = (row: Row, names: ReadonlyMap<string, Name>): FeedLine[] => {
     return found ? { ...person, externalUserId: found.externalUserId } : null;
   };
   const { id, type, data, created_at: at } = row;
-  const createdAt = new Date(at).toISOString();
+  const createdAt = at.toISOString();
   if (type === "leaderboard.rank_changed") {
     const shown = name(data as Person);
     return shown ? [{ id, type, createdAt, data: shown }] : [];

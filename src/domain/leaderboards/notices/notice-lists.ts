@@ -92,12 +92,12 @@ type Row = {
   period_key: string | null;
   board: string | null;
   resets: number;
-  notice_round: string | number | null;
+  notice_round: number | null;
   leader_id: string | null;
-  leader_score: string | number | null;
+  leader_score: number | null;
   ties: Ties;
   sort: Board["sort"];
-  decimals: string | number;
+  decimals: number;
   rank_change: RankChange | null;
 };
 
@@ -107,12 +107,11 @@ const listOf = (row: Row): NoticeList => ({
   leaderboardKey: row.key,
   periodKey: row.period_key ?? keyWithResets(ALL_TIME_KEY, row.resets),
   board: row.board ?? "",
-  scoring: { sort: row.sort, scoreDecimals: Number(row.decimals) },
+  scoring: { sort: row.sort, scoreDecimals: row.decimals },
   rule: row.rank_change ?? DEFAULT_RANK_CHANGE,
-  round: Number(row.notice_round ?? 0),
+  round: row.notice_round ?? 0,
   hasRow: row.period_key !== null,
-  named:
-    row.leader_id === null ? undefined : { playerId: row.leader_id, rankScore: Number(row.leader_score) },
+  named: row.leader_id === null ? undefined : { playerId: row.leader_id, rankScore: row.leader_score! },
 });
 
 /**
@@ -176,13 +175,13 @@ export const lockNoticeLists = async (
   const keys = lists.map(({ ref }) => ({ p: ref.projectId, w: ref.periodId }));
   const found = await kept(
     work.db,
-    sql<{ id: string; notice_round: string | number }>`
+    sql<{ id: string; notice_round: number }>`
     select w.id, w.notice_round from leaderboard_periods w
     join json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, w uuid)
       on w.project_id = r.p and w.id = r.w
     where w.status = 'OPEN' order by w.project_id, w.id for update of w`,
   );
-  const rounds = new Map(found.rows.map((row) => [row.id, Number(row.notice_round)]));
+  const rounds = new Map(found.rows.map((row) => [row.id, row.notice_round]));
   const isOld = lists.some(({ ref, round }) => (rounds.get(ref.periodId) ?? round) !== round);
   return { open: new Set(rounds.keys()), isOld };
 };

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { kept } from "../../kernel/statements.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { FEED_MAX, type FeedRow } from "./feed.ts";
@@ -21,23 +22,20 @@ type KnownRow = {
   player_id: string;
   external_user_id: string;
   display_name: string | null;
-  rank: string | number | null;
-  previous_rank: string | number | null;
-  told_at: Date | string | null;
-  due_at: Date | string | null;
+  rank: number | null;
+  previous_rank: number | null;
+  told_at: Date | null;
+  due_at: Date | null;
 };
-
-const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
-const msOf = (at: Date | string | null): number | null => (at === null ? null : new Date(at).getTime());
 
 const knownOf = (row: KnownRow): NotifiedPlayer => ({
   playerId: row.player_id,
   externalUserId: row.external_user_id,
   displayName: row.display_name,
-  rank: numberOf(row.rank),
-  previousRank: numberOf(row.previous_rank),
-  notifiedAtMs: msOf(row.told_at),
-  dueAtMs: msOf(row.due_at),
+  rank: row.rank,
+  previousRank: row.previous_rank,
+  notifiedAtMs: row.told_at?.getTime() ?? null,
+  dueAtMs: row.due_at?.getTime() ?? null,
 });
 
 /** Reads the lists' records of the players who may have to be notified. */
@@ -99,8 +97,6 @@ export const sendNotices = async (
   for (const { list } of still) work.changed(list.ref.projectId);
   return { known, decisions };
 };
-
-const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const noticeRowsOf = ({ list: { ref }, remembered }: Decision) =>
   remembered.map(({ playerId, rank, previousRank, notifiedAtMs, dueAtMs }) => ({

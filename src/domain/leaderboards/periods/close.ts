@@ -9,7 +9,6 @@ import {
   type Closing,
   type EntryPosition,
   givePrizes,
-  isoOf,
   keepClosing,
   type PeriodOf,
   type PeriodRow,
@@ -53,8 +52,8 @@ const rankBy = ({ ties, count, rank, rankScore }: Closing): RawBuilder<unknown> 
 };
 
 type Written = {
-  read: string | number;
-  kept: string | number;
+  read: number;
+  kept: number;
   last: EntryPosition | null;
   tail: { rank: number; rank_score: number } | null;
 };
@@ -105,9 +104,9 @@ export const writeResults = async (
   const { read, kept, last, tail } = found.rows[0]!;
   return {
     ...closing,
-    phase: Number(read) < chunk ? "PRIZES" : "RESULTS",
+    phase: read < chunk ? "PRIZES" : "RESULTS",
     after: last ?? after,
-    count: count + Number(kept),
+    count: count + kept,
     rank: tail?.rank ?? closing.rank,
     rankScore: tail?.rank_score ?? closing.rankScore,
   };
@@ -265,8 +264,8 @@ type TopRow = {
   player_id: string;
   external_user_id: string;
   display_name: string | null;
-  rank: string | number;
-  rank_score: string | number;
+  rank: number;
+  rank_score: number;
 };
 
 const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<TopRow[]> => {
@@ -283,7 +282,7 @@ const followMerges = async (work: Work, { project_id, id, close_at }: PeriodRow)
   const { db, now, serverNow } = work;
   // Ids are of the server's time.
   const aheadMs = now.getTime() - serverNow.getTime();
-  const sinceMs = close_at === null ? 0 : new Date(close_at).getTime() - aheadMs - CLOCKS_MS;
+  const sinceMs = close_at === null ? 0 : close_at.getTime() - aheadMs - CLOCKS_MS;
   await sql`
     update leaderboard_results r set player_id = p.merged_into
     from player_merges m join players p on p.project_id = m.project_id and p.id = m.source_id
@@ -315,13 +314,13 @@ const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing)
       playerId: place.player_id,
       externalUserId: place.external_user_id,
       displayName: place.display_name,
-      rank: Number(place.rank),
-      score: fromRankScore(board, Number(place.rank_score)),
+      rank: place.rank,
+      score: fromRankScore(board, place.rank_score),
     })),
     prizesGranted: closing.granted,
     promoted: 0,
     relegated: 0,
-    closedAt: isoOf(work.now)!,
+    closedAt: work.now.toISOString(),
   });
   await rankIfOver(work, leaderboard, row.period_key);
 };

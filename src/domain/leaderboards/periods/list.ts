@@ -7,13 +7,14 @@ import { tenantOf } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import type { Ordered, SortOf } from "../../kernel/sorting.ts";
 import { changeConfig, countRows, type Total, type Transact, type Work } from "../../kernel/work.ts";
 import { getLeaderboard } from "../leaderboards.ts";
 import { type Name, readNames } from "../names.ts";
 import { openBoard } from "./open.ts";
-import { isoOf, type PeriodRow, type PrizeStatus } from "./prizes.ts";
+import type { PeriodRow, PrizeStatus } from "./prizes.ts";
 import { boardOf, type Leaderboard } from "../../progression/load-plan.ts";
 
 type Reset = {
@@ -116,11 +117,9 @@ const rankedPlayerOf = (names: ReadonlyMap<string, Name>, playerId: string): Ran
 type Head = { participants: number; leader: { playerId: string; rankScore: number } | null };
 
 const closedHead = ({ participants, leader_id, leader_score }: PeriodRow): Head => ({
-  participants: Number(participants),
+  participants,
   leader:
-    leader_id === null || leader_score === null
-      ? null
-      : { playerId: leader_id, rankScore: Number(leader_score) },
+    leader_id === null || leader_score === null ? null : { playerId: leader_id, rankScore: leader_score },
 });
 
 const isOver = ({ status }: PeriodRow): boolean => status === "CLOSED" || status === "ARCHIVED";
@@ -218,9 +217,9 @@ type FinalEntry = {
 
 type PlaceRow = {
   player_id: string;
-  rank: string | number;
-  rank_score: string | number;
-  rank_tie: string | number;
+  rank: number;
+  rank_score: number;
+  rank_tie: number;
   prize: FinalEntry["prize"];
 };
 
@@ -255,10 +254,10 @@ export const readResults = async (work: Work, projectId: string, query: ResultsQ
   );
   const board = boardOf(leaderboard);
   const places = rows.map((place): FinalEntry => ({
-    rank: Number(place.rank),
+    rank: place.rank,
     player: rankedPlayerOf(names, place.player_id),
-    score: fromRankScore(board, Number(place.rank_score)),
-    reachedAt: new Date(Math.floor(reachedUs(board, Number(place.rank_tie)) / 1_000)).toISOString(),
+    score: fromRankScore(board, place.rank_score),
+    reachedAt: new Date(Math.floor(reachedUs(board, place.rank_tie) / 1_000)).toISOString(),
     prize: place.prize,
   }));
   return { leaderboardKey: leaderboard.key, period: show(leaderboard, row, { head, names }), places };

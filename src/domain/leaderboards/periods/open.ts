@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { shareConfig, type Work } from "../../kernel/work.ts";
 import { Leaderboard } from "../../progression/load-plan.ts";
 import { graceMsOf } from "../../evaluation/boards/period.ts";
@@ -37,15 +38,13 @@ type NewList = {
   c: string | null;
 };
 
-const isoOfMs = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
-
 const newList = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window): NewList => ({
   id: periodIdOf(leaderboard, key, ""),
   b: leaderboard.id,
   k: key,
-  s: isoOfMs(startsAtMs),
-  e: isoOfMs(endsAtMs),
-  c: isoOfMs(endsAtMs === null ? null : endsAtMs + graceMsOf(leaderboard.definition.period)),
+  s: isoOf(startsAtMs),
+  e: isoOf(endsAtMs),
+  c: isoOf(endsAtMs === null ? null : endsAtMs + graceMsOf(leaderboard.definition.period)),
 });
 
 /**

@@ -41,24 +41,21 @@ export type PeriodRow = {
   leaderboard_id: string;
   period_key: string;
   board: string;
-  starts_at: Date | string | null;
-  ends_at: Date | string | null;
-  close_at: Date | string | null;
+  starts_at: Date | null;
+  ends_at: Date | null;
+  close_at: Date | null;
   status: ListStatus;
   is_late: boolean;
   grants_prizes: boolean;
-  participants: string | number;
+  participants: number;
   leader_id: string | null;
   /** As stored in entries. */
-  leader_score: string | number | null;
-  closed_at: Date | string | null;
+  leader_score: number | null;
+  closed_at: Date | null;
   closing: Closing | null;
 };
 
 export type PeriodOf = { projectId: string; periodId: string };
-
-export const isoOf = (value: Date | string | null): string | null =>
-  value === null ? null : new Date(value).toISOString();
 
 /** Stores the progress of closing a list. */
 export const keepClosing = async (
@@ -141,8 +138,8 @@ export const prizesOf = (row: PeriodRow, { status, definition }: Leaderboard): r
 };
 
 type ResultRow = {
-  position: string | number;
-  rank: string | number;
+  position: number;
+  rank: number;
   player_id: string;
   has_prize: boolean;
 };
@@ -166,16 +163,16 @@ export const givePrizes = async (
   const places = await readPlaces(work, row, closing.position);
   const cap = lastRank(prizes, closing.count);
   const all = firstPlaces(places).flatMap(({ position, rank, player_id }): Winner[] => {
-    const prize = prizeOf(prizes, Number(rank), closing.count);
+    const prize = prizeOf(prizes, rank, closing.count);
     if (prize === undefined || isEmptyBundle(prizes[prize]!.rewards)) return [];
     const { rewards } = prizes[prize]!;
-    return [{ position: Number(position), rank: Number(rank), playerId: player_id, prize, rewards }];
+    return [{ position, rank, playerId: player_id, prize, rewards }];
   });
   const ids = all.map(({ playerId }) => playerId);
   const { length: fitting } = await fittingPlayers(work, row.project_id, ids);
   const winners = all.slice(0, fitting);
   const upTo = all[fitting]?.position ?? Infinity;
-  const page = places.filter(({ position }) => Number(position) < upTo);
+  const page = places.filter(({ position }) => position < upTo);
   const giving = { row, leaderboard };
   const given =
     winners.length === 0
@@ -192,7 +189,7 @@ export const givePrizes = async (
       position: closing.position + page.length,
       granted: closing.granted + given.filter(({ s }) => s === "GRANTED" || s === "WAITING").length,
     },
-    isDone: (places.length < PRIZES_PAGE && upTo === Infinity) || Number(last!.rank) > cap,
+    isDone: (places.length < PRIZES_PAGE && upTo === Infinity) || last!.rank > cap,
   };
 };
 

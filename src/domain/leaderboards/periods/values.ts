@@ -3,7 +3,7 @@ import { breakdownNameOf } from "../../evaluation/boards/lists.ts";
 import { shareConfig, type Work } from "../../kernel/work.ts";
 import { Leaderboard } from "../../progression/load-plan.ts";
 import { rankTallies, usualMeasure, type ValueTally } from "../value-ranks.ts";
-import { isoOf, type PeriodOf } from "./prizes.ts";
+import type { PeriodOf } from "./prizes.ts";
 
 /** Number of values named in `leaderboard.values_ranked`. */
 const TOP_MAX = 10;
@@ -76,7 +76,7 @@ export const rankIfOver = async (work: Work, leaderboard: Leaderboard, key: stri
   const periodId = await findOver(work, leaderboard, key);
   if (periodId === undefined) return;
   const { projectId } = leaderboard;
-  await keep(work, { projectId, periodId }, { closedAt: isoOf(work.now)!, tallies: [] });
+  await keep(work, { projectId, periodId }, { closedAt: work.now.toISOString(), tallies: [] });
 };
 
 type List = { id: string; board: string; places: number };
@@ -87,12 +87,12 @@ const readLists = async (
   { project_id, leaderboard_id, period_key }: Window,
   from: string | undefined,
 ): Promise<List[]> => {
-  const found = await sql<{ id: string; board: string; places: string | number }>`
+  const found = await sql<List>`
     select id, board, participants as places from leaderboard_periods
     where project_id = ${project_id} and leaderboard_id = ${leaderboard_id} and period_key = ${period_key}
       and board <> '' and participants > 0 and (${from ?? null}::uuid is null or id >= ${from ?? null}::uuid)
     order by id`.execute(db);
-  return found.rows.map((row) => ({ ...row, places: Number(row.places) }));
+  return found.rows;
 };
 
 /** Places of a list: positions from `f` on and before `u`. */

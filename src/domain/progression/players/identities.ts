@@ -81,10 +81,10 @@ const findIdentity = async (
 };
 
 const checkRoom = async ({ db }: Work, projectId: string, playerId: string): Promise<void> => {
-  const counted = await sql<{ n: string | number }>`
+  const counted = await sql<{ n: number }>`
     select count(*) as n from player_identities
     where project_id = ${projectId} and player_id = ${playerId}`.execute(db);
-  if (Number(counted.rows[0]!.n) > IDENTITIES_MAX)
+  if (counted.rows[0]!.n > IDENTITIES_MAX)
     throw conflict("IDENTITY_LIMIT", `a player may have ${IDENTITIES_MAX} ids at other providers`);
 };
 

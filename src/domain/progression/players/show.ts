@@ -44,7 +44,6 @@ export type ShownPlayer = {
 };
 
 const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
-const msOf = (value: Date | null | undefined): number | null => value?.getTime() ?? null;
 
 /** Converts a player, read without a lock, to evaluation's state with no holdings loaded. */
 export const stateOfPlayer = (player: Player): PlayerState => ({
@@ -60,10 +59,10 @@ export const stateOfPlayer = (player: Player): PlayerState => ({
   ledgerHash: orNull(player.ledgerHash),
   lives: {
     count: orNull(player.lives),
-    anchorMs: msOf(player.livesAnchorAt),
-    unlimitedUntilMs: msOf(player.livesUnlimitedUntil),
+    anchorMs: player.livesAnchorAt?.getTime() ?? null,
+    unlimitedUntilMs: player.livesUnlimitedUntil?.getTime() ?? null,
   },
-  zoneChangedMs: msOf(player.zoneChangedAt),
+  zoneChangedMs: player.zoneChangedAt?.getTime() ?? null,
   timezone: orNull(player.timezone),
   locale: orNull(player.locale),
   country: orNull(player.country),
@@ -145,7 +144,7 @@ export type PlayerRow = Record<string, unknown> & {
   balances: Record<string, unknown> | null;
   lots: [key: string, value: unknown][] | null;
 };
-type Row = PlayerRow & { config_version: string | number };
+type Row = PlayerRow & { config_version: number };
 
 /** Rows of one player, by primary key: the limits keep the planner from reading more. */
 const BALANCES = `
@@ -202,8 +201,6 @@ const TEXTS = {
   },
 };
 
-const dateOf = (value: unknown): Date | null => (value === null ? null : new Date(value as string));
-
 const playerOf = (projectId: string, row: PlayerRow): Player => ({
   projectId,
   id: row.id!,
@@ -211,7 +208,7 @@ const playerOf = (projectId: string, row: PlayerRow): Player => ({
   displayName: row["display_name"] as string | null,
   avatarUrl: row["avatar_url"] as string | null,
   status: row["status"] as Player["status"],
-  xp: Number(row["xp"]),
+  xp: row["xp"] as number,
   level: row["level"] as number,
   timezone: row["timezone"] as string | null,
   locale: row["locale"] as string | null,
@@ -219,19 +216,19 @@ const playerOf = (projectId: string, row: PlayerRow): Player => ({
   attributes: row["attributes"] as Player["attributes"],
   metadata: row["metadata"] as Player["metadata"],
   tags: row["tags"] as string[],
-  seq: Number(row["seq"]),
-  ledgerSeq: Number(row["ledger_seq"]),
+  seq: row["seq"] as number,
+  ledgerSeq: row["ledger_seq"] as number,
   ledgerHash: row["ledger_hash"] as string | null,
   lives: row["lives"] as number | null,
-  livesAnchorAt: dateOf(row["lives_anchor_at"]),
-  livesUnlimitedUntil: dateOf(row["lives_unlimited_until"]),
-  zoneChangedAt: dateOf(row["zone_changed_at"]),
-  firstSeenAt: dateOf(row["first_seen_at"]),
-  lastSeenAt: dateOf(row["last_seen_at"]),
+  livesAnchorAt: row["lives_anchor_at"] as Date | null,
+  livesUnlimitedUntil: row["lives_unlimited_until"] as Date | null,
+  zoneChangedAt: row["zone_changed_at"] as Date | null,
+  firstSeenAt: row["first_seen_at"] as Date | null,
+  lastSeenAt: row["last_seen_at"] as Date | null,
   mergedInto: row["merged_into"] as string | null,
-  deletedAt: dateOf(row["deleted_at"]),
-  createdAt: new Date(row["created_at"] as string),
-  updatedAt: new Date(row["updated_at"] as string),
+  deletedAt: row["deleted_at"] as Date | null,
+  createdAt: row["created_at"] as Date,
+  updatedAt: row["updated_at"] as Date,
 });
 
 type PlayerQuery = { projectId: string; ref: string; now: Date; lots: Lots };
@@ -253,7 +250,7 @@ export const readPlayer = async (
   const values = [projectId, isExternal ? ref.slice(4) : ref, now.toISOString()];
   const [row] = await read<Row>({ text, values });
   if (!row || row.id === null) throw unknownPlayer(ref);
-  if (Number(row.config_version) !== plan.configVersion) return undefined;
+  if (row.config_version !== plan.configVersion) return undefined;
   const player = playerOf(projectId, row);
   return { player, state: stateOf(player, row, of === "DUE" ? dueLots(now) : lots), plan, now };
 };

@@ -159,8 +159,6 @@ const withDone = (
 
 type Times = { name: DueName; dueMs: number | null; nextMs: number | null };
 
-const msOf = (time: Date | string | null): number | null => (time === null ? null : new Date(time).getTime());
-
 /** Returns for each kind the earliest time up to now, and the next one after it. One statement. */
 const readTimes = async ({ db, now }: Work, projectId: string): Promise<Times[]> => {
   const at = sql`${now.toISOString()}::timestamptz`;
@@ -169,9 +167,13 @@ const readTimes = async ({ db, now }: Work, projectId: string): Promise<Times[]>
     return sql`select ${sql.lit(name)} as name, min(due_at) filter (where due_at <= ${at}) as due,
       min(due_at) filter (where due_at > ${at}) as next from (${kind.times(projectId)}) t`;
   });
-  type Row = { name: DueName; due: Date | string | null; next: Date | string | null };
+  type Row = { name: DueName; due: Date | null; next: Date | null };
   const { rows } = await sql<Row>`${sql.join(kinds, sql` union all `)}`.execute(db);
-  return rows.map(({ name, due, next }) => ({ name, dueMs: msOf(due), nextMs: msOf(next) }));
+  return rows.map(({ name, due, next }) => ({
+    name,
+    dueMs: due?.getTime() ?? null,
+    nextMs: next?.getTime() ?? null,
+  }));
 };
 
 /** `blocked`: the kinds of which others have to do something first. */
@@ -336,11 +338,9 @@ type JobRow = {
   state: { happened?: unknown };
   result: unknown;
   error: string | null;
-  created_at: Date | string;
-  finished_at: Date | string | null;
+  created_at: Date;
+  finished_at: Date | null;
 };
-
-const iso = (time: Date | string): string => new Date(time).toISOString();
 
 const readLast = async ({ db }: Work, projectId: string): Promise<Advance | null> => {
   const { rows } = await sql<JobRow>`
@@ -354,8 +354,8 @@ const readLast = async ({ db }: Work, projectId: string): Promise<Advance | null
     jobId: row.id,
     status: row.status,
     error: row.error,
-    startedAt: iso(row.created_at),
-    finishedAt: row.finished_at === null ? null : iso(row.finished_at),
+    startedAt: row.created_at.toISOString(),
+    finishedAt: row.finished_at?.toISOString() ?? null,
     happened: Happened.parse(row.result ?? row.state.happened ?? {}),
   };
 };

@@ -96,7 +96,7 @@ const findArchived = async (
   names: readonly Name[],
 ): Promise<{ archived: ArchivedDefinitions; counts: ReadonlyMap<string, number> }> => {
   const wanted = JSON.stringify(names.map(({ kind, key }, place) => ({ kind, key, place })));
-  const { rows } = await sql<{ kind: string; n: string | number; named: (Archived & { place: number })[] }>`
+  const { rows } = await sql<{ kind: string; n: number; named: (Archived & { place: number })[] }>`
     select d.kind, count(*) as n, coalesce(json_agg(json_build_object('kind', d.kind, 'key', d.key,
       'id', d.id, 'version', d.version, 'place', r.place)) filter (where r.place is not null), '[]') as named
     from definitions d
@@ -104,7 +104,7 @@ const findArchived = async (
       on r.kind = d.kind and r.key = d.key
     where d.project_id = ${projectId} and d.status <> 'ACTIVE' group by d.kind`.execute(work.db);
   const named = rows.flatMap((one) => one.named).toSorted((a, b) => a.place - b.place);
-  const counts = new Map(rows.map(({ kind, n }) => [kind, Number(n)]));
+  const counts = new Map(rows.map(({ kind, n }) => [kind, n]));
   return { archived: new ArchivedDefinitions(work, projectId, named), counts };
 };
 

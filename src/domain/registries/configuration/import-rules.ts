@@ -73,7 +73,7 @@ const isRunning = (status: RuleStatus): boolean => status === "ACTIVE" || status
 /** Reads the rules that are not archived, and of archived ones those that the import names. */
 const readDraft = async ({ db }: Work, projectId: string, wanted: readonly WantedRule[]): Promise<Draft> => {
   const keys = JSON.stringify(wanted.map(({ change }) => change.key));
-  const found = await sql<{ all: string | number; those: Row[] }>`
+  const found = await sql<{ all: number; those: Row[] }>`
     select count(*) as all, coalesce(json_agg(json_build_object('id', id, 'key', key, 'status', status,
         'publishedVersion', published_version))
       filter (where status <> 'ARCHIVED' or key in (select json_array_elements_text(${keys}::json))), '[]')
@@ -83,7 +83,7 @@ const readDraft = async ({ db }: Work, projectId: string, wanted: readonly Wante
   const rows = new Map(those.map((row) => [row.key, row]));
   const kept = those.filter(({ status }) => status !== "ARCHIVED").length;
   const running = new Set(those.filter(({ status }) => isRunning(status)));
-  return { projectId, rows, counts: { kept, all: Number(all) }, running, touched: [], audited: [] };
+  return { projectId, rows, counts: { kept, all }, running, touched: [], audited: [] };
 };
 
 /** Rules are created without the config lock. */

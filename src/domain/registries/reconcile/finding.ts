@@ -24,12 +24,12 @@ export const idsOf = ({ playerIds }: Page): string => `{${playerIds.join(",")}}`
 
 type LedgerRow = {
   player_id: string;
-  seq: string | number;
+  seq: number;
   idempotency_key: string;
   asset: Chained["asset"];
   currency_key: string | null;
-  amount: string | number;
-  balance_after: string | number;
+  amount: number;
+  balance_after: number;
   hash: string;
 };
 
@@ -49,7 +49,7 @@ type Sum = {
 const assetOf = ({ asset, currency_key }: LedgerRow): string => currency_key ?? asset;
 
 const addLine = (sum: Sum, row: LedgerRow): void => {
-  const [seq, amount, balanceAfter] = [Number(row.seq), Number(row.amount), Number(row.balance_after)];
+  const { seq, amount, balance_after: balanceAfter } = row;
   const chained = { key: row.idempotency_key, asset: row.asset, currencyKey: row.currency_key };
   const asset = assetOf(row);
   const total = (sum.totals.get(asset) ?? 0) + amount;
@@ -64,7 +64,7 @@ const problemOf = (
   row: LedgerRow,
   { total, expected }: { total: number; expected: Chained },
 ): Problem | undefined => {
-  const seq = Number(row.seq);
+  const { seq } = row;
   if (seq !== sum.seq + 1) return { invariant: "I3", message: `ledger line ${sum.seq + 1} is missing` };
   if (row.hash !== chainHash(sum.hash, expected))
     return { invariant: "I4", message: `ledger line ${seq} is not what was chained` };
@@ -95,16 +95,16 @@ const sumLedgers = async ({ db }: Work, page: Page): Promise<Map<string, Sum>> =
     }
     const last = rows.at(-1);
     if (!last || rows.length < LINES_PAGE) return sums;
-    [afterPlayer, afterSeq] = [last.player_id, Number(last.seq)];
+    [afterPlayer, afterSeq] = [last.player_id, last.seq];
   }
 };
 
 type Row = {
   player_id: string;
   currency_key: string;
-  balance: string | number;
-  held: string | number;
-  holds: string | number | null;
+  balance: number;
+  held: number;
+  holds: number | null;
 };
 
 /** One player's balance of one currency: as stored, and as derived from the ledger and the open holds. */
@@ -147,7 +147,7 @@ const compare = (rows: readonly Row[], sums: ReadonlyMap<string, Sum>): Compared
   const compared = new Map<string, Compared>();
   for (const row of rows) {
     const { player_id: playerId, currency_key: currencyKey } = row;
-    const kept = { balance: Number(row.balance), held: Number(row.held), holds: Number(row.holds ?? 0) };
+    const kept = { balance: row.balance, held: row.held, holds: row.holds ?? 0 };
     compared.set(`${playerId} ${currencyKey}`, { playerId, currencyKey, ...kept, total: 0 });
   }
   for (const [playerId, { totals }] of sums) {
@@ -197,7 +197,7 @@ const repairBalances = async (
       held = excluded.held, updated_at = excluded.updated_at`.execute(db);
 };
 
-type Tip = { id: string; xp: string | number; ledger_seq: string | number; ledger_hash: string | null };
+type Tip = { id: string; xp: number; ledger_seq: number; ledger_hash: string | null };
 
 /** I1 to I5: XP and balances equal the ledger, which has no gap and whose chain is valid. */
 export const checkLedger: Check = async (work, page, repair) => {
@@ -223,11 +223,11 @@ const tipFindings = ({ projectId }: Page, tip: Tip, sum: Sum | undefined): Findi
   const findings: Finding[] = [];
   if (sum?.problem) findings.push(finding(sum.problem.invariant, sum.problem.message));
   const last = sum?.seq ?? 0;
-  if (Number(tip.ledger_seq) !== last)
+  if (tip.ledger_seq !== last)
     findings.push(finding("I3", `the player's ledger_seq is ${tip.ledger_seq}, the last line is ${last}`));
   else if (tip.ledger_hash !== (sum?.hash ?? null))
     findings.push(finding("I4", "the player's tip is not the last line's hash"));
-  if (Number(tip.xp) !== xpOf(sum))
+  if (tip.xp !== xpOf(sum))
     findings.push(finding("I1", `the player has ${tip.xp} XP, the ledger says ${xpOf(sum)}`, true));
   return findings;
 };
@@ -238,7 +238,7 @@ const repairXp = async (
   { tips, sums }: { tips: readonly Tip[]; sums: ReadonlyMap<string, Sum> },
 ): Promise<void> => {
   const wrong = tips
-    .filter(({ id, xp }) => Number(xp) !== xpOf(sums.get(id)))
+    .filter(({ id, xp }) => xp !== xpOf(sums.get(id)))
     .map(({ id }) => ({ i: id, xp: xpOf(sums.get(id)) }));
   if (wrong.length === 0) return;
   await sql`

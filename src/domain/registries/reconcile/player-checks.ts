@@ -126,12 +126,12 @@ export const checkLevels: Check = async (work, page, repair) => {
     select coalesce((settings ->> 'allowLevelDown')::boolean, false) as may_fall
     from projects where id = ${page.projectId}`.execute(work.db);
   const mayFall = settings.rows[0]?.may_fall ?? false;
-  const players = await sql<{ id: string; xp: string | number; level: number }>`
+  const players = await sql<{ id: string; xp: number; level: number }>`
     select id, xp, level from players
     where project_id = ${page.projectId} and id = any(${idsOf(page)}::uuid[])
       and status <> 'MERGED'`.execute(work.db);
   const wrong = players.rows
-    .map(({ id, xp, level }) => ({ id, xp: Number(xp), level, should: levelOf(curve, Number(xp)) }))
+    .map(({ id, xp, level }) => ({ id, xp, level, should: levelOf(curve, xp) }))
     .filter(({ level, should }) => level < should || (mayFall && level > should));
   if (repair && wrong.length > 0)
     await sql`
@@ -217,7 +217,7 @@ const repairXpEntries = async ({ db, now, emit }: Work, page: Page): Promise<voi
   // The rank index is updated as for any other change.
   for (const [periodId, rows] of Map.groupBy(repaired.rows, (row) => row.period_id)) {
     const entries = rows.map((row): EntryChange => {
-      return [row.player_id, Number(row.rank_score), Number(row.rank_tie), row.version];
+      return [row.player_id, row.rank_score, row.rank_tie, row.version];
     });
     emit(page.projectId, "leaderboard.entries_changed", { periodId, entries });
   }
@@ -226,7 +226,7 @@ const repairXpEntries = async ({ db, now, emit }: Work, page: Page): Promise<voi
 type EntryRow = {
   period_id: string;
   player_id: string;
-  rank_score: string | number;
-  rank_tie: string | number;
+  rank_score: number;
+  rank_tie: number;
   version: number;
 };

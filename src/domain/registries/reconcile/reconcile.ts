@@ -79,10 +79,10 @@ const readProjects = async ({ db }: Work, projectId: string | undefined): Promis
 };
 
 const countPlayers = async ({ db }: Work, projectIds: readonly string[]): Promise<number> => {
-  const { rows } = await sql<{ count: string | number }>`
+  const { rows } = await sql<{ count: number }>`
     select count(*) as count from players
     where project_id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
-  return Number(rows[0]!.count);
+  return rows[0]!.count;
 };
 
 type PageQuery = { projectId: string; after: string; repair: boolean };

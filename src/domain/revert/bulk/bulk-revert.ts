@@ -25,7 +25,7 @@ const countUnknown = async (
   eventIds: readonly string[],
 ): Promise<number> => {
   if (eventIds.length === 0) return 0;
-  const { rows } = await sql<{ n: string | number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*) as n from unnest(${`{${eventIds.join(",")}}`}::uuid[]) as u(id)
     cross join lateral (
       select 1 from ledger_entries l where l.project_id = ${projectId} and l.event_id = u.id limit 1) l
@@ -33,7 +33,7 @@ const countUnknown = async (
       select 1 as is_known from outbox o
       where o.project_id = ${projectId} and o.event_id = u.id limit 1) o on true
     where o.is_known is null`.execute(db);
-  return Number(rows[0]!.n);
+  return rows[0]!.n;
 };
 
 /** Which events are meant; all that is given must hold. */

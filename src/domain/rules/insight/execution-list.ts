@@ -141,11 +141,9 @@ type Row = {
   depth: number;
   mode: ExecutionMode;
   effects: { type: string; data: Json }[] | null;
-  reverted_at: Date | string | null;
-  created_at: Date | string;
+  reverted_at: Date | null;
+  created_at: Date;
 };
-
-const iso = (value: Date | string): string => new Date(value).toISOString();
 
 const filterOf = async (
   work: Work,
@@ -181,7 +179,7 @@ export const listExecutions = async (
 ): Promise<{ executions: Execution[]; nextCursor: string | null }> => {
   const rule = await findRule(work, projectId, ref);
   const filter = await filterOf(work, projectId, query);
-  const result = await sql<Row & { found: string | number }>`
+  const result = await sql<Row & { found: number }>`
     with page as materialized (
     select x.id, x.rule_version, x.player_id, p.external_user_id, x.event_id, x.depth, x.mode,
       x.reverted_at, x.created_at,
@@ -203,7 +201,7 @@ export const listExecutions = async (
       row_number() over (order by id desc) as nth from sized)
     select * from summed where upto <= ${PAGE_BYTES_MAX} or nth = 1 order by id desc`.execute(work.db);
   const rows = result.rows.slice(0, query.limit);
-  const hasMore = Number(result.rows[0]?.found ?? 0) > rows.length;
+  const hasMore = (result.rows[0]?.found ?? 0) > rows.length;
   const nextCursor = hasMore ? rows.at(-1)!.id : null;
   return { executions: rows.map((row) => show(rule.id, row)), nextCursor };
 };
@@ -218,6 +216,6 @@ const show = (ruleId: string, row: Row): Execution => ({
   depth: row.depth,
   mode: row.mode,
   effects: row.effects,
-  revertedAt: row.reverted_at === null ? null : iso(row.reverted_at),
-  createdAt: iso(row.created_at),
+  revertedAt: row.reverted_at?.toISOString() ?? null,
+  createdAt: row.created_at.toISOString(),
 });

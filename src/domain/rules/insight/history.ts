@@ -25,7 +25,7 @@ export type HistorySpan = {
   toMs?: number;
 };
 
-type Row = { o: number; id: string; event_type: string; properties: Json; at: Date | string };
+type Row = { o: number; id: string; event_type: string; properties: Json; at: Date };
 
 const bound = (ms: number | undefined, otherwise: number): string => {
   if (ms !== undefined) return new Date(ms).toISOString();
@@ -63,7 +63,7 @@ export const readDigest = async (
   { db }: Work,
   { projectId, playerId, upTo }: { projectId: string; playerId: string; upTo: string },
 ): Promise<HistoryDigest> => {
-  const found = await sql<{ count: string | number; xor: number | null }>`
+  const found = await sql<{ count: number; xor: number | null }>`
     select count(*) as count,
       bit_xor(('x' || right(e.id::text, ${sql.lit(HASHED_DIGITS)}))::bit(32)::int) as xor
     from players p
@@ -71,7 +71,7 @@ export const readDigest = async (
     where p.project_id = ${projectId} and (p.id = ${playerId} or p.merged_into = ${playerId})
       and e.id <= ${upTo}::uuid and ${IS_PROCESSED}`.execute(db);
   const { count, xor } = found.rows[0]!;
-  return { count: Number(count), xor: xor ?? 0 };
+  return { count, xor: xor ?? 0 };
 };
 
 /** A player whose history is read, from behind an event on. */
@@ -112,7 +112,7 @@ export const readHistories = async (
     order by n.o, e.id limit ${limit}`.execute(db);
   return rows.map(({ o, id, event_type, properties, at }) => ({
     place: o,
-    event: { id, type: event_type, at: new Date(at).getTime(), properties },
+    event: { id, type: event_type, at: at.getTime(), properties },
   }));
 };
 

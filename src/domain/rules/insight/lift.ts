@@ -53,9 +53,9 @@ type RuleStatsReport = {
 };
 
 type StatsRow = {
-  hour: Date | string;
-  evaluated: string | number;
-  fired: string | number;
+  hour: Date;
+  evaluated: number;
+  fired: number;
   reasons: Histogram;
   leaf_fails: Histogram;
   cost: Histogram;
@@ -63,8 +63,8 @@ type StatsRow = {
 };
 
 const countsOf = (row: StatsRow): Counts => ({
-  evaluated: Number(row.evaluated),
-  fired: Number(row.fired),
+  evaluated: row.evaluated,
+  fired: row.fired,
   reasons: row.reasons,
   leafFails: row.leaf_fails,
   cost: row.cost,
@@ -122,7 +122,7 @@ export const reportStats = async (
   for (const row of found.rows) {
     const counts = countsOf(row);
     addCounts(total, counts);
-    const startMs = Math.floor(new Date(row.hour).getTime() / lengthMs) * lengthMs;
+    const startMs = Math.floor(row.hour.getTime() / lengthMs) * lengthMs;
     const bucket = byStart.get(startMs) ?? noCounts();
     byStart.set(startMs, bucket);
     addCounts(bucket, counts);
@@ -178,17 +178,16 @@ type Lift = {
   notes: string[];
 };
 
-type Row = { mode: "LIVE" | "HOLDOUT"; players: string; active: string; events: string | null };
+type Row = { mode: "LIVE" | "HOLDOUT"; players: number; active: number; events: number | null };
 
 const groupOf = (row: Row | undefined): LiftGroup => {
-  const players = Number(row?.players ?? 0);
-  const activeLater = Number(row?.active ?? 0);
+  const { players = 0, active: activeLater = 0 } = row ?? {};
   const share = (n: number): number | null => (players === 0 ? null : Math.round((n / players) * 1e4) / 1e4);
   return {
     players,
     activeLater,
     activeLaterShare: share(activeLater),
-    eventsPerPlayer: share(Number(row?.events ?? 0)),
+    eventsPerPlayer: share(row?.events ?? 0),
   };
 };
 

@@ -121,7 +121,7 @@ export const listVersions = async (
     definition,
     changeNote: row.change_note,
     publishedBy: row.published_by,
-    publishedAt: new Date(row.published_at).toISOString(),
+    publishedAt: row.published_at.toISOString(),
     isPublished: version === rule.publishedVersion,
   }));
   return { versions, total };
@@ -130,7 +130,7 @@ export const listVersions = async (
 type VersionRow = Pick<ShownVersion, "version" | "definition"> & {
   change_note: string | null;
   published_by: string;
-  published_at: Date | string;
+  published_at: Date;
 };
 
 /** @throws DomainError NOT_FOUND */

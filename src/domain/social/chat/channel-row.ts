@@ -33,7 +33,7 @@ export type ChannelRow = {
   lobby_id: string | null;
   settings: Partial<ChannelSettings>;
   status: ChannelStatus;
-  last_seq: string | number;
+  last_seq: number;
   read_only_at: Date | string | null;
   created_at: Date | string;
 };
@@ -66,7 +66,7 @@ export const channelOf = (projectId: string, row: ChannelRow): Channel => ({
   given: row.settings,
   settings: settingsFor(row.kind, row.settings),
   status: row.status,
-  lastSeq: Number(row.last_seq),
+  lastSeq: row.last_seq,
   closedMs: row.read_only_at === null ? null : new Date(row.read_only_at).getTime(),
   createdAt: new Date(row.created_at).toISOString(),
 });
@@ -161,7 +161,7 @@ type Standings = ChannelRow & {
   player_status: PlayerStatus | null;
   role: ChatRole | null;
   notify: Notify | null;
-  last_read_seq: string | number | null;
+  last_read_seq: number | null;
   is_listed: boolean;
   is_in_lobby: boolean;
   is_banned: boolean;
@@ -293,7 +293,7 @@ const admitAnyByStanding = (projectId: string, row: Standings, { actor, now }: A
     viewer: { playerId, isModerator: mayModerate(actor, role) },
     role,
     notify: row.notify ?? "ALL",
-    lastReadSeq: Number(row.last_read_seq ?? 0),
+    lastReadSeq: row.last_read_seq ?? 0,
   };
 };
 

@@ -30,11 +30,11 @@ import { type GivenSettings, settingsFor, withoutUndefined } from "./settings.ts
 export const CHANNELS_MAX = 100_000;
 
 const countChannels = async ({ db }: Work, projectId: string): Promise<number> => {
-  const counted = await sql<{ n: string | number }>`
+  const counted = await sql<{ n: number }>`
     select count(*) as n from (
       select 1 from chat_channels where project_id = ${projectId} and kind <> 'LOBBY'
       limit ${CHANNELS_MAX}) c`.execute(db);
-  return Number(counted.rows[0]!.n);
+  return counted.rows[0]!.n;
 };
 
 /** @throws DomainError CONFLICT LIMIT_REACHED */

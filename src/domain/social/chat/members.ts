@@ -67,7 +67,7 @@ type ListChannels = PageQuery &
     status?: ChannelStatus | undefined;
   };
 
-type ListedRow = ChannelRow & { last_read_seq: string | number | null };
+type ListedRow = ChannelRow & { last_read_seq: number | null };
 
 /**
  * Channels of a player: those of the project, those that list them as a member, and those of their lobbies.
@@ -140,7 +140,7 @@ export const listChannels = async (
   return {
     channels: channels.map((channel, i) => {
       const shown = { ...showChannel(channel), ...newest(channel) };
-      const read = Number(page.rows[i]!.last_read_seq ?? 0);
+      const read = page.rows[i]!.last_read_seq ?? 0;
       return playerId === null ? shown : { ...shown, unread: Math.max(0, channel.lastSeq - read) };
     }),
     ...(await countRows(work, source)),
@@ -168,8 +168,8 @@ type Row = {
   display_name: string | null;
   role: ChatRole | null;
   notify: Notify | null;
-  last_read_seq: string | number | null;
-  joined_at: Date | string;
+  last_read_seq: number | null;
+  joined_at: Date;
 };
 
 const show = (row: Row): ChatMember => ({
@@ -178,8 +178,8 @@ const show = (row: Row): ChatMember => ({
   displayName: row.display_name,
   role: row.role ?? "MEMBER",
   notify: row.notify ?? "ALL",
-  lastReadSeq: Number(row.last_read_seq ?? 0),
-  joinedAt: new Date(row.joined_at).toISOString(),
+  lastReadSeq: row.last_read_seq ?? 0,
+  joinedAt: row.joined_at.toISOString(),
 });
 
 /** Members as `m` and their players as `p`: for an open lobby's channel the lobby's members. */

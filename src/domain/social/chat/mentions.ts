@@ -122,7 +122,7 @@ const FIRST = [NIL_ID, 0] as const;
 
 type Row = {
   channel_id: string;
-  seq: string | number;
+  seq: number;
   id: string;
   content: string | null;
   original: string | null;
@@ -161,7 +161,7 @@ export const eraseMentions = async (
       : [
           {
             c,
-            s: Number(s),
+            s,
             i: id,
             t: renameIn(content, isName, ERASED),
             o: original === null ? null : renameIn(original, isName, ERASED),
@@ -184,7 +184,7 @@ export const eraseMentions = async (
       update chat_messages m set content = x.t, original = x.o from x
       where m.project_id = ${projectId} and m.channel_id = x.c and m.seq = x.s`.execute(db);
   const last = found.rows.length === LOOKED_AT_ONCE ? found.rows.at(-1)! : undefined;
-  return { count: changed.length, after: last && [last.channel_id, Number(last.seq)] };
+  return { count: changed.length, after: last && [last.channel_id, last.seq] };
 };
 
 /**

@@ -9,6 +9,7 @@ import type {
   ChatRole,
   Moderation,
 } from "../../kernel/events/chat-views.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -50,19 +51,19 @@ export const auditPrivateRead = async (
 
 /** A stored message with its sender and its reactions. */
 export type MessageRow = {
-  seq: string | number;
+  seq: number;
   id: string;
   sender_id: string | null;
   type: ChatMessage["type"];
   content: string;
   mentions: string[];
-  reply_to: string | number | null;
+  reply_to: number | null;
   client_msg_id: string | null;
   moderation: Moderation;
   is_shadowed: boolean;
-  edited_at: Date | string | null;
-  deleted_at: Date | string | null;
-  created_at: Date | string;
+  edited_at: Date | null;
+  deleted_at: Date | null;
+  created_at: Date;
   external_user_id: string | null;
   display_name: string | null;
   role: ChatRole | null;
@@ -143,9 +144,6 @@ export const readNewest = async (
   );
 };
 
-const timeOf = (value: Date | string | null): string | null =>
-  value === null ? null : new Date(value).toISOString();
-
 type Shown = Pick<MessageRow, "sender_id" | "moderation" | "is_shadowed">;
 
 /** Whether only the sender and moderators may see a message's content. */
@@ -188,17 +186,17 @@ export const showMessage = (channelId: string, row: MessageRow, viewer: Viewer):
   const message: ChatMessage = {
     id: row.id,
     channelId,
-    seq: Number(row.seq),
+    seq: row.seq,
     sender: senderOf(row),
     type: row.type,
     content: row.deleted_at === null ? row.content : "",
     mentions: row.deleted_at === null ? row.mentions : [],
-    replyTo: row.reply_to === null ? null : Number(row.reply_to),
+    replyTo: row.reply_to,
     reactions: row.reactions ?? [],
     moderation: row.moderation,
-    editedAt: timeOf(row.edited_at),
-    deletedAt: timeOf(row.deleted_at),
-    createdAt: timeOf(row.created_at)!,
+    editedAt: isoOf(row.edited_at),
+    deletedAt: isoOf(row.deleted_at),
+    createdAt: row.created_at.toISOString(),
     ...(isOwn && row.client_msg_id !== null ? { clientMsgId: row.client_msg_id } : {}),
   };
   return isHiddenFrom(row, viewer) ? tombstoneOf(message, row.is_shadowed) : message;
@@ -248,7 +246,7 @@ const checkEditable = (work: Work, { channel }: Admission, row: MessageRow, acto
   if (row.deleted_at !== null || row.moderation === "REMOVED" || row.moderation === "HELD")
     throw conflict("INVALID_STATE", "the message was deleted, or waits for a moderator");
   const { editWindowSeconds } = channel.settings;
-  const isLate = new Date(row.created_at).getTime() + editWindowSeconds * 1_000 < work.now.getTime();
+  const isLate = row.created_at.getTime() + editWindowSeconds * 1_000 < work.now.getTime();
   if (isLate) throw conflict("INVALID_STATE", `a message may be edited for ${editWindowSeconds} seconds`);
 };
 
@@ -336,7 +334,7 @@ export const removeMessage = async (
   row: Pick<MessageRow, "seq" | "sender_id" | "moderation" | "is_shadowed">,
   by: "SENDER" | "MODERATOR",
 ): Promise<ChatLine[]> => {
-  const seq = Number(row.seq);
+  const { seq } = row;
   const moderation = by === "MODERATOR" ? sql`'REMOVED'` : sql`moderation`;
   await sql`
     with r as (

@@ -279,7 +279,7 @@ const readKnown = async (
           { playerId: null, isModerator: true },
           sql`m.seq = any(${`{${seqs.join(",")}}`}::bigint[])`,
         );
-  const bySeq = new Map(rows.map((row) => [Number(row.seq), row]));
+  const bySeq = new Map(rows.map((row) => [row.seq, row]));
   return (seq, viewer) => showMessage(channel.id, bySeq.get(seq)!, viewer);
 };
 
@@ -402,8 +402,8 @@ export const readLastSeqs = async (
 ): Promise<Map<string, number>> => {
   if (refs.length === 0) return new Map();
   const asked = refs.map(({ projectId, channelId }) => ({ p: projectId, c: channelId }));
-  const found = await sql<{ id: string; last_seq: string | number }>`
+  const found = await sql<{ id: string; last_seq: number }>`
     select c.id, c.last_seq from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, c uuid)
     join chat_channels c on c.project_id = r.p and c.id = r.c`.execute(db);
-  return new Map(found.rows.map((row) => [row.id, Number(row.last_seq)]));
+  return new Map(found.rows.map((row) => [row.id, row.last_seq]));
 };

@@ -4,7 +4,7 @@ import type { ChatLine } from "../../kernel/events/chat-views.ts";
 
 const MESSAGES_AT_ONCE = 1_000;
 
-type Erased = { channel_id: string; seq: string | number };
+type Erased = { channel_id: string; seq: number };
 
 /**
  * Clears and anonymizes a page of a person's messages, in channels and in events about them; the rows stay,
@@ -29,7 +29,7 @@ export const eraseChat = async (
     returning m.channel_id, m.seq`.execute(work.db);
   for (const [channelId, rows] of Map.groupBy(found.rows, (row) => row.channel_id)) {
     const lines = rows.map((row): ChatLine => {
-      return { name: "chat.deleted", data: { channelId, seq: Number(row.seq), by: "SENDER" } };
+      return { name: "chat.deleted", data: { channelId, seq: row.seq, by: "SENDER" } };
     });
     work.emit(projectId, "chat.changed", { channelId, lines });
   }

@@ -189,14 +189,14 @@ export const markRead = async (
   const { channel, role, notify } = await admit(work, ref, actor);
   const read = Math.min(seq, channel.lastSeq);
   const at = sql`${work.now.toISOString()}::timestamptz`;
-  const found = await sql<{ last_read_seq: string | number }>`
+  const found = await sql<{ last_read_seq: number }>`
     insert into chat_members as m (project_id, channel_id, player_id, role, last_read_seq, notify, joined_at)
     values (${channel.projectId}, ${channel.id}, ${actor.playerId}, ${role}, ${read}::bigint, ${notify},
       ${at})
     on conflict (project_id, channel_id, player_id)
       do update set last_read_seq = greatest(m.last_read_seq, excluded.last_read_seq)
     returning last_read_seq`.execute(work.db);
-  const lastReadSeq = Number(found.rows[0]!.last_read_seq);
+  const lastReadSeq = found.rows[0]!.last_read_seq;
   return { reply: { lastReadSeq, unread: Math.max(0, channel.lastSeq - lastReadSeq) }, lines: [] };
 };
 
@@ -360,7 +360,7 @@ export const sendAsKnown = async (
   if (row.channel) memory.learn(row);
   if (!isSo) return undefined;
   // They were numbered from where the channel was when it was last read.
-  const missed = Number(row.channel!.last_seq) - context.channel.lastSeq;
+  const missed = row.channel!.last_seq - context.channel.lastSeq;
   for (const { message } of accepted) message.seq += missed;
   const sent = decisions.map((one): Sent => {
     if ("error" in one) return one;

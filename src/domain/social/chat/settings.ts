@@ -83,7 +83,7 @@ export const FIRST_CHANNEL: RetentionCursor = {
   channelId: NIL_ID,
 };
 
-type Row = { project_id: string; channel_id: string; is_over: boolean; gone: string | number };
+type Row = { project_id: string; channel_id: string; is_over: boolean; gone: number };
 
 /** Retention days of a channel `c`: its own setting, otherwise that of its kind. */
 const days = () => {
@@ -139,7 +139,7 @@ export const pruneChannels = async (
   // A separate statement, because only it sees which channels are empty now.
   const over = found.rows.filter((row) => row.is_over);
   if (over.length > 0) await deleteEmpty(db, over);
-  const full = found.rows.find(({ gone }) => Number(gone) === MESSAGES_AT_ONCE);
+  const full = found.rows.find(({ gone }) => gone === MESSAGES_AT_ONCE);
   if (full) return before(found.rows, full, after);
   const last = found.rows.length === CHANNELS_AT_ONCE ? found.rows.at(-1)! : undefined;
   return last && cursorOf(last);

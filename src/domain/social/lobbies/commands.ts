@@ -157,12 +157,12 @@ const refuseTooMany = async (
   { projectId, id }: LobbyState,
   invited: readonly string[],
 ): Promise<void> => {
-  const { rows } = await sql<{ n: string | number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*) as n from lobby_invites
     where project_id = ${projectId} and lobby_id = ${id} and status = 'PENDING'
       and expires_at > ${now.toISOString()}::timestamptz
       and player_id <> all(${`{${invited.join(",")}}`}::uuid[])`.execute(db);
-  if (Number(rows[0]!.n) + invited.length > INVITES_OPEN_MAX)
+  if (rows[0]!.n + invited.length > INVITES_OPEN_MAX)
     throw conflict("INVITE_LIMIT", `a lobby has at most ${INVITES_OPEN_MAX} open invitations`);
 };
 

@@ -253,11 +253,11 @@ const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState
 
 /** Counts by the index of open lobbies' codes. */
 const countOpen = async ({ db }: Work, projectId: string): Promise<number> => {
-  const { rows } = await sql<{ n: string | number }>`
+  const { rows } = await sql<{ n: number }>`
     select count(*) as n from (
       select from lobbies where project_id = ${projectId} and status <> 'CLOSED' limit ${OPEN_LOBBIES_MAX}
     ) as lobby`.execute(db);
-  return Number(rows[0]!.n);
+  return rows[0]!.n;
 };
 
 const refuseTooMany = async (work: Work, projectId: string): Promise<void> => {

@@ -13,6 +13,7 @@ import type {
 } from "../../kernel/events/chat-views.ts";
 import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Json, PlayerRef } from "../../kernel/events/events.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { unansweredKept } from "../../kernel/statements.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
@@ -30,8 +31,6 @@ import {
   playersOf,
   readLobbies,
 } from "./state.ts";
-
-const iso = (time: Date | null): string | null => time?.toISOString() ?? null;
 
 /** Returns the acting player. @throws DomainError VALIDATION_ERROR for a server that names none */
 const playerOf = (actor: LobbyActor): string => {
@@ -127,9 +126,9 @@ const showLobby = (lobby: LobbyState, { people, isPrivate }: Showing): LobbyView
   version: lobby.version,
   channelId: lobby.channelId,
   matchId: lobby.matchId,
-  startsAt: iso(lobby.startsAt),
-  startedAt: iso(lobby.startedAt),
-  endedAt: iso(lobby.endedAt),
+  startsAt: isoOf(lobby.startsAt),
+  startedAt: isoOf(lobby.startedAt),
+  endedAt: isoOf(lobby.endedAt),
   closeReason: lobby.closeReason,
   results: showResults(lobby, people),
   members: lobby.members.map((member) => showMember(lobby, member)),
@@ -264,8 +263,8 @@ const memberRow = (member: Member, now: Date) => {
     sl: member.slot,
     d: member.data,
     pr: member.presence,
-    g: iso(member.graceUntil),
-    j: iso(member.joinedAt),
+    g: isoOf(member.graceUntil),
+    j: member.joinedAt.toISOString(),
     l: isActive ? null : now.toISOString(),
   };
 };

@@ -280,7 +280,7 @@ export type GameEnd = z.output<typeof GameEnd>;
 /** Type of the tracked event that carries a player's result. */
 const RESULT_EVENT = "lobby.result";
 
-type Match = { players: string[]; endedAt: Date | string | null };
+type Match = { players: string[]; endedAt: Date | null };
 
 const findMatch = async (
   { db }: Work,

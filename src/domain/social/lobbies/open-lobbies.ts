@@ -18,7 +18,7 @@ export type OpenLobby = {
 /** `mode` "" is every mode; `metadata` must be contained in a lobby's metadata. */
 export type OpenLobbiesQuery = { mode: string; metadata?: Json | undefined; limit: number };
 
-type Row = Omit<OpenLobby, "createdAt"> & { createdAt: Date | string };
+type Row = Omit<OpenLobby, "createdAt"> & { createdAt: Date };
 
 /** Returns the newest PUBLIC lobbies of a project that are OPEN. */
 export const readOpenLobbies = async (
@@ -35,5 +35,5 @@ export const readOpenLobbies = async (
       ${mode === "" ? sql`` : sql`and mode = ${mode}`} ${contains}
     order by created_at desc, id desc
     limit ${limit}`.execute(db);
-  return rows.map((row) => ({ ...row, createdAt: new Date(row.createdAt).toISOString() }));
+  return rows.map((row) => ({ ...row, createdAt: row.createdAt.toISOString() }));
 };

@@ -84,22 +84,17 @@ const COLUMNS = sql`l.project_id as "projectId", l.id, l.code, l.name, l.mode, l
   l.close_reason as "closeReason", l.results, l.created_via as "createdVia", l.due_at as "dueAt",
   l.expires_at as "expiresAt", l.created_at as "createdAt", l.updated_at as "updatedAt"`;
 
-const TIMES = ["startsAt", "startedAt", "endedAt", "dueAt", "expiresAt", "createdAt", "updatedAt"] as const;
-
 type MemberRow = Omit<Member, "graceUntil" | "joinedAt"> & { graceUntil: string | null; joinedAt: string };
 type Row = Omit<LobbyState, "members"> & { members: MemberRow[] };
 
-const asDate = (value: unknown): Date | null => (value === null ? null : new Date(value as string));
-
-const lobbyOf = (found: Row & { isLocked?: unknown }): LobbyState => {
-  const { isLocked: _, members, ...row } = found;
-  const times = Object.fromEntries(TIMES.map((name) => [name, asDate(row[name])]));
-  return { ...row, ...times, members: members.map(memberIn) };
-};
+const lobbyOf = ({ isLocked: _isLocked, members, ...row }: Row & { isLocked?: unknown }): LobbyState => ({
+  ...row,
+  members: members.map(memberIn),
+});
 
 const memberIn = ({ graceUntil, joinedAt, ...row }: MemberRow): Member => ({
   ...row,
-  graceUntil: asDate(graceUntil),
+  graceUntil: graceUntil === null ? null : new Date(graceUntil),
   joinedAt: new Date(joinedAt),
 });
 

@@ -35,7 +35,7 @@ export const areDeliveriesPending = (): RawBuilder<unknown> => sql`exists (
  * @returns also where the next sweep begins
  */
 export const findDue = async ({ db, now }: Work, after: string): Promise<{ due: Due[]; next: string }> => {
-  const { rows } = await sql<{ due: Due[]; seen: number | string; last: string | null }>`
+  const { rows } = await sql<{ due: Due[]; seen: number; last: string | null }>`
     with page as materialized (
       select w.id, w.tenant_id, w.status, w.deleted_at from webhooks w
       where w.id > ${after}::uuid order by w.id limit ${SWEPT_AT_ONCE})
@@ -49,7 +49,7 @@ export const findDue = async ({ db, now }: Work, after: string): Promise<{ due: 
             and d.due_at <= ${now.toISOString()}::timestamptz)
       ), '[]') as due`.execute(db);
   const { due, seen, last } = rows[0]!;
-  return { due, next: Number(seen) === SWEPT_AT_ONCE ? last! : FIRST_WEBHOOK };
+  return { due, next: seen === SWEPT_AT_ONCE ? last! : FIRST_WEBHOOK };
 };
 
 /** A delivery that this process alone sends until `leasedUntil`, and its webhook as of the claim. */
@@ -92,20 +92,17 @@ type ClaimRow = {
   is_test: boolean;
   attempts: number;
   is_new: boolean;
-  happened_at: Date | string;
+  happened_at: Date;
   webhook_id: string;
   tenant_id: string;
   url: string;
   status: Webhook["status"];
   secret: string;
   previous_secret: string | null;
-  previous_secret_expires_at: Date | string | null;
-  last_success_at: Date | string | null;
-  failing_since: Date | string | null;
+  previous_secret_expires_at: Date | null;
+  last_success_at: Date | null;
+  failing_since: Date | null;
 };
-
-/** Parses a time from the database, whichever engine that is. */
-export const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
 
 /** Of a delivery with its event `e`, if that is kept. */
 const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${concernsErased({
@@ -172,7 +169,7 @@ const claimed = (row: ClaimRow, leasedUntil: Date): ClaimedDelivery => ({
   isTest: row.is_test,
   attempts: row.attempts,
   isNew: row.is_new,
-  happenedAt: new Date(row.happened_at),
+  happenedAt: row.happened_at,
   leasedUntil,
   webhook: {
     id: row.webhook_id,
@@ -181,9 +178,9 @@ const claimed = (row: ClaimRow, leasedUntil: Date): ClaimedDelivery => ({
     status: row.status,
     secret: row.secret,
     previousSecret: row.previous_secret,
-    previousSecretExpiresAt: dateOf(row.previous_secret_expires_at),
-    lastSuccessAt: dateOf(row.last_success_at),
-    failingSince: dateOf(row.failing_since),
+    previousSecretExpiresAt: row.previous_secret_expires_at,
+    lastSuccessAt: row.last_success_at,
+    failingSince: row.failing_since,
   },
 });
 
@@ -224,9 +221,9 @@ export type Lags = {
 /** Reads the lags with one index look-up per partition and per webhook. */
 export const readLags = async ({ db, now }: Work): Promise<Lags> => {
   const at = now.toISOString();
-  const age = (oldest: Date | string | null): number =>
-    oldest === null ? 0 : Math.max(0, (now.getTime() - new Date(oldest).getTime()) / 1_000);
-  type Row = { outbox: Date | string | null; deliveries: Date | string | null };
+  const age = (oldest: Date | null): number =>
+    oldest === null ? 0 : Math.max(0, (now.getTime() - oldest.getTime()) / 1_000);
+  type Row = { outbox: Date | null; deliveries: Date | null };
   const { rows } = await sql<Row>`
     select
       (select min(o.created_at) from generate_series(0, ${sql.lit(OUTBOX_PARTITIONS - 1)}) as p(part)

@@ -1,9 +1,9 @@
 import { sql } from "kysely";
 import type { Mail } from "../../../accounts/email/mail.ts";
 import { notifyAdmins } from "../../../accounts/tenants/notify-owners.ts";
-import { type ClaimedDelivery, dateOf } from "./claim.ts";
+import type { ClaimedDelivery } from "./claim.ts";
 import type { WebhookOutcome } from "./sender.ts";
-import type { Webhook, WebhookStatus } from "../registration.ts";
+import type { Webhook } from "../registration.ts";
 import type { Work } from "../../../kernel/work.ts";
 
 export const DELIVERY_STATUSES = ["pending", "success", "failed"] as const;
@@ -90,17 +90,6 @@ const mustRecord = (
   lastSuccessAt == null ||
   at.getTime() - lastSuccessAt.getTime() >= SUCCESS_EVERY_MS;
 
-type Row = {
-  id: string;
-  tenantId: string;
-  url: string;
-  status: WebhookStatus;
-  disabledReason: string | null;
-  lastSuccessAt: Date | string | null;
-  lastFailureAt: Date | string | null;
-  failingSince: Date | string | null;
-  exhausted: number;
-};
 /** A webhook whose row is locked. */
 type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
 
@@ -111,24 +100,17 @@ type LockedWebhook = { id: string; tenantId: string; url: string; health: Health
 const lockWebhooks = async ({ db }: Work, ids: Iterable<string>): Promise<LockedWebhook[]> => {
   const list = [...new Set(ids)];
   if (list.length === 0) return [];
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<Omit<LockedWebhook, "health"> & Health>`
     select id, tenant_id as "tenantId", url, status, disabled_reason as "disabledReason",
       last_success_at as "lastSuccessAt", last_failure_at as "lastFailureAt",
       failing_since as "failingSince", exhausted
     from webhooks where id = any(${`{${list.join(",")}}`}::uuid[]) and deleted_at is null
     order by id for no key update`.execute(db);
-  return rows.map(({ id, tenantId, url, status, disabledReason, exhausted, ...at }) => ({
+  return rows.map(({ id, tenantId, url, ...health }) => ({
     id,
     tenantId,
     url,
-    health: {
-      status,
-      disabledReason,
-      exhausted,
-      lastSuccessAt: dateOf(at.lastSuccessAt),
-      lastFailureAt: dateOf(at.lastFailureAt),
-      failingSince: dateOf(at.failingSince),
-    },
+    health,
   }));
 };
 

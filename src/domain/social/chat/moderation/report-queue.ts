@@ -4,13 +4,14 @@ import { conflict, notFound } from "../../../kernel/errors.ts";
 import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/chat-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
+import { isoOf } from "../../../kernel/iso-time.ts";
 import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
 import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
 import { countRows, type Total, type Work } from "../../../kernel/work.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import { admit, type ChannelRef } from "../channel-row.ts";
 import { auditPrivateRead, isHidden, lockMessage, type MessageRow } from "../message-view.ts";
-import { holdMessage, listSanctions, type Sanction, timeOf, timeOrNull } from "./show-sanction.ts";
+import { holdMessage, listSanctions, type Sanction } from "./show-sanction.ts";
 
 export const REPORT_STATUSES = ["OPEN", "IN_REVIEW", "RESOLVED", "DISMISSED"] as const;
 export type ReportStatus = (typeof REPORT_STATUSES)[number];
@@ -41,7 +42,7 @@ export type Report = {
 type ReportRow = {
   id: string;
   channel_id: string | null;
-  seq: string | number | null;
+  seq: number | null;
   reporter_id: string | null;
   reporter_name: string | null;
   reporter_shown: string | null;
@@ -53,8 +54,8 @@ type ReportRow = {
   status: ReportStatus;
   action: ReportAction | null;
   assignee: string | null;
-  created_at: Date | string;
-  resolved_at: Date | string | null;
+  created_at: Date;
+  resolved_at: Date | null;
   resolved_by: string | null;
 };
 
@@ -76,7 +77,7 @@ const personOf = (
 const showReport = (row: ReportRow): Report => ({
   id: row.id,
   channelId: row.channel_id,
-  seq: row.seq === null ? null : Number(row.seq),
+  seq: row.seq,
   reporter: personOf(row.reporter_id, row.reporter_name, row.reporter_shown),
   sender: personOf(row.sender_id, row.sender_name, row.sender_shown),
   reason: row.reason,
@@ -84,8 +85,8 @@ const showReport = (row: ReportRow): Report => ({
   status: row.status,
   action: row.action,
   assignee: row.assignee,
-  createdAt: timeOf(row.created_at),
-  resolvedAt: timeOrNull(row.resolved_at),
+  createdAt: row.created_at.toISOString(),
+  resolvedAt: isoOf(row.resolved_at),
   resolvedBy: row.resolved_by,
 });
 
@@ -167,7 +168,7 @@ export const reportMessage = async (
   return readReport(work, projectId, id);
 };
 
-type Counted = { all: string | number; recent: string | number };
+type Counted = { all: number; recent: number };
 
 /** Counts all reports of a message, and the recent ones that are not closed: one per player. */
 const countReports = async (
@@ -182,7 +183,7 @@ const countReports = async (
     from chat_reports
     where project_id = ${projectId} and channel_id = ${channelId} and seq = ${seq}::bigint
       and reporter_id is not null`.execute(db);
-  return { all: Number(rows[0]!.all), recent: Number(rows[0]!.recent) };
+  return rows[0]!;
 };
 
 /** Number of messages shown before, and after, the reported one. */
@@ -251,7 +252,7 @@ type ReviewedReport = {
 
 type ReportedMessageRow = {
   id: string;
-  seq: string | number;
+  seq: number;
   sender_id: string | null;
   external_user_id: string | null;
   display_name: string | null;
@@ -260,14 +261,14 @@ type ReportedMessageRow = {
   moderation: Moderation;
   flags: string[];
   is_shadowed: boolean;
-  edited_at: Date | string | null;
-  deleted_at: Date | string | null;
-  created_at: Date | string;
+  edited_at: Date | null;
+  deleted_at: Date | null;
+  created_at: Date;
 };
 
 const show = (row: ReportedMessageRow): ReviewedMessage => ({
   id: row.id,
-  seq: Number(row.seq),
+  seq: row.seq,
   sender:
     row.sender_id === null
       ? null
@@ -281,9 +282,9 @@ const show = (row: ReportedMessageRow): ReviewedMessage => ({
   moderation: row.moderation,
   flags: row.flags,
   isShadowed: row.is_shadowed,
-  editedAt: timeOrNull(row.edited_at),
-  deletedAt: timeOrNull(row.deleted_at),
-  createdAt: timeOf(row.created_at),
+  editedAt: isoOf(row.edited_at),
+  deletedAt: isoOf(row.deleted_at),
+  createdAt: row.created_at.toISOString(),
 });
 
 type MessageRef = { projectId: string; channelId: string; seq: number };

@@ -49,7 +49,7 @@ const isChannelPrivate = async ({ db }: Work, projectId: string, channelId: stri
   return isPrivate(rows[0]);
 };
 
-type Counted = { held: string | number };
+type Counted = { held: number };
 
 /** Locks the player, so that two concurrent calls cannot exceed the limit together. */
 const checkRoom = async ({ db, now }: Work, projectId: string, playerId: string): Promise<void> => {
@@ -60,7 +60,7 @@ const checkRoom = async ({ db, now }: Work, projectId: string, playerId: string)
     select count(*) as held from chat_sanctions
     where project_id = ${projectId} and player_id = ${playerId} and revoked_at is null
       and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`.execute(db);
-  if (Number(rows[0]!.held) >= SANCTIONS_MAX)
+  if (rows[0]!.held >= SANCTIONS_MAX)
     throw conflict("LIMIT_REACHED", `the player already has ${SANCTIONS_MAX} sanctions in force`);
 };
 
@@ -242,7 +242,7 @@ export const recordBlocked = async (
   if (used >= BLOCKED.points) await transact((work) => muteBlocked(work, sender));
 };
 
-type Row = { recent: string | number; week: string | number };
+type Row = { recent: number; week: number };
 
 /**
  * Mutes a player for 10 minutes in all channels, unless that was done in the last 10 minutes; the third time
@@ -261,7 +261,7 @@ export const muteBlocked = async (work: Work, sender: BlockedSender): Promise<vo
     from chat_sanctions
     where project_id = ${projectId} and player_id = ${playerId} and is_automatic
       and created_at > ${new Date(nowMs - WEEK_MS).toISOString()}::timestamptz`.execute(work.db);
-  if (Number(rows[0]!.recent) > 0) return;
+  if (rows[0]!.recent > 0) return;
   await addSanction(work, projectId, {
     playerId,
     kind: "MUTE",
@@ -269,7 +269,7 @@ export const muteBlocked = async (work: Work, sender: BlockedSender): Promise<vo
     durationSeconds: AUTO_MUTE_SECONDS,
     isAutomatic: true,
   });
-  if (Number(rows[0]!.week) + 1 >= AUTO_MUTES_REVIEWED) await reportForReview(work, sender);
+  if (rows[0]!.week + 1 >= AUTO_MUTES_REVIEWED) await reportForReview(work, sender);
 };
 
 /** One report at a time: while it is open, further mutes appear in the sender's history. */

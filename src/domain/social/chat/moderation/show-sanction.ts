@@ -5,6 +5,7 @@ import { conflict, invalid, notFound } from "../../../kernel/errors.ts";
 import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/events/chat-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
+import { isoOf } from "../../../kernel/iso-time.ts";
 import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
 import { mapInSlices } from "../../../kernel/slices.ts";
 import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
@@ -67,7 +68,7 @@ const ofMessage = ({ projectId, id }: ChannelKey, seq: number) => sql`
 /** Holds a locked message that others can read; for them it disappears. */
 export const holdMessage = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<void> => {
   if (isHidden(row) || row.deleted_at !== null) return;
-  const seq = Number(row.seq);
+  const { seq } = row;
   const { rows } = await sql<{ flags: string[] }>`
     update chat_messages set moderation = 'HELD', flags = array_append(flags, ${REPORTED_FLAG})
     where ${ofMessage(channel, seq)} returning to_jsonb(flags) as flags`.execute(work.db);
@@ -123,7 +124,7 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
 };
 
 const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<Restored> => {
-  const seq = Number(row.seq);
+  const { seq } = row;
   // All texts before an edit are stored together, so the masked one cannot be recovered.
   if (row.moderation === "MASKED" && row.edited_at !== null)
     throw conflict("INVALID_STATE", "the message was edited since it was masked");
@@ -168,13 +169,13 @@ export type SanctionRow = {
   kind: SanctionKind;
   reason: string;
   is_automatic: boolean;
-  expires_at: Date | string | null;
+  expires_at: Date | null;
   created_by: string;
-  created_at: Date | string;
-  revoked_at: Date | string | null;
+  created_at: Date;
+  revoked_at: Date | null;
   revoked_by: string | null;
   appeal: string | null;
-  appealed_at: Date | string | null;
+  appealed_at: Date | null;
   appeal_status: AppealStatus | null;
 };
 
@@ -183,15 +184,11 @@ const SANCTIONS = sql`
   select s.*, p.external_user_id, p.display_name from chat_sanctions s
   left join players p on p.project_id = s.project_id and p.id = s.player_id`;
 
-export const timeOf = (value: Date | string): string => new Date(value).toISOString();
-export const timeOrNull = (value: Date | string | null): string | null =>
-  value === null ? null : timeOf(value);
-
 const appealOf = ({ appeal, appeal_status: status, appealed_at: at }: SanctionRow): Sanction["appeal"] =>
-  appeal === null || status === null || at === null ? null : { text: appeal, status, at: timeOf(at) };
+  appeal === null || status === null || at === null ? null : { text: appeal, status, at: at.toISOString() };
 
 export const isActiveAt = (row: Pick<SanctionRow, "revoked_at" | "expires_at">, now: Date): boolean =>
-  row.revoked_at === null && (row.expires_at === null || new Date(row.expires_at) > now);
+  row.revoked_at === null && (row.expires_at === null || row.expires_at > now);
 
 const showSanction = (row: SanctionRow, now: Date): Sanction => ({
   id: row.id,
@@ -205,10 +202,10 @@ const showSanction = (row: SanctionRow, now: Date): Sanction => ({
   reason: row.reason,
   isAutomatic: row.is_automatic,
   isActive: isActiveAt(row, now),
-  expiresAt: timeOrNull(row.expires_at),
+  expiresAt: isoOf(row.expires_at),
   createdBy: row.created_by,
-  createdAt: timeOf(row.created_at),
-  revokedAt: timeOrNull(row.revoked_at),
+  createdAt: row.created_at.toISOString(),
+  revokedAt: isoOf(row.revoked_at),
   revokedBy: row.revoked_by,
   appeal: appealOf(row),
 });
@@ -288,19 +285,19 @@ type Row = {
   key: string;
   action: ListAction;
   match: ListMatch;
-  word_count: string | number;
+  word_count: number;
   words: string[];
-  created_at: Date | string;
-  updated_at: Date | string;
+  created_at: Date;
+  updated_at: Date;
 };
 
 const show = (row: Row): WordListSummary => ({
   key: row.key,
   action: row.action,
   match: row.match,
-  wordCount: Number(row.word_count),
-  createdAt: timeOf(row.created_at),
-  updatedAt: timeOf(row.updated_at),
+  wordCount: row.word_count,
+  createdAt: row.created_at.toISOString(),
+  updatedAt: row.updated_at.toISOString(),
 });
 
 /** Lists all word lists of a project by key, without their words. */
