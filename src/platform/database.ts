@@ -227,11 +227,10 @@ const GIVING_WAY_MAX_MS = 600_000;
 const KEEPALIVE_AFTER_MS = 5_000;
 
 /**
- * Old times have offsets that a Date cannot read in any other zone. Compiling a
- * plan with many branches (JIT) takes longer than any statement here. Rows are looked up by keys, a few of
- * many: where index access is costed as expensive, small tables are read as a whole for each batch. A server
- * that loses the client releases its session's locks after 5 s of unacknowledged data, or about 20 s of
- * idleness.
+ * Old times have offsets that a Date cannot read in any other zone. Compiling a plan with many branches (JIT)
+ * takes longer than any statement here. Rows are looked up by keys, a few of many: where index access is
+ * costed as expensive, small tables are read as a whole for each batch. A server that loses the client
+ * releases its session's locks after 5 s of unacknowledged data, or about 20 s of idleness.
  */
 const CONNECTION_OPTIONS =
   "-c TimeZone=UTC -c jit=off -c random_page_cost=1.1 -c tcp_user_timeout=5000 " +
