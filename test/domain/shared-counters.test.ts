@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
+import { sql } from "kysely";
 import {
   createSharedCounters,
   type SharedCounters,
   type SharedKey,
 } from "../../src/domain/evaluation/shared-counters.ts";
+import { define, memoryDomain, publish, rowsOf } from "../support/domain/domain.ts";
 
 const keyOf = (scope: number): SharedKey => ({ projectId: "p", scope: String(scope), windowNo: 0 });
 const locked = (count: number): SharedCounters =>
@@ -46,5 +48,34 @@ describe("shared counters", () => {
         );
       }),
     );
+  });
+});
+
+describe("a change that is the first to ask for a shared counter", () => {
+  const { domain } = memoryDomain();
+
+  it("is begun again as if nothing had been: segments are entered, rules run and count once", async () => {
+    const projectId = await domain.addProject();
+    const definition = { all: [{ type: "player_property", field: "xp", op: "gte", value: 100 }] };
+    await define(domain, projectId, "segment", { key: "vip", name: "VIP", kind: "DYNAMIC", definition });
+    await publish(domain, projectId, {
+      key: "welcome",
+      triggers: [{ kind: "EVENT", eventTypes: ["player.segment_entered"] }],
+      limits: { global: [{ max: 2, window: "LIFETIME" }] },
+      actions: [{ type: "update_player", addTags: ["welcome"] }],
+    });
+    for (const name of ["ada", "bob", "cid"]) {
+      const player = await domain.addPlayer(projectId, name);
+      await domain.grant(projectId, player, 50);
+      await domain.grant(projectId, player, 100);
+    }
+    const [found] = await rowsOf(
+      domain,
+      sql<{ members: number; tagged: number; used: number }>`
+        select (select count(*) from player_segments where project_id = ${projectId}) as members,
+          (select count(*) from players where project_id = ${projectId} and tags @> '{welcome}') as tagged,
+          (select sum(used) from shared_counters where project_id = ${projectId}) as used`,
+    );
+    assert.deepEqual(found, { members: 3, tagged: 2, used: 2 });
   });
 });

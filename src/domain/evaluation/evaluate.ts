@@ -8,12 +8,13 @@ import { giveBundle } from "./rewards/give.ts";
 import { advanceAdventures, changeAdventure, grantPremium, refreshGoals } from "./adventures/advance.ts";
 import { adventureStanding, announceAdventures } from "./adventures/show.ts";
 import { isQuestOpen } from "./adventures/progress.ts";
-import { advanceQuests, watchQuests } from "./quests/advance.ts";
+import { advanceQuests, saveSeenQuests, watchQuests } from "./quests/advance.ts";
 import { announceQuests, changeQuest, questStanding } from "./quests/show.ts";
 import type { RuleObserver } from "./running/outcome.ts";
 import { runRules } from "./running/run.ts";
 import { runSpawned, SPAWNED_TYPES } from "./running/spawned.ts";
-import { refreshSegments, watchSegments } from "./segments/membership.ts";
+import { refreshSegments, saveSeenSegments, watchSegments } from "./segments/membership.ts";
+import { saveTurn } from "./snapshot.ts";
 import { advanceStreaks } from "./streaks/advance.ts";
 import { derive, publish } from "./emit.ts";
 import { EventCost } from "./event-cost.ts";
@@ -82,6 +83,15 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     trace,
   };
   return passOf({ ...parts, root, project: parts.plan }, event);
+};
+
+/**
+ * As `saveTurn`, for a turn that may be undone after it is settled, and begun again: what segments and quests
+ * have seen of the player is restored too.
+ */
+export const saveSettled = (turn: PlanTurn): (() => void) => {
+  const restore = [saveTurn(turn), saveSeenSegments(turn.player), saveSeenQuests(turn.player)];
+  return () => restore.forEach((put) => put());
 };
 
 const ignore = (): void => undefined;

@@ -28,7 +28,7 @@ export type SharedCounters = {
   has(key: SharedKey): boolean;
   /** Returns the counters that were asked for and are not loaded. */
   asked(): SharedKey[];
-  /** Adds counters that have been loaded; whoever asked for them has been undone. */
+  /** Adds counters that have been loaded, and forgets what was asked for: whoever asked has been undone. */
   load(more: readonly Loaded[]): void;
   /** Saves the current state and returns a function that restores it. */
   save(): () => void;
@@ -50,8 +50,8 @@ export const createSharedCounters = (unloaded: Unloaded, first: readonly Loaded[
       const id = counterIdOf(one.key);
       loaded.set(id, one);
       states.set(id, one);
-      asked.delete(id);
     }
+    asked.clear();
   };
   load(first);
   const find = (key: SharedKey): Loaded => {

@@ -3,12 +3,11 @@ import { hash } from "node:crypto";
 import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
 import type { Effects } from "../evaluation/effects.ts";
-import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { changeEvent, noEffects, openTurn, saveSettled, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeCost } from "../evaluation/event-cost.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { createSharedCounters, type SharedCounters } from "../evaluation/shared-counters.ts";
-import { saveTurn } from "../evaluation/snapshot.ts";
 import { conflict, type DomainError } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { Pace } from "../kernel/slices.ts";
@@ -259,7 +258,7 @@ const runCounted = async <T>(
 ): Promise<Outcome<T> | undefined> => {
   for (;;) {
     const turn = openTurnOf();
-    const undo = saveTurn(turn);
+    const undo = saveSettled(turn);
     const outcome = run(turn);
     const isWhole = shared.asked().length === 0;
     if (!isWhole || "error" in outcome) undo();
@@ -418,8 +417,7 @@ export const changePlayers = async <T>(
           const xpBefore = player.xp;
           const value = change(turn);
           settleTurn(turn, xpBefore);
-          costs.close(turn.root.cost);
-          return { value: { value, player } };
+          return { value: { value, player, cost: turn.root.cost } };
         } catch (error) {
           return { error };
         }
@@ -427,7 +425,9 @@ export const changePlayers = async <T>(
     );
     if (!outcome) throw held();
     if ("error" in outcome) throw outcome.error;
-    changed.push(outcome.value);
+    const { cost, ...done } = outcome.value;
+    costs.close(cost);
+    changed.push(done);
     await pace.pause();
   }
   await saveBatch(work, { players, effects, shared, verdicts: [], done: [] });

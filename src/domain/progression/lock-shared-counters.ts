@@ -190,7 +190,9 @@ export const openCounters = async (
   coming: readonly Coming[],
   isClaim = false,
 ): Promise<{ shared: SharedCounters; covered: number }> => {
-  const keys = new Map(work.retained.get(ASKED));
+  const projectIds = new Set(coming.map(({ plan }) => plan.projectId));
+  const asked = [...work.retained.get(ASKED)].filter(([, { projectId }]) => projectIds.has(projectId));
+  const keys = new Map(asked);
   let covered = 0;
   for (const { plan, type, atMs } of coming.slice(0, work.retained.get(COVERED))) {
     if (covered > 0 && keys.size > SHARED_KEYS_MAX) break;
@@ -224,12 +226,19 @@ export const learnAsked = ({ plan, type }: Omit<Coming, "atMs">, keys: readonly 
   for (const key of keys) if (scopes.size < SHARED_KEYS_MAX) scopes.set(key.scope, keyAtOf(plan, key));
 };
 
+/** The rules' own counters by scope. */
+const owned = new WeakMap<RuleSet, ReadonlyMap<string, KeyAt>>();
+
+const ownedBy = (plan: ProjectPlan): ReadonlyMap<string, KeyAt> => {
+  const all = plan.rules.all.flatMap(({ globalLimits, budgets }) => [...globalLimits, ...budgets]);
+  return new Map(all.map(({ keyOf }) => [keyOf(plan, 0).scope, keyOf]));
+};
+
 /** Of a rule's own counters the window is that of the event. */
 const keyAtOf = (plan: ProjectPlan, key: SharedKey): KeyAt => {
-  const own = plan.rules.all
-    .flatMap(({ globalLimits, budgets }) => [...globalLimits, ...budgets])
-    .find((counter) => counter.keyOf(plan, 0).scope === key.scope);
-  return own ? (at, atMs) => own.keyOf(at, atMs) : () => key;
+  const known = owned.get(plan.rules) ?? ownedBy(plan);
+  owned.set(plan.rules, known);
+  return known.get(key.scope) ?? (() => key);
 };
 
 /** Thrown where counters were asked for that are not locked: all is undone, and done again with them. */

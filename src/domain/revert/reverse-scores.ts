@@ -118,7 +118,8 @@ export function* reverseGrants(turn: Turn, grants: readonly CausedGrant[], rever
     }
     reversal.grants.push({ playerId: player.id, id });
     const counter = limitedKey(project.projectId, "reward", rewardKey);
-    if (shared.has(counter)) shared.add(counter, -quantity);
+    const isLimited = project.rewards.get(rewardKey)?.definition.stock !== undefined;
+    if (isLimited && shared.has(counter)) shared.add(counter, -quantity);
     const given = player.doc.w?.[rewardKey];
     if (given === undefined) continue;
     sums[rewardKey] = Math.max(0, sums[rewardKey]! - quantity);

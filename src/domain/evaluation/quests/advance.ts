@@ -288,6 +288,13 @@ type Seen = { values: unknown[]; isNew: boolean };
 
 const SEEN = new WeakMap<PlayerState, Seen>();
 
+/** Returns a function that makes the recorded inputs what they are now, for a turn that is undone as a whole. */
+export const saveSeenQuests = (player: PlayerState): (() => void) => {
+  const seen = SEEN.get(player);
+  const before = seen && { values: [...seen.values], isNew: seen.isNew };
+  return () => void (before ? SEEN.set(player, before) : SEEN.delete(player));
+};
+
 /** Records the inputs of quests before a turn changes any of them. */
 export const watchQuests = ({ stateful, readers }: QuestIndex, player: PlayerState): void => {
   if (stateful.length === 0 || SEEN.has(player)) return;

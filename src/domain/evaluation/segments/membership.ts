@@ -233,6 +233,13 @@ type Seen = {
  */
 const SEEN = new WeakMap<PlayerState, Seen>();
 
+/** Returns a function that makes the recorded inputs what they are now, for a turn that is undone as a whole. */
+export const saveSeenSegments = (player: PlayerState): (() => void) => {
+  const seen = SEEN.get(player);
+  const before = seen && { values: [...seen.values], isNew: seen.isNew };
+  return () => void (before ? SEEN.set(player, before) : SEEN.delete(player));
+};
+
 /** Records the inputs of a player's segments before a turn changes any of them. */
 export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: PlayerState): void => {
   if (dynamic.length === 0 || SEEN.has(player)) return;

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { hasJoined, wholePoints } from "../../evaluation/adventures/row.ts";
 import { TIERS_MAX } from "../../evaluation/badges/tiers.ts";
 import type { Moment } from "../../evaluation/boards/board.ts";
-import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
+import { evaluateEvent, noEffects, openTurn, saveSettled } from "../../evaluation/evaluate.ts";
 import { RuleDocument } from "../../evaluation/language/document.ts";
 import { Key, smallRecord, Zone } from "../../evaluation/language/syntax.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
@@ -34,7 +34,6 @@ import { IsoTime } from "../../kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX } from "../../kernel/limits.ts";
 import { bytesOf } from "../../kernel/oversize.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
-import { saveTurn } from "../../evaluation/snapshot.ts";
 import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Calendar, calendarOf, windowNumber } from "../../kernel/zones.ts";
@@ -338,7 +337,7 @@ export const simulate = async (
       ignoreLimits: simulation.overrides.limits === "IGNORE",
     });
     const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
-    const undo = saveTurn(turn);
+    const undo = saveSettled(turn);
     const before = { ...standingOf(plan, player, nowMs), ...goalsOf(turn) };
     evaluateEvent(turn);
     const asked = shared.asked();
