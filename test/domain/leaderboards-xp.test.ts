@@ -103,7 +103,7 @@ describe("who is on an XP board", () => {
         where w.leaderboard_id = ${board.id}`.execute(db),
     );
     assert.deepEqual(
-      rows.map(({ score }) => Number(score)),
+      rows.map(({ score }) => score),
       [25],
     );
   });

@@ -338,11 +338,15 @@ const doneOf = (
   { transact }: SeekOptions,
 ): Processed => {
   const { looked } = seen;
-  const waiting = partsOf(late);
+  const done = [...taken, ...late, ...seen.held];
+  const isProgress = taken.length > 0 || isLost;
+  // Beside events that are not ready others wait, which the claim had no room for.
+  const beside = isProgress ? [] : againOf(seen, { done, isProgress: true });
+  const waiting = [...new Set([...partsOf(late), ...beside.map(({ part }) => part)])];
   return {
     events: taken.length,
     parts: partsOf(taken),
-    again: againOf(seen, { done: [...taken, ...late, ...seen.held], isProgress: taken.length > 0 || isLost }),
+    again: againOf(seen, { done, isProgress }),
     busy: partsOf(looked.filter(({ state }) => state === "BUSY")),
     closed: partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
     reopened: seen.reopened,

@@ -231,7 +231,7 @@ const owned = new WeakMap<RuleSet, ReadonlyMap<string, KeyAt>>();
 
 const ownedBy = (plan: ProjectPlan): ReadonlyMap<string, KeyAt> => {
   const all = plan.rules.all.flatMap(({ globalLimits, budgets }) => [...globalLimits, ...budgets]);
-  return new Map(all.map(({ keyOf }) => [keyOf(plan, 0).scope, keyOf]));
+  return new Map(all.map((counter) => [counter.keyOf(plan, 0).scope, counter.keyOf]));
 };
 
 /** Of a rule's own counters the window is that of the event. */
