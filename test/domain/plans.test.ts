@@ -79,6 +79,25 @@ describe("a plan that is not compiled yet", () => {
     assert.deepEqual(await xpOf(domain, one), { [userIn(one, PART)]: 5 });
   });
 
+  it("keeps no event waiting that a claim had no room for beside those of such plans", async () => {
+    // Which of the six events there is no room for is up to the ids of the projects.
+    for (let round = 0; round < 10; round++) {
+      plans = createPlanCache();
+      for (const parts of [
+        [0, 1, 3],
+        [0, 2, 3],
+      ]) {
+        const id = await aProject(1);
+        for (const part of parts) await domain.track(id, [{ user: userIn(id, part), type: "goal" }]);
+      }
+      const places = [0, 1, 2, 3].map((part) => ({ part, afterProject: FIRST_PROJECT }));
+      const options = { transact: domain.transact, plans, claimLimit: 5, onError, onLeft };
+      const { events, again, preparing = [] } = await processPartitions(options, places);
+      assert.deepEqual([events, again, (await preparing).toSorted()], [0, [], [0, 1, 2, 3]]);
+      await processAll(domain);
+    }
+  });
+
   it("is used although others do not fit into the cache beside it, and all come to their end", async () => {
     const ids = [await aProject(3), await aProject(3), await aProject(3)];
     for (const id of ids) await track(id);
