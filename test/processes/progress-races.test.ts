@@ -334,11 +334,11 @@ describe("players over two processes", () => {
       assert.equal(player.xp, own * 10 + reached, nameOf(i));
       const { data } = await get(`/players/ext:${nameOf(i)}/balances`);
       assert.equal(data[0].balance, own * 5, nameOf(i));
-      const counters = await rowsOf(sql<{ n: number }>`
+      const counters = await rowsOf(sql<{ n: string }>`
         select v.value as n from player_states s, jsonb_each_text(s.doc->'c') v
         where s.player_id = ${player.id}`);
       assert.deepEqual(
-        counters.map(({ n }) => n),
+        counters.map(({ n }) => Number(n)),
         [own],
         nameOf(i),
       );

@@ -130,7 +130,7 @@ export const readNoticeLists = async (
     select r.p as project_id, r.w as id, b.id as leaderboard_id, b.key, w.period_key,
       w.board, b.resets, w.notice_round, w.leader_id, w.leader_score, b.definition->>'ties' as ties,
       b.definition->>'sort' as sort,
-      b.definition->>'scoreDecimals' as decimals, b.definition->'rankChange' as rank_change
+      (b.definition->>'scoreDecimals')::int as decimals, b.definition->'rankChange' as rank_change
     from json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, w uuid)
     left join leaderboard_periods w on w.project_id = r.p and w.id = r.w
     join leaderboards b on b.project_id = r.p and b.status <> 'ARCHIVED'
