@@ -141,7 +141,7 @@ export const startPostgresCluster = async (): Promise<PostgresCluster> => {
       assert.ok([...keys].every((key) => unsure.has(key)));
       const given = await sql<{ xp: number; n: number }>`
         select coalesce(sum(amount), 0) as xp, count(*) as n from ledger_entries`.execute(db);
-      assert.deepEqual(given.rows, [{ xp: String(keys.size * XP_OF_EVENT), n: String(keys.size) }]);
+      assert.deepEqual(given.rows, [{ xp: keys.size * XP_OF_EVENT, n: keys.size }]);
       const reconciling = laurel(["reconcile"], services.env);
       assert.equal(await reconciling.ended, 0, reconciling.output());
     },
