@@ -62,9 +62,14 @@ const hostileTexts = (bytes: number): Record<string, string> => {
   };
 };
 
-/** CPU that a process may spend on one caller before others are served. */
-const BLOCK_MAX_MS = 100 * CPU_SLACK;
 const LARGE_BYTES = 5 * 1024 * 1024;
+
+/**
+ * CPU that a process may spend on one caller before others are served: some 100 to 150 ms, as a multiple of
+ * parsing as many small objects as a body may have, so that it is the same on a slow machine.
+ */
+const { shapes = "" } = hostileTexts(LARGE_BODY_PARTS_MAX * 3);
+const BLOCK_MAX_MS = 3.5 * CPU_SLACK * leastCpuMs(() => JSON.parse(shapes) as unknown, 0);
 
 const partsOf = (text: string): number => countParts(Buffer.from(text), LARGE_BODY_PARTS_MAX).parts;
 
