@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { startApp } from "../support/app/app.ts";
-import { anAsker, type Past } from "../support/analytics/histories.ts";
+import { anAsker, rollUpAll, type Past } from "../support/analytics/histories.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { eventually } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";
@@ -64,6 +64,23 @@ describe("the players behind a number", () => {
     assert.equal((await asker.ask("players", query)).pagination.total, dormant.players);
     assertError(await asker.tryAsk("players", { ...query, segment: "lifecycle:none" }), 404);
     assertError(await asker.tryAsk("players", { ...query, segment: "none" }), 400);
+  });
+
+  it("have no time of a last event once their events are deleted with age", async () => {
+    const { projectId } = asker.tenant;
+    await rollUpAll(api, projectId);
+    await api.app.transact(({ db }) =>
+      sql`delete from tracked_events where project_id = ${projectId} and external_user_id = ${"ann"}`.execute(
+        db,
+      ),
+    );
+    const query = { of: "segments", segment: "lifecycle:dormant", asOf: AS_OF, timezone: "UTC" };
+    const { data } = await asker.ask("players", query);
+    const times = data.map((one: Record<string, string>) => [one["externalUserId"], one["lastActiveAt"]]);
+    assert.deepEqual(times, [
+      ["ann", null],
+      ["cid", "2026-05-02T12:00:00.000Z"],
+    ]);
   });
 
   it("are listed by a body for funnels with filters", async () => {

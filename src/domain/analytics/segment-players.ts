@@ -22,7 +22,7 @@ export type SegmentPlayer = {
   displayName: string | null;
   xp: number;
   level: number;
-  lastActiveAt: string;
+  lastActiveAt: string | null;
 };
 
 /** One row without a player where the page has none; `last_at`: null for one whose events are gone. */
@@ -92,7 +92,7 @@ export const listSegmentPlayers = async (
   const query = members ? pageOfPlaces(frame, members, asked) : pageOfEvents(frame, asked);
   const { rows } = await query.execute(work.db);
   const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
-    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt ?? 0) }],
+    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt) }],
   );
   return pageOf(players as SegmentPlayer[], rows[0]!.total, asked);
 };

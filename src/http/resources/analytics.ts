@@ -164,7 +164,7 @@ export const SegmentPlayerBody = z
     displayName: z.string().nullable(),
     xp: z.int(),
     level: z.int(),
-    lastActiveAt: z.iso.datetime(),
+    lastActiveAt: z.iso.datetime().nullable().meta({ description: "Null: the events are no longer kept" }),
   })
   .meta({ id: "AnalyticsSegmentPlayer" });
 

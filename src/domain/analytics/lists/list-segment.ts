@@ -100,7 +100,7 @@ export const listPlayersBehind = async (
 ): Promise<PlayerList> => {
   const { rows } = await pageQuery(asked, await findListed(work, asked, list), page).execute(work.db);
   const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
-    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt ?? 0) }],
+    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt) }],
   ) as SegmentPlayer[];
   const data = players.slice(0, page.limit);
   const nextCursor = players.length > page.limit ? data.at(-1)!.playerId : null;
