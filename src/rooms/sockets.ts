@@ -240,7 +240,7 @@ const MESSAGE_MAX_BYTES = 16 * 1024;
 /** Maximum number of sockets of one process, without those that it pipes to others. */
 const SOCKETS_MAX = 20_000;
 const PINGS_MISSED_MAX = 2;
-/** Milliseconds after which a client that does not answer a close is terminated. */
+/** Milliseconds after which a client that does not answer a close or a probe is terminated. */
 const CLOSE_TIMEOUT_MS = 2_000;
 /** HTTP's code for a client that needs another version. */
 const UPGRADE_REQUIRED = 426;
@@ -309,6 +309,16 @@ const refuseOldSdk = (socket: FramedSocket): void =>
   new WebSocketClient("old", socket).error(UPGRADE_REQUIRED, OLD_SDK, () =>
     socket.close(CloseCode.WITH_ERROR, OLD_SDK),
   );
+
+/**
+ * Ends a socket unless it answers now. A client that comes back over another network, whose old socket never
+ * closed, gets its seat so long before the heartbeat would free it; a socket that lives keeps its seat.
+ */
+const probe = (socket: FramedSocket): void => {
+  const timer = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS);
+  for (const sign of ["pong", "close"]) socket.once(sign, () => clearTimeout(timer));
+  socket.ping();
+};
 
 /** The counter that core increments at each heartbeat. */
 type Counted = FramedSocket & { pingCount: number };
@@ -387,8 +397,11 @@ export class Sockets extends WebSocketTransport {
     if (!address) return echo(socket);
     const { roomId, sessionId, ...options } = address;
     const client = new WebSocketClient(sessionId, socket);
+    const room = localRoom(roomId);
+    const held = room?.clients.getById(sessionId);
+    if (held && held.reconnectionToken === options.reconnectionToken) probe(held.ref as FramedSocket);
     try {
-      await connectClientToRoom(localRoom(roomId), client, CONTEXT, options);
+      await connectClientToRoom(room, client, CONTEXT, options);
     } catch (thrown) {
       const isLeft = socket.readyState !== socket.OPEN;
       if (!isLeft && !(thrown instanceof ServerError) && !errorObject(thrown))

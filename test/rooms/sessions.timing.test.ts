@@ -17,7 +17,7 @@ import {
 } from "../support/rooms/sdk.ts";
 
 /** First bytes of the frames a client may send. */
-const FRAME = { join: 10, data: 13, ping: 18 } as const;
+const FRAME = { join: 10, error: 11, data: 13, ping: 18 } as const;
 /** Of a room's seats, where a test waits for them. */
 const SEAT_SECONDS = 2;
 
@@ -64,6 +64,27 @@ describe("sessions of rooms", () => {
     socket.send(Buffer.of(FRAME.join));
     await eventually(() => room.clients.getById(seat.sessionId)?.state === ClientState.JOINED);
     socket.close();
+  });
+
+  it("go to a client that comes back over another network before its old socket is missed", async () => {
+    const player = await aPlayer(api, tenant.key);
+    const old = await aSocket(player);
+    const room = serverRoom(tenant.projectId, player.playerId);
+    // Less than the heartbeat takes to miss anybody.
+    room.seatReservationTimeout = 2 * SEAT_SECONDS;
+    const comeBack = async (): Promise<number> => {
+      const [client] = room.clients as unknown as { sessionId: string; reconnectionToken: string }[];
+      const { sessionId, reconnectionToken } = client!;
+      const query = new URLSearchParams({ sessionId, reconnectionToken });
+      const socket = new WebSocket(`ws://127.0.0.1:${api.port}/x/${room.roomId}?${query}`);
+      const [first] = (await once(socket, "message")) as [Buffer];
+      return first[0]!;
+    };
+    await eventually(() => room.clients[0]?.state === ClientState.JOINED);
+    assert.equal(await comeBack(), FRAME.error, "a socket that answers keeps its seat");
+    assert.equal(old.socket.readyState, WebSocket.OPEN);
+    old.socket.pause();
+    assert.equal(await comeBack(), FRAME.join);
   });
 
   describe("a token", () => {
