@@ -1,26 +1,27 @@
 import { existsSync } from "node:fs";
 import { z } from "zod";
-import { type BillingSettings, billingOf } from "./config/billing.ts";
-import { domainsOf, type DomainSettings } from "./config/domains.ts";
-import { outboundOf, type OutboundSettings } from "./config/outbound.ts";
-import { type PasskeySettings, passkeysOf } from "./config/passkeys.ts";
-import type { Env } from "./config/rule.ts";
-import { RULES } from "./config/rules.ts";
+import { type Env, RULES } from "./config/rules.ts";
+import {
+  billingOf,
+  captchaOf,
+  domainsOf,
+  mailOf,
+  networkOf,
+  oauthOf,
+  outboundOf,
+  type Parsed,
+  passkeysOf,
+  storesOf,
+  warehouseOf,
+} from "./config/sections.ts";
 import { SETTINGS } from "./config/settings.ts";
-import { type StoreSettings, storesOf } from "./config/stores.ts";
-import { type WarehouseSettings, warehouseOf } from "./config/warehouse.ts";
 import type { PasswordCost } from "./domain/accounts/auth/passwords.ts";
-import type { MailMode } from "./domain/accounts/email/mail.ts";
-import type { Plan } from "./domain/kernel/caller.ts";
 import { problemsOf } from "./domain/kernel/zod-problems.ts";
 import { readSecrets } from "./secrets.ts";
 import { VERSION } from "./version.ts";
 
-export type { OutboundSettings } from "./config/outbound.ts";
-export type { Env } from "./config/rule.ts";
-export { SETTINGS } from "./config/settings.ts";
+export type { Env } from "./config/rules.ts";
 
-export type ProcessRole = "web" | "worker";
 export type Secrets = {
   /** Ed25519 private key, PKCS #8 PEM. */
   jwtPrivateKey: string;
@@ -30,8 +31,6 @@ export type Secrets = {
   encryptionKeys: readonly string[];
 };
 
-const Settings = z.object(SETTINGS);
-type Parsed = z.output<typeof Settings>;
 export type Problem = { name: string; message: string };
 
 /** All problems of the environment at once; the message is meant for a terminal. */
@@ -45,88 +44,8 @@ export class ConfigError extends Error {
   }
 }
 
-export type MailSettings = {
-  mode: MailMode;
-  smtpUrl: string | undefined;
-  from: string;
-};
-
-export type CaptchaSettings = {
-  provider: Parsed["CAPTCHA_PROVIDER"];
-  siteKey: string | undefined;
-  secret: string | undefined;
-  /** The host on which a token must have been issued. */
-  hostname: string | undefined;
-  /** Overrides the provider's own address. */
-  verifyUrl: string | undefined;
-};
-
-type OAuthClient = { clientId: string; clientSecret: string };
-export type OAuthSettings = {
-  google: (OAuthClient & { issuer: string }) | undefined;
-  /** Both URLs without a trailing slash. */
-  github: (OAuthClient & { url: string; apiUrl: string }) | undefined;
-  /** Redirect addresses allowed for every tenant, besides the tenant's own list. */
-  redirectUris: readonly string[];
-};
-
-export type StoreName = "DATABASE_URL" | "REDIS_URL";
-
 /** The settings that need nothing but the environment. */
-export type Settings = Readonly<
-  StoreSettings & {
-    /** Version of Laurel. */
-    version: string;
-    mode: "embedded" | "cluster";
-    isProduction: boolean;
-    roles: ReadonlySet<ProcessRole>;
-    host: string;
-    /** 0 selects a free port. */
-    port: number;
-    /** Where the other processes of a cluster reach the rooms of this one; port 0 selects a free one. */
-    internal: { host: string; port: number };
-    /** Where this process alone shows its health and metrics, if anywhere; port 0 selects a free one. */
-    operators: { host: string; port: number } | undefined;
-    /** Without a trailing slash. */
-    publicUrl: string;
-    /** Base URL of links in mails. Without a trailing slash. */
-    consoleUrl: string;
-    trustedProxies: readonly string[];
-    demo: boolean;
-    autoApproveTenants: boolean;
-    defaultPlan: Plan;
-    /** How plans are sold; undefined where none are. */
-    billing: BillingSettings | undefined;
-    mail: MailSettings;
-    /** Whether some operations require a verified address. */
-    isVerifiedEmailRequired: boolean;
-    disposableEmail: { allow: readonly string[]; deny: readonly string[] };
-    captcha: CaptchaSettings;
-    oauth: OAuthSettings;
-    superadminAllowCidrs: readonly string[];
-    /** Whether super-admins need a second factor. */
-    isSuperadminMfaRequired: boolean;
-    passkeys: PasskeySettings;
-    outbound: OutboundSettings;
-    /** DNS servers, with ports; empty: the system's. */
-    dnsServers: readonly string[];
-    /** Undefined: there are none. */
-    domains: DomainSettings | undefined;
-    /** Undefined: there is none. */
-    warehouse: WarehouseSettings | undefined;
-    logLevel: Parsed["LOG_LEVEL"];
-    metricsToken: string | undefined;
-    /** A process that has not stopped within this time is terminated. */
-    shutdownTimeoutMs: number;
-    /** How long a web process that stops goes on, not ready, before it closes anything. */
-    shutdownDelayMs: number;
-    /** Stores that are set while MODE is not: whoever set them probably meant cluster mode. */
-    unusedStores: readonly StoreName[];
-    /** Remarks on settings that have no effect, to be logged at the start. */
-    remarks: readonly string[];
-    givenSecrets: Readonly<Partial<Secrets>>;
-  }
->;
+export type Settings = Readonly<ReturnType<typeof settingsOf>>;
 
 /** Validated configuration of a process. */
 export type Config = Settings & {
@@ -134,74 +53,6 @@ export type Config = Settings & {
   /** Of a server that starts in a test; no variable sets it, so that none weakens stored passwords. */
   readonly passwordCost?: PasswordCost;
 };
-
-const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
-
-/** Processes that a supervisor starts from one line of configuration differ by their number. */
-const numberedPort = (port: number, { NODE_APP_INSTANCE }: Parsed): number =>
-  port === 0 ? 0 : port + NODE_APP_INSTANCE;
-
-const networkOf = (env: Parsed) => ({
-  host: env.HOST ?? (env.MODE === "embedded" ? "127.0.0.1" : "0.0.0.0"),
-  port: env.PORT,
-  internal: {
-    host: env.INTERNAL_HOST,
-    port: numberedPort(env.INTERNAL_PORT, env),
-  },
-  operators:
-    env.METRICS_PORT === undefined
-      ? undefined
-      : { host: env.METRICS_HOST, port: numberedPort(env.METRICS_PORT, env) },
-  publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
-  consoleUrl: withoutSlash(env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
-  trustedProxies: env.TRUSTED_PROXIES,
-});
-
-const mailOf = (env: Parsed): MailSettings => ({
-  mode: env.EMAIL_MODE ?? (env.SMTP_URL === undefined ? "log" : "smtp"),
-  smtpUrl: env.SMTP_URL,
-  from: env.MAIL_FROM ?? "Laurel <laurel@localhost>",
-});
-
-const captchaOf = (env: Parsed): CaptchaSettings => ({
-  provider: env.CAPTCHA_PROVIDER,
-  siteKey: env.CAPTCHA_SITE_KEY,
-  secret: env.CAPTCHA_SECRET,
-  hostname: env.CAPTCHA_HOSTNAME,
-  verifyUrl: env.CAPTCHA_VERIFY_URL,
-});
-
-const clientOf = (clientId: string | undefined, clientSecret: string | undefined): OAuthClient | undefined =>
-  clientId === undefined || clientSecret === undefined ? undefined : { clientId, clientSecret };
-
-const oauthOf = (env: Parsed): OAuthSettings => {
-  const google = clientOf(env.OAUTH_GOOGLE_CLIENT_ID, env.OAUTH_GOOGLE_CLIENT_SECRET);
-  const github = clientOf(env.OAUTH_GITHUB_CLIENT_ID, env.OAUTH_GITHUB_CLIENT_SECRET);
-  return {
-    google: google && { ...google, issuer: env.OAUTH_GOOGLE_ISSUER },
-    github: github && {
-      ...github,
-      url: withoutSlash(env.OAUTH_GITHUB_URL),
-      apiUrl: withoutSlash(env.OAUTH_GITHUB_API_URL),
-    },
-    redirectUris: env.OAUTH_REDIRECT_URIS,
-  };
-};
-
-const accountsOf = (env: Parsed) => ({
-  // Production has no demo account with a known password unless somebody asks for it.
-  demo: env.DEMO ?? (env.MODE === "embedded" && env.NODE_ENV !== "production"),
-  autoApproveTenants: env.AUTO_APPROVE_TENANTS ?? env.MODE === "embedded",
-  // Where plans are sold, everybody begins without one.
-  defaultPlan: env.DEFAULT_PLAN ?? (env.STRIPE_SECRET_KEY === undefined ? "ENTERPRISE" : "FREE"),
-  billing: billingOf(env),
-  mail: mailOf(env),
-  isVerifiedEmailRequired: env.VERIFIED_EMAIL_REQUIRED ?? mailOf(env).mode === "smtp",
-  disposableEmail: { allow: env.DISPOSABLE_EMAIL_ALLOW, deny: env.DISPOSABLE_EMAIL_DENY },
-  superadminAllowCidrs: env.SUPERADMIN_ALLOW_CIDRS,
-  isSuperadminMfaRequired: env.SUPERADMIN_MFA_REQUIRED,
-  passkeys: passkeysOf(env, networkOf(env).consoleUrl),
-});
 
 const secretsIn = (env: Parsed): Readonly<Partial<Secrets>> =>
   Object.freeze({
@@ -211,13 +62,53 @@ const secretsIn = (env: Parsed): Readonly<Partial<Secrets>> =>
   });
 
 /** MODE=embedded that was written out is what was meant, whatever else the environment has. */
-const unusedStoresIn = (given: Env): StoreName[] =>
+const unusedStoresIn = (given: Env) =>
   given["MODE"] === undefined
     ? (["DATABASE_URL", "REDIS_URL"] as const).filter((name) => given[name] !== undefined)
     : [];
 
-const remarksOn = (stores: readonly StoreName[]): string[] =>
-  stores.map((name) => `${name} is set but not used: set MODE=cluster to use it, or MODE=embedded`);
+const settingsOf = (env: Parsed, given: Env) => ({
+  version: VERSION,
+  mode: env.MODE,
+  isProduction: env.NODE_ENV === "production",
+  roles: new Set(env.ROLES) as ReadonlySet<"web" | "worker">,
+  ...networkOf(env),
+  ...storesOf(env),
+  // Production has no demo account with a known password unless somebody asks for it.
+  demo: env.DEMO ?? (env.MODE === "embedded" && env.NODE_ENV !== "production"),
+  autoApproveTenants: env.AUTO_APPROVE_TENANTS ?? env.MODE === "embedded",
+  // Where plans are sold, everybody begins without one.
+  defaultPlan: env.DEFAULT_PLAN ?? (env.STRIPE_SECRET_KEY === undefined ? "ENTERPRISE" : "FREE"),
+  billing: billingOf(env),
+  mail: mailOf(env),
+  /** Whether some operations require a verified address. */
+  isVerifiedEmailRequired: env.VERIFIED_EMAIL_REQUIRED ?? mailOf(env).mode === "smtp",
+  disposableEmail: { allow: env.DISPOSABLE_EMAIL_ALLOW, deny: env.DISPOSABLE_EMAIL_DENY },
+  superadminAllowCidrs: env.SUPERADMIN_ALLOW_CIDRS,
+  /** Whether super-admins need a second factor. */
+  isSuperadminMfaRequired: env.SUPERADMIN_MFA_REQUIRED,
+  passkeys: passkeysOf(env),
+  captcha: captchaOf(env),
+  oauth: oauthOf(env),
+  outbound: outboundOf(env),
+  /** DNS servers, with ports; empty: the system's. */
+  dnsServers: env.DNS_SERVERS,
+  domains: domainsOf(env),
+  warehouse: warehouseOf(env),
+  logLevel: env.LOG_LEVEL,
+  metricsToken: env.METRICS_TOKEN,
+  /** A process that has not stopped within this time is terminated. */
+  shutdownTimeoutMs: env.SHUTDOWN_TIMEOUT_MS,
+  /** How long a web process that stops goes on, not ready, before it closes anything. */
+  shutdownDelayMs: env.SHUTDOWN_DELAY_MS,
+  /** Stores that are set while MODE is not: whoever set them probably meant cluster mode. */
+  unusedStores: unusedStoresIn(given),
+  /** Remarks on settings that have no effect, to be logged at the start. */
+  remarks: unusedStoresIn(given).map(
+    (name) => `${name} is set but not used: set MODE=cluster to use it, or MODE=embedded`,
+  ),
+  givenSecrets: secretsIn(env),
+});
 
 /**
  * Reads and validates the environment; an empty variable counts as unset.
@@ -225,7 +116,7 @@ const remarksOn = (stores: readonly StoreName[]): string[] =>
  */
 export const readConfig = (env: Env): Settings => {
   const given: Env = Object.fromEntries(Object.entries(env).filter(([, value]) => value?.trim()));
-  const parsed = Settings.safeParse(given);
+  const parsed = z.object(SETTINGS).safeParse(given);
   const problems: Problem[] = [
     ...(parsed.error ? problemsOf(parsed.error, "") : []).map(({ field, message }) => ({
       name: field.split(".", 1)[0]!,
@@ -234,29 +125,7 @@ export const readConfig = (env: Env): Settings => {
     ...RULES.filter((rule) => rule.breaks(given)).map(({ name, message }) => ({ name, message })),
   ];
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
-  const { data } = parsed;
-  return Object.freeze({
-    version: VERSION,
-    mode: data.MODE,
-    isProduction: data.NODE_ENV === "production",
-    roles: new Set(data.ROLES),
-    ...networkOf(data),
-    ...storesOf(data),
-    ...accountsOf(data),
-    captcha: captchaOf(data),
-    oauth: oauthOf(data),
-    outbound: outboundOf(data),
-    dnsServers: data.DNS_SERVERS,
-    domains: domainsOf(data, networkOf(data)),
-    warehouse: warehouseOf(data),
-    logLevel: data.LOG_LEVEL,
-    metricsToken: data.METRICS_TOKEN,
-    shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,
-    shutdownDelayMs: data.SHUTDOWN_DELAY_MS,
-    unusedStores: unusedStoresIn(given),
-    remarks: remarksOn(unusedStoresIn(given)),
-    givenSecrets: secretsIn(data),
-  });
+  return Object.freeze(settingsOf(parsed.data, given));
 };
 
 /**

@@ -1,5 +1,5 @@
 import type { Settings } from "../config.ts";
-import type { AcmeSettings } from "../config/domains.ts";
+import type { AcmeSettings } from "../config/sections.ts";
 import { fail, portProblem, ok, textOf, type Check } from "./doctor-checks.ts";
 
 const checkAuthority = async (acme: AcmeSettings): Promise<Check> => {

@@ -5,11 +5,13 @@ import { CAPTCHA_PROVIDERS } from "../domain/accounts/auth/one-time-secrets.ts";
 import { MAIL_MODES } from "../domain/accounts/email/mail.ts";
 import { networkOf } from "../domain/accounts/rate-limits/limiter.ts";
 import { PLANS } from "../domain/kernel/caller.ts";
-import { pricesOf } from "./billing.ts";
-import { areAddresses, DEFAULT_PORT, LETS_ENCRYPT, SSL_MODES } from "./domains.ts";
+import { INTERVALS, type PriceOf, SOLD_PLANS } from "../domain/accounts/billing/provider.ts";
 import { privateKeyOf } from "../secrets.ts";
-import { isWarehouse } from "./warehouse.ts";
 
+/** The default of PORT. */
+export const DEFAULT_PORT = 2_567;
+/** The directory of the default certificate authority. */
+export const LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory";
 /** Minimum length of a pepper or an encryption key. */
 const SECRET_LENGTH_MIN = 32;
 export const NEW_JWT_KEY =
@@ -33,8 +35,6 @@ const whole = (min: number, max: number) =>
 const flag = z.stringbool({ error: "must be on or off" });
 
 /** Splits at commas and drops empty items. */
-const CAA_NAMES_RULE = "must be domains in lower case, such as letsencrypt.org";
-
 export const list = z.string().transform((text) =>
   text
     .split(",")
@@ -91,6 +91,30 @@ const ports = list.pipe(z.array(whole(1, 65_535)).min(1));
 
 const addresses = list.pipe(z.array(url("http", "https")));
 
+const PRICE = new RegExp(
+  `^(?<plan>${SOLD_PLANS.join("|")})_(?<interval>${INTERVALS.join("|")})=(?<priceId>price_\\w{1,200})$`,
+  "i",
+);
+
+/** Parses `STARTER_MONTHLY=price_…,PRO_YEARLY=price_…`. */
+const prices = list.transform((items, context) =>
+  items.flatMap((item) => {
+    const found = PRICE.exec(item)?.groups;
+    if (found) {
+      const { plan = "", interval = "", priceId = "" } = found;
+      return [{ plan: plan.toUpperCase(), interval: interval.toLowerCase(), priceId } as PriceOf];
+    }
+    context.addIssue({
+      code: "custom",
+      message: "must be prices of plans, such as STARTER_MONTHLY=price_1Abc,PRO_YEARLY=price_1Def",
+    });
+    return [];
+  }),
+);
+
+/** A directory of this machine, absolute; or a bucket, with a prefix of plain characters. */
+const WAREHOUSE = /^(file:\/\/\/[^?#]+|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](\/[\w.=-]+)*\/?)$/;
+
 /** Every setting, by the name of its variable. */
 export const SETTINGS = {
   NODE_ENV: z.string().default("development"),
@@ -135,7 +159,7 @@ export const SETTINGS = {
   STRIPE_WEBHOOK_SECRETS: list
     .pipe(z.array(z.string().regex(/^whsec_\S{8,250}$/, "must be signing secrets of Stripe: whsec_...")))
     .default([]),
-  STRIPE_PRICES: list.transform(pricesOf).default([]),
+  STRIPE_PRICES: prices.default([]),
   STRIPE_API_BASE: url("http", "https").optional(),
   EMAIL_MODE: z.enum(MAIL_MODES, { error: "must be smtp, log or off" }).optional(),
   SMTP_URL: url("smtp", "smtps").optional(),
@@ -169,24 +193,35 @@ export const SETTINGS = {
   OUTBOUND_PORTS: ports.default([443, 8443]),
   WEBHOOKS_ALLOW_LOCAL: flag.default(false),
   DNS_SERVERS: nameServers.default([]),
-  SSL_MODE: z.enum(SSL_MODES, { error: "must be off, acme or external" }).default("off"),
+  /** How certificates of custom domains come about. off: there are no custom domains. */
+  SSL_MODE: z.enum(["off", "acme", "external"], { error: "must be off, acme or external" }).default("off"),
   CUSTOM_DOMAIN_SUFFIX: z
     .string()
     .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, "must be a domain in lower case, such as edge.example.com")
     .optional(),
   INGRESS_IPS: list
-    .pipe(z.array(z.string()).refine(areAddresses, { error: "must be IP addresses of this server" }))
+    .pipe(
+      z.array(z.string()).refine((texts) => texts.every((text) => isIP(text) !== 0), {
+        error: "must be IP addresses of this server",
+      }),
+    )
     .default([]),
   TLS_PORT: whole(0, 65_535).optional(),
   ACME_DIRECTORY_URL: url("https").default(LETS_ENCRYPT),
   ACME_EMAIL: z.email({ error: "must be an email address" }).optional(),
   ACME_CA_FILE: z.string().optional(),
   ACME_CAA_NAMES: list
-    .pipe(z.array(z.string().regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, CAA_NAMES_RULE)))
+    .pipe(
+      z.array(
+        z
+          .string()
+          .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)+$/, "must be domains in lower case, such as letsencrypt.org"),
+      ),
+    )
     .optional(),
   WAREHOUSE_URL: z
     .string()
-    .refine(isWarehouse, {
+    .refine((text) => WAREHOUSE.test(text) && URL.canParse(text), {
       error:
         "must be a directory, such as file:///var/lib/warehouse, or a bucket, such as s3://bucket/prefix",
     })

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { rootCertificates } from "node:tls";
 import { Agent, request } from "undici";
-import type { AcmeSettings } from "../config/domains.ts";
+import type { AcmeSettings } from "../config/sections.ts";
 import { within } from "./within.ts";
 
 const TIMEOUT_MS = 8_000;

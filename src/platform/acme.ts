@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { Agent } from "node:https";
 import { rootCertificates } from "node:tls";
 import type * as AcmeClient from "acme-client";
-import type { AcmeSettings } from "../config/domains.ts";
+import type { AcmeSettings } from "../config/sections.ts";
 import { type Acme, AcmeFailure, type Issued, type IssueRequest } from "../domain/accounts/domains/order.ts";
 import { onceLoaded } from "../domain/kernel/once-loaded.ts";
 import { within } from "./within.ts";

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { createChallenge, verifySolution } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
 import { z } from "zod";
-import type { CaptchaSettings } from "../config.ts";
+import type { CaptchaSettings } from "../config/sections.ts";
 import {
   type Captcha,
   captchaFailed,

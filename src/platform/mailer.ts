@@ -3,7 +3,7 @@ import type { Transporter } from "nodemailer";
 import type SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SMTPPoolOptions, SMTPPoolSentMessageInfo } from "nodemailer/lib/smtp-pool";
 import type { Logger } from "pino";
-import type { MailSettings } from "../config.ts";
+import type { MailSettings } from "../config/sections.ts";
 import { isMailAddress } from "../domain/accounts/email/address.ts";
 import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mail.ts";
 import { onceLoaded } from "../domain/kernel/once-loaded.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import * as client from "openid-client";
 import { z } from "zod";
-import type { OAuthSettings, Settings } from "../config.ts";
+import type { OAuthSettings } from "../config/sections.ts";
+import type { Settings } from "../config.ts";
 import {
   OAuthError,
   type OAuthProvider,

@@ -5,7 +5,7 @@ import {
   verifyRegistrationResponse,
 } from "@simplewebauthn/server";
 import { decodeAttestationObject, isoBase64URL } from "@simplewebauthn/server/helpers";
-import type { PasskeySettings } from "../config/passkeys.ts";
+import type { PasskeySettings } from "../config/sections.ts";
 import {
   type Assertion,
   type KnownCredential,

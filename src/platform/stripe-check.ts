@@ -1,5 +1,5 @@
 import type Stripe from "stripe";
-import type { BillingSettings } from "../config/billing.ts";
+import type { BillingSettings } from "../config/sections.ts";
 import type { Interval, PriceOf } from "../domain/accounts/billing/provider.ts";
 import { isGone, openStripe } from "./stripe.ts";
 

@@ -1,6 +1,6 @@
 import type Stripe from "stripe";
 import type { Logger } from "pino";
-import type { BillingSettings } from "../config/billing.ts";
+import type { BillingSettings } from "../config/sections.ts";
 import { CustomerUnknown, keyOf, providerFailed } from "../domain/accounts/billing/buy.ts";
 import type {
   BillingProvider,

@@ -1,4 +1,4 @@
-import type { OutboundSettings } from "../config.ts";
+import type { OutboundSettings } from "../config/sections.ts";
 import type {
   WebhookOutcome,
   WebhookRequest,

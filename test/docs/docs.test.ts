@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { sql } from "kysely";
 import { demoGame } from "../../src/cli/demo-game.ts";
-import { SETTINGS } from "../../src/config.ts";
+import { SETTINGS } from "../../src/config/settings.ts";
 import { getCatalogue } from "../../src/domain/rules/insight/execution-list.ts";
 import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
 import { createMetrics } from "../../src/metrics.ts";

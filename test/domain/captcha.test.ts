@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Challenge, createChallenge } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
 import type { Captcha } from "../../src/domain/accounts/auth/one-time-secrets.ts";
-import type { CaptchaSettings } from "../../src/config.ts";
+import type { CaptchaSettings } from "../../src/config/sections.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
 import {

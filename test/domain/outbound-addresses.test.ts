@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { OutboundSettings } from "../../src/config.ts";
+import type { OutboundSettings } from "../../src/config/sections.ts";
 import { createGuard, isPublicAddress } from "../../src/platform/guard/faults.ts";
 import { NOT_PUBLIC } from "../support/webhooks/dns-server.ts";
 

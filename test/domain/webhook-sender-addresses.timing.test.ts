@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { OutboundSettings } from "../../src/config.ts";
+import type { OutboundSettings } from "../../src/config/sections.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
 import { NOT_PUBLIC } from "../support/webhooks/dns-server.ts";
 import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/webhooks/raw-endpoint.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { OutboundSettings } from "../../src/config.ts";
+import type { OutboundSettings } from "../../src/config/sections.ts";
 import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
 import { type Certificate, selfSigned } from "../support/webhooks/receiver.ts";

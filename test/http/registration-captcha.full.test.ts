@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { CaptchaSettings } from "../../src/config.ts";
+import type { CaptchaSettings } from "../../src/config/sections.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
 import { type Answer, startApp } from "../support/app/app.ts";

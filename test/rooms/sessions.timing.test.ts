@@ -75,7 +75,7 @@ describe("sessions of rooms", () => {
     const comeBack = async (): Promise<number> => {
       const [client] = room.clients as unknown as { sessionId: string; reconnectionToken: string }[];
       const { sessionId, reconnectionToken } = client!;
-      const query = new URLSearchParams({ sessionId, reconnectionToken });
+      const query = new URLSearchParams({ sessionId, reconnectionToken }).toString();
       const socket = new WebSocket(`ws://127.0.0.1:${api.port}/x/${room.roomId}?${query}`);
       const [first] = (await once(socket, "message")) as [Buffer];
       return first[0]!;

@@ -3,7 +3,7 @@ import { connect as connectTcp, isIP, isIPv6, type LookupFunction, type Socket }
 import { connect as connectTls, createSecureContext } from "node:tls";
 import ipaddr from "ipaddr.js";
 import { errors } from "undici";
-import type { OutboundSettings } from "../../config.ts";
+import type { OutboundSettings } from "../../config/sections.ts";
 import { isIn, networkOf } from "../../domain/accounts/rate-limits/limiter.ts";
 import { createSizedCache } from "../../domain/kernel/caches.ts";
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Config } from "../../config.ts";
-import type { WarehouseSettings } from "../../config/warehouse.ts";
+import type { WarehouseSettings } from "../../config/sections.ts";
 import { COMMIT_MS } from "../../domain/analytics/rollups/roll-up.ts";
 import { StoreError, type Warehouse, type WarehouseStore } from "../../domain/analytics/warehouse/store.ts";
 import { onceLoaded } from "../../domain/kernel/once-loaded.ts";

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import { AwsClient } from "aws4fetch";
-import type { S3Settings } from "../../config/warehouse.ts";
+import type { S3Settings } from "../../config/sections.ts";
 import {
   StoreError,
   type StoreErrorOptions,

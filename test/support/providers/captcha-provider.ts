@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { type Challenge, solveChallenge } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
-import type { CaptchaSettings } from "../../../src/config.ts";
+import type { CaptchaSettings } from "../../../src/config/sections.ts";
 
 export type ProviderAnswer = { status?: number; headers?: Record<string, string>; body: unknown };
 

@@ -1,7 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
 import type { App } from "../../../src/app.ts";
-import type { OAuthSettings } from "../../../src/config.ts";
-import type { PasskeySettings } from "../../../src/config/passkeys.ts";
+import type { OAuthSettings, PasskeySettings } from "../../../src/config/sections.ts";
 import { openApiDocument } from "../../../src/http/openapi.ts";
 import { routes } from "../../../src/http/routes.ts";
 import { createHttp } from "../../../src/http/server.ts";

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { SignatureV4 } from "@smithy/signature-v4";
-import type { S3Settings } from "../../../src/config/warehouse.ts";
+import type { S3Settings } from "../../../src/config/sections.ts";
 import { temporaryDir } from "../processes/process.ts";
 
 type Server = { run(): Promise<{ port: number }>; close(): Promise<void> };
