@@ -16,7 +16,7 @@ import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { PasskeyVerifier } from "./domain/accounts/mfa/passkeys.ts";
 import type { SsoClients } from "./domain/accounts/sso/clients.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
-import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/throttled-log.ts";
+import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/outages.ts";
 import { connectionSlots } from "./domain/kernel/bulkhead.ts";
 import { connectedIn, createTransact, Lanes, type WakeUps } from "./domain/kernel/transact.ts";
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";

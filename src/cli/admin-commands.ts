@@ -14,7 +14,7 @@ import { endEnforcement } from "../domain/accounts/sso/configure.ts";
 import { EmailAddress } from "../domain/accounts/email/address.ts";
 import { Name } from "../domain/accounts/tenants/tenant.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";
-import { readNewPassword } from "./ask-password.ts";
+import { readNewPassword } from "./ask.ts";
 import { loadCommandConfig, refuseRunningServer, withTransact } from "./with-database.ts";
 
 const GENERATED_CHARACTERS = 24;

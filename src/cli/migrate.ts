@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { Database } from "../platform/database.ts";
-import { canAsk, confirm } from "./confirm.ts";
+import { canAsk, confirm } from "./ask.ts";
 
 type Direction = "up" | "down" | "status";
 

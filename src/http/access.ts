@@ -4,6 +4,7 @@ import { isIn, networkOf } from "../domain/accounts/rate-limits/limiter.ts";
 import {
   type Access,
   type AdminCaller,
+  approvalRequired,
   type Caller,
   featureUnavailable,
   hasFeature,
@@ -13,7 +14,6 @@ import {
   scopesOf,
   type UserCaller,
 } from "../domain/kernel/caller.ts";
-import { approvalRequired } from "../domain/kernel/approval.ts";
 import type { AnyRoute } from "./route.ts";
 
 type Networks = Pick<Config, "superadminAllowCidrs">;

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 import type { RequestHandler } from "express";
-import { onceLoaded } from "../domain/kernel/once-loaded.ts";
+import { onceLoaded } from "../domain/kernel/flights.ts";
 import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
 
 const load = async (file: URL): Promise<FixedBody> => {

@@ -9,7 +9,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { DomainError, type ErrorCode, invalid } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
-import { requestIdFrom } from "../domain/kernel/request-id.ts";
+import { requestIdFrom } from "../domain/kernel/ids.ts";
 import { CHUNK_MIN_BYTES, hasBody } from "./body.ts";
 import { SECURITY_HEADERS } from "./request-guards.ts";
 import { errorBody } from "./validate.ts";

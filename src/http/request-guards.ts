@@ -15,7 +15,7 @@ import { authenticateKey } from "../domain/accounts/api-keys/authenticate.ts";
 import { authenticateUser } from "../domain/accounts/auth/sessions.ts";
 import { authenticateScim, isScimSecret } from "../domain/accounts/scim/tokens.ts";
 import { retryLater, unauthorized } from "../domain/kernel/errors.ts";
-import { requestIdFrom } from "../domain/kernel/request-id.ts";
+import { requestIdFrom } from "../domain/kernel/ids.ts";
 import { Bulkhead, busy, WAITING } from "../domain/kernel/bulkhead.ts";
 import type { AnyRoute } from "./route.ts";
 

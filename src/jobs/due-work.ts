@@ -15,7 +15,7 @@ import { relayBacklog } from "../domain/delivery/outbox/relay-backlog.ts";
 import { type Backlog, Backlogs, RelaySchedule } from "../domain/delivery/outbox/relay-schedule.ts";
 import { relayPartitions } from "../domain/delivery/outbox/relay.ts";
 import { takePlan } from "../domain/delivery/plan-change.ts";
-import { starvedMs, threadCpuMs } from "../domain/kernel/cpu-clock.ts";
+import { starvedMs, threadCpuMs } from "../domain/kernel/timeouts.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Work } from "../domain/kernel/work.ts";

@@ -8,7 +8,7 @@ import { findDueRollups, forgetUncounted } from "../domain/analytics/rollups/due
 import { TooLarge } from "../domain/analytics/rollups/holders.ts";
 import { haltRollups, rollUp } from "../domain/analytics/rollups/roll-up.ts";
 import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../domain/economy/adventures/due.ts";
-import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/sweep.ts";
+import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/kind.ts";
 import {
   DUE_HOLDS,
   DUE_LOTS,

@@ -3,7 +3,7 @@ import type { Config } from "../config.ts";
 import type { Acme } from "../domain/accounts/domains/order.ts";
 import type { DnsRecords } from "../domain/accounts/domains/states.ts";
 import { KnownDomains } from "../domain/accounts/domains/known.ts";
-import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
+import { throttledWarnings } from "../domain/kernel/outages.ts";
 import type { TransactAs } from "../domain/kernel/work.ts";
 import { createAcme } from "./acme.ts";
 import { createDnsRecords } from "./dns-records.ts";

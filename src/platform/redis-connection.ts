@@ -1,6 +1,6 @@
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Logger } from "pino";
-import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
+import { throttledWarnings } from "../domain/kernel/outages.ts";
 
 /** Time after which a command without an answer fails, in ms. */
 const COMMAND_MAX_MS = 1_000;

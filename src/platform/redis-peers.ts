@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/throttled-log.ts";
+import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/outages.ts";
 import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/kernel/peers.ts";
 

@@ -6,6 +6,10 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import type { EntryChange } from "../domain/kernel/events/events.ts";
 import {
   type EntrySource,
+  FROZEN_COPIES_MAX,
+  FROZEN_KEPT_MS,
+  FROZEN_MAX,
+  FROZEN_SHARED_MS,
   joinMoved,
   type Moved,
   type PeriodRef,
@@ -16,9 +20,76 @@ import {
   type Ties,
 } from "../domain/evaluation/boards/ranks.ts";
 import { numberStandings } from "../domain/leaderboards/standings.ts";
-import { hexOf, rankedOf, tieOf } from "./redis-members.ts";
-import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
+
+/**
+ * Ties may be negative; in a member they are shifted by this, so that 14 hex digits sort as the numbers do.
+ */
+const TIE_OFFSET = 2n ** 55n;
+
+export const hexOf = (tie: number): string => (BigInt(tie) + TIE_OFFSET).toString(16).padStart(14, "0");
+/** Computes a tie from the two halves of its hex digits: each is exact, and so is the sum. */
+export const tieOf = (high: number, low: number): number => (high - 2 ** 27) * 2 ** 28 + low;
+
+/** Parses an entry of a sorted set, whose members are `tie:player`. */
+export const rankedOf = (member: string, score: string): Ranked => ({
+  playerId: member.slice(15),
+  rankScore: Number(score),
+  rankTie: tieOf(Number.parseInt(member.slice(0, 7), 16), Number.parseInt(member.slice(7, 14), 16)),
+});
+
+export type ScriptName = keyof typeof SCRIPTS;
+export type Run = (script: ScriptName, key: string, ...args: (string | number)[]) => Promise<unknown>;
+
+export type FrozenParts = {
+  run: Run;
+  keyOf(ref: PeriodRef): string;
+  /** Retries after building an index that was missing. */
+  whenBuilt<T>(ref: PeriodRef, attempt: () => Promise<T | "ABSENT">): Promise<T>;
+  namespace: string;
+};
+
+/** Reads frozen copies of boards in Redis, which do not change. */
+export const frozenReads = ({
+  run,
+  keyOf,
+  whenBuilt,
+  namespace,
+}: FrozenParts): Pick<RankStore, "freeze" | "frozen"> => ({
+  freeze: async (ref, now) => {
+    const [key, token] = [keyOf(ref), v7()];
+    const args = [ref.ties, token, FROZEN_MAX, FROZEN_KEPT_MS, FROZEN_SHARED_MS];
+    const taken = await whenBuilt(
+      ref,
+      async () => ((await run("FREEZE", key, ...args)) as string | null) ?? "ABSENT",
+    );
+    const registry = `{${namespace}:rank-copies:${ref.projectId}}`;
+    if (taken === token) await endOldest(run, { key, token, now, registry });
+    return taken;
+  },
+  frozen: async (ref, token, { offset, limit }) => {
+    const reply = (await run("FROZEN", keyOf(ref), token, offset, limit)) as [string, string[]] | null;
+    return reply ? { standings: linesOf(reply[1], offset), total: Number(reply[0]) } : undefined;
+  },
+});
+
+const linesOf = (lines: readonly string[], offset: number): Standing[] =>
+  lines.map((line, i) => {
+    const [rank, score, member] = line.split("|") as [string, string, string];
+    return { ...rankedOf(member, score), position: offset + i, rank: Number(rank) };
+  });
+
+type NewCopy = { key: string; token: string; now: Date; registry: string };
+
+/** Ends a project's oldest copies beyond FROZEN_COPIES_MAX. */
+const endOldest = async (run: Run, { key, token, now, registry }: NewCopy): Promise<void> => {
+  const args = [`${token}|${key}`, now.getTime(), FROZEN_KEPT_MS, FROZEN_COPIES_MAX];
+  const ended = (await run("REGISTER", registry, ...args)) as string[];
+  for (const copy of ended) {
+    const bar = copy.indexOf("|");
+    await run("THAW", copy.slice(bar + 1), copy.slice(0, bar));
+  }
+};
 
 /** Entries per script call: under 2 ms, so that other clients are not delayed. */
 const CHUNK = 200;

@@ -1,9 +1,8 @@
 import { connect } from "node:net";
-import { wantedUntil } from "../domain/kernel/presence.ts";
+import { chosenTimeouts, type Timeouts, wantedUntil } from "../domain/kernel/timeouts.ts";
 import type { ReadStatement } from "../domain/kernel/read.ts";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "../domain/kernel/row-roles.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../domain/kernel/db.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
-import { chosenTimeouts, type Timeouts } from "../domain/kernel/timeouts.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { type Socketed, Waiting } from "./database-watch.ts";
 

@@ -9,7 +9,7 @@ import type {
   ProviderSubscription,
 } from "../domain/accounts/billing/provider.ts";
 import { invalid } from "../domain/kernel/errors.ts";
-import { onceLoaded } from "../domain/kernel/once-loaded.ts";
+import { onceLoaded } from "../domain/kernel/flights.ts";
 
 /** Of one request to Stripe, in ms; it is tried twice. */
 const TIMEOUT_MS = 8_000;

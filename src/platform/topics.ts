@@ -2,7 +2,7 @@ import type { Presence } from "@colyseus/core";
 import type { Logger } from "pino";
 import type { Topics } from "../domain/kernel/events/chat-views.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
-import { throttledWarnings } from "../domain/kernel/throttled-log.ts";
+import { throttledWarnings } from "../domain/kernel/outages.ts";
 
 /** Determines which of these topics have a listener in any process, by position. */
 export type ListenerCheck = (topics: readonly string[]) => Promise<readonly boolean[]>;

@@ -6,7 +6,7 @@ import type { App } from "../app.ts";
 import { invalid } from "../domain/kernel/errors.ts";
 import type { Json } from "../domain/kernel/events/events.ts";
 import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
-import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/room-limits.ts";
+import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/fields.ts";
 import { lobbiesTopic } from "../domain/kernel/events/chat-views.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { createPlayerAuthentication, parse, pinOptions } from "./authenticate.ts";

@@ -32,14 +32,16 @@ import {
   readLobby,
 } from "../domain/social/lobbies/commands.ts";
 import { hashPasscode } from "../domain/social/lobbies/create.ts";
-import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../domain/social/lobbies/fields.ts";
 import {
+  Data,
   LOBBY_SOCKETS_MAX,
+  MEMBER_DATA_MAX_BYTES,
+  PASSCODE_MAX,
   REQUESTS_WAITING_MAX,
   SIGNAL_MAX_BYTES,
   SIGNAL_TO_MAX,
   SIGNALS_PER_SECOND_MAX,
-} from "../domain/social/lobbies/room-limits.ts";
+} from "../domain/social/lobbies/fields.ts";
 import {
   authenticate,
   createPlayerCheck,

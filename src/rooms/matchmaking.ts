@@ -19,10 +19,9 @@ import {
   unauthorized,
 } from "../domain/kernel/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
-import { outageOf } from "../domain/kernel/outages.ts";
-import { requestIdFrom } from "../domain/kernel/request-id.ts";
+import { outageOf, type ThrottledWarning, throttledWarnings } from "../domain/kernel/outages.ts";
+import { requestIdFrom } from "../domain/kernel/ids.ts";
 import { Bulkhead } from "../domain/kernel/bulkhead.ts";
-import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { asOneJoin, type Listing, openRooms } from "./admission.ts";
 import { authenticate, errorObject, INTERNAL_ERROR, parse, verifyToken } from "./authenticate.ts";
 import type { LiveRoom, SeatHolder } from "./live-room.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
-import { threadCpuMs } from "../../src/domain/kernel/cpu-clock.ts";
+import { threadCpuMs } from "../../src/domain/kernel/timeouts.ts";
 import {
   type Processed,
   type ProcessOptions,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
-import { Span } from "../../src/http/resources/list-bodies.ts";
+import { Span } from "../../src/http/resources/bodies.ts";
 import { routes } from "../../src/http/routes.ts";
 import type { AnyRoute } from "../../src/http/route.ts";
 import { fieldsOf } from "../../src/http/validate.ts";

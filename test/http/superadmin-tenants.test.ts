@@ -7,7 +7,7 @@ import {
 } from "../../src/domain/accounts/admin/admins.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/row-roles.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/db.ts";
 import { routes } from "../../src/http/routes.ts";
 import { anAdmin, aPlatformToken } from "../support/app/admin.ts";
 import { type Answer, aTenant, startApp, type Tenant } from "../support/app/app.ts";

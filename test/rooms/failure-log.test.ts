@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { pino } from "pino";
-import { throttledWarnings } from "../../src/domain/kernel/throttled-log.ts";
+import { throttledWarnings } from "../../src/domain/kernel/outages.ts";
 import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/authenticate.ts";
 import { logFailure } from "../../src/rooms/live-room.ts";

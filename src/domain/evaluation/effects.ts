@@ -1,5 +1,5 @@
 import type { Cause, Json } from "../kernel/events/events.ts";
-import type { OutboxRow } from "../kernel/outbox-row.ts";
+import type { OutboxRow } from "../kernel/outbox.ts";
 
 /** A ledger entry to be written; `hash` chains it to the player's previous one. */
 export type LedgerRow = {

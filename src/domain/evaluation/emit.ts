@@ -1,6 +1,6 @@
 import { type Cause, type CustomData, customType, type Json } from "../kernel/events/events.ts";
 import { BODY_MAX, sendMessage, TITLE_MAX } from "./inbox/send.ts";
-import { outboxRow } from "../kernel/outbox-row.ts";
+import { outboxRow } from "../kernel/outbox.ts";
 import { type Turn, write } from "./turn.ts";
 
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */

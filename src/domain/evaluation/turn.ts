@@ -12,7 +12,7 @@ import type { SharedCounters } from "./shared-counters.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
 import type { Cause } from "../kernel/events/events.ts";
 import { PLAYER_STATE_MAX_BYTES } from "../kernel/limits.ts";
-import { outboxRow } from "../kernel/outbox-row.ts";
+import { outboxRow } from "../kernel/outbox.ts";
 
 /** State shared by the turns of one root event: by its pass. */
 export type Root = {

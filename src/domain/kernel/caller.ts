@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { DomainError, type FieldProblem } from "./errors.ts";
+import { DomainError, type FieldProblem, forbidden } from "./errors.ts";
+
+/** The refusal of what needs an approved tenant. */
+export const approvalRequired = (): DomainError =>
+  forbidden(
+    "APPROVAL_REQUIRED",
+    "The tenant has not been approved: a super-admin of this server does that, by " +
+      "POST /superadmin/tenants/{tenantId}/approve",
+  );
 
 export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
 export type Plan = (typeof PLANS)[number];

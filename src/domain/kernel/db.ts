@@ -1,5 +1,20 @@
 import { type Kysely, sql } from "kysely";
 
+/**
+ * Database role of requests (`RowScope` of work.ts). Cannot log in; the connection's own role assumes it for
+ * one transaction. Workers, the relay and ingestion keep the connection's role.
+ */
+export const WEB_ROLE = "laurel_web";
+
+/**
+ * Role of look-ups before a tenant is known (login, keys, OAuth) and of super-admins: accounts, never
+ * players.
+ */
+export const ACCOUNTS_ROLE = "laurel_accounts";
+
+/** Returns the LIKE pattern for text that contains `part`, whatever its characters. */
+export const containing = (part: string): string => `%${part.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+
 /** Queries are written as SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;
 

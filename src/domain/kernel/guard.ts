@@ -1,5 +1,5 @@
 import { Script } from "node:vm";
-import { threadCpuMs } from "./cpu-clock.ts";
+import { threadCpuMs } from "./timeouts.ts";
 
 /** Thrown where guarded work was interrupted. */
 export class TookTooLong extends Error {

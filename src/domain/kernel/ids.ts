@@ -1,6 +1,12 @@
 import { hash, randomFillSync } from "node:crypto";
 import { NIL, v7, validate } from "uuid";
 
+const REQUEST_ID = /^[\w-]{8,64}$/;
+
+/** Returns the client's own `X-Request-Id` if it is valid, otherwise a new id. */
+export const requestIdFrom = (header: unknown): string =>
+  typeof header === "string" && REQUEST_ID.test(header) ? header : newId();
+
 /**
  * Number of ids for which random bytes are fetched at once: one call per id costs more than the rest of it.
  */

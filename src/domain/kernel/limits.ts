@@ -60,3 +60,6 @@ export const EXTERNAL_ID_MAX = 255;
 /** Time for which a replaced key or secret works beside the new one, in seconds, unless a caller says. */
 export const ROTATION_GRACE_SECONDS = 86_400;
 export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
+
+/** Maximum tiers of a badge. */
+export const TIERS_MAX = 20;

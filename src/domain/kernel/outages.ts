@@ -1,6 +1,35 @@
 import { Unprepared } from "./work.ts";
 import { DomainError } from "./errors.ts";
 
+/** Delays before failed work is attempted again, in ms; after the last one it is FAILED. */
+export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
+
+/** The subset of the logger used here. */
+type Warns = { warn(fields: object, message: string): void };
+
+/** Minimum interval between warnings of one kind, in ms. */
+const INTERVAL_MS = 5_000;
+
+export type ThrottledWarning = (err: unknown, message: string) => void;
+
+/**
+ * Throttles warnings about repeated failures, each kind by itself: logs the first one at once, then one per
+ * interval with the number of those suppressed in between. The message is the kind, so there must be few.
+ */
+export const throttledWarnings = (log: Warns): ThrottledWarning => {
+  const kinds = new Map<string, { nextAtMs: number; leftOut: number }>();
+  return (err, message) => {
+    const nowMs = performance.now();
+    const kind = kinds.get(message);
+    if (kind && nowMs < kind.nextAtMs) {
+      kind.leftOut++;
+      return;
+    }
+    log.warn(kind && kind.leftOut > 0 ? { err, leftOut: kind.leftOut } : { err }, message);
+    kinds.set(message, { nextAtMs: nowMs + INTERVAL_MS, leftOut: 0 });
+  };
+};
+
 /**
  * The origin of an error that the operation itself did not cause. "busy": the database works, but the
  * operation conflicted with others (a deadlock, a lock or a statement that took too long). "database" and

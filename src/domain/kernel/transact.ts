@@ -2,13 +2,19 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
-import type { Db } from "./db.ts";
+import { ACCOUNTS_ROLE, type Db, WEB_ROLE } from "./db.ts";
 import type { Events } from "./events/domain-events.ts";
 import { isId } from "./ids.ts";
-import { insertOutbox, insertOutboxQueue } from "./outbox-insert.ts";
-import { OF_RANKS, outboxPart, outboxQueueRows, type OutboxRow, outboxRow } from "./outbox-row.ts";
+import {
+  insertOutbox,
+  insertOutboxQueue,
+  OF_RANKS,
+  outboxPart,
+  outboxQueueRows,
+  type OutboxRow,
+  outboxRow,
+} from "./outbox.ts";
 import type { OwnChanges } from "./own-changes.ts";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
 import { Bulkhead, busy, WAITING, type Waiter } from "./bulkhead.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
 import { type RowScope, type Transact, type TransactAs, Unprepared, type Work, WorkState } from "./work.ts";

@@ -5,8 +5,8 @@ import type { Actor } from "./caller.ts";
 import type { Db } from "./db.ts";
 import type { EventData, EventType } from "./events/domain-events.ts";
 import { fnv1a, PARTITIONS } from "./ids.ts";
-import type { Member } from "./member.ts";
-import type { EmitOptions, OutboxRow } from "./outbox-row.ts";
+import type { Member } from "./together.ts";
+import type { EmitOptions, OutboxRow } from "./outbox.ts";
 import { kept, unanswered, unansweredKept } from "./statements.ts";
 
 /**

@@ -19,7 +19,7 @@ import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { isId, newId, NIL_ID } from "../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
-import { containing } from "../kernel/search.ts";
+import { containing } from "../kernel/db.ts";
 import { entityOrder, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { changeConfig, type Transact, type Work } from "../kernel/work.ts";
 import { deleteEntries, fillFromEvents, makePeriods } from "./fill.ts";

@@ -7,7 +7,7 @@ import {
   type Scored,
 } from "../evaluation/boards/lists.ts";
 import type { Ranked } from "../evaluation/boards/ranks.ts";
-import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/score-meta.ts";
+import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/definition.ts";
 import { refusalOf, submitScore } from "../evaluation/boards/submit.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";

@@ -1,13 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type RawBuilder, sql } from "kysely";
-import { starvedMs, threadCpuMs } from "../kernel/cpu-clock.ts";
+import { starvedMs, STEP, threadCpuMs } from "../kernel/timeouts.ts";
 import { WRITING_SNAPSHOT } from "../kernel/cursor.ts";
 import { DomainError } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
-import { isCancelled, outageOf } from "../kernel/outages.ts";
-import { RETRY_DELAYS_MS } from "../kernel/retries.ts";
+import { isCancelled, outageOf, RETRY_DELAYS_MS } from "../kernel/outages.ts";
 import { asOneMessage } from "../kernel/statements.ts";
-import { STEP } from "../kernel/timeouts.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { JobKind, JobRow, Step } from "./project-jobs.ts";
 

@@ -2,10 +2,10 @@ import { defineEntity, type FilterQuery, p, raw } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
-import { lineData, linesOf, PACKED_MAX } from "../kernel/outbox-row.ts";
+import { lineData, linesOf, PACKED_MAX } from "../kernel/outbox.ts";
 import { offsetOf, PAGE_DEPTH_MAX, type PageQuery, UNINDEXED_DEPTH_MAX } from "../kernel/paging.ts";
 import type { Read } from "../kernel/read.ts";
-import { containing } from "../kernel/search.ts";
+import { containing } from "../kernel/db.ts";
 import { countUpTo, type Total, type Work } from "../kernel/work.ts";
 
 export type PlayerStatus = "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";

@@ -11,7 +11,7 @@ import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
 import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { type StepsHit, stepsHitOf, type TraceSink, type Turn } from "../evaluation/turn.ts";
-import { threadCpuMs } from "../kernel/cpu-clock.ts";
+import { threadCpuMs } from "../kernel/timeouts.ts";
 import { guarded, TookTooLong } from "../kernel/guard.ts";
 import { newId } from "../kernel/ids.ts";
 import { nextSlice, SLICE_MS } from "../kernel/slices.ts";

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { nextSlice } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
-import type { RuleStatus } from "../evaluation/running/rule-status.ts";
+import type { RuleStatus } from "../evaluation/running/outcome.ts";
 import type { PublishedRule } from "../evaluation/running/compile.ts";
 
 /** Documents read by one statement: a page of large ones is parsed within a slice or two. */

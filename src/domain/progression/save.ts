@@ -6,9 +6,15 @@ import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { insertUncounted } from "../kernel/events/uncounted.ts";
 import { partitionOf } from "../kernel/ids.ts";
-import { tableTexts } from "../kernel/json-text.ts";
-import { insertOutbox, insertOutboxQueue } from "../kernel/outbox-insert.ts";
-import { outboxQueueRows, type OutboxRow, outboxRow, packLines } from "../kernel/outbox-row.ts";
+import { tableTexts } from "../kernel/json.ts";
+import {
+  insertOutbox,
+  insertOutboxQueue,
+  outboxQueueRows,
+  type OutboxRow,
+  outboxRow,
+  packLines,
+} from "../kernel/outbox.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { storedLine } from "./ledger-line.ts";

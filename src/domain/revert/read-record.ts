@@ -3,7 +3,7 @@ import { needsOf, type RuleDocument } from "../evaluation/language/document.ts";
 import { metricId } from "../evaluation/metrics/compile.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
-import { OUTBOX_LINES } from "../kernel/outbox-lines.ts";
+import { OUTBOX_LINES } from "../kernel/outbox.ts";
 import { mapInSlices } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
 import { lineCause } from "../progression/ledger-line.ts";

@@ -9,13 +9,13 @@ import {
   type RulePatch,
 } from "../evaluation/language/document.ts";
 import { patternsOf } from "../evaluation/language/patterns.ts";
-import type { RuleStatus } from "../evaluation/running/rule-status.ts";
+import type { RuleStatus } from "../evaluation/running/outcome.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../kernel/limits.ts";
 import { bytesOf } from "../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
-import { containing } from "../kernel/search.ts";
+import { containing } from "../kernel/db.ts";
 import { lockRoom, type Work } from "../kernel/work.ts";
 
 const RuleSchema = defineEntity({

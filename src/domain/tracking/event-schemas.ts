@@ -7,7 +7,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { isoOf } from "../kernel/iso-time.ts";
 import { fitsBytes } from "../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
-import { containing } from "../kernel/search.ts";
+import { containing } from "../kernel/db.ts";
 import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
 import { EVENT_TYPES_MAX, type PropertyShapes } from "./event-type-recorder.ts";

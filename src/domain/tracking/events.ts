@@ -5,7 +5,7 @@ import { conflict, notFound } from "../kernel/errors.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { isId, partitionOf } from "../kernel/ids.ts";
-import { OUTBOX_LINES, storedBytes } from "../kernel/outbox-lines.ts";
+import { OUTBOX_LINES, storedBytes } from "../kernel/outbox.ts";
 import { PAGE_BYTES_MAX } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { getPlayer } from "../progression/players/players.ts";

@@ -15,22 +15,20 @@ import {
   INVITE_MS,
   INVITES_AT_ONCE,
   INVITES_OPEN_MAX,
+  LOBBIES_FILTER_MAX_BYTES,
+  LOBBIES_SHOWN_MAX,
   LOBBY_DATA_MAX_BYTES,
   LOBBY_LIFE_MS,
   LOBBY_PLAYERS_MAX,
+  LOBBY_SOCKETS_MAX,
   MEMBER_DATA_MAX_BYTES,
   OPEN_LOBBIES_MAX,
-  SPECTATORS_MAX,
-} from "../../domain/social/lobbies/fields.ts";
-import {
-  LOBBIES_FILTER_MAX_BYTES,
-  LOBBIES_SHOWN_MAX,
-  LOBBY_SOCKETS_MAX,
   REQUESTS_WAITING_MAX,
   SIGNAL_MAX_BYTES,
   SIGNAL_TO_MAX,
   SIGNALS_PER_SECOND_MAX,
-} from "../../domain/social/lobbies/room-limits.ts";
+  SPECTATORS_MAX,
+} from "../../domain/social/lobbies/fields.ts";
 import { KEY_METADATA_MAX_BYTES, WORKING_KEYS_MAX } from "../../domain/accounts/api-keys/api-key.ts";
 import { SESSIONS_PER_USER_MAX } from "../../domain/accounts/auth/sessions.ts";
 import { CUSTOM_DOMAINS_MAX } from "../../domain/accounts/domains/known.ts";
@@ -61,10 +59,9 @@ import { BULK_PLAYERS_MAX } from "../../domain/economy/rewards/references.ts";
 import { MEMBERS_CHANGED_MAX } from "../../domain/economy/segments/members.ts";
 import { PASSED_ON_MAX_BYTES } from "../../domain/evaluation/actions/action.ts";
 import { ITEMS_MAX, TIERS_MAX as ADVENTURE_TIERS_MAX } from "../../domain/evaluation/adventures/adventure.ts";
-import { PRIZES_MAX } from "../../domain/evaluation/boards/definition.ts";
+import { PRIZES_MAX, SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/definition.ts";
 import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX } from "../../domain/evaluation/boards/lists.ts";
 import { FROZEN_COPIES_MAX, FROZEN_KEPT_MS, FROZEN_MAX } from "../../domain/evaluation/boards/ranks.ts";
-import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
 import { BOOSTS_MAX } from "../../domain/evaluation/boosts/boosts.ts";
 import { CAPS_MAX } from "../../domain/evaluation/caps/cap.ts";
 import {

@@ -22,7 +22,7 @@ import { ADVENTURE_ORDERS, listAdventures } from "../../domain/economy/adventure
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { firstOf, Search, sortedBy } from "./list-bodies.ts";
+import { firstOf, Search, sortedBy } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Adventures", project: "caller" });

@@ -2,7 +2,7 @@ import type { App } from "../../app.ts";
 import { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { type Aged, ANSWER_AGE_MS } from "../../domain/kernel/caches.ts";
 import { Reply } from "../route.ts";
-import { Flag } from "./list-bodies.ts";
+import { Flag } from "./bodies.ts";
 
 /** How old what an answer shows may be, in ms: everything committed before that is in it. */
 const DATA_AGE = "X-Data-Age-Ms";

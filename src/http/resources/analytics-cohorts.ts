@@ -18,7 +18,7 @@ import {
   question,
   QuestionQuery,
 } from "./analytics-bodies.ts";
-import { Flag } from "./list-bodies.ts";
+import { Flag } from "./bodies.ts";
 import { BreakdownLimitQuery, CohortNumber, PropertyPath } from "./analytics-fields.ts";
 
 const PERIODS_DEFAULT = 12;

@@ -14,7 +14,7 @@ import type { AnyRoute } from "../route.ts";
 import { queryChecker } from "../validate.ts";
 import { FrameFields, QuestionQuery } from "./analytics-bodies.ts";
 import { type Check, QUESTION_CHECKS, readListQuery, routeOf } from "./analytics-list-query.ts";
-import { Flag } from "./list-bodies.ts";
+import { Flag } from "./bodies.ts";
 
 const COLUMNS_CHARS = 20_000;
 const TEXT_MAX = 6_000;

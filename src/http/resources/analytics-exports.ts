@@ -28,8 +28,7 @@ import {
   reportsFor,
   requireReport,
 } from "./analytics-export-query.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
 
 const StoredExportBody = z
   .object({

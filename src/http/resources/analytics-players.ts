@@ -22,7 +22,7 @@ import { answerQuestion, EnvelopeBody, FrameFields, question, RangeFields } from
 import { CohortNumber, FunnelNumber, RetentionNumber } from "./analytics-fields.ts";
 import { FunnelBody, funnelOfBody } from "./analytics-funnels.ts";
 import { type AskedList, askingOf, readListQuery } from "./analytics-list-query.ts";
-import { AfterId, Limit } from "./list-bodies.ts";
+import { AfterId, Limit } from "./bodies.ts";
 
 const TEXT_MAX = 6_000;
 

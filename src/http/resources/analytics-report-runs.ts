@@ -24,7 +24,7 @@ import {
   requireFiles,
   writing,
 } from "./analytics-reports.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./bodies.ts";
 
 const inflate = promisify(gunzip);
 

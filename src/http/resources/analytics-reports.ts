@@ -32,8 +32,7 @@ import { question } from "./analytics-bodies.ts";
 import { asFile } from "./analytics-export.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
 import { askReport, readReport } from "./analytics-report-query.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
 
 /** The media types of an answer, and of its files. */
 export const ANSWER_MEDIA = ["application/json", "text/csv", "application/x-ndjson"] as const;

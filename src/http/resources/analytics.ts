@@ -18,7 +18,7 @@ import {
   QuestionQuery,
 } from "./analytics-bodies.ts";
 import { metricList } from "./analytics-fields.ts";
-import { Flag } from "./list-bodies.ts";
+import { Flag } from "./bodies.ts";
 
 const EVENT_TYPES_MAX = 50;
 /** Values of a breakdown with a series of their own. */

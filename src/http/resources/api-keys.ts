@@ -34,7 +34,7 @@ import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain
 import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
 import { ExternalUserId } from "./player-bodies.ts";
-import { Flag } from "./list-bodies.ts";
+import { Flag } from "./bodies.ts";
 
 const WsTokenBody = z.object({
   playerId: z

@@ -28,8 +28,7 @@ import { requireAccess } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";
 import { FactorCode, proofParts } from "./mfa-login.ts";
-import { Accepted, accepted, Deleted, deleted } from "./plain-bodies.ts";
-import { sortedBy } from "./list-bodies.ts";
+import { Accepted, accepted, Deleted, deleted, sortedBy } from "./bodies.ts";
 
 const AccountBody = z
   .object({

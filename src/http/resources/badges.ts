@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { actorOf, ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { PROGRESS_MAX, RARITIES } from "../../domain/evaluation/badges/badge.ts";
-import { TIERS_MAX } from "../../domain/evaluation/badges/tiers.ts";
+import { TIERS_MAX } from "../../domain/kernel/limits.ts";
 import { HOLDER_ORDERS, listHolders } from "../../domain/economy/badges/rarity.ts";
 import {
   awardByHand,
@@ -15,8 +15,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
 import { group } from "../route.ts";
-import { pageReply, sortedBy, ByPlayer } from "./list-bodies.ts";
-import { causeOf } from "./plain-bodies.ts";
+import { ByPlayer, causeOf, pageReply, sortedBy } from "./bodies.ts";
 
 const Time = z.iso.datetime().nullable();
 

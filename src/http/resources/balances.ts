@@ -19,7 +19,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { readPlayer } from "../../domain/progression/players/show.ts";
 import { group } from "../route.ts";
 import { LedgerEntryBody } from "./player-bodies.ts";
-import { causeOf } from "./plain-bodies.ts";
+import { causeOf } from "./bodies.ts";
 
 const Balance = z
   .object({

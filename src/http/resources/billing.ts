@@ -32,7 +32,7 @@ import {
 } from "../../domain/kernel/caller.ts";
 import { isoOf } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
-import { cursorBody, Limit } from "./list-bodies.ts";
+import { cursorBody, Limit } from "./bodies.ts";
 
 const PlanLimit = z.int().nullable().meta({ description: "null: no limit" });
 

@@ -9,7 +9,7 @@ import {
 } from "../../domain/accounts/blog/sync.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
-import { Flag, Order, pageReply } from "./list-bodies.ts";
+import { Flag, Order, pageReply } from "./bodies.ts";
 
 const SLUG_MAX = 120;
 const TITLE_MAX = 255;

@@ -14,7 +14,7 @@ import {
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
+import { causeOf, Deleted, deleted } from "./bodies.ts";
 
 /** Lives as the API shows them. */
 export const LivesBody = z

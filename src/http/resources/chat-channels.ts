@@ -36,7 +36,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./bodies.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;

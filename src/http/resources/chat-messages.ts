@@ -32,7 +32,7 @@ import {
   NewMessage,
   ReactionList,
 } from "./chat-channels.ts";
-import { Limit } from "./list-bodies.ts";
+import { Limit } from "./bodies.ts";
 
 type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
 

@@ -43,8 +43,7 @@ import {
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
 import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
-import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
 
 const NAMED_MAX = 300;
 

@@ -19,7 +19,7 @@ import type { Json } from "../../domain/kernel/events/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { type AnyRoute, type Group, group, type Owned } from "../route.ts";
-import { sortedBy } from "./list-bodies.ts";
+import { sortedBy } from "./bodies.ts";
 
 /** `Quest` of `quest`, as in operation ids. */
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -23,7 +23,7 @@ import {
 import { LIMITS, RateLimited } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { Reply, group } from "../route.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted } from "./bodies.ts";
 
 const common = group({ tag: "Custom domains", project: "none" });
 const writes = common.with({

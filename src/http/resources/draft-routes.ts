@@ -23,7 +23,7 @@ import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import type { AnyRoute, Group, Owned } from "../route.ts";
 import { capital, CHANGE_TEXT, changeBody } from "./definitions.ts";
-import { sortedBy } from "./list-bodies.ts";
+import { sortedBy } from "./bodies.ts";
 
 /** A kind of definition with drafts, as the API names and shows it. */
 type DraftResource = {

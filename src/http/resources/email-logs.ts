@@ -12,7 +12,7 @@ import { MAIL_TEMPLATES } from "../../domain/accounts/email/templates/templates.
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
-import { Order, pageReply, Span } from "./list-bodies.ts";
+import { Order, pageReply, Span } from "./bodies.ts";
 import { PEOPLE, superadmin } from "./superadmin.ts";
 
 const EmailLogBody = z

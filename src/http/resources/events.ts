@@ -45,7 +45,7 @@ import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/event
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { AfterId, cursorBody, Flag, pageReply, Search, sortedBy } from "./list-bodies.ts";
+import { AfterId, cursorBody, Flag, pageReply, Search, sortedBy } from "./bodies.ts";
 
 const JsonObject = z.record(z.string(), z.unknown());
 

@@ -8,8 +8,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { group } from "../route.ts";
-import { Flag, pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf } from "./plain-bodies.ts";
+import { causeOf, Flag, pageReply, sortedBy } from "./bodies.ts";
 
 /** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;

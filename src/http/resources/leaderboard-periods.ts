@@ -13,7 +13,7 @@ import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { Reply, group } from "../route.ts";
 import { BoardValue } from "./leaderboards.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
 const BOARD = "The value of the breakdown; empty without one";

@@ -3,7 +3,12 @@ import { BREAKDOWN_VALUE_MAX } from "../../domain/evaluation/boards/lists.ts";
 import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import type { App } from "../../app.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { Definition, LeaderboardPatch, NewLeaderboard } from "../../domain/evaluation/boards/definition.ts";
+import {
+  Definition,
+  LeaderboardPatch,
+  NewLeaderboard,
+  SCORE_META_MAX_BYTES,
+} from "../../domain/evaluation/boards/definition.ts";
 import { showLeaderboard } from "../../domain/progression/load-plan.ts";
 import {
   archiveLeaderboard,
@@ -17,9 +22,7 @@ import {
 } from "../../domain/leaderboards/leaderboards.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group, Reply } from "../route.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
-import { Search, sortedBy, pageReply } from "./list-bodies.ts";
-import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { Deleted, deleted, pageReply, Search, sortedBy } from "./bodies.ts";
 
 export const EntryBody = z
   .object({

@@ -36,7 +36,7 @@ import {
 } from "../../domain/social/lobbies/create.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Flag, Order, pageReply } from "./list-bodies.ts";
+import { Flag, Order, pageReply } from "./bodies.ts";
 
 const ShownData = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });

@@ -29,7 +29,7 @@ import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/iden
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
 import { LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted } from "./bodies.ts";
 
 const SECRET = /^[\w-]{43}$/;
 

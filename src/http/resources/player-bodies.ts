@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { ignoredWarnings } from "../../domain/kernel/ignored-fields.ts";
+import { ignoredWarnings } from "../../domain/kernel/json.ts";
 import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";

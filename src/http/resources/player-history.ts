@@ -8,7 +8,7 @@ import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts
 import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
 import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { AfterNumber, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./list-bodies.ts";
+import { AfterNumber, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./bodies.ts";
 import { readsPlayers, LedgerEntryBody, PlayerMetricBody, Asset } from "./player-bodies.ts";
 const Verdict = z.object({
   valid: z.boolean(),

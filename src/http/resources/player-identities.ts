@@ -25,7 +25,7 @@ import {
   writesPlayers,
 } from "./player-bodies.ts";
 import { IdentityBody } from "./players.ts";
-import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
+import { causeOf, Deleted, deleted } from "./bodies.ts";
 
 const Provider = z
   .string()

@@ -29,9 +29,8 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { ByPlayer, firstOf, Flag, pageReply, sortedBy } from "./list-bodies.ts";
+import { ByPlayer, causeOf, firstOf, Flag, pageReply, sortedBy } from "./bodies.ts";
 import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quests.ts";
-import { causeOf } from "./plain-bodies.ts";
 
 const SubmissionAnswer = z
   .object({

@@ -34,7 +34,7 @@ import { PlayerBoost } from "./boosts.ts";
 import { PlayerAdventureBody } from "./adventures.ts";
 import { PlayerQuestBody } from "./quests.ts";
 import { PlayerStreakBody } from "./streaks.ts";
-import { Order, pageReply, Search, Span } from "./list-bodies.ts";
+import { causeOf, Deleted, deleted, Order, pageReply, Search, Span } from "./bodies.ts";
 import {
   ChangedPlayer,
   NewPlayer,
@@ -47,7 +47,6 @@ import {
   LedgerEntryBody,
   PlayerMetricBody,
 } from "./player-bodies.ts";
-import { causeOf, Deleted, deleted } from "./plain-bodies.ts";
 
 export const IdentityBody = z
   .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })

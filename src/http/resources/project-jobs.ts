@@ -13,7 +13,7 @@ import {
 } from "../../domain/long-work/project-jobs.ts";
 import { ReadyJson } from "../../domain/kernel/ready-json.ts";
 import { group } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
+import { pageReply, sortedBy } from "./bodies.ts";
 
 /** The response of operations that start long-running work. */
 export const JobBody = z

@@ -44,8 +44,7 @@ import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/proj
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { Order, pageReply } from "./list-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, Order, pageReply } from "./bodies.ts";
 
 const SandboxBody = z.object({
   projectId: z.uuid(),

@@ -19,7 +19,7 @@ import { listQuests, QUEST_ORDERS } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { ByPlayer, pageReply, Search, sortedBy } from "./list-bodies.ts";
+import { ByPlayer, pageReply, Search, sortedBy } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Quests", project: "caller" });

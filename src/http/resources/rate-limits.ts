@@ -28,8 +28,7 @@ import {
   unusedIp,
 } from "../../domain/accounts/rate-limits/ip-blocks.ts";
 import { Reply, group } from "../route.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted } from "./plain-bodies.ts";
+import { Deleted, pageReply, sortedBy } from "./bodies.ts";
 
 const IpParams = z.object({
   ip: z.string().max(64).meta({

@@ -12,7 +12,7 @@ import { group, Reply } from "../route.ts";
 import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.ts";
 import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { Accepted } from "./plain-bodies.ts";
+import { Accepted } from "./bodies.ts";
 
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */
 const PASSWORD_INPUT_MAX = 512;

@@ -20,8 +20,7 @@ import { group } from "../route.ts";
 import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bundle.ts";
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
-import { causeOf } from "./plain-bodies.ts";
+import { causeOf, pageReply, sortedBy } from "./bodies.ts";
 import { JobBody } from "./project-jobs.ts";
 
 /** Maximum quantity of one purchase or grant. */

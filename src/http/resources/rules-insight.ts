@@ -11,7 +11,7 @@ import {
   STATS_DAYS_MAX,
   STATS_INTERVALS,
 } from "../../domain/rules/insight/lift.ts";
-import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
+import { RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
 import { actorOf, BUILDERS, tenantOf } from "../../domain/kernel/caller.ts";
 import { Metric } from "../../domain/evaluation/metrics/compile.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
@@ -35,7 +35,7 @@ import {
   readRules as read,
   RULE_EXAMPLE,
 } from "./rules.ts";
-import { AfterId, cursorBody, Flag, Span } from "./list-bodies.ts";
+import { AfterId, cursorBody, Flag, Span } from "./bodies.ts";
 import { JobBody } from "./project-jobs.ts";
 
 /** Explanations of evaluations: by simulation, by stored traces, by samples of a backtest. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
-import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
+import { RULE_STATUSES } from "../../domain/evaluation/running/outcome.ts";
 import { group } from "../route.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { queueJob } from "../../domain/long-work/project-jobs.ts";
@@ -20,7 +20,7 @@ import {
 } from "../../domain/rules/lifecycle/publishing.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { Order, sortedBy, pageReply } from "./list-bodies.ts";
+import { Order, sortedBy, pageReply } from "./bodies.ts";
 
 /** Properties shared by operations on rules. */
 

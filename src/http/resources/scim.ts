@@ -14,7 +14,7 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { SCIM_PATH } from "../scim/discovery.ts";
 import { selfOf } from "./mfa-login.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./bodies.ts";
 
 const common = group({ tag: "Single sign-on", project: "none" });
 const owners = common.with({

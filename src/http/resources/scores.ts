@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/definition.ts";
 import { ADMINS } from "../../domain/kernel/caller.ts";
 import {
   decideReview,
@@ -27,7 +27,7 @@ import {
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
 import { PlayerRef, SubmittedScore } from "./leaderboards.ts";
-import { ByPlayer, pageReply, sortedBy } from "./list-bodies.ts";
+import { ByPlayer, pageReply, sortedBy } from "./bodies.ts";
 const common = group({ tag: "Leaderboards", project: "caller" });
 const write = common.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 

@@ -12,7 +12,7 @@ import {
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { type RouteContext, group } from "../route.ts";
-import { pageReply, sortedBy, ByPlayer, Moment } from "./list-bodies.ts";
+import { pageReply, sortedBy, ByPlayer, Moment } from "./bodies.ts";
 
 const common = group({ tag: "Segments", project: "caller" });
 const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });

@@ -39,7 +39,7 @@ import type { Work } from "../../domain/kernel/work.ts";
 import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { group } from "../route.ts";
 import { selfOf } from "./mfa-login.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { Deleted, deleted } from "./bodies.ts";
 
 const ADDRESS_MAX = 2_048;
 const SECRET_MAX = 1_024;

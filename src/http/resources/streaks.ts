@@ -12,7 +12,7 @@ import {
 } from "../../domain/economy/streaks/player-streaks.ts";
 import { FREEZES_MAX } from "../../domain/evaluation/streaks/streak.ts";
 import { group } from "../route.ts";
-import { causeOf } from "./plain-bodies.ts";
+import { causeOf } from "./bodies.ts";
 
 export const PlayerStreakBody = z
   .object({

@@ -54,9 +54,8 @@ import {
 } from "../../domain/accounts/tenants/approval.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
 import { CurrentPassword, NewPassword } from "./registration.ts";
-import { Accepted, accepted } from "./plain-bodies.ts";
+import { Accepted, accepted, Flag, Order, pageReply, Search } from "./bodies.ts";
 import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-login.ts";
-import { Flag, Order, pageReply, Search } from "./list-bodies.ts";
 import { AuditEntryBody, AuditQuery } from "./tenant.ts";
 
 const REASON_MAX = 500;

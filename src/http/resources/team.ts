@@ -43,9 +43,8 @@ import {
 import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email, LoginBody, NewPassword } from "./registration.ts";
-import { Order, pageReply, sortedBy } from "./list-bodies.ts";
+import { Deleted, Order, pageReply, sortedBy } from "./bodies.ts";
 import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
-import { Deleted } from "./plain-bodies.ts";
 
 /** A role as callers may write it: MEMBER is an alias of VIEWER. */
 const RoleInput = z

@@ -31,7 +31,7 @@ import {
   requireChangeProof,
   requireRecentProof,
 } from "../../domain/accounts/mfa/step-up.ts";
-import { pageReply, sortedBy, Span } from "./list-bodies.ts";
+import { pageReply, sortedBy, Span } from "./bodies.ts";
 import { LimitsBody } from "./billing.ts";
 import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
 

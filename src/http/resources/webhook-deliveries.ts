@@ -28,7 +28,7 @@ import {
   type WebhookRequest,
 } from "../../domain/delivery/webhooks/delivering/sender.ts";
 import { Reply, group } from "../route.ts";
-import { Moment, pageReply, Span, sortedBy } from "./list-bodies.ts";
+import { Moment, pageReply, Span, sortedBy } from "./bodies.ts";
 import { NEEDS_WEBHOOKS } from "./webhooks.ts";
 
 const TYPE_MAX = 120;

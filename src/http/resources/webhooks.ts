@@ -10,6 +10,7 @@ import {
   rotateSecret,
   SECRET_MAX,
   SECRET_MIN,
+  showWebhook,
   updateWebhook,
   URL_MAX,
   WEBHOOK_ORDERS,
@@ -23,9 +24,7 @@ import { readFeed } from "../../domain/delivery/webhooks/feed.ts";
 import { makeTestEvent } from "../../domain/delivery/webhooks/delivery-list.ts";
 import { group } from "../route.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
-import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
-import { pageReply, sortedBy } from "./list-bodies.ts";
-import { Deleted, deleted } from "./plain-bodies.ts";
+import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
 
 const DESCRIPTION_MAX = 255;
 const PATTERN_MAX = 120;

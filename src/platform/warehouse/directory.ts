@@ -5,7 +5,7 @@ import type { Config } from "../../config.ts";
 import type { WarehouseSettings } from "../../config/sections.ts";
 import { COMMIT_MS } from "../../domain/analytics/rollups/roll-up.ts";
 import { StoreError, type Warehouse, type WarehouseStore } from "../../domain/analytics/warehouse/store.ts";
-import { onceLoaded } from "../../domain/kernel/once-loaded.ts";
+import { onceLoaded } from "../../domain/kernel/flights.ts";
 import { within } from "../within.ts";
 
 /** Time limit of one operation, in ms: a directory of another machine may hang. */

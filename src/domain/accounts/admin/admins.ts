@@ -11,7 +11,7 @@ import { actorOf, type AdminCaller, type AdminScope, type Caller } from "../../k
 import { conflict, notFound, unauthorized } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { LOCKS, type Transact, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 
 const PlatformAdminSchema = defineEntity({
   name: "PlatformAdmin",

@@ -12,9 +12,9 @@ import {
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { containing } from "../../kernel/search.ts";
+import { containing } from "../../kernel/db.ts";
 import { countRows, countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 import { audit } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";

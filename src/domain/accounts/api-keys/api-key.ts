@@ -9,7 +9,7 @@ import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { fitsBytes } from "../../kernel/oversize.ts";
 import type { Work } from "../../kernel/work.ts";
-import { shown, shownIfSet } from "../../kernel/shown.ts";
+import { shown, shownIfSet } from "../../kernel/json.ts";
 
 export const ENVIRONMENTS = ["live", "test"] as const;
 export type Environment = (typeof ENVIRONMENTS)[number];

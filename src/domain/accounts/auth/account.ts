@@ -38,7 +38,7 @@ import { Tenant } from "../tenants/tenant.ts";
 import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 
 /** Satisfied by an App. `transact` must see the accounts of all tenants. */
 type LoginParts = ThrottleParts & AbuseParts & LoginProof & { passwords: Passwords };

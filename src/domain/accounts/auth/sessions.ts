@@ -7,7 +7,7 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import { audit } from "../audit/audit.ts";
 import { offsetOf, pageOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 import { ACCESS_TOKEN_SECONDS, rememberAddress, Session, type SignInMethod, type Tokens } from "./tokens.ts";
 import { createShortCache, isUseDue, noteUse } from "./short-cache.ts";
 import { hashRandomSecret, issueRefreshToken } from "./one-time-secrets.ts";

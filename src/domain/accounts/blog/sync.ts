@@ -4,7 +4,7 @@ import { audit } from "../audit/audit.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 
 const BlogPostSchema = defineEntity({
   name: "BlogPost",

@@ -5,7 +5,7 @@ import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown, shownIfSet } from "../../kernel/shown.ts";
+import { shown, shownIfSet } from "../../kernel/json.ts";
 
 /** A mail in the form in which it is sent. */
 export type RenderedMail = {

@@ -11,9 +11,9 @@ import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { containing } from "../../kernel/search.ts";
+import { containing } from "../../kernel/db.ts";
 import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 import { forgetProjects, Project, settingsOf } from "./project.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;

@@ -19,7 +19,7 @@ import { newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countUpTo, type Total, type Transact, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 
 export const BLOCK_SOURCES = ["MANUAL", "AUTO"] as const;
 type BlockSource = (typeof BLOCK_SOURCES)[number];

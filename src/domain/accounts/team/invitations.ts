@@ -13,7 +13,7 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 
 /** Whether users who have asked to join count as well. */
 type Counted = { withWaiting: boolean };

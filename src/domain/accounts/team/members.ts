@@ -8,7 +8,7 @@ import { normaliseEmail } from "../email/address.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { shown } from "../../kernel/shown.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
 import { releaseLinksOf } from "../sso/links.ts";

@@ -12,7 +12,7 @@ import {
   STATEMENT_LENGTH,
   writeFirsts,
 } from "./documents.ts";
-import { tableTexts } from "../../kernel/json-text.ts";
+import { tableTexts } from "../../kernel/json.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 

@@ -3,7 +3,7 @@ import { type Gain, GAIN_ROWS } from "../events.ts";
 import { DAY_MS, QUARTER_MS, STATEMENT_LENGTH } from "./documents.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import { tableTexts } from "../../kernel/json-text.ts";
+import { tableTexts } from "../../kernel/json.ts";
 import { inSlices, mapInSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { LOCK_SPACES, type Work } from "../../kernel/work.ts";
 import { idFloor, NIL_ID } from "../../kernel/ids.ts";
-import { tableTexts } from "../../kernel/json-text.ts";
+import { tableTexts } from "../../kernel/json.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
 import { Edits, findHolders, type FirstChange, writeDocuments, writeFirstTimes } from "./holders.ts";
 import { STATEMENT_LENGTH } from "./documents.ts";

@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { createGunzip, createGzip } from "node:zlib";
 import { type RawBuilder, sql } from "kysely";
 import { timeOfId } from "../../kernel/ids.ts";
-import { OUTBOX_LINES, storedBytes } from "../../kernel/outbox-lines.ts";
+import { OUTBOX_LINES, storedBytes } from "../../kernel/outbox.ts";
 import type { Work } from "../../kernel/work.ts";
 import { EVENT_STATUS } from "../../tracking/events.ts";
 

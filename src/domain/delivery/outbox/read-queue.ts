@@ -15,7 +15,7 @@ import { type MessageFor, noticeTopic, periodTopic, type Topics } from "../../ke
 import type { Events, EventType, PlayerNotice } from "../../kernel/events/domain-events.ts";
 import type { EntryChange, Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import { lineData, linesOf } from "../../kernel/outbox-row.ts";
+import { lineData, linesOf } from "../../kernel/outbox.ts";
 import { kept } from "../../kernel/statements.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import {

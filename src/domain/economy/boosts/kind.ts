@@ -3,6 +3,15 @@ import { isActiveKey } from "../definitions/references.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { CampaignBoost, campaignBoostShape } from "../../evaluation/boosts/campaign-boost.ts";
+import { changeFreePlayers, type PlayersOf } from "../../progression/moved-ends.ts";
+import { endDueBoosts } from "../../evaluation/boosts/boosts.ts";
+
+/** The table whose due rows are processed: see findDue. */
+export const DUE_BOOSTS = { table: "player_boosts" } as const;
+
+/** Ends the players' expired boosts. Idempotent. */
+export const endPlayersBoosts = (work: Work, players: PlayersOf): Promise<void> =>
+  changeFreePlayers(work, players, endDueBoosts);
 
 /** A board may be created after its campaign; an unknown currency or segment is a mistake. */
 const check = async (

@@ -12,7 +12,7 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { DEFINITION_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { containing } from "../../kernel/search.ts";
+import { containing } from "../../kernel/db.ts";
 import { entityOrder, orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { changeConfig, readCounted, type Work } from "../../kernel/work.ts";
 

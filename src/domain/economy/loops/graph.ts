@@ -5,7 +5,7 @@ import { ANY_KEY, partsOf } from "../../evaluation/causes.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { Stored } from "../../evaluation/live.ts";
-import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import type { RuleStatus } from "../../evaluation/running/outcome.ts";
 import { isReservedType, RESERVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -12,7 +12,7 @@ import {
   Scalar,
   scalarList,
 } from "../language/syntax.ts";
-import { RuleFailure } from "../running/failures.ts";
+import { RuleFailure } from "../running/outcome.ts";
 import { recordLoop, type Turn, write } from "../turn.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { newId } from "../../kernel/ids.ts";

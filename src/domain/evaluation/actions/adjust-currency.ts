@@ -4,7 +4,7 @@ import { about, CAUSES, USES_BOOSTS } from "../causes.ts";
 import { Key, mentionsAt } from "../language/syntax.ts";
 import { adjustCurrency as adjust } from "../currencies/adjust.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
-import { RuleFailure } from "../running/failures.ts";
+import { RuleFailure } from "../running/outcome.ts";
 import { actionFields, actionKind, OnInsufficient } from "./action.ts";
 
 /** An expression may be positive or negative. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { CAUSES } from "../causes.ts";
 import { adjustLives as adjust, type LivesChange, UNLIMITED_SECONDS_MAX } from "../lives/lives.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { RuleFailure } from "../running/failures.ts";
+import { RuleFailure } from "../running/outcome.ts";
 import { actionFields, actionKind, OnInsufficient } from "./action.ts";
 
 const schema = z

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Json } from "../../kernel/events/events.ts";
 import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
-import { RuleFailure } from "../running/failures.ts";
+import { RuleFailure } from "../running/outcome.ts";
 import { isPath, smallRecord } from "../language/syntax.ts";
 import { actionFields, actionKind, compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./action.ts";
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
 import { Key, mentionsAt } from "../language/syntax.ts";
 import { grantReward as grant } from "../rewards/shared-keys.ts";
-import { RuleFailure } from "../running/failures.ts";
+import { RuleFailure } from "../running/outcome.ts";
 import { actionFields, actionKind } from "./action.ts";
 
 const YEAR_SECONDS = 31_536_000;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SCORE, USES_BOOSTS } from "../causes.ts";
 import { isPath, Key, mentionsAt } from "../language/syntax.ts";
-import { isMeta } from "../boards/score-meta.ts";
+import { isMeta } from "../boards/definition.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { actionFields, actionKind, compileValues, Value } from "./action.ts";

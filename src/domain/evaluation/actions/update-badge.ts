@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { TIERS_MAX } from "../badges/tiers.ts";
+import { TIERS_MAX } from "../../kernel/limits.ts";
 import { about, CAUSES } from "../causes.ts";
 import { Key, mentionsAt } from "../language/syntax.ts";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";

@@ -1,14 +1,13 @@
 import { z } from "zod";
 import { about, CAUSES } from "../causes.ts";
-import { Key, mentionsAt, Path, smallRecord } from "../language/syntax.ts";
+import { compilePath, Key, mentionsAt, Path, smallRecord } from "../language/syntax.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { PlayerState } from "../player-state.ts";
 import { updatePlayer as update } from "../profile.ts";
 import type { Turn } from "../turn.ts";
 import { setMembership } from "../segments/membership.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { RuleFailure } from "../running/failures.ts";
-import { compilePath } from "../language/paths.ts";
+import { RuleFailure } from "../running/outcome.ts";
 import { actionFields, actionKind, compileValues, Value } from "./action.ts";
 
 const FIELDS_MAX = 20;

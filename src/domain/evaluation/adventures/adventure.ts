@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Key, Zone } from "../language/syntax.ts";
-import { Description, ImageUrl, Name } from "../language/texts.ts";
+import { Description, ImageUrl, Key, Name, Zone } from "../language/syntax.ts";
 import { WindowlessMetric } from "../metrics/compile.ts";
 import { Metadata, type Refuse } from "../quests/step.ts";
 import { RewardBundle } from "../rewards/bundle.ts";

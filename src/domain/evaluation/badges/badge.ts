@@ -1,8 +1,8 @@
+import { TIERS_MAX } from "../../kernel/limits.ts";
 import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { Metric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
-import { TIERS_MAX } from "./tiers.ts";
 import { Key } from "../language/syntax.ts";
 
 export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;

@@ -14,7 +14,14 @@ import { TIES } from "./ranks.ts";
 import { Key, Path } from "../language/syntax.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../kernel/limits.ts";
-import { boundBytes } from "../../kernel/oversize.ts";
+import { boundBytes, fitsBytes } from "../../kernel/oversize.ts";
+import type { Json } from "../../kernel/events/events.ts";
+
+/** Maximum bytes of a score's `meta` as JSON. */
+export const SCORE_META_MAX_BYTES = 1_024;
+
+/** Returns whether it is small enough to be stored with a score. */
+export const isMeta = (meta: Json): boolean => fitsBytes(meta, SCORE_META_MAX_BYTES);
 
 const AUDIENCE_SEGMENTS_MAX = 20;
 export const PRIZES_MAX = 100;

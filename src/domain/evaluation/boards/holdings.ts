@@ -2,7 +2,7 @@ import { wholePoints } from "../adventures/row.ts";
 import type { Board } from "./board.ts";
 import { findList, record, toRankScore, toUs } from "./lists.ts";
 import type { Metric } from "./period.ts";
-import { compilePath } from "../language/paths.ts";
+import { compilePath } from "../language/syntax.ts";
 import { compileFilter } from "../metrics/filter.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";

@@ -7,7 +7,7 @@ import {
   type Window,
   windowAt,
 } from "./board.ts";
-import { compilePath } from "../language/paths.ts";
+import { compilePath } from "../language/syntax.ts";
 import type { EntryState, PlayerDoc, PlayerState } from "../player-state.ts";
 import { isInAudience } from "../segments/audience.ts";
 import type { Turn } from "../turn.ts";

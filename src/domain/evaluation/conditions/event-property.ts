@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { compileComparison, expectedOf } from "../language/expressions.ts";
 import { checkOperand, comparisonFields } from "../language/operators.ts";
-import { compilePath } from "../language/paths.ts";
-import { Path } from "../language/syntax.ts";
+import { compilePath, Path } from "../language/syntax.ts";
 import { conditionKind, reads } from "./condition.ts";
 
 /** Compares a property of the triggering event. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { TIERS_MAX } from "../badges/tiers.ts";
+import { TIERS_MAX } from "../../kernel/limits.ts";
 import { ADVENTURE_STATES } from "../adventures/row.ts";
 import { QUEST_STATES } from "../quests/row.ts";
 import type { Turn } from "../turn.ts";

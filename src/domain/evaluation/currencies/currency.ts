@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Key } from "../language/syntax.ts";
-import { Description, IconUrl, Name } from "../language/texts.ts";
+import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
 
 const amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 

@@ -1,22 +1,23 @@
 import { z } from "zod";
 import { availableOf as availableIn, balanceNow } from "../currencies/adjust.ts";
 import { type Comparison, compileCheck } from "./operators.ts";
-import { compilePath, type Reader } from "./paths.ts";
 import {
   ATTRIBUTES,
+  compilePath,
   currencyOf,
   isReferenceField,
   isReferenceObject,
   Key,
   NAMED_VALUES,
+  pairOf,
   PLAYER,
   type PlayerField,
   PROPERTIES,
+  type Reader,
   Reference,
   type ReferenceField,
   referentOf,
   smallRecord,
-  pairOf,
 } from "./syntax.ts";
 import { currentLives } from "../lives/lives.ts";
 import { compileMetric, type Metric, MetricWindow, WindowlessMetric } from "../metrics/compile.ts";

@@ -2,6 +2,39 @@ import { z } from "zod";
 import type { LOOP_ROLES } from "../causes.ts";
 import { isIanaName } from "../../kernel/zones.ts";
 
+const HTTPS = /^https$/;
+const URL_MAX = 2_048;
+
+/** What a definition is called. */
+export const Name = z.string().min(1).max(100);
+/** What a definition says about itself. */
+export const Description = z.string().max(2_000);
+export const IconUrl = z.url({ protocol: HTTPS }).max(URL_MAX);
+export const ImageUrl = z.url({ protocol: HTTPS, error: "must be an address of https" }).max(URL_MAX);
+
+/** Reads a value from JSON; undefined where the path leads nowhere. */
+export type Reader = (root: unknown) => unknown;
+
+/** Only what JSON contains: own properties, none of a prototype, and not the length of a list. */
+const own = (value: unknown, name: string): unknown =>
+  value !== null && typeof value === "object" && Object.hasOwn(value, name) && !isLength(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
+
+const isLength = (value: object, name: string): boolean => name === "length" && Array.isArray(value);
+
+/** Splits `path` once; one-segment paths, the common case, skip the loop. */
+export const compilePath = (path: string): Reader => {
+  const segments = path.split(".");
+  const [first, ...rest] = segments as [string, ...string[]];
+  if (rest.length === 0) return (root) => own(root, first);
+  return (root) => {
+    let value = own(root, first);
+    for (const name of rest) value = own(value, name);
+    return value;
+  };
+};
+
 /** Maximum length of a definition's key. */
 export const KEY_MAX = 64;
 

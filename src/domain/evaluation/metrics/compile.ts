@@ -1,9 +1,8 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Spender } from "../event-cost.ts";
-import { compilePath, type Reader } from "../language/paths.ts";
+import { compilePath, EventPattern, Path, type Reader } from "../language/syntax.ts";
 import { createTypeIndex } from "../language/patterns.ts";
-import { EventPattern, Path } from "../language/syntax.ts";
 import {
   addSample,
   type Aggregate,

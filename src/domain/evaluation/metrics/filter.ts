@@ -1,8 +1,7 @@
 import { z } from "zod";
 import type { EventContext } from "../rule-event.ts";
 import { checkOperand, comparisonFields, compileCheck, LIST_MAX } from "../language/operators.ts";
-import { compilePath } from "../language/paths.ts";
-import { Path, Scalar, scalarList } from "../language/syntax.ts";
+import { compilePath, Path, Scalar, scalarList } from "../language/syntax.ts";
 import {
   groupOf,
   groupShapes,

@@ -12,8 +12,8 @@ import type { QuestRow, StepProgress } from "./row.ts";
 import { activeSteps, type EventStep, type ManualStep, type QuestStep, type QuizStep } from "./step.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
 import type { EventContext } from "../rule-event.ts";
-import { audienceTest } from "../segments/audience.ts";
 import { inputsOf, readerOf } from "../segments/membership.ts";
+import { audienceTest } from "../segments/audience.ts";
 import type { SharedKey } from "../shared-counters.ts";
 import type { Turn } from "../turn.ts";
 

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Key } from "../language/syntax.ts";
-import { Description, IconUrl, Name } from "../language/texts.ts";
+import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
 import { BUNDLE_PARTS, type BundlePart, type PartName, type PartOfBundle } from "./parts/part.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";

@@ -3,7 +3,7 @@ import type { Effects } from "../effects.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
 import type { SharedCounters, SharedKey } from "../shared-counters.ts";
 import { type Turn, write } from "../turn.ts";
-import { outboxRow } from "../../kernel/outbox-row.ts";
+import { outboxRow } from "../../kernel/outbox.ts";
 import {
   type CalendarProject,
   type CalendarUnit,

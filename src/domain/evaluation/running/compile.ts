@@ -1,4 +1,4 @@
-import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../left-out.ts";
+import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../project-plan.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { bytesOf } from "../../kernel/oversize.ts";
 import type { Spender } from "../event-cost.ts";
@@ -12,7 +12,7 @@ import { compileGroup, conditionMetrics, type ConditionNode, countConditions } f
 import { compileControls, type RuleControls } from "./limits.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
 import { expressionMetrics, resolveReadings } from "../language/expressions.ts";
-import { compilePath, type Reader } from "../language/paths.ts";
+import { compilePath, type Reader } from "../language/syntax.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 
 /** A published version of a rule. */

@@ -1,3 +1,22 @@
+/** Thrown by an action that cannot be performed. Its rule then has no effect at all: ACTION_FAILED. */
+export class RuleFailure extends Error {
+  readonly actionId: string;
+
+  constructor(actionId: string, message: string) {
+    super(message);
+    this.name = "RuleFailure";
+    this.actionId = actionId;
+  }
+}
+
+/**
+ * DRAFT until first published; ACTIVE rules run; SHADOW rules are evaluated without effect; ARCHIVED is
+ * final.
+ */
+export const RULE_STATUSES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED", "ARCHIVED"] as const;
+
+export type RuleStatus = (typeof RULE_STATUSES)[number];
+
 /** Why a rule fired or did not. */
 export type RuleReason =
   | "MATCHED"

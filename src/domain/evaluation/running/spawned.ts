@@ -1,4 +1,4 @@
-import { RuleFailure } from "./failures.ts";
+import { RuleFailure } from "./outcome.ts";
 import { type ActionRecord, causeOf, keyOf, reasonOf, type SentAction } from "../actions/action.ts";
 import { kindOf } from "../actions/action-kinds.ts";
 import type { Turn } from "../turn.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { IconUrl, Name } from "../language/texts.ts";
+import { IconUrl, Name } from "../language/syntax.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { invalid } from "../../kernel/errors.ts";
 

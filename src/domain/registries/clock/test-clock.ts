@@ -4,7 +4,7 @@ import { audit } from "../../accounts/audit/audit.ts";
 import { Project, readClock } from "../../accounts/projects/project.ts";
 import { getProject, lockProject } from "../../accounts/projects/projects.ts";
 import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
-import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/sweep.ts";
+import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/kind.ts";
 import {
   DUE_HOLDS,
   DUE_LOTS,

@@ -9,7 +9,7 @@ import { NewLeaderboard } from "../../evaluation/boards/definition.ts";
 import { RuleDocument } from "../../evaluation/language/document.ts";
 import { Zone } from "../../evaluation/language/syntax.ts";
 import type { Phase } from "../../evaluation/live.ts";
-import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import type { RuleStatus } from "../../evaluation/running/outcome.ts";
 import { CurveInput } from "../../evaluation/xp/levels.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";

@@ -3,7 +3,7 @@ import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/au
 import { checkSize } from "../../economy/definitions/running.ts";
 import { EndlessLoops, loopText } from "../../economy/loops/loops.ts";
 import { identifyActions, mentionsOf, type RuleDocument } from "../../evaluation/language/document.ts";
-import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import type { RuleStatus } from "../../evaluation/running/outcome.ts";
 import { conflict } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";

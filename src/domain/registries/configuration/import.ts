@@ -19,8 +19,7 @@ import {
 } from "../../evaluation/boards/definition.ts";
 import { inCalendar, windowsOf } from "../../evaluation/boards/period.ts";
 import type { Phase } from "../../evaluation/live.ts";
-import { approvalRequired } from "../../kernel/approval.ts";
-import { ADMINS, type Caller } from "../../kernel/caller.ts";
+import { ADMINS, approvalRequired, type Caller } from "../../kernel/caller.ts";
 import { conflict, forbidden } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { changeConfig, type Transact, type Work } from "../../kernel/work.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Migration } from "@mikro-orm/migrations";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "../../kernel/row-roles.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../kernel/db.ts";
 import {
   byProject,
   byProjectAndAccounts,

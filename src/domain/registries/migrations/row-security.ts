@@ -1,4 +1,4 @@
-import { ACCOUNTS_ROLE, WEB_ROLE } from "../../kernel/row-roles.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../kernel/db.ts";
 
 const TENANT = "(select nullif(current_setting('laurel.tenant_id', true), '')::uuid)";
 

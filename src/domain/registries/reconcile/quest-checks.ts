@@ -11,7 +11,7 @@ import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { versionOf } from "../../evaluation/quests/compile.ts";
 import type { StoredState } from "../../evaluation/quests/row.ts";
 import { isComplete } from "../../evaluation/quests/step.ts";
-import { OUTBOX_LINES } from "../../kernel/outbox-lines.ts";
+import { OUTBOX_LINES } from "../../kernel/outbox.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { loadStates } from "../../progression/load-states.ts";

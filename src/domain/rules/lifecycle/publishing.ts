@@ -4,7 +4,7 @@ import { auditDefinition } from "../../accounts/audit/audit.ts";
 import { changeRunning, checkSize } from "../../economy/definitions/running.ts";
 import { cyclesWith, cycleText, loopText } from "../../economy/loops/loops.ts";
 import { KeptRule, type RuleDocument } from "../../evaluation/language/document.ts";
-import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import type { RuleStatus } from "../../evaluation/running/outcome.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { TIERS_MAX } from "../../badges/tiers.ts";
+import { TIERS_MAX } from "../../../kernel/limits.ts";
 import {
   BOOST_SECONDS_MAX,
   BoostFactor,

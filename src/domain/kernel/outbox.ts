@@ -1,6 +1,7 @@
 import type { EventType } from "./events/domain-events.ts";
 import type { Json } from "./events/events.ts";
 import { linesPart, newId, ranksPart } from "./ids.ts";
+import { type RawBuilder, sql } from "kysely";
 
 export type EmitOptions = {
   playerId?: string;
@@ -125,3 +126,44 @@ export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] =>
   }
   return [...byPart.values()];
 };
+
+type Sql = RawBuilder<unknown>;
+
+/** Inserts outbox rows. @param rows a JSON list of `OutboxRow`s @param now time of creation */
+export const insertOutbox = (rows: Sql, now: Sql): Sql => sql`
+  insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, lines, bytes, created_at)
+  select "projectId", id, type, "playerId", "playerSeq", "eventId", data, lines, octet_length(data::text),
+    ${now}
+  from jsonb_to_recordset(${rows}::jsonb) as x("projectId" uuid, id uuid, type text, "playerId" uuid,
+    "playerSeq" bigint, "eventId" uuid, data jsonb, lines smallint)`;
+
+/** Inserts the queue rows of outbox rows. @param rows a JSON list of `OutboxQueueRow`s */
+export const insertOutboxQueue = (rows: Sql): Sql => sql`
+  insert into outbox_q (project_id, part, outbox_ids)
+  select project_id, part, ids from json_to_recordset(${rows}::json)
+    as x(project_id uuid, part smallint, ids uuid[])`;
+
+/**
+ * Returns the bytes of a jsonb column as stored, or as text where it is stored compressed: a list of nulls
+ * compresses to a hundredth. Parsed, it may take twenty times as much memory.
+ */
+export const storedBytes = (column: string): RawBuilder<number> =>
+  sql.raw(`(case when pg_column_compression(${column}) is null
+    then pg_column_size(${column}) else octet_length(${column}::text) end)`);
+
+/**
+ * The outbox with a row for each line, to be named in a `from`: as the table, but for `bytes`, which are the
+ * line's part of its row's. Conditions on project, player, event, type and time reach the indexes; those on
+ * id and seq do not. A line that was erased has no data. As `linesOf` and `lineData` have it.
+ */
+export const OUTBOX_LINES: RawBuilder<unknown> = sql`(
+  select s.project_id,
+    case when s.lines is null then s.id
+      else (left(s.id::text, 34) || lpad(to_hex(l.n), 2, '0'))::uuid end as id,
+    s.type, s.player_id,
+    case when s.lines is null then s.player_seq else s.player_seq - s.lines + l.n end as player_seq,
+    s.event_id,
+    case when s.lines is null then s.data else coalesce(s.data -> 'lines' -> (l.n - 1), '{}') end as data,
+    s.created_at,
+    case when s.lines is null then s.bytes else s.bytes / s.lines end as bytes
+  from outbox s cross join lateral generate_series(1, coalesce(s.lines, 1)) as l(n))`;

@@ -9,6 +9,8 @@ import {
 } from "../../domain/kernel/paging.ts";
 import { type Orders, sortsOf } from "../../domain/kernel/sorting.ts";
 import { Reply } from "../route.ts";
+import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
+import type { Cause } from "../../domain/kernel/events/events.ts";
 
 const SEARCH_MAX = 100;
 const TIME_MIN_MS = 0;
@@ -110,3 +112,22 @@ export const pageReply = <K extends string, T, S = T>(
     pageOf(listed[name].map(show), listed.total, query),
     listed.isEstimated === true ? { "X-Total-Estimated": "true" } : {},
   );
+
+/** Returns the cause recorded for an API caller's change to a player. */
+export const causeOf = (caller: Caller): Cause => ({ kind: "API", actor: actorOf(caller) });
+
+/** Responses without a record. */
+export const Accepted = z.object({ accepted: z.literal(true) });
+export const Deleted = z.object({ deleted: z.literal(true) });
+
+/** Answers when something is deleted. */
+export const deleted = async (done: Promise<unknown>): Promise<{ deleted: true }> => {
+  await done;
+  return { deleted: true };
+};
+
+/** Answers when something is done that needs no other answer. */
+export const accepted = async (done: Promise<unknown>): Promise<{ accepted: true }> => {
+  await done;
+  return { accepted: true };
+};

@@ -2,7 +2,7 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 
-/** Exit code for Ctrl+C during the password prompt. */
+/** Exit code for Ctrl+C at a question. */
 const INTERRUPTED_EXIT_CODE = 130;
 
 /** Prompts on the terminal without echoing the input. */
@@ -42,3 +42,22 @@ export const readNewPassword = async (): Promise<string> => {
   if (password !== "") return password;
   throw new Error("Write the password to standard input, or use --generate");
 };
+
+/** Whether somebody sees a question and can answer it. */
+export const canAsk = (): boolean => process.stdin.isTTY && process.stderr.isTTY;
+
+/** Asks on the terminal; anything but y or yes is a no, and so is the end of the input. */
+export const confirm = (question: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const lines = createInterface({ input: process.stdin, output: process.stderr, historySize: 0 });
+    let isYes = false;
+    lines.once("SIGINT", () => {
+      lines.close();
+      process.exit(INTERRUPTED_EXIT_CODE);
+    });
+    lines.once("close", () => resolve(isYes));
+    lines.question(`${question} [y/N] `, (answer) => {
+      isYes = /^y(es)?$/i.test(answer.trim());
+      lines.close();
+    });
+  });

@@ -1,2 +1,0 @@
-/** Maximum tiers of a badge. */
-export const TIERS_MAX = 20;
