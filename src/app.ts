@@ -12,7 +12,7 @@ import { createRankMoves, type RankMoves, withOwnChanges } from "./domain/leader
 import { OwnChanges } from "./domain/kernel/own-changes.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
-import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
+import type { LiveRooms, Peers } from "./domain/kernel/live-rooms.ts";
 import type { PasskeyVerifier } from "./domain/accounts/mfa/passkeys.ts";
 import type { SsoClients } from "./domain/accounts/sso/clients.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
@@ -53,7 +53,6 @@ import type { Warehouse } from "./domain/analytics/warehouse/store.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
 import { type AnswerCaches, createAnswerCaches } from "./platform/answer-caches.ts";
-import type { Peers } from "./domain/kernel/peers.ts";
 
 /** Maximum number of events waiting for ingestion in one process; beyond that callers must retry. */
 const INGEST_WAITING_MAX = 50_000;

@@ -36,7 +36,7 @@ const runFor = async ({ project }: Flags, command: Command, run: Run): Promise<v
   if (project !== undefined && !isId(project))
     command.error("--project must be the UUID of a project", { exitCode: 2 });
   const { loadCommandConfig, withTransact } = await import("./with-database.ts");
-  const { listProjectIds } = await import("../domain/analytics/rollups/projects.ts");
+  const { listProjectIds } = await import("../domain/analytics/rollups/due.ts");
   const { STEP, withTimeouts } = await import("../domain/kernel/timeouts.ts");
   const config = await loadCommandConfig();
   const isGood = await withTransact(config, (transact) =>

@@ -67,7 +67,7 @@ export const checkBilling = async ({ billing }: Settings): Promise<Check[]> => {
   if (!billing) return [];
   const name = "Stripe";
   try {
-    const { checkStripePrices } = await import("../platform/stripe-check.ts");
+    const { checkStripePrices } = await import("../platform/stripe.ts");
     const problems = await checkStripePrices(billing);
     if (problems.length === 0) return [ok(name, `${billing.prices.length} prices`)];
     const remedy = "make the price at Stripe, or correct STRIPE_PRICES; the key is of one mode, test or live";

@@ -1,7 +1,6 @@
 import { DomainError } from "../domain/kernel/errors.ts";
-import { refuseHostile } from "../domain/kernel/hostile-json.ts";
+import { isLongJson, refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { ignoredFields } from "../domain/kernel/json.ts";
-import { isLongJson } from "../domain/kernel/oversize.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import { firstProblem } from "../domain/kernel/zod-problems.ts";
 import { type BatchScore, type ScoreSubmission, unreadable } from "../domain/leaderboards/record-scores.ts";

@@ -14,11 +14,11 @@ import {
   DUE_LOTS,
   expirePlayersHolds,
   expirePlayersLots,
-} from "../domain/economy/currencies/sweep.ts";
-import { BADGE_EDITS } from "../domain/economy/badges/edited.ts";
+} from "../domain/economy/currencies/kind.ts";
+import { BADGE_EDITS } from "../domain/economy/badges/kind.ts";
 import { DUE_QUESTS, QUEST_ENDS, settlePlayersQuests } from "../domain/economy/quests/due.ts";
 import { expireGrants } from "../domain/economy/rewards/player-rewards.ts";
-import { STREAK_EDITS } from "../domain/economy/streaks/edited.ts";
+import { STREAK_EDITS } from "../domain/economy/streaks/kind.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../domain/economy/streaks/player-streaks.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { outageOf, throwOutage } from "../domain/kernel/outages.ts";
@@ -33,7 +33,7 @@ import {
   followEnd,
   movedEnds,
 } from "../domain/progression/moved-ends.ts";
-import { writeStats } from "../domain/progression/write-stats.ts";
+import { writeStats } from "../domain/progression/save.ts";
 import { followClock, sandboxesAhead } from "../domain/registries/clock/follow.ts";
 import { JOB_KINDS } from "../domain/registries/jobs/kinds.ts";
 import { ensurePartitions } from "../domain/registries/partitions.ts";

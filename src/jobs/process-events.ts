@@ -7,13 +7,13 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import { statementOf } from "../domain/kernel/read.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import {
+  ClaimOrder,
   processApart,
   type Processed,
   type ProcessOptions,
   processPartitions,
 } from "../domain/progression/claim.ts";
 import { groupsOf, Turns } from "../domain/progression/claim-notes.ts";
-import { ClaimOrder } from "../domain/progression/claim-order.ts";
 import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import {

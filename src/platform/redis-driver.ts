@@ -11,7 +11,7 @@ import { RedisDriver } from "@colyseus/redis-driver";
 import type { Redis } from "ioredis";
 import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
 import { type Entry, roomScripts, scanNames } from "./redis-driver-scripts.ts";
-import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 
 type Search = { key: string; conditions: Conditions };

@@ -19,7 +19,7 @@ import {
   type Standing,
   type Ties,
 } from "../domain/evaluation/boards/ranks.ts";
-import { numberStandings } from "../domain/leaderboards/standings.ts";
+import { numberStandings } from "../domain/leaderboards/open-lists.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
 /**

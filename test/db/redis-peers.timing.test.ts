@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
 import { pino } from "pino";
-import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
+import { LEASE_MS } from "../../src/domain/kernel/live-rooms.ts";
 import { createRedisPeers, type RedisPeers } from "../../src/platform/redis-peers.ts";
 import { eventually } from "../support/eventually.ts";
 

@@ -3,11 +3,11 @@ import { sql } from "kysely";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { threadCpuMs } from "../../src/domain/kernel/timeouts.ts";
 import {
+  ClaimOrder,
   type Processed,
   type ProcessOptions,
   processPartitions,
 } from "../../src/domain/progression/claim.ts";
-import { ClaimOrder } from "../../src/domain/progression/claim-order.ts";
 import { SHARED_KEYS_MAX } from "../../src/domain/progression/lock-shared-counters.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { DEFINITION_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
-import { bytesOf } from "../../src/domain/kernel/oversize.ts";
+import { bytesOf } from "../../src/domain/kernel/hostile-json.ts";
 import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
   archiveLeaderboard,

@@ -7,8 +7,7 @@ import { noEffects } from "../../src/domain/evaluation/evaluate.ts";
 import { type Cause, CAUSE_KINDS } from "../../src/domain/kernel/events/events.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { eraseLedger } from "../../src/domain/player-lifecycle/erase-rows.ts";
-import { effectArms } from "../../src/domain/progression/save.ts";
-import { storedLine } from "../../src/domain/progression/ledger-line.ts";
+import { effectArms, storedLine } from "../../src/domain/progression/save.ts";
 import { memoryDomain, processAll, publish, rowsOf } from "../support/domain/domain.ts";
 import { cases } from "../support/properties.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { lastRunMs, nextRunMs } from "../../src/domain/evaluation/language/cron.ts";
+import { lastRunMs, nextRunMs } from "../../src/domain/evaluation/language/patterns.ts";
 import { cases } from "../support/properties.ts";
 
 const MINUTE_MS = 60_000;

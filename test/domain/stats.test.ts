@@ -13,7 +13,7 @@ import {
   type Histogram,
   percentile,
 } from "../../src/domain/evaluation/running/stats.ts";
-import { writeStats } from "../../src/domain/progression/write-stats.ts";
+import { writeStats } from "../../src/domain/progression/save.ts";
 import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace.ts";
 import {
   isTraced,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
+import { LEASE_MS } from "../../src/domain/kernel/live-rooms.ts";
 import { aPlayer, type Heard, type Player, range } from "../support/rooms/sdk.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
+import { LEASE_MS } from "../../src/domain/kernel/live-rooms.ts";
 import { aPlayer, matchmake } from "../support/rooms/sdk.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { type FaultyGame, startFaultyGame } from "../support/processes/faulty-game.ts";

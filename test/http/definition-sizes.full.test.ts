@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { COUNTERS_MAX, PROJECT_MAX_BYTES, RULE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
-import { bytesOf } from "../../src/domain/kernel/oversize.ts";
+import { bytesOf } from "../../src/domain/kernel/hostile-json.ts";
 import { aTenant, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

@@ -13,6 +13,16 @@ import {
 } from "./range.ts";
 import { invalid } from "../kernel/errors.ts";
 import { idFloor } from "../kernel/ids.ts";
+import { asOneMessage } from "../kernel/statements.ts";
+import type { Work } from "../kernel/work.ts";
+
+/** Runs statements that may read few of many rows: a question's transaction plans for reading all of them. */
+export const withIndexes = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
+  await asOneMessage(db, sql`set local enable_nestloop = on`);
+  const result = await run();
+  await asOneMessage(db, sql`set local enable_nestloop = off`);
+  return result;
+};
 
 /** How much earlier than its own time an event may be received, in ms: the clocks of clients may be ahead. */
 const AHEAD_MS = 86_400_000;

@@ -18,7 +18,7 @@ import type { Frame } from "./range.ts";
 import { eachRolledTimes, type JudgedPlayer } from "./rollups/each-player.ts";
 import { openRolled } from "./rollups/rolled.ts";
 import { parseDuration } from "../evaluation/language/operators.ts";
-import type { Filter } from "../evaluation/metrics/filter.ts";
+import type { Filter } from "../evaluation/metrics/compile.ts";
 import { invalid } from "../kernel/errors.ts";
 import type { Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";

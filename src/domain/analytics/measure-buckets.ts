@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import { rounded } from "./comparison.ts";
-import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt } from "./events.ts";
-import { withIndexes } from "./indexes.ts";
+import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, withIndexes } from "./events.ts";
 import { activityOf, firstsOf, MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
 import {
   bucketOf,

@@ -3,7 +3,7 @@ import { textList } from "./events.ts";
 import { compareText, type OperatorName } from "../evaluation/language/operators.ts";
 import type { Scalar } from "../evaluation/language/syntax.ts";
 import { groupOf, visitLeaves } from "../evaluation/language/trees.ts";
-import type { Filter } from "../evaluation/metrics/filter.ts";
+import type { Filter } from "../evaluation/metrics/compile.ts";
 import { DomainError, invalid } from "../kernel/errors.ts";
 
 /**

@@ -24,7 +24,7 @@ import {
 import { DomainError, invalid, notFound } from "../kernel/errors.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
 import type { Transact, Work } from "../kernel/work.ts";
-import { windowStart } from "./standings.ts";
+import { windowStart } from "./open-lists.ts";
 import type { Leaderboard } from "../progression/load-plan.ts";
 
 export const LIST_STATUSES = [

@@ -18,13 +18,12 @@ import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { isId, newId, NIL_ID } from "../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
-import { entityOrder, type Ordered, type SortOf } from "../kernel/sorting.ts";
 import { changeConfig, type Transact, type Work } from "../kernel/work.ts";
 import { deleteEntries, fillFromEvents, makePeriods } from "./fill.ts";
 import { openBoard } from "./periods/open.ts";
-import { lineCause } from "../progression/ledger-line.ts";
+import { lineCause } from "../progression/save.ts";
 import { boardOf, Leaderboard } from "../progression/load-plan.ts";
 
 /**

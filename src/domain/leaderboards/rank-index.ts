@@ -18,7 +18,7 @@ import {
 import { createSizedCache } from "../kernel/caches.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { newId } from "../kernel/ids.ts";
-import { numberStandings, windowStart } from "./standings.ts";
+import { numberStandings, windowStart } from "./open-lists.ts";
 
 /** Maximum number of copies of all projects in one process: a few hundred megabytes in the worst case. */
 const COPIES_IN_MEMORY_MAX = 100;

@@ -2,7 +2,7 @@ import type { PeriodRef, Ranked, RankPage, RankStore, Standing } from "../evalua
 import { DomainError } from "../kernel/errors.ts";
 import { periodTopic, type Topics } from "../kernel/events/chat-views.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
-import { grouped } from "../kernel/grouped.ts";
+import { grouped } from "../kernel/flights.ts";
 import type { OwnChanges } from "../kernel/own-changes.ts";
 
 type OwnRankParts = { changes: OwnChanges; topics: Pick<Topics, "publish"> };

@@ -5,8 +5,7 @@ import { countRows, type Total, type Work } from "../kernel/work.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId } from "../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { isPlayer } from "../progression/players/players.ts";
 import { errorOfProblem, problemOf, recordScores } from "./record-scores.ts";
 

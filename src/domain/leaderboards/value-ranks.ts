@@ -7,7 +7,7 @@ import { BREAKDOWN_VALUES_MAX, breakdownNameOf, fromRankScore } from "../evaluat
 import { boardOf, type Leaderboard } from "../progression/load-plan.ts";
 import { AROUND_LIMIT_DEFAULT, findWindow, type ShownWindow } from "./board-list.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import { windowStart } from "./standings.ts";
+import { windowStart } from "./open-lists.ts";
 
 /** By what the values of a breakdown are ranked. */
 export const VALUE_MEASURES = ["total", "average", "best", "players"] as const;

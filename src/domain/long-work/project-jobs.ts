@@ -6,8 +6,7 @@ import { conflict, notFound } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { Bulkhead, busy } from "../kernel/bulkhead.ts";
-import { offsetOf, type PageQuery } from "../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../kernel/work.ts";
 
 export type JobInProgress<P> = {

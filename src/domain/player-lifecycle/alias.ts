@@ -15,7 +15,7 @@ import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts
 import { HOLDING_LIFE, type HoldingLife } from "./holdings.ts";
 import { mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
 import { mergeAttributes, mergeDoc } from "./merge-progress.ts";
-import { updateRankEntries } from "./visibility.ts";
+import { updateRankEntries } from "./personal-table.ts";
 import type { Player } from "../players/player.ts";
 import {
   METADATA_MAX_BYTES,

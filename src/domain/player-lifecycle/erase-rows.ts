@@ -5,12 +5,11 @@ import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFloor, NIL_ID, timeOfId } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
-import { byPlayer, inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
-import { updateRankEntries } from "./visibility.ts";
+import { byPlayer, inLists, ofPlayer, type PersonalTable, updateRankEntries } from "./personal-table.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
-import { lineCause, lineReason } from "../progression/ledger-line.ts";
+import { lineCause, lineReason } from "../progression/save.ts";
 import { eraseReports } from "../social/chat/moderation/personal.ts";
-import { eraseLobbies } from "../social/lobbies/personal.ts";
+import { eraseLobbies } from "../social/lobbies/leave-all.ts";
 
 const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
   sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;

@@ -20,7 +20,7 @@ import type { Work } from "../kernel/work.ts";
 import { type BoardList, findList, isOver, readPlace } from "../leaderboards/board-list.ts";
 import type { LeaderboardParts } from "../leaderboards/entries.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
-import { updateRankEntries } from "./visibility.ts";
+import { updateRankEntries } from "./personal-table.ts";
 import type { Player } from "../players/player.ts";
 import { openGroupChange } from "../progression/group-change.ts";
 import { boardOf, Leaderboard } from "../progression/load-plan.ts";

@@ -33,7 +33,7 @@ import { compileStreak } from "../evaluation/streaks/compile.ts";
 import type { Level, LevelCurve } from "../evaluation/xp/levels.ts";
 import { DomainError } from "../kernel/errors.ts";
 import { BUSY } from "../kernel/outages.ts";
-import { bytesOf } from "../kernel/oversize.ts";
+import { bytesOf } from "../kernel/hostile-json.ts";
 import { atOnce, inSlices, type Steps } from "../kernel/slices.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";

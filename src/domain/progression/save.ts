@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { removedVersion } from "../evaluation/boards/lists.ts";
-import type { Effects } from "../evaluation/effects.ts";
+import type { Effects, LedgerRow } from "../evaluation/effects.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { SharedCounters } from "../evaluation/shared-counters.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
@@ -17,9 +17,69 @@ import {
 } from "../kernel/outbox.ts";
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
-import { storedLine } from "./ledger-line.ts";
 import { type Arm, at, insertInto } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/quests.ts";
+import type { RuleCounts } from "../evaluation/running/stats.ts";
+import { reasonOf } from "../evaluation/actions/action.ts";
+
+/** Adds two histograms on conflict with an existing row. */
+const sums = (column: string) => sql`(
+  select coalesce(jsonb_object_agg(name, n), '{}') from (
+    select name, sum(value::numeric) as n from (
+      select key as name, value from jsonb_each_text(t.${sql.ref(column)})
+      union all select key, value from jsonb_each_text(excluded.${sql.ref(column)})) both_
+    group by name) summed)`;
+
+/** Adds counts to the stored statistics, in one statement. */
+export const writeStats = async ({ db }: Work, counts: readonly RuleCounts[]): Promise<void> => {
+  if (counts.length === 0) return;
+  const rows = JSON.stringify(counts.map(({ hourMs, ...row }) => ({ ...row, hour: new Date(hourMs) })));
+  await sql`
+    insert into rule_stats as t
+      (project_id, rule_id, hour, evaluated, fired, reasons, leaf_fails, cost, micros)
+    select "projectId", "ruleId", hour, evaluated, fired, reasons, "leafFails", cost, micros
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "ruleId" uuid, hour timestamptz,
+      evaluated bigint, fired bigint, reasons jsonb, "leafFails" jsonb, cost jsonb, micros jsonb)
+    order by 1, 2, 3
+    on conflict (project_id, rule_id, hour) do update set
+      evaluated = t.evaluated + excluded.evaluated, fired = t.fired + excluded.fired,
+      reasons = ${sums("reasons")}, leaf_fails = ${sums("leaf_fails")},
+      cost = ${sums("cost")}, micros = ${sums("micros")}`.execute(db);
+};
+
+/** What of a line is not stored where the rest of its row says the same, so that a line takes less. */
+type Derived = Pick<LedgerRow, "reason" | "cause">;
+
+/** The fourth part of a key is its action: `evt:digest:r:action`, `tgt:event:rule:action:n`. */
+const actionOf = (key: string): string => key.split(":")[3] ?? "";
+
+/**
+ * Returns a line's reason and cause as they are stored. A line that a rule has written for a tracked event
+ * leaves out what follows from the event, the key and the rule; all others are stored whole, as every line
+ * was once. Read them with `lineReason` and `lineCause`.
+ */
+export const storedLine = ({ reason, cause, eventId, key }: LedgerRow): Derived => {
+  const { kind, ruleKey } = cause;
+  if (kind !== "RULE" || eventId === null) return { reason, cause };
+  const stored = { ...cause };
+  if (cause.eventId === eventId) delete stored.eventId;
+  if (cause.rootEventId === eventId) delete stored.rootEventId;
+  if (cause.actionId === actionOf(key)) delete stored.actionId;
+  const isOwn = ruleKey !== undefined && reason === reasonOf({ ruleKey });
+  return { reason: isOwn ? "" : reason, cause: stored };
+};
+
+/** Returns the whole cause of a stored line, jsonb. `of` is the alias of ledger_entries. */
+export const lineCause = (of: string): RawBuilder<unknown> =>
+  sql.raw(`case when ${of}.cause->>'kind' = 'RULE' and ${of}.event_id is not null
+    then jsonb_build_object('eventId', ${of}.event_id, 'rootEventId', ${of}.event_id,
+      'actionId', split_part(${of}.idempotency_key, ':', 4)) || ${of}.cause
+    else ${of}.cause end`);
+
+/** Returns the reason of a stored line. `of` is the alias of ledger_entries. */
+export const lineReason = (of: string): RawBuilder<unknown> =>
+  sql.raw(`case when ${of}.reason = '' and ${of}.cause->>'kind' = 'RULE'
+    then 'rule:' || (${of}.cause->>'ruleKey') else ${of}.reason end`);
 
 /** Arms of the save statement that write the effects of a batch. */
 export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[] => [

@@ -6,7 +6,7 @@ import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { OUTBOX_LINES } from "../kernel/outbox.ts";
 import { mapInSlices } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
-import { lineCause } from "../progression/ledger-line.ts";
+import { lineCause } from "../progression/save.ts";
 import type { CounterStarts } from "./counters-without.ts";
 import { tooLarge } from "./read-submitted.ts";
 import type {

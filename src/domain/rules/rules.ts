@@ -13,7 +13,7 @@ import type { RuleStatus } from "../evaluation/running/outcome.ts";
 import { conflict, invalid, notFound } from "../kernel/errors.ts";
 import { isId, newId } from "../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../kernel/limits.ts";
-import { bytesOf } from "../kernel/oversize.ts";
+import { bytesOf } from "../kernel/hostile-json.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { containing } from "../kernel/db.ts";
 import { lockRoom, type Work } from "../kernel/work.ts";

@@ -2,10 +2,9 @@ import { type RawBuilder, sql } from "kysely";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFor, NIL_ID, partitionOf } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
-import { lastRunMs, nextRunMs } from "../evaluation/language/cron.ts";
+import { lastRunMs, nextRunMs, SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 import type { RuleDocument, ScheduleTrigger } from "../evaluation/language/document.ts";
 import { type Rule, RuleVersion } from "./rules.ts";
-import { SCHEDULE_TYPE } from "../evaluation/language/patterns.ts";
 
 /** Number of players per transaction for whom a rule is scheduled. */
 export const SCHEDULE_PAGE = 500;

@@ -9,7 +9,7 @@ import {
   STEPS_MAX,
 } from "../../domain/analytics/funnels.ts";
 import { readPath } from "../../domain/analytics/trend-query.ts";
-import { Filter } from "../../domain/evaluation/metrics/filter.ts";
+import { Filter } from "../../domain/evaluation/metrics/compile.ts";
 import type { App } from "../../app.ts";
 import type { FrameQuery } from "../../domain/analytics/ask.ts";
 import type { RangeQuery } from "../../domain/analytics/range.ts";

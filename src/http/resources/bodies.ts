@@ -1,13 +1,14 @@
 import { z } from "zod";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import {
+  type Orders,
   type Page,
   PAGE_LIMIT_DEFAULT,
   PAGE_LIMIT_MAX,
   pageOf,
   type PageQuery,
+  sortsOf,
 } from "../../domain/kernel/paging.ts";
-import { type Orders, sortsOf } from "../../domain/kernel/sorting.ts";
 import { Reply } from "../route.ts";
 import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
 import type { Cause } from "../../domain/kernel/events/events.ts";

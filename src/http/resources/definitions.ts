@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DRAFT_STATUSES } from "../../domain/economy/definitions/drafts.ts";
 import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/kernel/limits.ts";
-import { boundBytes } from "../../domain/kernel/oversize.ts";
+import { boundBytes } from "../../domain/kernel/hostile-json.ts";
 import { actorOf, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
   archiveDefinition,

@@ -3,7 +3,7 @@ import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { listInbox, readMessage, sendByHand, INBOX_ORDERS } from "../../domain/economy/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
-import { fitsBytes } from "../../domain/kernel/oversize.ts";
+import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";

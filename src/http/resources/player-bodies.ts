@@ -2,7 +2,7 @@ import { z } from "zod";
 import { EXTERNAL_ID_MAX } from "../../domain/kernel/limits.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { ignoredWarnings } from "../../domain/kernel/json.ts";
-import { fitsBytes } from "../../domain/kernel/oversize.ts";
+import { fitsBytes } from "../../domain/kernel/hostile-json.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { LivesBody } from "./boosts.ts";

@@ -8,16 +8,6 @@ import {
   type SsoInput,
 } from "../../domain/accounts/sso/domain-name.ts";
 import {
-  SSO_DOMAINS_MAX,
-  SSO_PROVIDERS,
-  SSO_STATUSES,
-  type SsoConfiguration,
-  type SsoProvider,
-} from "../../domain/accounts/sso/configuration.ts";
-import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import type { App } from "../../app.ts";
-import { addressesOf, customHostAddresses, listFailures } from "../../domain/accounts/sso/clients.ts";
-import {
   deleteSso,
   getSso,
   noteTest,
@@ -27,6 +17,16 @@ import {
   type SsoActor,
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
+import {
+  SSO_DOMAINS_MAX,
+  SSO_PROVIDERS,
+  SSO_STATUSES,
+  type SsoConfiguration,
+  type SsoProvider,
+} from "../../domain/accounts/sso/configuration.ts";
+import { Name } from "../../domain/accounts/tenants/tenant.ts";
+import type { App } from "../../app.ts";
+import { addressesOf, customHostAddresses, listFailures } from "../../domain/accounts/sso/clients.ts";
 import {
   addDomain,
   checkDomain,

@@ -12,7 +12,7 @@ import { JOB_KINDS } from "../../../src/domain/registries/jobs/kinds.ts";
 import { aPlan, aPlayerState } from "../rules/plan.ts";
 import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../../src/domain/evaluation/xp/levels.ts";
 import { requeueDueEvents } from "../../../src/domain/progression/waiting-work.ts";
-import { lineCause } from "../../../src/domain/progression/ledger-line.ts";
+import { lineCause } from "../../../src/domain/progression/save.ts";
 
 type Query = (text: string, ...rest: unknown[]) => Promise<{ rows: unknown[] }>;
 

@@ -7,7 +7,7 @@ import { Tenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { fitsBytes } from "../../kernel/oversize.ts";
+import { fitsBytes } from "../../kernel/hostile-json.ts";
 import type { Work } from "../../kernel/work.ts";
 import { shown, shownIfSet } from "../../kernel/json.ts";
 

@@ -4,8 +4,7 @@ import { newId } from "../../kernel/ids.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import { together } from "../../kernel/together.ts";
 import { countRows, type Work } from "../../kernel/work.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 
 type AuditTarget = { type: string; id: string };
 type AuditEntry = {

@@ -5,8 +5,14 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { requireSso } from "../sso/enforcement.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { audit } from "../audit/audit.ts";
-import { offsetOf, pageOf, type PageQuery } from "../../kernel/paging.ts";
-import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import {
+  entityOrder,
+  offsetOf,
+  type Ordered,
+  pageOf,
+  type PageQuery,
+  type SortOf,
+} from "../../kernel/paging.ts";
 import { shown } from "../../kernel/json.ts";
 import { ACCESS_TOKEN_SECONDS, rememberAddress, Session, type SignInMethod, type Tokens } from "./tokens.ts";
 import { createShortCache, isUseDue, noteUse } from "./short-cache.ts";

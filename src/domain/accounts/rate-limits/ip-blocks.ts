@@ -16,8 +16,7 @@ import {
 } from "./limiter.ts";
 import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Transact, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 

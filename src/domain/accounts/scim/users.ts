@@ -21,11 +21,11 @@ import {
   type UserRow,
 } from "./query.ts";
 import { readSettings, rolesByGroups } from "./roles.ts";
+import { disownStranger, releaseLinksOf } from "../sso/links.ts";
 import { SsoConfiguration } from "../sso/configuration.ts";
 import { domainOf } from "../sso/domain-name.ts";
 import { isVerified } from "../sso/domains.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
-import { disownStranger, releaseLinksOf } from "../sso/links.ts";
 import { isActiveOwner, requireOtherOwner } from "../team/accept.ts";
 import { endInvitations, requireSeat } from "../team/invitations.ts";
 import { addUser, lockTenant, type NewUser } from "../tenants/tenant.ts";

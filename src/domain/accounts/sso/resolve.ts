@@ -30,11 +30,11 @@ import {
   takeSsoFlow,
   unasked,
 } from "./clients.ts";
+import { disownStranger, keepLink } from "./links.ts";
 import { SsoConfiguration } from "./configuration.ts";
 import { domainOf } from "./domain-name.ts";
 import { isVerified, releaseUnproved } from "./domains.ts";
 import { holdIdp, idpMark, isClaimed } from "./enforcement.ts";
-import { disownStranger, keepLink } from "./links.ts";
 import { consumeInvitationOf, type Invited } from "../team/accept.ts";
 import { endInvitations, requireSeat } from "../team/invitations.ts";
 import { addUser, lockTenant } from "../tenants/tenant.ts";

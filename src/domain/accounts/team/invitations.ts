@@ -10,8 +10,7 @@ import type { Tenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded, type Role } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 

@@ -18,8 +18,7 @@ import { BUILDERS } from "../../kernel/caller.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId, NIL_ID } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
 import { jobKind, type JobStatus, queueJob, type Step } from "../../long-work/project-jobs.ts";
 

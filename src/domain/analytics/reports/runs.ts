@@ -14,8 +14,7 @@ import {
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { hasRoomForJob, type JobStatus, queueJob } from "../../long-work/project-jobs.ts";
 

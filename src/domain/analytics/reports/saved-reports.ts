@@ -9,6 +9,7 @@ import {
   atDates,
   type GivenSchedule,
   nextDueMs,
+  readProjectDays,
   type RelativeRange,
   ReportDescription,
   ReportKind,
@@ -20,15 +21,45 @@ import {
   type Schedule,
   ScheduleTimes,
   type StoredQuestion,
-  readProjectDays,
 } from "./schedule.ts";
 import { Key } from "../../evaluation/language/syntax.ts";
 import { EVERY_ROLE, type Role } from "../../kernel/caller.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
+
+type Sync = { from: string; to: string; actor: string };
+type Synced = { count: number; skipped: { key: string; reason: string }[] };
+
+const rulesOf = async ({ db }: Work, projectId: string): Promise<ReadonlySet<unknown>> => {
+  const { rows } = await sql<{ key: string }>`
+    select key from rules where project_id = ${projectId}::uuid`.execute(db);
+  return new Set(rows.map(({ key }) => key));
+};
+
+/**
+ * Copies the saved reports of one project to another, by key, with their schedules but without those who are
+ * told. Reports that only the target has stay. Must be called when the rules are copied.
+ * @throws DomainError CONFLICT REPORT_LIMIT
+ */
+export const syncReports = async (work: Work, { from, to, actor }: Sync): Promise<Synced> => {
+  const [sources, own] = [await readReports(work, from), await readReports(work, to)];
+  const byKey = new Map(own.map(({ document }) => [document.key, document]));
+  const rules = await rulesOf(work, to);
+  const synced: Synced = { count: 0, skipped: [] };
+  for (const source of sources) {
+    const { key, report, parameters } = source.document;
+    if (isDeepStrictEqual(byKey.get(key), source.document)) continue;
+    if (report === "experiments" && !rules.has(parameters["ruleId"])) {
+      synced.skipped.push({ key, reason: "its rule is not in the sandbox" });
+      continue;
+    }
+    await putReport(work, to, { ...source, actor });
+    synced.count++;
+  }
+  return synced;
+};
 
 const listOf = (ids: readonly string[]) => sql`
   (select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json))`;

@@ -3,6 +3,14 @@ import { COMMIT_MS } from "./roll-up.ts";
 import { idFloor, NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 
+/** Returns the ids of all projects, or of one if there is it. */
+export const listProjectIds = async ({ db }: Work, projectId: string | undefined): Promise<string[]> => {
+  const { rows } = await sql<{ id: string }>`
+    select id::text as id from projects
+    where ${projectId === undefined ? sql`true` : sql`id = ${projectId}::uuid`} order by id`.execute(db);
+  return rows.map(({ id }) => id);
+};
+
 const TABLES = [
   { table: "uncounted_events", id: "event_id" },
   { table: "uncounted_gains", id: "gain_id" },

@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Gain } from "../events.ts";
-import { withIndexes } from "../indexes.ts";
+import { type Gain, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 import { DAY_MS, eachActivePlayer, eachQuarter, eachTime, QUARTER_MS } from "./documents.ts";
 import {

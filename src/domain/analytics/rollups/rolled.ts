@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { localKey, type Work } from "../../kernel/work.ts";
-import { eventsOf, instant } from "../events.ts";
-import { withIndexes } from "../indexes.ts";
+import { eventsOf, instant, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 
 /** Events behind the watermark that are read with each question: of more, all questions read events. */

@@ -3,8 +3,12 @@ import { Project } from "../../accounts/projects/project.ts";
 import { Tenant } from "../../accounts/tenants/tenant.ts";
 import { isSubscribed, sampleOf, TEST_TYPE, WEBHOOK_TYPES } from "./catalogue.ts";
 import { type Attempt, attemptOf, type DeliveryStatus } from "./delivering/record-results.ts";
-import { SEND_TIMEOUT_MS, type WebhookOutcome, type WebhookRequest } from "./delivering/sender.ts";
-import { signedRequest } from "./delivering/signing.ts";
+import {
+  SEND_TIMEOUT_MS,
+  signedRequest,
+  type WebhookOutcome,
+  type WebhookRequest,
+} from "./delivering/sender.ts";
 import {
   deliveryId,
   eventsFor,
@@ -18,9 +22,8 @@ import { auditWebhook, liveSecrets, lockWebhook, type Webhook } from "./registra
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { idFloor, isId, newId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 
 /** Maximum characters of a response shown in a list. */

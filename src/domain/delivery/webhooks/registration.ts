@@ -10,9 +10,8 @@ import { PLAN_REASON } from "./fit-plan.ts";
 import { actorOf, limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
-import { entityOrder, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 

@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import { readCounted, type Work } from "../../kernel/work.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { Definition } from "../definitions/definitions.ts";
 import type { DraftStatus } from "../definitions/drafts.ts";
 

@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import { getDefinition } from "../definitions/definitions.ts";
 import { createSizedCache } from "../../kernel/caches.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { kept } from "../../kernel/statements.ts";
 import { countRows, type Total, TOTAL_EXACT_MAX, type Work } from "../../kernel/work.ts";
 import type { PlayerKey } from "../../progression/change.ts";

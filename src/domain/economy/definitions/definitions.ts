@@ -10,10 +10,16 @@ import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { DEFINITION_MAX_BYTES } from "../../kernel/limits.ts";
-import { boundBytes } from "../../kernel/oversize.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { boundBytes } from "../../kernel/hostile-json.ts";
+import {
+  entityOrder,
+  offsetOf,
+  orderBy,
+  type Ordered,
+  type PageQuery,
+  type SortOf,
+} from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
-import { entityOrder, orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
 import { changeConfig, readCounted, type Work } from "../../kernel/work.ts";
 
 /** A project's economy definitions of every kind (registries/definition-kinds.ts). */

@@ -9,7 +9,7 @@ import {
   KEPT_MAX_BYTES,
   PROJECT_MAX_BYTES,
 } from "../../kernel/limits.ts";
-import { bytesOf } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/hostile-json.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import { localKey, LOCK_SPACES, type Work } from "../../kernel/work.ts";
 

@@ -5,7 +5,7 @@ import { notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { PlayerKey } from "../../progression/change.ts";
-import { lineCause, lineReason } from "../../progression/ledger-line.ts";
+import { lineCause, lineReason } from "../../progression/save.ts";
 
 /** Number of entries per read. */
 const PAGE = 1_000;

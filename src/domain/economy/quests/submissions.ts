@@ -22,8 +22,7 @@ import {
 import { actorOf } from "../../kernel/caller.ts";
 import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart } from "../../kernel/together.ts";
 import { countRows, lockRoom, type Total, type Transact, type Work } from "../../kernel/work.ts";
 import { lockPlan } from "../../progression/locked-plan.ts";

@@ -4,8 +4,7 @@ import { notFound } from "../../kernel/errors.ts";
 import type { Cause, Json } from "../../kernel/events/events.ts";
 import { insertWarehouseChangesOf } from "../../kernel/events/warehouse-changes.ts";
 import { isId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart, type Outcome, together } from "../../kernel/together.ts";
 import type { Reward } from "../../evaluation/rewards/bundle.ts";
 

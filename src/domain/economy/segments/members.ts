@@ -14,8 +14,7 @@ import {
 } from "../../evaluation/segments/membership.ts";
 import { conflict, invalid } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, TOTAL_EXACT_MAX, type Work } from "../../kernel/work.ts";
 import { openGroupChange } from "../../progression/group-change.ts";
 import { lockPlayersById } from "../../progression/load.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Audience, Bounds, EntryCost, Sort } from "./definition.ts";
 import type { Metric, Operator, Period } from "./period.ts";
 import type { Ties } from "./ranks.ts";
-import { lastRunMs, nextRunMs } from "../language/cron.ts";
+import { lastRunMs, nextRunMs } from "../language/patterns.ts";
 import { periodName, periodOfDate } from "../streaks/periods.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import {

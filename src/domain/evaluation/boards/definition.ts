@@ -14,7 +14,7 @@ import { TIES } from "./ranks.ts";
 import { Key, Path } from "../language/syntax.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../kernel/limits.ts";
-import { boundBytes, fitsBytes } from "../../kernel/oversize.ts";
+import { boundBytes, fitsBytes } from "../../kernel/hostile-json.ts";
 import type { Json } from "../../kernel/events/events.ts";
 
 /** Maximum bytes of a score's `meta` as JSON. */

@@ -3,7 +3,7 @@ import type { Board } from "./board.ts";
 import { findList, record, toRankScore, toUs } from "./lists.ts";
 import type { Metric } from "./period.ts";
 import { compilePath } from "../language/syntax.ts";
-import { compileFilter } from "../metrics/filter.ts";
+import { compileFilter } from "../metrics/compile.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { HoldingsBefore, Turn } from "../turn.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { Cron } from "../language/cron.ts";
+import { Cron } from "../language/patterns.ts";
 import { WEEK_DAYS, type WeekDay } from "../../kernel/zones.ts";
 import { EventPattern, Key, Path, Zone } from "../language/syntax.ts";
-import { Filter } from "../metrics/filter.ts";
+import { Filter } from "../metrics/compile.ts";
 import { beginningOf, IsoTimeOrDate } from "../../kernel/iso-time.ts";
 
 type IssueLike = { code?: string | undefined; keys?: string[] };

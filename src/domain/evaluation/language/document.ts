@@ -2,17 +2,16 @@ import { z } from "zod";
 import { type Action, ActionSchema, kindOf as actionKindOf } from "../actions/action-kinds.ts";
 import { Cap, CAPS_MAX } from "../caps/cap.ts";
 import { kindOf as conditionKindOf } from "../conditions/condition-kinds.ts";
-import { Cron } from "./cron.ts";
+import { Cron, isTriggerable, triggerProblem } from "./patterns.ts";
 import { expressionMetrics, NamedMetrics, unknownReadings } from "./expressions.ts";
 import { conditionMetrics, conditionProblems, Group } from "./groups.ts";
-import { isTriggerable, triggerProblem } from "./patterns.ts";
 import { EventPattern, fieldMentions, Key, type Mention, PLAYER, referencesIn, Zone } from "./syntax.ts";
 import { type Problem, visitLeaves } from "./trees.ts";
 import type { Metric } from "../metrics/compile.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { boundBytes } from "../../kernel/oversize.ts";
+import { boundBytes } from "../../kernel/hostile-json.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { isJsonObject } from "../../kernel/json.ts";
 import { z } from "zod";
 import { PROBLEMS_MAX } from "../../kernel/limits.ts";
-import { bytesOf } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/hostile-json.ts";
 
 /** Trees of conditions: `all`, `any` and `none` over leaves, with problems reported at their own paths. */
 

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Spender } from "../event-cost.ts";
-import { compilePath, EventPattern, Path, type Reader } from "../language/syntax.ts";
+import { compilePath, EventPattern, Path, type Reader, Scalar, scalarList } from "../language/syntax.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import {
   addSample,
@@ -20,12 +20,63 @@ import {
   type Sample,
   subtractSample,
 } from "./aggregates.ts";
-import { compileFilter, Filter } from "./filter.ts";
 import type { EventContext } from "../rule-event.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { atOnce, type Steps } from "../../kernel/slices.ts";
-import { CALENDAR_UNITS, type Calendar, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
+import { type Calendar, CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../../kernel/zones.ts";
+import { checkOperand, comparisonFields, compileCheck, LIST_MAX } from "../language/operators.ts";
+import {
+  groupOf,
+  groupShapes,
+  joinTests,
+  schemaProblems,
+  type Tree,
+  treeProblems,
+} from "../language/trees.ts";
+
+/**
+ * Filter of events: the operators of the rules' `event_property`, combined with `all`, `any` and `none`. A
+ * filter compares with literals only: its result must not depend on when events are counted. Shared by
+ * metrics and leaderboards.
+ */
+const Leaf = z
+  .strictObject({
+    path: Path,
+    op: comparisonFields.op,
+    value: z
+      .union([Scalar, scalarList(1, LIST_MAX)], {
+        error: "must be a literal or a list of literals",
+      })
+      .optional(),
+  })
+  .superRefine(checkOperand);
+type Leaf = z.output<typeof Leaf>;
+
+export type Filter = Tree<Leaf>;
+
+const Shape: z.ZodType<Filter> = z
+  .lazy(() => z.union([...groupShapes(Shape), Leaf]))
+  .meta({ id: "EventFilter" });
+
+const explain = (filter: unknown, context: z.RefinementCtx): unknown => {
+  const problems = treeProblems(filter, (leaf, path) => schemaProblems(Leaf, leaf, path));
+  for (const { path, message } of problems)
+    context.addIssue({ code: "custom", path, message, input: filter });
+  return problems.length === 0 ? filter : z.NEVER;
+};
+
+export const Filter = z.preprocess(explain, Shape);
+
+/** Compiles a filter to a closure over the event. */
+export const compileFilter = (filter: Filter): ((context: EventContext) => boolean) => {
+  const group = groupOf(filter);
+  if (group) return joinTests(group.key, group.members.map(compileFilter));
+  const { path, op, value } = filter as Leaf;
+  const read = compilePath(path);
+  const matches = compileCheck(op, value);
+  return (context) => matches(read(context.event.properties), context);
+};
 
 /** Calendar windows kept per counter: older events are not counted any more. */
 const WINDOWS_KEPT = 8;

@@ -1,4 +1,4 @@
-import { runsAround } from "../language/cron.ts";
+import { runsAround } from "../language/patterns.ts";
 import type { PlayerState, QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import { type CompiledQuest, versionOf } from "./compile.ts";

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { partsOf } from "../causes.ts";
-import { Cron } from "../language/cron.ts";
+import { Cron, patternsOf } from "../language/patterns.ts";
 import { conditionProblems, Group } from "../language/groups.ts";
-import { patternsOf } from "../language/patterns.ts";
 import { Description, FieldKey, ImageUrl, Key, Name } from "../language/syntax.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
 import { checkStep, type ManualStep, Metadata, QuestStep, type Refuse, stepProblems } from "./step.ts";

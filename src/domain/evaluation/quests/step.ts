@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { EventPattern, FieldKey, Key } from "../language/syntax.ts";
 import { DISTINCT_MAX } from "../metrics/aggregates.ts";
-import { EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/compile.ts";
-import { Filter } from "../metrics/filter.ts";
+import { EVENT_TYPES_MAX, Filter, WindowlessMetric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { SegmentConditions } from "../segments/membership.ts";
 import { canTriggerRules } from "../../kernel/events/event-types.ts";

@@ -1,6 +1,6 @@
 import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../project-plan.ts";
 import type { Metric } from "../metrics/compile.ts";
-import { bytesOf } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/hostile-json.ts";
 import type { Spender } from "../event-cost.ts";
 import type { RuleEvent } from "../rule-event.ts";
 import { atOnce, type Steps } from "../../kernel/slices.ts";

@@ -1,7 +1,6 @@
 import { createTypeIndex } from "../language/patterns.ts";
 import { addSample, type AggregateState, aggregateValue } from "../metrics/aggregates.ts";
-import { compileSample } from "../metrics/compile.ts";
-import { compileFilter } from "../metrics/filter.ts";
+import { compileFilter, compileSample } from "../metrics/compile.ts";
 import type { StreakState } from "../player-state.ts";
 import type { EventContext } from "../rule-event.ts";
 import type { StreakCalendar } from "./periods.ts";

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { Filter } from "../metrics/filter.ts";
-import { EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/compile.ts";
+import { EVENT_TYPES_MAX, Filter, WindowlessMetric } from "../metrics/compile.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { patternsOf } from "../language/patterns.ts";
 import { EventPattern, Key } from "../language/syntax.ts";

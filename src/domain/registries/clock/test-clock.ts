@@ -5,17 +5,12 @@ import { Project, readClock } from "../../accounts/projects/project.ts";
 import { getProject, lockProject } from "../../accounts/projects/projects.ts";
 import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../../economy/adventures/due.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../../economy/boosts/kind.ts";
-import {
-  DUE_HOLDS,
-  DUE_LOTS,
-  expirePlayersHolds,
-  expirePlayersLots,
-} from "../../economy/currencies/sweep.ts";
-import { BADGE_EDITS } from "../../economy/badges/edited.ts";
+import { DUE_HOLDS, DUE_LOTS, expirePlayersHolds, expirePlayersLots } from "../../economy/currencies/kind.ts";
+import { BADGE_EDITS } from "../../economy/badges/kind.ts";
 import { DUE_QUESTS, QUEST_ENDS, settlePlayersQuests } from "../../economy/quests/due.ts";
 import { claimEndsOf, expireGrants } from "../../economy/rewards/player-rewards.ts";
 import { sweepSoon } from "../../economy/segments/sweeps.ts";
-import { STREAK_EDITS } from "../../economy/streaks/edited.ts";
+import { STREAK_EDITS } from "../../economy/streaks/kind.ts";
 import { DUE_STREAKS, settlePlayersStreaks } from "../../economy/streaks/player-streaks.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";

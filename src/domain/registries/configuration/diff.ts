@@ -14,7 +14,7 @@ import { CurveInput } from "../../evaluation/xp/levels.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { DEFINITION_MAX_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { boundBytes, isLongJson } from "../../kernel/oversize.ts";
+import { boundBytes, isLongJson } from "../../kernel/hostile-json.ts";
 import { mapInSlices, nextSlice } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { getCurve } from "../../progression/level-curves.ts";

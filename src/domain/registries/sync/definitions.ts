@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../../accounts/audit/audit.ts";
 import { forgetProjects, Project, settingsOf } from "../../accounts/projects/project.ts";
-import { syncReports } from "../../analytics/reports/sync.ts";
+import { syncReports } from "../../analytics/reports/saved-reports.ts";
 import {
   ARCHIVED_FACTOR,
   Definition,

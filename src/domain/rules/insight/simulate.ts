@@ -31,7 +31,7 @@ import type { Json } from "../../kernel/events/events.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { EXTERNAL_ID_MAX, TIERS_MAX } from "../../kernel/limits.ts";
-import { bytesOf } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/hostile-json.ts";
 import { createSharedCounters } from "../../evaluation/shared-counters.ts";
 import { inSlices, mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";

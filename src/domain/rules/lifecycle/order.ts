@@ -7,7 +7,7 @@ import { actorOf } from "../../kernel/caller.ts";
 import { conflict, DomainError } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { bytesOf } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/hostile-json.ts";
 import { changeConfig, type Work } from "../../kernel/work.ts";
 import { addVersion } from "./publishing.ts";
 import { createRule, findRule, presentRules, Rule, RuleVersion, type ShownRule } from "../rules.ts";

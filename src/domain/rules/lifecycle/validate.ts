@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
 import type { Metric } from "../../evaluation/metrics/compile.ts";
 import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../kernel/limits.ts";
-import { bytesOf } from "../../kernel/oversize.ts";
+import { bytesOf } from "../../kernel/hostile-json.ts";
 import type { Work } from "../../kernel/work.ts";
 import { identifyActions, mentionsOf, needsOf, RuleDocument } from "../../evaluation/language/document.ts";
 import { cyclesWith, cycleText, LOOP_ADVICE } from "../../economy/loops/loops.ts";

@@ -12,8 +12,7 @@ import {
   PUBLIC_KINDS,
 } from "../../kernel/events/chat-views.ts";
 import type { PlayerRef } from "../../kernel/events/events.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { getPlayer } from "../../progression/players/players.ts";
 import {

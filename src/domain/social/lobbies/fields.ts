@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { LobbySettings, LobbyTeams } from "../../kernel/events/chat-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { fitsBytes } from "../../kernel/oversize.ts";
+import { fitsBytes } from "../../kernel/hostile-json.ts";
 
 /** Maximum size of a signal's payload as JSON. */
 export const SIGNAL_MAX_BYTES = 2_048;

@@ -5,8 +5,7 @@ import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/even
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { isoOf } from "../../../kernel/iso-time.ts";
-import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
-import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../../kernel/work.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import { admit, type ChannelRef } from "../channel-row.ts";

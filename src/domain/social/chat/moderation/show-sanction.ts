@@ -6,9 +6,8 @@ import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/even
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { isoOf } from "../../../kernel/iso-time.ts";
-import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../../kernel/paging.ts";
 import { mapInSlices } from "../../../kernel/slices.ts";
-import { orderBy, type Ordered, type SortOf } from "../../../kernel/sorting.ts";
 import { changeConfig, countRows, type Total, type Work } from "../../../kernel/work.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import { admit, type Channel, type ChannelRef, type Viewer } from "../channel-row.ts";
