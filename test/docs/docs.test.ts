@@ -245,14 +245,14 @@ describe("the commands of the documents", function () {
   const started = () => runSteps(START, { ...environment, URL: api.url });
 
   it("of the guide to rules lead from an idea to a rule that runs", async () => {
-    assert.ok(stepsOf(RULES).length > 6);
+    assert.ok(stepsOf(RULES).length > 5);
     const { KEY = "" } = await runSteps(RULES, await started());
     const { body } = await api.get("/api/v1/players/ext:quinn", { key: KEY });
     assert.equal(body.currencies.coins, 4);
   });
 
   it("of the guides to economy, leaderboards, chat and goals give, rank, mute and complete", async () => {
-    assert.ok(stepsOf(ECONOMY).length > 7);
+    assert.ok(stepsOf(ECONOMY).length > 6);
     const ranked = await runSteps(BOARDS, await runSteps(ECONOMY, await started()));
     const { KEY = "" } = await runSteps(CHAT, ranked);
     const { lastSeq, settings } = (await api.get("/api/v1/chat/channels/market", { key: KEY })).body;
