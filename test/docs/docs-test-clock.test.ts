@@ -13,7 +13,7 @@ describe("the commands of the guide to the clock of a sandbox", function () {
   const api = madeOnce(startApp);
 
   it("play a week, of which the project beside it sees nothing", async () => {
-    assert.ok(stepsOf(TEST_CLOCK).length > 5);
+    assert.ok(stepsOf(TEST_CLOCK).length > 2);
     const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"], URL: api.url };
     const { KEY = "", LIVE_KEY = "" } = await runSteps(TEST_CLOCK, await runSteps(START, environment));
     const { body } = await api.get("/api/v1/players/ext:lou", { key: KEY });
