@@ -9,6 +9,9 @@ api() {
   echo "$answer"
 }
 
+# me METHOD PATH [BODY]: sends a request with the access token $TOKEN.
+me() { curl -sS -X "$1" "$URL/api/v1$2" -H "Authorization: Bearer $TOKEN" -H "$json" ${3:+-d "$3"}; }
+
 # field user.tenantId: picks a field out of the answer on standard input, or shows an answer that lacks it.
 field() {
   node -e 'const text = require("fs").readFileSync(0, "utf8");

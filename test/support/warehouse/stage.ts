@@ -71,8 +71,9 @@ export type Warehouse = {
   close(): void;
 };
 
-/** The statements of the guide: `once`, `load` or `ask`. */
+/** The statements of the guide: those of its files, `once` and `load`, or those that it shows. */
 export const statementsOf = (name: string): string => {
+  if (["once", "load"].includes(name)) return textOf(`docs/examples/warehouse-${name}.sql`);
   const found = blocksOf(textOf("docs/guides/warehouse.md")).filter(
     ({ info }) => info === `sql duckdb ${name}`,
   );
