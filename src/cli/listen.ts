@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { z } from "zod";
 import { newWebhookSecret } from "../domain/delivery/webhooks/registration.ts";
-import { signedRequest } from "../domain/delivery/webhooks/delivering/sender.ts";
+import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";
 import { keyHeader, type KeyFlags, readKey, readUrl, urlOption, UsageError } from "./api-flags.ts";

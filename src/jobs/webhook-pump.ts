@@ -24,9 +24,9 @@ import { recordResults, type Result } from "../domain/delivery/webhooks/deliveri
 import {
   notSent,
   SEND_TIMEOUT_MS,
-  signedRequest,
   type WebhookOutcome,
 } from "../domain/delivery/webhooks/delivering/sender.ts";
+import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/delivery/webhooks/registration.ts";
 import { OutageBackoff } from "./outage-backoff.ts";
 

@@ -3,11 +3,8 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { liveSecrets, newWebhookSecret } from "../../src/domain/delivery/webhooks/registration.ts";
-import {
-  SEND_TIMEOUT_MS,
-  signatureHeaders,
-  signedRequest,
-} from "../../src/domain/delivery/webhooks/delivering/sender.ts";
+import { SEND_TIMEOUT_MS } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
+import { signatureHeaders, signedRequest } from "../../src/domain/delivery/webhooks/delivering/signing.ts";
 import { type PlannedTest, testRequest } from "../../src/domain/delivery/webhooks/delivery-list.ts";
 
 const EVENT = "0190a5b4-0000-7000-8000-000000000001";

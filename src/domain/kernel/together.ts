@@ -2,15 +2,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Actor } from "./caller.ts";
 import { insideTransaction } from "./transact.ts";
-import { type Work, WorkState } from "./work.ts";
-
-/** A request that shares a transaction with others. */
-export type Member = {
-  /** Whether it has changed the database: if it then fails, the whole transaction is undone. */
-  readonly hasWritten: boolean;
-  /** Takes a step of `together` with the other members, and returns its value for the item. */
-  take(step: object, item: unknown): Promise<unknown>;
-};
+import { type Member, type Work, WorkState } from "./work.ts";
 
 /** The result of a step for one of its items. */
 export type Outcome<O> = { value: O } | { error: unknown };

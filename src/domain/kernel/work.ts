@@ -5,9 +5,16 @@ import type { Actor } from "./caller.ts";
 import type { Db } from "./db.ts";
 import type { EventData, EventType } from "./events/domain-events.ts";
 import { fnv1a, PARTITIONS } from "./ids.ts";
-import type { Member } from "./together.ts";
 import type { EmitOptions, OutboxRow } from "./outbox.ts";
 import { kept, unanswered, unansweredKept } from "./statements.ts";
+
+/** A request that shares a transaction with others. */
+export type Member = {
+  /** Whether it has changed the database: if it then fails, the whole transaction is undone. */
+  readonly hasWritten: boolean;
+  /** Takes a step of `together` with the other members, and returns its value for the item. */
+  take(step: object, item: unknown): Promise<unknown>;
+};
 
 /**
  * First keys of PostgreSQL's advisory locks that have two, with what the second one names. Listed

@@ -11,22 +11,21 @@ import { compileCampaign } from "../evaluation/boosts/campaign-boost.ts";
 import type { Currency } from "../evaluation/currencies/currency.ts";
 import type { Spender } from "../evaluation/event-cost.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
+import type { Economy, ProjectPlan } from "../evaluation/project-plan.ts";
 import {
   DOCUMENT_MAX_BYTES,
-  type Economy,
   type LeftOut,
-  type ProjectPlan,
+  type RuleStatus,
   STORED_MAX_BYTES,
   TOO_LARGE_TO_RUN,
   whyNot,
-} from "../evaluation/project-plan.ts";
+} from "../evaluation/running/outcome.ts";
 import type { Defined, Live, Pause, Phase, Stored } from "../evaluation/live.ts";
 import { type Metric, metricPieces } from "../evaluation/metrics/compile.ts";
 import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
 import { compileQuest, indexQuests } from "../evaluation/quests/compile.ts";
 import type { Reward } from "../evaluation/rewards/bundle.ts";
 import { publishedPieces, type PublishedRule, type RuleSet } from "../evaluation/running/compile.ts";
-import type { RuleStatus } from "../evaluation/running/outcome.ts";
 import { compileSegment, indexSegments } from "../evaluation/segments/membership.ts";
 import { indexStreaks } from "../evaluation/streaks/advance.ts";
 import { compileStreak } from "../evaluation/streaks/compile.ts";

@@ -3,12 +3,8 @@ import { Project } from "../../accounts/projects/project.ts";
 import { Tenant } from "../../accounts/tenants/tenant.ts";
 import { isSubscribed, sampleOf, TEST_TYPE, WEBHOOK_TYPES } from "./catalogue.ts";
 import { type Attempt, attemptOf, type DeliveryStatus } from "./delivering/record-results.ts";
-import {
-  SEND_TIMEOUT_MS,
-  signedRequest,
-  type WebhookOutcome,
-  type WebhookRequest,
-} from "./delivering/sender.ts";
+import { SEND_TIMEOUT_MS, type WebhookOutcome, type WebhookRequest } from "./delivering/sender.ts";
+import { signedRequest } from "./delivering/signing.ts";
 import {
   deliveryId,
   eventsFor,

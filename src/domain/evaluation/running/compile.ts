@@ -1,4 +1,4 @@
-import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../project-plan.ts";
+import { DOCUMENT_MAX_BYTES, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "./outcome.ts";
 import type { Metric } from "../metrics/compile.ts";
 import { bytesOf } from "../../kernel/hostile-json.ts";
 import type { Spender } from "../event-cost.ts";

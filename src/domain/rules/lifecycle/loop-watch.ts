@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { changeConfig, type Work } from "../../kernel/work.ts";
-import type { LeftOut } from "../../evaluation/project-plan.ts";
+import type { LeftOut } from "../../evaluation/running/outcome.ts";
 import type { StepsHit } from "../../evaluation/turn.ts";
 import type { LoopHit } from "../../evaluation/rule-event.ts";
 import { pauseByEngine, type PauseReason } from "./publishing.ts";
