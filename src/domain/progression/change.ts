@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { Moment } from "../evaluation/boards/board.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import { changeEvent, noEffects, openTurn, saveSettled, settleTurn } from "../evaluation/evaluate.ts";
-import { ChangeCost } from "../evaluation/event-cost.ts";
+import { ChangeCost, type EventCost } from "../evaluation/event-cost.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { createSharedCounters, type SharedCounters } from "../evaluation/shared-counters.ts";
@@ -52,7 +52,7 @@ const lockRefs = async (
   refs: readonly string[],
 ): Promise<Map<string, LockedRef>> => {
   const asked = [...new Set(refs)];
-  const rows = work.isShared ? await lockFree(work, projectId, asked) : await lockAll(work, projectId, asked);
+  const rows = await lockNamed(work, projectId, asked);
   const isMerged = new Set(rows.filter((row) => row.merged_into !== null).map(({ ref }) => ref));
   const free = rows.filter(
     (row): row is FoundRow => row.id !== null && !(work.isShared && isMerged.has(row.ref)),
@@ -70,25 +70,19 @@ const lockRefs = async (
 
 type MaybeRow = FoundRow | { id: null; ref: string; merged_into: null };
 
-const lockAll = async ({ db }: Work, projectId: string, refs: readonly string[]): Promise<MaybeRow[]> => {
-  const found = await kept(
-    db,
-    sql<FoundRow>`
-    with ${namedBy(projectId, refs)}
-    select ${COLUMNS}, s.ref from s join players t on t.project_id = ${projectId} and t.id = s.id
-    order by t.project_id, t.id for update of t`,
-  );
-  return found.rows;
-};
-
-const lockFree = async ({ db }: Work, projectId: string, refs: readonly string[]): Promise<MaybeRow[]> => {
+/** In a shared transaction the rows of players that others hold are empty. */
+const lockNamed = async (
+  { db, isShared }: Work,
+  projectId: string,
+  refs: readonly string[],
+): Promise<MaybeRow[]> => {
   const found = await kept(
     db,
     sql<MaybeRow>`
     with ${namedBy(projectId, refs)},
     k as materialized (
       select ${COLUMNS}, s.ref as asked from s join players t on t.project_id = ${projectId} and t.id = s.id
-      order by t.project_id, t.id for update of t skip locked)
+      order by t.project_id, t.id for update of t ${isShared ? sql`skip locked` : sql``})
     select k.*, s.ref from s left join k on k.asked = s.ref`,
   );
   return found.rows;
@@ -269,7 +263,14 @@ const runCounted = async <T>(
 
 const held = (): Apart => new Apart("ALONE", "others hold a counter that it needs");
 
-type TurnsParts = { work: Work; plan: ProjectPlan; shared: SharedCounters; references: References };
+type TurnsParts = {
+  work: Work;
+  plan: ProjectPlan;
+  shared: SharedCounters;
+  references: References;
+  /** What the changes may cost together; absent: each as much as an event. */
+  costs?: ChangeCost;
+};
 
 /** Turns of changes that are saved together. */
 class Turns {
@@ -283,19 +284,22 @@ class Turns {
   }
 
   async run(change: PlayerChange<unknown>, player: PlayerState): Promise<Outcome<Changed<unknown>>> {
-    if (this.#pace.isOver && this.#changed.size > 0)
+    const { work, plan, shared, costs } = this.#parts;
+    if (work.isShared && this.#pace.isOver && this.#changed.size > 0)
       return { error: new Apart("NEXT", "others have taken long") };
-    const { work, plan, shared } = this.#parts;
     const nowMs = work.now.getTime();
+    let cost: EventCost | undefined;
     const outcome = await runCounted(
       this.#parts,
       () => {
         const event = changeEvent(newId(), nowMs);
-        return openTurn({ plan, player, event, nowMs, effects: this.#effects, shared });
+        cost = costs?.open();
+        return openTurn({ plan, player, event, nowMs, effects: this.#effects, shared, cost });
       },
       (turn) => this.#apply(turn, change),
     );
     if (!outcome) return { error: held() };
+    if (cost) costs?.close(cost);
     if ("value" in outcome) {
       this.#changed.add(player);
       this.#parts.references.use(player.id, change.reference);
@@ -400,36 +404,18 @@ export const changePlayers = async <T>(
   const work = atProjectTime(outer, plan);
   // Includes the state of archived definitions: a hold can still be settled after its currency is archived.
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
-  const nowMs = work.now.getTime();
   const shared = createSharedCounters("ASKED");
-  const effects = noEffects();
+  const turns = new Turns({ work, plan, shared, references: noReferences(), costs: new ChangeCost() });
   const changed: Changed<T>[] = [];
-  const [costs, pace] = [new ChangeCost(), new Pace()];
+  const forTurns: PlayerChange<T>["change"] = (turn) => {
+    const value = change(turn);
+    return () => value;
+  };
   for (const player of players) {
-    const outcome = await runCounted(
-      { work, shared },
-      () => {
-        const event = changeEvent(newId(), nowMs);
-        return openTurn({ plan, player, event, nowMs, effects, shared, cost: costs.open() });
-      },
-      (turn) => {
-        try {
-          const xpBefore = player.xp;
-          const value = change(turn);
-          settleTurn(turn, xpBefore);
-          return { value: { value, player, cost: turn.root.cost } };
-        } catch (error) {
-          return { error };
-        }
-      },
-    );
-    if (!outcome) throw held();
+    const outcome = await turns.run({ projectId, player: player.id, change: forTurns }, player);
     if ("error" in outcome) throw outcome.error;
-    const { cost, ...done } = outcome.value;
-    costs.close(cost);
-    changed.push(done);
-    await pace.pause();
+    changed.push(outcome.value as Changed<T>);
   }
-  await saveBatch(work, { players, effects, shared, verdicts: [], done: [] });
+  await turns.save();
   return changed;
 };
