@@ -161,14 +161,14 @@ const takeFree = async (
   };
 };
 
-/** Scopes that events of a type have asked for, by the rules of their plan. */
-const learned = new WeakMap<RuleSet, Map<string, Map<string, KeyAt>>>();
-
 type KeyAt = (plan: ProjectPlan, atMs: number) => SharedKey;
+/** Scopes that events have asked for, by type; `size`: of all types. */
+type Learned = { types: Map<string, Map<string, KeyAt>>; size: number };
 
-/** Types of a plan that are remembered: integrators may send any number. */
-const TYPES_MAX = 2_000;
-/** Counters that one statement locks, and scopes of a type: a first event may need more. */
+/** By the rules of a plan. */
+const learned = new WeakMap<RuleSet, Learned>();
+
+/** Counters that one statement locks, and scopes that are learned of a plan: a first event may need more. */
 export const SHARED_KEYS_MAX = 5_000;
 
 /** Events of a plan that are coming, or what else counts like events of one type. */
@@ -197,7 +197,7 @@ export const openCounters = async (
   for (const { plan, type, atMs } of coming.slice(0, work.retained.get(COVERED))) {
     if (covered > 0 && keys.size > SHARED_KEYS_MAX) break;
     covered++;
-    for (const keyAt of learned.get(plan.rules)?.get(type)?.values() ?? []) {
+    for (const keyAt of learned.get(plan.rules)?.types.get(type)?.values() ?? []) {
       const key = keyAt(plan, atMs);
       keys.set(counterIdOf(key), key);
     }
@@ -217,13 +217,16 @@ const lockUnheld = async (work: Work, keys: readonly SharedKey[]): Promise<Row[]
   throw new EventsHeld(`counters of ${[...late].join(", ")}`, ({ projectId }) => late.has(projectId));
 };
 
-/** Remembers what an event has asked for. */
+/** Remembers what an event has asked for, as far as there is room. */
 export const learnAsked = ({ plan, type }: Omit<Coming, "atMs">, keys: readonly SharedKey[]): void => {
-  const types = learned.get(plan.rules) ?? new Map<string, Map<string, KeyAt>>();
-  learned.set(plan.rules, types);
-  const scopes = types.get(type) ?? new Map<string, KeyAt>();
-  if (types.size < TYPES_MAX) types.set(type, scopes);
-  for (const key of keys) if (scopes.size < SHARED_KEYS_MAX) scopes.set(key.scope, keyAtOf(plan, key));
+  const known = learned.get(plan.rules) ?? { types: new Map<string, Map<string, KeyAt>>(), size: 0 };
+  learned.set(plan.rules, known);
+  for (const key of keys) {
+    const scopes = known.types.get(type) ?? new Map<string, KeyAt>();
+    if (scopes.has(key.scope) || known.size >= SHARED_KEYS_MAX) continue;
+    known.types.set(type, scopes.set(key.scope, keyAtOf(plan, key)));
+    known.size++;
+  }
 };
 
 /** The rules' own counters by scope. */
