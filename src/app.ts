@@ -9,7 +9,7 @@ import { createTokens, type Tokens } from "./domain/accounts/auth/tokens.ts";
 import type { Mail, Mailer } from "./domain/accounts/email/mail.ts";
 import { createMail } from "./domain/accounts/email/deliveries.ts";
 import { createRankMoves, type RankMoves, withOwnChanges } from "./domain/leaderboards/rank-moves.ts";
-import { OwnChanges } from "./domain/kernel/own-changes.ts";
+import { OwnChanges } from "./domain/kernel/caches.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms, Peers } from "./domain/kernel/live-rooms.ts";

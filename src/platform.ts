@@ -136,7 +136,7 @@ const clusterLimits = ({ databasePoolMax }: Config): Limits => ({
 
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { redisConnections } = await import("./platform/redis-connection.ts");
-  const { openPresence } = await import("./platform/redis-presence.ts");
+  const { openPresence } = await import("./platform/redis-connection.ts");
   const { reachPostgres, reachRedis } = await import("./platform/reach.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");

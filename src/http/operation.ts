@@ -15,7 +15,7 @@ import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { ignoredFields, isJsonObject } from "../domain/kernel/json.ts";
 import { whileWanted, withTimeouts } from "../domain/kernel/timeouts.ts";
 import { readBy } from "../domain/kernel/read.ts";
-import { ReadyJson } from "../domain/kernel/ready-json.ts";
+import { ReadyJson } from "../domain/kernel/caches.ts";
 import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { refuseOutsiders, requireAccess } from "./access.ts";

@@ -11,7 +11,7 @@ import {
   limitHeaders,
 } from "../domain/accounts/rate-limits/limiter.ts";
 import { authenticateAdmin } from "../domain/accounts/admin/admins.ts";
-import { authenticateKey } from "../domain/accounts/api-keys/authenticate.ts";
+import { authenticateKey } from "../domain/accounts/api-keys/api-key.ts";
 import { authenticateUser } from "../domain/accounts/auth/sessions.ts";
 import { authenticateScim, isScimSecret } from "../domain/accounts/scim/tokens.ts";
 import { retryLater, unauthorized } from "../domain/kernel/errors.ts";

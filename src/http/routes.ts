@@ -1,8 +1,7 @@
 import { analyticsCohortRoutes } from "./resources/analytics-cohorts.ts";
 import { analyticsFunnelRoutes } from "./resources/analytics-funnels.ts";
 import { analyticsRetentionRoutes } from "./resources/analytics-retention.ts";
-import { analyticsExportRoutes } from "./resources/analytics-export.ts";
-import { analyticsExportsRoutes } from "./resources/analytics-exports.ts";
+import { analyticsExportRoutes, analyticsExportsRoutes } from "./resources/analytics-exports.ts";
 import { analyticsExperimentRoutes } from "./resources/analytics-experiments.ts";
 import { analyticsReportRunRoutes } from "./resources/analytics-report-runs.ts";
 import { analyticsReportRoutes } from "./resources/analytics-reports.ts";

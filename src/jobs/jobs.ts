@@ -36,7 +36,7 @@ import {
 import { writeStats } from "../domain/progression/save.ts";
 import { followClock, sandboxesAhead } from "../domain/registries/clock/follow.ts";
 import { JOB_KINDS } from "../domain/registries/jobs/kinds.ts";
-import { ensurePartitions } from "../domain/registries/partitions.ts";
+import { ensurePartitions } from "../domain/registries/retention.ts";
 import { resealPage, SEALED_VALUES, type SealedValue } from "../domain/registries/sealed-values.ts";
 import { writeEventTypes } from "../domain/tracking/event-type-recorder.ts";
 import { createRelayJobs, createSyncBilling, runReports, runSchedules, sweepDue } from "./due-work.ts";

@@ -1,9 +1,13 @@
 import type { KeptAnswer } from "../domain/analytics/ask.ts";
 import { BoardCache, type LeaderboardParts, type ListFacts } from "../domain/leaderboards/live-list.ts";
 import type { RankedValues } from "../domain/leaderboards/value-ranks.ts";
-import type { OwnChanges } from "../domain/kernel/own-changes.ts";
-import type { ReadyJson } from "../domain/kernel/ready-json.ts";
-import { createSizedCache, type SizedCache, YoungCache } from "../domain/kernel/caches.ts";
+import {
+  createSizedCache,
+  type OwnChanges,
+  type ReadyJson,
+  type SizedCache,
+  YoungCache,
+} from "../domain/kernel/caches.ts";
 import type { ChatHistory } from "../domain/social/chat/messages.ts";
 import type { Metrics } from "../metrics.ts";
 

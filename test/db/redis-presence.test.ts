@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { Redis } from "ioredis";
-import { ResubscribingPresence } from "../../src/platform/redis-presence.ts";
+import { ResubscribingPresence } from "../../src/platform/redis-connection.ts";
 
 /** Answers of a server that knows of no transaction: a cut has taken the commands before EXEC along. */
 const answerTo = (command: string): string => {

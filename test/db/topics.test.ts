@@ -5,8 +5,7 @@ import { Redis } from "ioredis";
 import type { MessageFor, Topics } from "../../src/domain/kernel/events/chat-views.ts";
 import { createLog } from "../../src/log.ts";
 import { type ListenerCheck, redisListenerCheck, topicsOver } from "../../src/platform/topics.ts";
-import { openPresence } from "../../src/platform/redis-presence.ts";
-import { redisConnections } from "../../src/platform/redis-connection.ts";
+import { openPresence, redisConnections } from "../../src/platform/redis-connection.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 

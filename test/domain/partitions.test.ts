@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { idFor } from "../../src/domain/kernel/ids.ts";
-import { ensurePartitions, partitionsOf } from "../../src/domain/registries/partitions.ts";
+import { ensurePartitions, partitionsOf } from "../../src/domain/registries/retention.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { idFloor, idFor, newId, NIL_ID } from "../../src/domain/kernel/ids.ts";
-import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
+import { ensurePartitions } from "../../src/domain/registries/retention.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { retention } from "../../src/jobs/sweeps.ts";
 import { startApp } from "../support/app/app.ts";

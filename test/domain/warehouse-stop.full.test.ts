@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { registerProjects } from "../../src/domain/analytics/warehouse/progress.ts";
 import type { WarehouseStore } from "../../src/domain/analytics/warehouse/store.ts";
-import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
+import { ensurePartitions } from "../../src/domain/registries/retention.ts";
 import { stepSchedules } from "../../src/domain/rules/schedules.ts";
 import { retention } from "../../src/jobs/sweeps.ts";
 import { createExportWarehouse } from "../../src/jobs/warehouse.ts";

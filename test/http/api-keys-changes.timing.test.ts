@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { ApiKey, markExpiredKeys } from "../../src/domain/accounts/api-keys/api-key.ts";
-import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import { ApiKey, forgetKeys, markExpiredKeys } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { must } from "../support/http/client.ts";

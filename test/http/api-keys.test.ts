@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
-import { ApiKey, newSecret } from "../../src/domain/accounts/api-keys/api-key.ts";
-import { authenticateKey, forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import {
+  ApiKey,
+  authenticateKey,
+  forgetKeys,
+  newSecret,
+} from "../../src/domain/accounts/api-keys/api-key.ts";
 import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Project } from "../../src/domain/accounts/projects/project.ts";

@@ -28,7 +28,7 @@ describe("the usage of a plan", () => {
   /** Callers know of another plan within 5 s; their cached rows are dropped by a super-admin's change. */
   const allow = async (eventsPerMonth: number, plan: "FREE" | "PRO" = "FREE"): Promise<void> => {
     await putOnPlan(api, tenant.tenantId, plan, { eventsPerMonth, requestsPerMinute: 100_000 });
-    const { forgetKeys } = await import("../../src/domain/accounts/api-keys/authenticate.ts");
+    const { forgetKeys } = await import("../../src/domain/accounts/api-keys/api-key.ts");
     const { forgetSessions } = await import("../../src/domain/accounts/auth/sessions.ts");
     forgetKeys();
     forgetSessions();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "zod";
-import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import { forgetKeys } from "../../src/domain/accounts/api-keys/api-key.ts";
 import { LIMITS, RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import type { Plan, PlanLimits } from "../../src/domain/kernel/caller.ts";
 import { route } from "../../src/http/route.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { z } from "zod";
-import { ensurePartitions } from "../../src/domain/registries/partitions.ts";
+import { ensurePartitions } from "../../src/domain/registries/retention.ts";
 import type { RowScope, Transact, TransactAs } from "../../src/domain/kernel/work.ts";
 import { route } from "../../src/http/route.ts";
 import { createHttp } from "../../src/http/server.ts";

@@ -4,8 +4,7 @@ import { DomainError, notFound } from "../kernel/errors.ts";
 import { idFloor, timeOfId } from "../kernel/ids.ts";
 import { limitsOf, type Plan, planLimitExceeded, type PlanLimits } from "../kernel/caller.ts";
 import { asOneMessage } from "../kernel/statements.ts";
-import { etagOf, ReadyJson } from "../kernel/ready-json.ts";
-import type { SizedCache } from "../kernel/caches.ts";
+import { etagOf, ReadyJson, type SizedCache } from "../kernel/caches.ts";
 import type { Work } from "../kernel/work.ts";
 import {
   type Frame,

@@ -14,7 +14,7 @@ import {
   type OutboxRow,
   outboxRow,
 } from "./outbox.ts";
-import type { OwnChanges } from "./own-changes.ts";
+import type { OwnChanges } from "./caches.ts";
 import { Bulkhead, busy, WAITING, type Waiter } from "./bulkhead.ts";
 import { asOneMessage, unansweredKept } from "./statements.ts";
 import { type RowScope, type Transact, type TransactAs, Unprepared, type Work, WorkState } from "./work.ts";

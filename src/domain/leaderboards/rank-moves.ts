@@ -3,7 +3,7 @@ import { DomainError } from "../kernel/errors.ts";
 import { periodTopic, type Topics } from "../kernel/events/chat-views.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { grouped } from "../kernel/flights.ts";
-import type { OwnChanges } from "../kernel/own-changes.ts";
+import type { OwnChanges } from "../kernel/caches.ts";
 
 type OwnRankParts = { changes: OwnChanges; topics: Pick<Topics, "publish"> };
 

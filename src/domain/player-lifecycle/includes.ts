@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { shownAdventures } from "../economy/adventures/change-adventures.ts";
 import { badgesAlong, type PlayerBadge } from "../economy/badges/player-badges.ts";
-import { BOOST_PARTS, shownBoosts } from "../economy/boosts/operations.ts";
+import { BOOST_PARTS, shownBoosts } from "../economy/boosts/kind.ts";
 import { includedQuests, placesOf, turnOf } from "../economy/quests/player-quests.ts";
 import { type PlayerStreak, shownStreaks } from "../economy/streaks/player-streaks.ts";
 import type { PlayerAdventure } from "../evaluation/adventures/show.ts";

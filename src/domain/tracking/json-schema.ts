@@ -1,5 +1,5 @@
 import { dereference, type OutputUnit, type Schema, validate } from "@cfworker/json-schema";
-import { guarded, TookTooLong } from "../kernel/guard.ts";
+import { guarded, TookTooLong } from "../kernel/slices.ts";
 import { isJsonObject } from "../kernel/json.ts";
 
 /**

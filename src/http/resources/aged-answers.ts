@@ -1,6 +1,5 @@
 import type { App } from "../../app.ts";
-import { ReadyJson } from "../../domain/kernel/ready-json.ts";
-import { type Aged, ANSWER_AGE_MS } from "../../domain/kernel/caches.ts";
+import { type Aged, ANSWER_AGE_MS, ReadyJson } from "../../domain/kernel/caches.ts";
 import { Reply } from "../route.ts";
 import { Flag } from "./bodies.ts";
 

@@ -12,14 +12,16 @@ import { invalid } from "../../domain/kernel/errors.ts";
 
 import {
   answerQuestion,
+  BreakdownLimitQuery,
+  CohortNumber,
   EnvelopeBody,
   PlayersLink,
   playersLink,
+  PropertyPath,
   question,
   QuestionQuery,
-} from "./analytics-bodies.ts";
+} from "./analytics-fields.ts";
 import { Flag } from "./bodies.ts";
-import { BreakdownLimitQuery, CohortNumber, PropertyPath } from "./analytics-fields.ts";
 
 const PERIODS_DEFAULT = 12;
 const METRIC_MAX = 500;

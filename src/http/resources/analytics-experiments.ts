@@ -8,8 +8,7 @@ import {
 } from "../../domain/analytics/experiments/experiment.ts";
 import { readMetric } from "../../domain/analytics/trend-query.ts";
 
-import { answerQuestion, EnvelopeBody, question, QuestionQuery } from "./analytics-bodies.ts";
-import { metricList } from "./analytics-fields.ts";
+import { answerQuestion, EnvelopeBody, metricList, question, QuestionQuery } from "./analytics-fields.ts";
 
 const GroupBody = z.object({
   players: z.int().meta({ description: "Of whom the value is" }),

@@ -16,18 +16,16 @@ import type { RangeQuery } from "../../domain/analytics/range.ts";
 
 import {
   answerQuestion,
-  EnvelopeBody,
-  PlayersLink,
-  playersLink,
-  question,
-  QuestionQuery,
-} from "./analytics-bodies.ts";
-import {
   BreakdownLimit,
   BreakdownLimitQuery,
+  EnvelopeBody,
   EventType,
   FunnelNumber,
+  PlayersLink,
+  playersLink,
   PropertyPath,
+  question,
+  QuestionQuery,
   rateBody,
   textList,
 } from "./analytics-fields.ts";

@@ -13,7 +13,7 @@ import { RUN_CAUSES } from "../../domain/analytics/reports/runs.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
-import { routeOf } from "./analytics-list-query.ts";
+import { routeOf } from "./analytics-players.ts";
 
 const Schedule = CheckedSchedule.nullable().meta({
   description: "When it is run by itself; null: not at all",

@@ -13,9 +13,9 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { type AnyRoute, perform, type Reply, type RouteContext } from "../route.ts";
 import { parseBody, parseParams, queryChecker } from "../validate.ts";
 import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
-import { asQuery } from "./analytics-export-query.ts";
+import { asQuery } from "./analytics-exports.ts";
 import { analyticsFunnelRoutes, type FunnelBody, funnelOfBody } from "./analytics-funnels.ts";
-import { askingOf, QUESTION_CHECKS, routeOf } from "./analytics-list-query.ts";
+import { askingOf, QUESTION_CHECKS, routeOf } from "./analytics-players.ts";
 import type { z } from "zod";
 
 type Parameters = Readonly<Record<string, unknown>>;

@@ -12,7 +12,7 @@ import {
 } from "../../domain/analytics/reports/runs.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { ReadyJson } from "../../domain/kernel/ready-json.ts";
+import { ReadyJson } from "../../domain/kernel/caches.ts";
 import { Reply } from "../route.ts";
 import { AnswerBody, ReportRunBody } from "./analytics-report-bodies.ts";
 import {

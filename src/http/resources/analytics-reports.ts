@@ -24,12 +24,12 @@ import {
 import { actorOf, BUILDERS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { forbidden } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import type { ReadyJson } from "../../domain/kernel/ready-json.ts";
+import type { ReadyJson } from "../../domain/kernel/caches.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import { Reply, group } from "../route.ts";
 import { StreamedBody } from "../compression.ts";
-import { question } from "./analytics-bodies.ts";
-import { asFile } from "./analytics-export.ts";
+import { question } from "./analytics-fields.ts";
+import { asFile } from "./analytics-exports.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
 import { askReport, readReport } from "./analytics-report-query.ts";
 import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";

@@ -14,16 +14,14 @@ import { invalid } from "../../domain/kernel/errors.ts";
 
 import {
   answerQuestion,
+  BreakdownLimitQuery,
   EnvelopeBody,
+  EventType,
   PlayersLink,
   playersLink,
+  PropertyPath,
   question,
   QuestionQuery,
-} from "./analytics-bodies.ts";
-import {
-  BreakdownLimitQuery,
-  EventType,
-  PropertyPath,
   rateBody,
   RetentionNumber,
   textList,

@@ -3,8 +3,7 @@ import { COMPARISONS } from "../../domain/analytics/comparison.ts";
 import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
 import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/trends.ts";
 import { INTERVALS } from "../../domain/analytics/range.ts";
-import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
-import { listSegmentPlayers } from "../../domain/analytics/segment-players.ts";
+import { listSegmentPlayers, readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
 import { isFilterName, readBreakdown, readFilters, readMetric } from "../../domain/analytics/trend-query.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
@@ -12,12 +11,12 @@ import {
   answerQuestion,
   EnvelopeBody,
   FrameFields,
+  metricList,
   PlayersLink,
   playersLink,
   question,
   QuestionQuery,
-} from "./analytics-bodies.ts";
-import { metricList } from "./analytics-fields.ts";
+} from "./analytics-fields.ts";
 import { Flag } from "./bodies.ts";
 
 const EVENT_TYPES_MAX = 50;

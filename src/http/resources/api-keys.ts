@@ -15,6 +15,7 @@ import {
   API_KEY_STATUSES,
   environmentOf,
   ENVIRONMENTS,
+  publishKeysChanged,
   showApiKey,
 } from "../../domain/accounts/api-keys/api-key.ts";
 import {
@@ -28,7 +29,6 @@ import {
   rotateApiKey,
   updateApiKey,
 } from "../../domain/accounts/api-keys/api-keys.ts";
-import { publishKeysChanged } from "../../domain/accounts/api-keys/authenticate.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { ROTATION_GRACE_SECONDS, ROTATION_GRACE_SECONDS_MAX } from "../../domain/kernel/limits.ts";
 import type { Work } from "../../domain/kernel/work.ts";

@@ -11,7 +11,7 @@ import {
   BoostTarget,
   BoostUses,
 } from "../../domain/evaluation/boosts/campaign-boost.ts";
-import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
+import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/kind.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { causeOf, Deleted, deleted } from "./bodies.ts";

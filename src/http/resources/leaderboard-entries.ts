@@ -8,8 +8,7 @@ import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { Reply, group } from "../route.ts";
-import { streamedFile, streaming } from "./analytics-export.ts";
-import { fileFieldsOf, FileQuery } from "./analytics-export-query.ts";
+import { fileFieldsOf, FileQuery, streamedFile, streaming } from "./analytics-exports.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
 import { BoardValue, EntryBody, PeriodKey, PLAYER_REF, PlayerRef, WindowBody } from "./leaderboards.ts";
 

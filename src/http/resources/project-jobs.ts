@@ -11,7 +11,7 @@ import {
   type JobRef,
   listJobs,
 } from "../../domain/long-work/project-jobs.ts";
-import { ReadyJson } from "../../domain/kernel/ready-json.ts";
+import { ReadyJson } from "../../domain/kernel/caches.ts";
 import { group } from "../route.ts";
 import { pageReply, sortedBy } from "./bodies.ts";
 

@@ -10,7 +10,7 @@ import {
   EVERY_ROLE,
   tenantOf,
 } from "../../domain/kernel/caller.ts";
-import { publishKeysChanged } from "../../domain/accounts/api-keys/authenticate.ts";
+import { publishKeysChanged } from "../../domain/accounts/api-keys/api-key.ts";
 import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
 import {
   createProject,

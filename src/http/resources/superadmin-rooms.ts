@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { auditDisconnect } from "../../domain/accounts/admin/stats.ts";
+import { auditDisconnect } from "../../domain/accounts/admin/tenants.ts";
 import { notFound } from "../../domain/kernel/errors.ts";
 import {
   RESPONSE_TIMEOUT_MS,

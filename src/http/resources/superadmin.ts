@@ -36,14 +36,15 @@ import {
   type LimitChanges,
   listPlatformTenants,
   listPlatformUsers,
+  platformStats,
   showPlatformTenant,
   showPlatformUser,
+  STATS_COUNT_MAX,
 } from "../../domain/accounts/admin/tenants.ts";
 import { resetUserMfa } from "../../domain/accounts/mfa/factors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { platformStats, STATS_COUNT_MAX } from "../../domain/accounts/admin/stats.ts";
 import { listAudit } from "../../domain/accounts/audit/audit.ts";
 import {
   approveTenant,

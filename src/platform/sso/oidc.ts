@@ -14,7 +14,7 @@ import type {
 import { Bulkhead } from "../../domain/kernel/bulkhead.ts";
 import { type Connections, Deadline } from "../guard/connections.ts";
 import { codeOf, Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
-import { asOAuthError, CLOCK_TOLERANCE_SECONDS, createDiscovery, TIMEOUT_SECONDS } from "../oauth-fetch.ts";
+import { asOAuthError, CLOCK_TOLERANCE_SECONDS, createDiscovery, TIMEOUT_SECONDS } from "../oauth.ts";
 
 /** Time limit for one request to an identity provider, over all its phases, in ms. */
 const REQUEST_MS = 10_000;

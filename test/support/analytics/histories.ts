@@ -17,8 +17,7 @@ import { readRetention, type RetentionQuestion } from "../../../src/domain/analy
 import { rollUp } from "../../../src/domain/analytics/rollups/roll-up.ts";
 import { verifyRollups } from "../../../src/domain/analytics/rollups/verify.ts";
 import { openRolled } from "../../../src/domain/analytics/rollups/rolled.ts";
-import { readSegments, SEGMENT_GROUPS } from "../../../src/domain/analytics/segments.ts";
-import { listSegmentPlayers } from "../../../src/domain/analytics/segment-players.ts";
+import { listSegmentPlayers, readSegments, SEGMENT_GROUPS } from "../../../src/domain/analytics/segments.ts";
 import { readMetric } from "../../../src/domain/analytics/trend-query.ts";
 import type { Work } from "../../../src/domain/kernel/work.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../app/app.ts";

@@ -13,8 +13,7 @@ import {
   withOwnChanges,
 } from "../../../src/domain/leaderboards/rank-moves.ts";
 import { BoardCache, type LeaderboardParts } from "../../../src/domain/leaderboards/live-list.ts";
-import { OwnChanges } from "../../../src/domain/kernel/own-changes.ts";
-import { YoungCache } from "../../../src/domain/kernel/caches.ts";
+import { OwnChanges, YoungCache } from "../../../src/domain/kernel/caches.ts";
 import { readBy } from "../../../src/domain/kernel/read.ts";
 import type { Turn } from "../../../src/domain/evaluation/turn.ts";
 import { relayPartitions } from "../../../src/domain/delivery/outbox/relay.ts";

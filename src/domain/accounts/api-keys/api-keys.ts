@@ -7,12 +7,12 @@ import {
   checkRoom,
   type Environment,
   environmentOf,
+  forgetKeys,
   isExpired,
   type KeyFields,
   newSecret,
   prefixOf,
 } from "./api-key.ts";
-import { forgetKeys } from "./authenticate.ts";
 import { audit } from "../audit/audit.ts";
 import type { Mail } from "../email/mail.ts";
 import { Project } from "../projects/project.ts";

@@ -2,7 +2,7 @@ import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { z } from "zod";
 import { sql } from "kysely";
 import { WEEK_DAYS } from "../../kernel/zones.ts";
-import { forgetKeys } from "../api-keys/authenticate.ts";
+import { forgetKeys } from "../api-keys/api-key.ts";
 import { audit } from "../audit/audit.ts";
 import { lockTenant, NAME_MAX } from "../tenants/tenant.ts";
 import { Cap, CAPS_MAX } from "../../evaluation/caps/cap.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { forgetKeys } from "../api-keys/authenticate.ts";
+import { forgetKeys } from "../api-keys/api-key.ts";
 import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import type { Mail } from "../email/mail.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { forgetKeys } from "../api-keys/authenticate.ts";
+import { forgetKeys } from "../api-keys/api-key.ts";
 import { markTenant } from "../billing/customer.ts";
 import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";

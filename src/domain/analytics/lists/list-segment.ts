@@ -5,8 +5,16 @@ import type { Asked } from "../ask.ts";
 import { type CohortNumber, type CohortQuestion, findCohortPlayers } from "../cohorts.ts";
 import { findFunnelPlayers, FoundPlayers, type FunnelNumber, type FunnelQuestion } from "../funnels.ts";
 import { findRetained, type RetentionNumber, type RetentionQuestion } from "../retention.ts";
-import { lastTimesOf, type SegmentPlayer, SHOWN } from "../segment-players.ts";
-import { lastCompleteDay, placesAt, type SegmentGroup, SEGMENTS, segmentsOf } from "../segments.ts";
+import {
+  lastCompleteDay,
+  lastTimesOf,
+  placesAt,
+  type SegmentGroup,
+  type SegmentPlayer,
+  SEGMENTS,
+  segmentsOf,
+  SHOWN,
+} from "../segments.ts";
 import { createDefinition, getDefinition } from "../../economy/definitions/definitions.ts";
 import { moveAll, segmentKind } from "../../economy/segments/members.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
