@@ -88,7 +88,9 @@ export const checkDataDir = async ({ dataDir, mode }: Settings): Promise<Check> 
   if (nearest !== resolve(dataDir)) return ok(name, `${dataDir} will be made at the first start`);
   return ok(
     name,
-    mode === "embedded" ? `${dataDir}, not in use` : `${dataDir}, holds secrets that are not set`,
+    mode === "embedded"
+      ? `${dataDir}, not in use`
+      : `${dataDir}, keeps secrets that the environment does not set`,
   );
 };
 

@@ -59,7 +59,13 @@ import {
   RETAINED,
 } from "../domain/registries/retention.ts";
 import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../domain/social/chat/settings.ts";
-import { advanceLobby, areLobbiesDue, DUE_AT_ONCE, findDueLobbies } from "../domain/social/lobbies/game.ts";
+import {
+  advanceLobby,
+  areLobbiesDue,
+  DUE_AT_ONCE,
+  type DueLobby,
+  findDueLobbies,
+} from "../domain/social/lobbies/game.ts";
 import { type AnyJob, EVERY_KEY, type Job, UNASKED_MS } from "./job.ts";
 import type { JobName } from "./queue.ts";
 import { WebhookPump } from "./webhook-pump.ts";
@@ -73,14 +79,13 @@ export const advanceLobbies: Job = {
   everyMs: UNASKED_MS,
   isDue: areLobbiesDue,
   run: async (app) => {
-    let found: number;
-    let done: number;
+    let due: DueLobby[] = [];
     do {
-      const due = await app.transact(findDueLobbies);
-      [found, done] = [due.length, 0];
+      const last = due.at(-1);
+      due = await app.transact((work) => findDueLobbies(work, last));
       for (const ref of due) {
         try {
-          if (await app.transact((work) => advanceLobby(work, ref, "skip"))) done++;
+          await app.transact((work) => advanceLobby(work, ref, "skip"));
         } catch (err) {
           throwOutage(err);
           // A lobby that fails must not delay the others.
@@ -89,7 +94,7 @@ export const advanceLobbies: Job = {
         await app.limits.pause?.();
       }
       // Lobbies that another worker is processing, or that fail, are left for the next run.
-    } while (found === DUE_AT_ONCE && done > 0);
+    } while (due.length === DUE_AT_ONCE);
   },
 };
 

@@ -96,8 +96,9 @@ const Entry = z
     passcode: z.string().max(PASSCODE_MAX).optional(),
     asSpectator: z.boolean().optional(),
     data: Data(MEMBER_DATA_MAX_BYTES).optional(),
-    create: NewLobby.optional(),
-    quickplay: Quickplay.optional(),
+    // As in the bodies of the API, an unknown name is refused: a misspelt passcode would open the lobby to all.
+    create: NewLobby.strict().optional(),
+    quickplay: Quickplay.strict().optional(),
   })
   .refine(
     ({ lobbyId, code, create, quickplay: wish }) =>

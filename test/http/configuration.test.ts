@@ -5,6 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { aMember } from "../support/app/member.ts";
 import { aSeason, counting } from "../support/quests/quest-game.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
+import { definitionDocument } from "../support/rules/plan.ts";
 
 const rule = {
   key: "welcome",
@@ -195,6 +196,19 @@ describe("a project's configuration", () => {
     const { rules, currencies } = await exported();
     assert.deepEqual([rules, currencies], [[], []]);
   };
+
+  it("drops unpublished edits of a quest that it changes, which are of another one", async () => {
+    const { key } = tenant;
+    assert.equal((await post("/quests", definitionDocument("quest", { key: "walk" }))).status, 201);
+    assert.equal((await post("/quests/walk/publish", {})).status, 200);
+    const document = await exported();
+    const edit = { name: "Edited", draftVersion: 1 };
+    assert.equal((await api.patch("/api/v1/quests/walk", edit, { key })).status, 200);
+    const quests = document.quests.map((quest: object) => ({ ...quest, name: "New" }));
+    assert.equal((await imported({ ...document, quests })).status, 200);
+    const { body } = await post("/quests/walk/publish", {});
+    assert.deepEqual([body.name, body.draftVersion], ["New", 3]);
+  });
 
   it("restores what was archived, as a dry run promises, with what players hold of it", async () => {
     await imported(aGame);

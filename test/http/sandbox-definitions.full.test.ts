@@ -83,6 +83,76 @@ describe("definitions of a sandbox", () => {
     assert.equal((await get("streaks/daily", test)).id, id);
   });
 
+  const publish = async (path: string, key = live): Promise<Shown> =>
+    must(await api.post(`/api/v1/${path}/publish`, {}, { key }), 200);
+  const giving = (badgeKey: string) => ({
+    key: "giver",
+    name: "Giver",
+    triggers: [{ kind: "EVENT", eventTypes: ["done"] }],
+    actions: [{ type: "update_badge", badgeKey, operation: "AWARD" }],
+  });
+  const skips = async (): Promise<string[]> =>
+    (await synced()).skipped.map(
+      ({ type, key, reason }: Record<string, string>) => `${type} ${key}: ${reason}`,
+    );
+
+  it("are not archived while rules or adventures of the sandbox alone name them, which is said", async () => {
+    await make("badges", definitionDocument("badge", { key: "first" }));
+    await make("quests", definitionDocument("quest", { key: "walk" }));
+    await publish("quests/walk");
+    await synced();
+    await make("rules", giving("first"), test);
+    await publish("rules/giver", test);
+    const journey = definitionDocument("adventure", { key: "journey", items: [{ questKey: "walk", order: 1 }] });
+    await make("adventures", journey, test);
+    await publish("adventures/journey", test);
+    must(await api.post("/api/v1/quests/walk/end", {}, { key: live }), 200);
+    const held = "quest walk: adventures have it as an item: journey; end or change them first";
+    assert.deepEqual(await skips(), [held]);
+    await archive("quests/walk");
+    await archive("badges/first");
+    const named = "badge first: rules name it: giver; pause or change them first";
+    assert.deepEqual(await skips(), [named, held]);
+    const statuses = async () => {
+      const shown = [await get("badges/first", test), await get("quests/walk", test)];
+      return (shown as unknown as { status: string }[]).map(({ status }) => status);
+    };
+    assert.deepEqual(await statuses(), ["ACTIVE", "ACTIVE"]);
+    must(await api.post("/api/v1/adventures/journey/end", {}, { key: test }), 200);
+    must(await api.post("/api/v1/rules/giver/pause", {}, { key: test }), 200);
+    assert.deepEqual(await skips(), []);
+    assert.deepEqual(await statuses(), ["ARCHIVED", "ARCHIVED"]);
+  });
+
+  it("that are archived there keep rules out that name them, which is said", async () => {
+    for (const key of [live, test]) await make("badges", definitionDocument("badge", { key: "first" }), key);
+    await archive("badges/first", test);
+    await make("rules", giving("first"));
+    await publish("rules/giver");
+    assert.deepEqual(await skips(), [
+      "badge first: it is archived in the sandbox",
+      "rule giver: actions.0.badgeKey: first: the badge is archived",
+    ]);
+    assertError(await api.get("/api/v1/rules/giver", { key: test }), 404);
+  });
+
+  it("lose edits there that were never published", async () => {
+    await make("quests", definitionDocument("quest", { key: "walk" }));
+    await publish("quests/walk");
+    await synced();
+    await patch("quests/walk", { name: "Edited", draftVersion: 1 }, test);
+    await patch("quests/walk", { name: "New" });
+    await publish("quests/walk");
+    await synced();
+    const { name, draftVersion } = (await get("quests/walk", test)) as unknown as Record<string, unknown>;
+    assert.deepEqual([name, draftVersion], ["New", 3]);
+    assertError(
+      await api.patch("/api/v1/quests/walk", { name: "Late", draftVersion: 2 }, { key: test }),
+      409,
+      "VERSION_CONFLICT",
+    );
+  });
+
   it("may name one another in any way", async () => {
     await make("badges", definitionDocument("badge", { key: "keen" }));
     await make("currencies", definitionDocument("currency", { key: "coins" }));

@@ -67,6 +67,7 @@ describe("the doors of a lobby", () => {
       { lobbyId: "x" },
       { lobbyId, create: { mode: "duel", maxPlayers: 2 } },
       { create: { mode: "duel" } },
+      { create: { mode: "duel", maxPlayers: 2, passcod: "1234" } },
       { create: 5 },
       { lobbyId, data: "\0" },
     ];

@@ -400,9 +400,11 @@ export const patchDefinition = async <D extends Defined>(
   return found;
 };
 
-/** Replaces a definition's document. */
+/** Replaces a definition's document, and drops its unpublished edits: they were of another one. */
 export const replaceDefinition = (found: Definition, definition: Defined, now: Date): void => {
   found.definition = definition;
+  found.draft = null;
+  found.draftVersion++;
   found.name = definition.name;
   found.version++;
   found.updatedAt = now;

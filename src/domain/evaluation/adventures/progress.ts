@@ -146,7 +146,7 @@ const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledIt
 
 /** Returns the adventures that keep a quest closed for the turn's player; empty where `isQuestOpen`. */
 export const closedBy = (turn: PlanTurn, questKey: string): ClosedBy[] => {
-  const adventures = turn.project.adventures.ofQuest(questKey);
+  const adventures = turn.project.adventures.ofQuest(questKey).map((one) => asReceived(one, turn));
   const running = adventures.filter((adventure) => runsFor(turn, adventure));
   if (running.length === 0)
     return adventures.map((adventure) => {

@@ -61,8 +61,8 @@ const LIST = {
 export const leaderboardTypes = {
   "leaderboard.rank_changed": {
     occurs:
-      "a player's rank changed significantly: into or out of the first 10, or by 10 places or a tenth of " +
-      "the board; at most once a minute",
+      "a player's rank changed significantly, as the board's rankChange says: across the edge of a band, or " +
+      "by enough places; at most once a minute",
     data: z.object({
       ...PLAYER,
       ...LIST,

@@ -338,7 +338,7 @@ export const importDefinitions = async (
   await writeInParts(changed, signal, (json) =>
     sql`
       update definitions d set definition = r.definition, name = r.name, version = d.version + 1,
-        status = 'ACTIVE', pauses = ${pausesOfRestored()}, updated_at = ${at}::timestamptz
+        draft = null, draft_version = d.draft_version + 1, status = 'ACTIVE', pauses = ${pausesOfRestored()}, updated_at = ${at}::timestamptz
       from json_to_recordset(${json}::json) as r(id uuid, name text, definition jsonb)
       where d.id = r.id and d.project_id = ${projectId}`.execute(work.db),
   );

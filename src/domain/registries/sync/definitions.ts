@@ -8,6 +8,7 @@ import {
   type DefinitionKind,
   replaceDefinition,
 } from "../../economy/definitions/definitions.ts";
+import { adventuresOf, createInUse, itemInUse } from "../../economy/definitions/in-use.ts";
 import { movePhases } from "../../economy/definitions/phases.ts";
 import {
   type ProjectDefinitions,
@@ -16,7 +17,7 @@ import {
 } from "../../economy/definitions/references.ts";
 import { changeRunning } from "../../economy/definitions/running.ts";
 import { lowerLevels } from "../../economy/levels/relevel.ts";
-import type { Defined } from "../../evaluation/live.ts";
+import { type Defined, withPause } from "../../evaluation/live.ts";
 import type { CurveInput } from "../../evaluation/xp/levels.ts";
 import { conflict, DomainError } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
@@ -29,10 +30,8 @@ import { syncRules } from "../../rules/lifecycle/sync.ts";
 type DefinitionsSync = { from: string; to: string; actor: string };
 type SkippedDefinition = { kind: string; key: string; reason: string };
 
-/** Number of created, changed or archived definitions, by the plural of their kind, and skipped ones. */
-type SyncedDefinitions = { counts: Record<string, number>; skipped: SkippedDefinition[] };
-
-type Syncing = { changed: Set<Pair>; skipped: SkippedDefinition[] };
+/** Definitions that were created, changed or archived, those that stay as they are, and those still to end. */
+type Syncing = { changed: Set<Pair>; skipped: SkippedDefinition[]; ended: OwnPair[] };
 
 type Pair = { kind: DefinitionKind; source: Definition; own: Definition | undefined };
 type OwnPair = Pair & { own: Definition };
@@ -42,32 +41,73 @@ const isEnded = ({ source }: Pair): boolean => source.status === "ARCHIVED";
 /**
  * Copies the definitions of all kinds from one project to another, by key. Definitions that only the target
  * has stay unchanged, and so do those that are archived there, or whose change would contradict players'
- * holdings. Must be called under the config locks of both.
- * @throws DomainError CONFLICT DEFINITION_LIMIT
+ * holdings. Those that are archived in the source are left to `endDefinitions`. Must be called under the
+ * config locks of both.
  */
-const syncDefinitions = async (work: Work, sync: DefinitionsSync): Promise<SyncedDefinitions> => {
+const syncDefinitions = async (work: Work, sync: DefinitionsSync): Promise<Syncing> => {
   const pairs = await readPairs(work, sync);
-  const synced: Syncing = { changed: new Set(), skipped: [] };
+  const synced: Syncing = { changed: new Set(), skipped: [], ended: [] };
   // New ones first: changed ones may reference them; archived ones come last.
   for (const pair of pairs.filter(({ own }) => !own)) add(work, sync, { pair, synced });
   await work.em.flush();
   const known = pairs.filter((pair): pair is OwnPair => pair.own !== undefined);
-  const [ended, open] = [known.filter(isEnded), known.filter((pair) => !isEnded(pair))];
+  synced.ended = known.filter((pair) => isEnded(pair) && pair.own.status !== "ARCHIVED");
   const definitions = await shareDefinitions(work, sync.to);
   try {
-    for (const pair of open) await changeDefinition(work, sync, { pair, synced, definitions });
+    for (const pair of known.filter((one) => !isEnded(one)))
+      await changeDefinition(work, sync, { pair, synced, definitions });
   } finally {
     unshareDefinitions(work, sync.to);
   }
-  for (const pair of ended) await end(work, sync, { pair, synced });
   await work.em.flush();
   await copyPhases(work, sync, { pairs, synced });
+  return synced;
+};
+
+/**
+ * Archives the definitions that are archived in the source, unless rules or adventures that only the target
+ * has name them. Must be called when its rules are those of the source.
+ * @returns numbers of all that has changed, by the plural of the kind
+ * @throws DomainError CONFLICT DEFINITION_LIMIT
+ */
+const endDefinitions = async (
+  work: Work,
+  sync: DefinitionsSync,
+  synced: Syncing,
+): Promise<Record<string, number>> => {
+  const { ended, changed } = synced;
+  const refuseNamed = ended.length > 0 ? await createInUse(work, sync.to) : undefined;
+  const endThese = async (pairs: readonly OwnPair[], refuse?: (pair: OwnPair) => void): Promise<void> => {
+    for (const pair of pairs) {
+      const problem = await problemOf(async () => {
+        if (pair.own.status !== "DRAFT") refuseNamed?.(pair.own);
+        refuse?.(pair);
+      });
+      if (problem === undefined) await end(work, sync, { pair, synced });
+      else skip(synced, pair, problem);
+    }
+    await work.em.flush();
+  };
+  // Quests last: adventures that end with them are over then.
+  await endThese(ended.filter(({ kind }) => kind.kind !== "quest"));
+  const quests = ended.filter(({ kind }) => kind.kind === "quest");
+  const adventures = await adventuresOf(
+    work,
+    sync.to,
+    quests.map(({ own }) => own.key),
+  );
+  await endThese(quests, ({ own }) => {
+    const inUse = itemInUse(adventures.get(own.key));
+    if (inUse) throw inUse;
+  });
   for (const kind of DEFINITION_KINDS) await checkRoom(work, sync.to, kind);
   const countOf = ({ kind }: DefinitionKind): number =>
-    [...synced.changed].filter((pair) => pair.kind.kind === kind).length;
-  const counts = Object.fromEntries(DEFINITION_KINDS.map((kind) => [kind.plural, countOf(kind)]));
-  return { counts, skipped: synced.skipped };
+    [...changed].filter((pair) => pair.kind.kind === kind).length;
+  return Object.fromEntries(DEFINITION_KINDS.map((kind) => [kind.plural, countOf(kind)]));
 };
+
+const skip = ({ skipped }: Syncing, { kind, source }: Pair, reason: string): void =>
+  void skipped.push({ kind: kind.kind, key: source.key, reason });
 
 const readPairs = async ({ em }: Work, { from, to }: DefinitionsSync): Promise<Pair[]> => {
   const sources = await em.find(Definition, { projectId: from }, { orderBy: { id: "asc" } });
@@ -85,7 +125,10 @@ type Step = { pair: Pair; synced: Syncing };
 
 const counted = ({ pair, synced: { changed } }: Step): void => void changed.add(pair);
 
-/** Quests and adventures that are paused or ended are so in the target, too. */
+/**
+ * Quests and adventures that are paused or ended are so in the target, too, unless adventures that only the
+ * target has need the quest.
+ */
 const copyPhases = async (
   work: Work,
   { to }: DefinitionsSync,
@@ -94,9 +137,33 @@ const copyPhases = async (
   const phased = pairs.flatMap(({ source: { kind, key, status, phase } }) =>
     status === "ACTIVE" && phase ? [{ kind, key, phase }] : [],
   );
-  const moved = await movePhases(work, to, phased);
-  for (const { kind: name, key, phase } of moved) {
-    const pair = pairs.find(({ source }) => source.kind === name && source.key === key)!;
+  const pairOf = ({ kind: name, key }: { kind: string; key: string }): Pair =>
+    pairs.find(({ source }) => source.kind === name && source.key === key)!;
+  const [quests, others] = [
+    phased.filter(({ kind }) => kind === "quest"),
+    phased.filter(({ kind }) => kind !== "quest"),
+  ];
+  const moved = await movePhases(work, to, others);
+  const stopping = quests.filter(
+    (one) => one.phase === "ENDED" && pairOf(one).own !== undefined && pairOf(one).own!.phase !== "ENDED",
+  );
+  const adventures = await adventuresOf(
+    work,
+    to,
+    stopping.map(({ key }) => key),
+  );
+  const kept = new Set(stopping.filter(({ key }) => adventures.has(key)));
+  for (const one of kept) skip(synced, pairOf(one), itemInUse(adventures.get(one.key))!.message);
+  moved.push(
+    ...(await movePhases(
+      work,
+      to,
+      quests.filter((one) => !kept.has(one)),
+    )),
+  );
+  for (const { phase, ...named } of moved) {
+    const { key } = named;
+    const pair = pairOf(named);
     if (phase === "ENDED") await pair.kind.stopped?.(work, to, [key]);
     counted({ pair, synced });
   }
@@ -121,11 +188,12 @@ const add = ({ em, now }: Work, { to, actor }: DefinitionsSync, step: Step): voi
   counted(step);
 };
 
-/** Archives definitions that are archived in the source. */
 const end = async (work: Work, { to }: DefinitionsSync, step: Step & { pair: OwnPair }): Promise<void> => {
   const { own, kind } = step.pair;
-  if (own.status === "ARCHIVED") return;
-  Object.assign(own, { status: "ARCHIVED", updatedAt: work.now });
+  // What ran is paused until it is restored.
+  const pauses =
+    own.phase === "RUNNING" ? withPause(own.pauses ?? [], { from: newId(), isEnd: false }) : own.pauses;
+  Object.assign(own, { status: "ARCHIVED", pauses, updatedAt: work.now });
   await kind.stopped?.(work, to, [own.key]);
   counted(step);
 };
@@ -136,14 +204,13 @@ const changeDefinition = async (
   step: Step & { pair: OwnPair; definitions: ProjectDefinitions },
 ): Promise<void> => {
   const { kind, source, own } = step.pair;
-  const skip = (reason: string) => void step.synced.skipped.push({ kind: kind.kind, key: own.key, reason });
   // What is not published stays in its project.
   if (source.status === "DRAFT") return;
-  if (own.status === "ARCHIVED") return skip("it is archived in the sandbox");
+  if (own.status === "ARCHIVED") return skip(step.synced, step.pair, "it is archived in the sandbox");
   if (own.status === "ACTIVE" && isDeepStrictEqual(own.definition, source.definition)) return;
   const definition = structuredClone(source.definition) as Defined;
   const problem = await problemOf(() => kind.check?.(work, to, definition, own.definition as Defined));
-  if (problem !== undefined) return skip(problem);
+  if (problem !== undefined) return skip(step.synced, step.pair, problem);
   replaceDefinition(own, definition, work.now);
   own.status = "ACTIVE";
   // The next check reads it there.
@@ -211,14 +278,17 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
   const work = atProjectTime(outer, sandbox);
   const levelCurve = await copyCurve(work, sync);
   const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from } as const;
-  const copied = await changeRunning(work, change, async () => ({
-    economy: await syncDefinitions(work, sync),
-    leaderboards: await syncLeaderboards(work, sync),
-    rules: await syncRules(work, sync),
-  }));
-  const { counts: definitions, ...others } = copied.economy;
-  const { closedPeriodIds, ...boards } = copied.leaderboards;
-  const { rules } = copied;
+  const copied = await changeRunning(work, change, async () => {
+    const synced = await syncDefinitions(work, sync);
+    const first = {
+      economy: synced,
+      boards: await syncLeaderboards(work, sync),
+      rules: await syncRules(work, sync),
+    };
+    return { ...first, definitions: await endDefinitions(work, sync, synced) };
+  });
+  const { economy, rules, definitions } = copied;
+  const { closedPeriodIds, ...boards } = copied.boards;
   const reports = await syncReports(work, sync);
   const counts = {
     rules: rules.count,
@@ -228,7 +298,7 @@ export const syncSandbox = async (outer: Work, sync: Sync): Promise<Synced> => {
     definitions,
   };
   const skipped = [
-    ...others.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),
+    ...economy.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),
     ...boards.skipped.map((one) => ({ type: "leaderboard", ...one })),
     ...rules.skipped.map((one) => ({ type: "rule", ...one })),
     ...reports.skipped.map((one) => ({ type: "analytics_report", ...one })),

@@ -3,8 +3,9 @@ import { sql } from "kysely";
 import { conflict } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { RuleDocument } from "../../evaluation/language/document.ts";
+import { mentionsOf, type RuleDocument } from "../../evaluation/language/document.ts";
 import { ACTIVE_RULES_MAX } from "./publishing.ts";
+import { loadNamed, namedProblemsOf } from "../named.ts";
 import { Rule, RULES_MAX, RULES_WITH_ARCHIVED_MAX, RuleVersion } from "../rules.ts";
 import { planSchedules } from "../schedules.ts";
 
@@ -16,7 +17,8 @@ type Step = { source: Rule; published: Published; sync: Sync };
 
 /**
  * Copies the rules of one project to another, by key: drafts, and published versions as further versions.
- * Rules that only the target has stay. A rule that the source has never published keeps its running version.
+ * Rules that only the target has stay, and so do those that name what is archived there. A rule that the
+ * source has never published keeps its running version.
  * Must be called under the config locks of both.
  * @throws CONFLICT RULE_LIMIT
  */
@@ -25,16 +27,18 @@ export const syncRules = async (work: Work, sync: Sync): Promise<Report> => {
   const sources = await em.find(Rule, { projectId: sync.from }, { orderBy: { id: "asc" } });
   const own = await em.find(Rule, { projectId: sync.to });
   const published = await readPublished(work, sync);
+  const refused = await findRefused(work, sync, { sources, published });
   const byKey = new Map(own.map((rule) => [rule.key, rule]));
   const report: Report = { count: 0, skipped: [] };
   const versions: Version[] = [];
   const touched: Rule[] = [];
-  for (const source of sources) {
+  const isGone = ({ key }: Rule): boolean => byKey.get(key)?.status === "ARCHIVED";
+  for (const source of sources.filter((one) => one.status !== "ARCHIVED" || !isGone(one))) {
     const rule = byKey.get(source.key);
     const step = { source, published, sync };
-    if (rule?.status === "ARCHIVED") {
-      if (source.status === "ARCHIVED") continue;
-      report.skipped.push({ key: rule.key, reason: "it is archived in the sandbox" });
+    const reason = isGone(source) ? "it is archived in the sandbox" : refused.get(source.id);
+    if (reason !== undefined) {
+      report.skipped.push({ key: source.key, reason });
       continue;
     }
     const changed = rule ? changeRule(work, rule, step) : addRule(work, step);
@@ -58,6 +62,29 @@ const readPublished = async ({ db }: Work, { from, to }: Sync): Promise<Publishe
     join rule_versions v on v.rule_id = r.id and v.version = r.published_version
     where r.project_id = ${from}::uuid or r.project_id = ${to}::uuid`.execute(db);
   return new Map(found.rows.map(({ id, definition }) => [id, definition]));
+};
+
+/** Finds rules that could not be published in the target: what they name is not there. @returns why, by id */
+const findRefused = async (
+  work: Work,
+  { to }: Sync,
+  { sources, published }: { sources: readonly Rule[]; published: Published },
+): Promise<Map<string, string>> => {
+  const running = sources.flatMap(({ id, status }) => {
+    const rule = status === "ACTIVE" || status === "SHADOW" ? published.get(id) : undefined;
+    return rule ? [{ id, rule, mentions: mentionsOf(rule) }] : [];
+  });
+  const known = await loadNamed(
+    work,
+    to,
+    running.flatMap(({ mentions }) => mentions),
+  );
+  return new Map(
+    running.flatMap(({ id, rule, mentions }) => {
+      const [problem] = namedProblemsOf(rule, mentions, known);
+      return problem ? [[id, `${problem.field}: ${problem.message}`]] : [];
+    }),
+  );
 };
 
 type Version = {

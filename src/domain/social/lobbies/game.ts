@@ -110,11 +110,21 @@ const dueLobbies = (at: Date): RawBuilder<unknown> =>
 /** Whether a lobby of any project has a due change. */
 export const areLobbiesDue = (at: Date): RawBuilder<unknown> => sql`exists (select ${dueLobbies(at)})`;
 
-/** Returns the lobbies of all projects with a due change, longest overdue first. */
-export const findDueLobbies = async ({ db, now }: Work): Promise<LobbyRef[]> => {
-  const { rows } = await sql<LobbyRef>`
-    select project_id as "projectId", id as "lobbyId" ${dueLobbies(now)}
-    order by due_at limit ${DUE_AT_ONCE}`.execute(db);
+/** A lobby with a due change, and when that was due, as PostgreSQL writes it. */
+export type DueLobby = LobbyRef & { dueAt: string };
+
+/** Returns the next lobbies of all projects with a due change, longest overdue first. @param after the last one */
+export const findDueLobbies = async (
+  { db, now }: Work,
+  after?: DueLobby,
+  limit = DUE_AT_ONCE,
+): Promise<DueLobby[]> => {
+  const beyond = after
+    ? sql`and (due_at, id) > (${after.dueAt}::timestamptz, ${after.lobbyId}::uuid)`
+    : sql``;
+  const { rows } = await sql<DueLobby>`
+    select project_id as "projectId", id as "lobbyId", due_at::text as "dueAt" ${dueLobbies(now)} ${beyond}
+    order by due_at, id limit ${limit}`.execute(db);
   return rows;
 };
 
