@@ -128,6 +128,31 @@ describe("events that a process had in hand when it died", () => {
     assert.equal(await processAll(), 2);
   });
 
+  it("are left by a claim that others have beaten to some of them, with no trace of it", async () => {
+    const next = { part: PART + 1, afterProject: FIRST_PROJECT };
+    await track(2);
+    await track(2, projectId, next.part);
+    let transactions = 0;
+    // A process that has looked earlier notes what it has in hand where this claim's note would be.
+    const late: Transact = async (run) => {
+      if (++transactions === 2) {
+        await transact(({ db }) =>
+          sql`update event_claims set id = ${newId()}::uuid where part = ${PART}`.execute(db),
+        );
+        const some = (await waiting()).slice(0, 1);
+        await assert.doesNotReject(begin(some), "its partition has a note");
+      }
+      return transact(run);
+    };
+    const { events } = await processPartitions(options(late), [...PLACES, next]);
+    assert.equal(events, 0);
+    assert.deepEqual(await notes(), [{ part: PART }], "that of the other process alone");
+    assert.equal(await processParts(options(), [next.part]), 2);
+    await unanswered();
+    assert.equal(await processAll(), 2);
+    assert.deepEqual(failures, []);
+  });
+
   it("are forgotten with their effects, and where their claim is undone by an outage", async () => {
     await track(1);
     const broken = Object.assign(new Error("away"), { code: "ECONNRESET" });

@@ -32,7 +32,10 @@ class ProcessDied extends Error {
  */
 type ClaimNote = { id: string; events: readonly QueuedEvent[]; isEvaluating: boolean };
 
-/** Notes what a claim has in hand. @throws at the latest with the commit, where a partition has a note */
+/**
+ * Notes what a claim has in hand. A partition may have a note already: others noted and released it after this
+ * transaction looked for notes, and before it got the lock. Theirs stays, and `holdClaim` says so.
+ */
 export const noteClaim = async ({ db }: Work, { id, events, isEvaluating }: ClaimNote): Promise<void> => {
   const rows = [...Map.groupBy(events, ({ part }) => part)].map(([part, own]) => ({
     part,
@@ -43,11 +46,12 @@ export const noteClaim = async ({ db }: Work, { id, events, isEvaluating }: Clai
     sql`
     insert into event_claims (part, id, event_ids, is_evaluating)
     select part, ${id}::uuid, ids, ${isEvaluating}::boolean from json_to_recordset(${JSON.stringify(rows)}::json)
-      as x(part smallint, ids uuid[])`,
+      as x(part smallint, ids uuid[])
+    on conflict (part) do nothing`,
   );
 };
 
-/** Locks the partitions of a claim that is noted. @returns false where others took it for that of a dead one */
+/** Locks the partitions of a claim that is noted. @returns false where others have one of them */
 export const holdClaim = async ({ db }: Work, id: string, parts: readonly number[]): Promise<boolean> => {
   const keys = parts.toSorted((a, b) => a - b).join(",");
   await unanswered(

@@ -369,7 +369,10 @@ const evaluate = async (
   work: Work,
   { id, found, run }: { id: string; found: readonly QueuedEvent[]; run: RunFound },
 ): Promise<Ready> => {
-  if (!(await holdClaim(work, id, partsOf(found)))) return { ...NOTHING, isLost: true };
+  if (!(await holdClaim(work, id, partsOf(found)))) {
+    await removeNote(work, id);
+    return { ...NOTHING, isLost: true };
+  }
   const unprepared: EventsUnready[] = [];
   let events = found;
   for (;;) {
