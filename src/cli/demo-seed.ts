@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { App } from "../app.ts";
-import { identifyPlayers } from "../domain/player-lifecycle/identify.ts";
 import { RuleDocument } from "../domain/evaluation/language/document.ts";
 import { compileRollout } from "../domain/evaluation/running/limits.ts";
+import { upsertPlayers } from "../domain/progression/players/players.ts";
 import { readConfigDocument } from "../domain/registries/configuration/diff.ts";
 import { importConfig } from "../domain/registries/configuration/import.ts";
 import { readBacklog } from "../domain/tracking/backlog.ts";
@@ -115,7 +115,7 @@ const chunksOf = <T>(items: readonly T[], size: number): T[][] =>
 
 const sendPlayers = async (app: App, projectId: string, players: readonly DemoPlayer[]): Promise<void> => {
   for (const some of chunksOf(players, PLAYERS_AT_ONCE))
-    await app.transact((work) => identifyPlayers(work, projectId, some));
+    await app.transact((work) => upsertPlayers(work, projectId, { players: some, cause: { kind: "API" } }));
 };
 
 /** Returns whether the rule of the bonus leaves a player out, by the ids that the players have. */

@@ -296,7 +296,7 @@ export const adventureRoutes: readonly AnyRoute[] = [
     query: ListQuery,
     response: pageBody(AdventureBody),
     run: async (work, { projectId, query }) => {
-      const { adventures, total } = await listAdventures(work, projectId, query);
+      const { drafts: adventures, total } = await listAdventures(work, projectId, query);
       return pageOf(adventures.map((one) => showDraft(one, work)) as never[], total, query);
     },
   }),

@@ -287,7 +287,7 @@ export const questRoutes: readonly AnyRoute[] = [
     query: ListQuery,
     response: pageBody(QuestBody),
     run: async (work, { projectId, query }) => {
-      const { quests, total } = await listQuests(work, projectId, query);
+      const { drafts: quests, total } = await listQuests(work, projectId, query);
       return pageOf(quests.map((one) => showDraft(one, work)) as never[], total, query);
     },
   }),
