@@ -356,46 +356,28 @@ export const rollUpAnalytics: Job = {
   },
 };
 
+/** Follows definitions that were edited, and settles what is due of the players' rows. */
+const endsJob = (ends: EndingRows, sweep?: Parameters<typeof sweepDue>[1]): Job => ({
+  concurrency: 1,
+  everyMs: 30_000,
+  isDue: () => areEndsMoved(ends),
+  run: async (app) => {
+    await followMovedEnds(app, ends);
+    if (sweep) await sweepDue(app, sweep);
+  },
+});
+
 /** Unlocks items of adventures whose time has come, and expires adventures that are over. */
-export const settleAdventures: Job = {
-  concurrency: 1,
-  everyMs: 30_000,
-  isDue: () => areEndsMoved(ADVENTURE_ENDS),
-  run: async (app) => {
-    await followMovedEnds(app, ADVENTURE_ENDS);
-    await sweepDue(app, { due: DUE_ADVENTURES, settle: settlePlayersAdventures });
-  },
-};
-
+export const settleAdventures = endsJob(ADVENTURE_ENDS, {
+  due: DUE_ADVENTURES,
+  settle: settlePlayersAdventures,
+});
 /** Expires quests whose time limit, cycle or claim window is over. */
-export const settleQuests: Job = {
-  concurrency: 1,
-  everyMs: 30_000,
-  isDue: () => areEndsMoved(QUEST_ENDS),
-  run: async (app) => {
-    await followMovedEnds(app, QUEST_ENDS);
-    await sweepDue(app, { due: DUE_QUESTS, settle: settlePlayersQuests });
-  },
-};
-
+export const settleQuests = endsJob(QUEST_ENDS, { due: DUE_QUESTS, settle: settlePlayersQuests });
 /** Warns of streaks that end soon, settles those that are over, and follows edited ones. */
-export const settleStreaks: Job = {
-  concurrency: 1,
-  everyMs: 30_000,
-  isDue: () => areEndsMoved(STREAK_EDITS),
-  run: async (app) => {
-    await followMovedEnds(app, STREAK_EDITS);
-    await sweepDue(app, { due: DUE_STREAKS, settle: settlePlayersStreaks });
-  },
-};
-
+export const settleStreaks = endsJob(STREAK_EDITS, { due: DUE_STREAKS, settle: settlePlayersStreaks });
 /** Awards edited badges to those who have reached what they ask now. */
-export const awardBadges: Job = {
-  concurrency: 1,
-  everyMs: 30_000,
-  isDue: () => areEndsMoved(BADGE_EDITS),
-  run: (app) => followMovedEnds(app, BADGE_EDITS),
-};
+export const awardBadges = endsJob(BADGE_EDITS);
 
 /** Notifies players of rank changes that came too soon after their last notice. */
 const tellRanks: Job = {

@@ -208,8 +208,8 @@ export class WarehouseFiles {
 
   /** Writes one file of each kind that is new, where old files took all of a turn. */
   async #writeNew(): Promise<void> {
-    await this.#writeMerges();
-    await this.#writeChangedRewards();
+    await this.#writeChanged("merges", readMergeLines);
+    await this.#writeChanged("rewards", readRewardLinesOf);
     await this.#writeStreams();
     await this.#publish();
   }
@@ -218,8 +218,8 @@ export class WarehouseFiles {
   async #writeNext(): Promise<boolean> {
     return (
       (await this.#tryChanges()) ||
-      (await this.#writeMerges()) ||
-      (await this.#writeChangedRewards()) ||
+      (await this.#writeChanged("merges", readMergeLines)) ||
+      (await this.#writeChanged("rewards", readRewardLinesOf)) ||
       (await this.#writeStreams())
     );
   }
@@ -319,32 +319,21 @@ export class WarehouseFiles {
     await this.#turn.finish({ part, changes });
   }
 
-  async #writeMerges(): Promise<boolean> {
+  /** Writes a file of what has changed since. @returns whether there was something */
+  async #writeChanged(
+    kind: "merges" | "rewards",
+    read: (work: Work, projectId: string, refs: ReturnType<typeof refsOf>) => Promise<Line[]>,
+  ): Promise<boolean> {
     const {
       transact,
       export: { projectId, seq },
     } = this.#turn;
-    const changes = await transact((work) => readChanges(work, this.#turn.export, "merges"));
+    const changes = await transact((work) => readChanges(work, this.#turn.export, kind));
     if (changes.length === 0) return false;
-    const lines = await transact((work) => readMergeLines(work, projectId, refsOf(changes)));
+    const lines = await transact((work) => read(work, projectId, refsOf(changes)));
     const writer = new PartWriter();
     await writer.add(seq + 1, lines);
-    await this.#finishChanges(writer, changes, "merges");
-    return true;
-  }
-
-  /** Writes a file of grants of rewards that have changed since. @returns whether there was something */
-  async #writeChangedRewards(): Promise<boolean> {
-    const {
-      transact,
-      export: { projectId, seq },
-    } = this.#turn;
-    const changes = await transact((work) => readChanges(work, this.#turn.export, "rewards"));
-    if (changes.length === 0) return false;
-    const lines = await transact((work) => readRewardLinesOf(work, projectId, refsOf(changes)));
-    const writer = new PartWriter();
-    await writer.add(seq + 1, lines);
-    await this.#finishChanges(writer, changes, "rewards");
+    await this.#finishChanges(writer, changes, kind);
     return true;
   }
 }

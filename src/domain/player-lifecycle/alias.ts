@@ -25,7 +25,7 @@ import {
   takeColumns,
   writeColumns,
 } from "../players/profile.ts";
-import { type GroupChange, openGroupChange } from "../progression/group-change.ts";
+import { type GroupChange, openGroupChange, openOneChange } from "../progression/group-change.ts";
 import { loadBoards } from "../progression/load-plan.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PLAYER_PARTS } from "../progression/parts/quests.ts";
@@ -345,12 +345,9 @@ const rename = async (
   { projectId, id: asked }: Player,
   { externalUserId, cause }: Omit<Alias, "anonymousId">,
 ): Promise<Player> => {
-  let state: PlayerState | undefined;
-  const { open, settle, save } = await openGroupChange(work, {
-    projectId,
-    lock: async () => [(state = await lockKnown(work, projectId, asked))],
-  });
-  const player = state!;
+  const { player, open, settle, save } = await openOneChange(work, projectId, () =>
+    lockKnown(work, projectId, asked),
+  );
   const { id, externalUserId: before } = player;
   const turn = open(player);
   player.externalUserId = externalUserId;

@@ -2,7 +2,6 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { audit, auditDefinition } from "../accounts/audit/audit.ts";
 import { eraseWebhookEvents } from "../delivery/webhooks/personal.ts";
-import type { PlayerState } from "../evaluation/player-state.ts";
 import { ADMINS, tenantOf } from "../kernel/caller.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { idFloor, partitionOf, timeOfId } from "../kernel/ids.ts";
@@ -30,7 +29,7 @@ import {
 import type { PersonalTable } from "./personal-table.ts";
 import { findPerson, type Person, uuids } from "../players/person.ts";
 import type { Player } from "../players/player.ts";
-import { openGroupChange } from "../progression/group-change.ts";
+import { openOneChange } from "../progression/group-change.ts";
 import { lockOne } from "../progression/players/players.ts";
 import { eraseInboxMessages, eraseMentions } from "../social/chat/mentions.ts";
 import { eraseChat } from "../social/chat/personal.ts";
@@ -305,12 +304,8 @@ const begin = async (work: Work, job: JobInProgress<Params>): Promise<Step> => {
     projectId,
     before.names.map((name) => partitionOf(projectId, name)),
   );
-  let state: PlayerState | undefined;
-  const several = await openGroupChange(work, {
-    projectId,
-    lock: async () => [(state = await lockOne(work, projectId, params.playerId))],
-  });
-  const player = state!;
+  const several = await openOneChange(work, projectId, () => lockOne(work, projectId, params.playerId));
+  const { player } = several;
   const person = await findPerson(work, { projectId, playerId: player.id });
   if (player.status === "ERASED") return resume(work, job, person);
   if (person.names.some((name) => !before.names.includes(name)))

@@ -22,7 +22,7 @@ import type { LeaderboardParts } from "../leaderboards/entries.ts";
 import { HOLDING_LIFE } from "./holdings.ts";
 import { updateRankEntries } from "./personal-table.ts";
 import type { Player } from "../players/player.ts";
-import { openGroupChange } from "../progression/group-change.ts";
+import { openOneChange } from "../progression/group-change.ts";
 import { boardOf, Leaderboard } from "../progression/load-plan.ts";
 import { loadFirst, loadStates, partsFor } from "../progression/load-states.ts";
 import { sharedCountersAlong } from "../progression/lock-shared-counters.ts";
@@ -227,12 +227,9 @@ const change = async (
   { projectId, id: asked }: Player,
   { status, isDeleted, cause }: Change,
 ): Promise<Player> => {
-  let state: PlayerState | undefined;
-  const { open, settle, save } = await openGroupChange(work, {
-    projectId,
-    lock: async () => [(state = await lockKnown(work, projectId, asked))],
-  });
-  const player = state!;
+  const { player, open, settle, save } = await openOneChange(work, projectId, () =>
+    lockKnown(work, projectId, asked),
+  );
   const { id, externalUserId } = player;
   const [before, wasHidden] = [player.status, isHidden(player)];
   if (before === status && (player.isDeleted ?? false) === isDeleted)

@@ -77,3 +77,14 @@ export const openGroupChange = async (
     },
   };
 };
+
+/** As `openGroupChange`, for the one player that `lock` locks. */
+export const openOneChange = async (
+  work: Work,
+  projectId: string,
+  lock: () => Promise<PlayerState>,
+): Promise<GroupChange & { player: PlayerState }> => {
+  let player: PlayerState | undefined;
+  const change = await openGroupChange(work, { projectId, lock: async () => [(player = await lock())] });
+  return { ...change, player: player! };
+};

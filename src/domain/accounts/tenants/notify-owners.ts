@@ -15,28 +15,19 @@ export const ownersOf = (work: Work, tenantId: string): Promise<User[]> =>
 
 type Notice<T extends MailTemplate> = { template: T; values: MailValues[T] };
 
-/** As `notifyOwners`, including all ADMINs. */
-export const notifyAdmins = async <T extends MailTemplate>(
-  mail: Mail,
-  work: Work,
-  tenantId: string,
-  { template, values }: Notice<T>,
-): Promise<void> => {
-  for (const { id: userId, email: to } of await membersWithRole(work, tenantId, ["OWNER", "ADMIN"])) {
-    await mail.queue(work, { template, to, values, tenantId, userId });
-  }
-};
+const notify =
+  (...roles: ("OWNER" | "ADMIN")[]) =>
+  async <T extends MailTemplate>(
+    mail: Mail,
+    work: Work,
+    tenantId: string,
+    { template, values }: Notice<T>,
+  ): Promise<void> => {
+    for (const { id: userId, email: to } of await membersWithRole(work, tenantId, roles))
+      await mail.queue(work, { template, to, values, tenantId, userId });
+  };
 
-/**
- * Mails all OWNERs of a tenant, if mail is sent at all: such a mail is a notice and never fails an operation.
- */
-export const notifyOwners = async <T extends MailTemplate>(
-  mail: Mail,
-  work: Work,
-  tenantId: string,
-  { template, values }: Notice<T>,
-): Promise<void> => {
-  for (const { id: userId, email: to } of await ownersOf(work, tenantId)) {
-    await mail.queue(work, { template, to, values, tenantId, userId });
-  }
-};
+/** Mails all OWNERs of a tenant, if mail is sent at all: such a mail is a notice and never fails an operation. */
+export const notifyOwners = notify("OWNER");
+/** As `notifyOwners`, including all ADMINs. */
+export const notifyAdmins = notify("OWNER", "ADMIN");
