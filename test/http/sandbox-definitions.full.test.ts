@@ -103,7 +103,10 @@ describe("definitions of a sandbox", () => {
     await synced();
     await make("rules", giving("first"), test);
     await publish("rules/giver", test);
-    const journey = definitionDocument("adventure", { key: "journey", items: [{ questKey: "walk", order: 1 }] });
+    const journey = definitionDocument("adventure", {
+      key: "journey",
+      items: [{ questKey: "walk", order: 1 }],
+    });
     await make("adventures", journey, test);
     await publish("adventures/journey", test);
     must(await api.post("/api/v1/quests/walk/end", {}, { key: live }), 200);
