@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -27,14 +28,17 @@ const commitBeside = async (
 ): Promise<Promise<unknown>[]> => {
   const isMade = Promise.withResolvers<void>();
   const mayCommit = Promise.withResolvers<void>();
-  const one = transact(async (work) => {
-    await first(work);
-    isMade.resolve();
-    await mayCommit.promise;
-  });
+  // A busy machine may look later than a wait for a lock usually ends.
+  const one = withTimeouts(LONG, () =>
+    transact(async (work) => {
+      await first(work);
+      isMade.resolve();
+      await mayCommit.promise;
+    }),
+  );
   await isMade.promise;
   let isOver = false;
-  const two = transact(second).finally(() => {
+  const two = withTimeouts(LONG, () => transact(second)).finally(() => {
     isOver = true;
   });
   two.catch(() => undefined);

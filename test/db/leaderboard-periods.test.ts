@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
 import { shareConfig } from "../../src/domain/kernel/work.ts";
 import { idFor, newId, partitionOf, PARTITIONS } from "../../src/domain/kernel/ids.ts";
+import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { beginClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { resetLeaderboard } from "../../src/domain/leaderboards/periods/list.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
@@ -145,12 +146,17 @@ describe("periods of leaderboards, with workers that race", () => {
       return (await rowsOf(domain, waiting)).length > 0;
     };
     let closing: Promise<number> | undefined;
-    await boards.transact(async (batch) => {
-      await shareConfig(batch, [projectId]);
-      // Outside of this transaction's context: one within another is a bug.
-      closing = outside(() => boards.transact((work) => beginClosing(work, projectId)));
-      await outside(() => eventually(isWaitedFor));
-    });
+    // A busy machine may look later than a wait for a lock usually ends.
+    await withTimeouts(LONG, () =>
+      boards.transact(async (batch) => {
+        await shareConfig(batch, [projectId]);
+        // Outside of this transaction's context: one within another is a bug.
+        closing = outside(() =>
+          withTimeouts(LONG, () => boards.transact((work) => beginClosing(work, projectId))),
+        );
+        await outside(() => eventually(isWaitedFor));
+      }),
+    );
     assert.equal(await closing, 1);
   });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
+import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { cancelJob, getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { bulkGrant } from "../../src/domain/economy/rewards/references.ts";
 import { startDatabase } from "../support/processes/services.ts";
@@ -30,14 +31,17 @@ describe("a job of a project in PostgreSQL", () => {
     const { id } = await domain.transact((work) => queueJob(work, projectId, wish));
     const ref = { projectId, id, kinds: [bulkGrant.kind] };
     let cancelled: Promise<unknown> | undefined;
-    await domain.transact(async ({ db }) => {
-      await sql`
+    // A busy machine may look later than a wait for a lock usually ends.
+    await withTimeouts(LONG, () =>
+      domain.transact(async ({ db }) => {
+        await sql`
         update project_jobs set status = 'SUCCEEDED', result = '{}', finished_at = now()
         where id = ${id}`.execute(db);
-      cancelled = outside(() => domain.transact((work) => cancelJob(work, ref)));
-      cancelled.catch(() => undefined);
-      await outside(() => eventually(isWaitedFor));
-    });
+        cancelled = outside(() => withTimeouts(LONG, () => domain.transact((work) => cancelJob(work, ref))));
+        cancelled.catch(() => undefined);
+        await outside(() => eventually(isWaitedFor));
+      }),
+    );
     const refusal = { code: "CONFLICT", reason: "INVALID_STATE", message: "the job is SUCCEEDED" };
     await assert.rejects(cancelled!, refusal);
     assert.equal((await domain.transact((work) => getJob(work, ref))).status, "SUCCEEDED");

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
@@ -37,13 +38,18 @@ describe("publishing over PostgreSQL", () => {
     await aDraft(projectId, "b", echo("y", "x"));
     const published = Promise.withResolvers<void>();
     const seen = Promise.withResolvers<void>();
-    const first = other.transact(async (work) => {
-      await publishRule(work, projectId, "a", NOTE);
-      published.resolve();
-      await seen.promise;
-    });
+    // A busy machine may look later than a wait for a lock usually ends.
+    const first = withTimeouts(LONG, () =>
+      other.transact(async (work) => {
+        await publishRule(work, projectId, "a", NOTE);
+        published.resolve();
+        await seen.promise;
+      }),
+    );
     await published.promise;
-    const second = domain.transact((work) => publishRule(work, projectId, "b", NOTE));
+    const second = withTimeouts(LONG, () =>
+      domain.transact((work) => publishRule(work, projectId, "b", NOTE)),
+    );
     await eventually(isWaiting).finally(seen.resolve);
     await first;
     await assert.rejects(second, { code: "VALIDATION_ERROR", reason: "RULE_LOOP" });
