@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { changeConfig } from "../../src/domain/kernel/work.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache, loadPlans } from "../../src/domain/progression/plan.ts";
@@ -40,11 +41,13 @@ describe("a long change of a project's definitions", () => {
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => void (release = resolve));
     let isHeld = false;
-    const change = domain.transact(async (work) => {
-      await changeConfig(work, busy);
-      isHeld = true;
-      await released;
-    });
+    const change = withTimeouts(LONG, () =>
+      domain.transact(async (work) => {
+        await changeConfig(work, busy);
+        isHeld = true;
+        await released;
+      }),
+    );
     try {
       await eventually(() => isHeld);
       for (const user of mine) await domain.track(busy, [{ user }]);

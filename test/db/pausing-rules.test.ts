@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { changeConfig, type Transact } from "../../src/domain/kernel/work.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
-import { BATCH, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
+import { LONG, withTimeouts } from "../../src/domain/kernel/timeouts.ts";
 import { loadPlans, projectPlans } from "../../src/domain/progression/plan.ts";
 import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { eventually } from "../support/eventually.ts";
@@ -24,7 +24,7 @@ describe("a rule that a worker has to pause while others change its project's de
     const keys = [String(partitionOf(projectId, user))];
     const claim = () =>
       processEvents.runTogether(app, keys, { leave: () => undefined, done: () => undefined }, false);
-    return withTimeouts({ ...BATCH, lockMs: LOCK_MS }, claim);
+    return withTimeouts({ ...LONG, lockMs: LOCK_MS }, claim);
   };
   const statusOf = async (ruleId: string): Promise<string> =>
     (await rowsOf(domain, sql<{ status: string }>`select status from rules where id = ${ruleId}`))[0]!.status;
@@ -75,10 +75,12 @@ describe("a rule that a worker has to pause while others change its project's de
       }
     };
     const change = evaluated.promise.then(() =>
-      openDomain(database).transact(async (work) => {
-        await changeConfig(work, mine);
-        await released.promise;
-      }),
+      withTimeouts(LONG, () =>
+        openDomain(database).transact(async (work) => {
+          await changeConfig(work, mine);
+          await released.promise;
+        }),
+      ),
     );
     const app = appWith(transact);
     try {
