@@ -52,14 +52,14 @@ describe("merging what players have done", () => {
     ]);
   });
 
-  it("adds counters, so that a rule's limit and a counted badge hold for both together", async () => {
+  it("adds counters, awards the tiers of a badge that they reach, and a rule's limit holds for both", async () => {
     const metric = { eventTypes: ["goal"], aggregate: "count" };
-    await players.define("badges", {
-      key: "scorer",
-      name: "Scorer",
-      tiers: [{ tier: 1, threshold: 5 }],
-      progressMetric: metric,
-    });
+    const tiers = [1, 4, 5].map((threshold, i) => ({
+      tier: i + 1,
+      threshold,
+      rewards: { xp: 10 ** i * 100 },
+    }));
+    await players.define("badges", { key: "scorer", name: "Scorer", tiers, progressMetric: metric });
     const rule = {
       key: "thrice",
       name: "Thrice",
@@ -71,12 +71,15 @@ describe("merging what players have done", () => {
     must(await players.post(`/rules/${id}/publish`, {}), 200);
     const { target, source } = await pair();
     for (const { ext } of [target, source]) for (let i = 0; i < 2; i++) await players.track(ext, "goal");
-    must(await players.merge(target.id, source.id), 200);
-    assert.equal((await players.read(target.id)).xp, 40);
+    const { summary } = must(await players.merge(target.id, source.id), 200);
+    assert.deepEqual(summary.badges, [{ badgeKey: "scorer", tier: 2 }]);
+    assert.equal(summary.xp.result, 240);
+    const merged = await players.read(`${target.id}?include=badges`);
+    assert.deepEqual([merged.xp, merged.badges[0].progress, merged.badges[0].tier], [1240, 4, 2]);
     await players.track(source.ext, "goal");
     const { xp, badges } = await players.read(`${target.id}?include=badges`);
-    assert.equal(xp, 40, "two and two are beyond the limit of three");
-    assert.deepEqual([badges[0].progress, badges[0].tier], [5, 1]);
+    assert.equal(xp, 11_240, "two and two are beyond the limit of three");
+    assert.deepEqual([badges[0].progress, badges[0].tier], [5, 3]);
   });
 
   it("keeps the longer streak, the longest ever, and freezes up to the maximum", async () => {

@@ -13,7 +13,7 @@ import { LOCK_SPACES, shareConfig, type Work } from "../kernel/work.ts";
 import { touchOpenLists } from "../leaderboards/open-lists.ts";
 import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
 import { HOLDING_LIFE, type HoldingLife } from "./holdings.ts";
-import { mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
+import { followMergedCounters, mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
 import { mergeAttributes, mergeDoc } from "./merge-progress.ts";
 import { updateRankEntries } from "./personal-table.ts";
 import type { Player } from "../players/player.ts";
@@ -233,6 +233,8 @@ function* join(merging: Merging): Steps<void> {
   mergeLives(merging);
   // After the balances, which the rewards of a level that is reached may add to.
   mergeXp(merging);
+  // Last, as its rewards are not a part of what was merged.
+  yield* followMergedCounters(merging);
   summary.level = { target: level, result: target.player.level };
   source.player.status = "MERGED";
 }

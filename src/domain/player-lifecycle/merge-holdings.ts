@@ -1,4 +1,4 @@
-import { badgeStateOf, otherAwards, setOtherAwards } from "../evaluation/badges/award.ts";
+import { awardReached, badgeStateOf, otherAwards, setOtherAwards } from "../evaluation/badges/award.ts";
 import { addToLots, BALANCE_MAX, expireLots, takeFromLots, touch } from "../evaluation/currencies/adjust.ts";
 import type { Cause, MergeStrategy } from "../kernel/events/events.ts";
 import type { MergeSummary } from "../kernel/events/shapes.ts";
@@ -191,6 +191,22 @@ const joined = (mine: BadgeState, theirs: BadgeState, isRepeatable: boolean): Ba
 
 const earlierOf = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.min(a, b);
+
+/**
+ * Sets the progress of badges that follow a counter to the merged one, and awards what it reaches: tiers that
+ * neither had. In pieces.
+ */
+export function* followMergedCounters({ target, mergeId, cause, summary }: Merging): Steps<void> {
+  for (const [badgeKey, { definition }] of target.project.badges) {
+    yield;
+    if (!definition.progressMetric) continue;
+    const before = badgeStateOf(target, badgeKey).tier;
+    awardReached(target, badgeKey, { cause, key: `mrg:${mergeId}:bdg:${badgeKey}` });
+    const { tier } = badgeStateOf(target, badgeKey);
+    if (tier === before) continue;
+    summary.badges = [...summary.badges.filter((badge) => badge.badgeKey !== badgeKey), { badgeKey, tier }];
+  }
+}
 
 type BadgeChange = { mine: BadgeState; merged: BadgeState };
 

@@ -48,7 +48,12 @@ export const BADGE_EDITS: EndingRows = {
   },
   moveDue: async (work, { projectId, key, playerIds }) => {
     await changePage(work, playerIds, (ids) =>
-      changePlayers(work, projectId, ids, (turn) => awardReached(turn, key)),
+      changePlayers(work, projectId, ids, (turn) =>
+        awardReached(turn, key, {
+          cause: { kind: "BADGE", refKey: key },
+          key: `edit:${turn.root.id}:bdg:${key}`,
+        }),
+      ),
     );
   },
 };

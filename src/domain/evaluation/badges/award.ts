@@ -51,7 +51,7 @@ export const setOtherAwards = (player: PlayerState, badgeKey: string, times: num
   player.dirty.doc = true;
 };
 
-/** The cause of an award, and its key in the log. */
+/** The cause of an award, and the beginning of its key in the log. */
 type Why = { cause: Cause; key: string };
 
 const findBadge = (turn: Turn, badgeKey: string): CompiledBadge | BadgeProblem => {
@@ -241,17 +241,18 @@ const setProgress = (turn: Turn, badge: CompiledBadge, value: number, why: Why):
   return awardDue(turn, badge, why);
 };
 
-/** Awards what a player has reached of a badge that was edited, as the next progress would. */
-export const awardReached = (turn: Turn, badgeKey: string): void => {
+/**
+ * Awards what a player has reached of a badge by no event, as the next progress would: after an edit of the
+ * badge or a merge of players.
+ */
+export const awardReached = (turn: Turn, badgeKey: string, why: Why): void => {
   const badge = findBadge(turn, badgeKey);
   if (typeof badge === "string" || turn.player.status !== "ACTIVE") return;
   const { progressMetric } = badge.definition;
   if (progressMetric && isDone(turn, badge)) return;
   const metric = progressMetric && turn.project.metrics.byId.get(metricId(progressMetric));
   const progress = metric ? readMetric(turn, metric) : badgeStateOf(turn, badgeKey).progress;
-  if (progress === undefined) return;
-  const cause = { kind: "BADGE" as const, refKey: badgeKey };
-  setProgress(turn, badge, progress, { cause, key: `edit:${turn.root.id}:bdg:${badgeKey}` });
+  if (progress !== undefined) setProgress(turn, badge, progress, why);
 };
 
 /** Returns the highest tier whose threshold progress meets; 0 for none. */
