@@ -316,8 +316,11 @@ const refuseOldSdk = (socket: FramedSocket): void =>
  */
 const probe = (socket: FramedSocket): void => {
   const timer = setTimeout(() => socket.terminate(), CLOSE_TIMEOUT_MS);
-  for (const sign of ["pong", "close"]) socket.once(sign, () => clearTimeout(timer));
-  socket.ping();
+  const lives = () => {
+    clearTimeout(timer);
+    socket.off("pong", lives).off("close", lives);
+  };
+  socket.on("pong", lives).on("close", lives).ping();
 };
 
 /** The counter that core increments at each heartbeat. */
