@@ -324,7 +324,7 @@ const EVENTS_AT_ONCE = 1_000;
 /** Moves the rollups of a project on by one step. @returns whether there is more to do at once */
 const moveOn = async (app: App, projectId: string): Promise<boolean> => {
   try {
-    return await app.transact((work) => rollUp(work, projectId));
+    return (await app.transact((work) => rollUp(work, projectId))) === "MORE";
   } catch (err) {
     if (err instanceof TooLarge) await app.transact((work) => haltRollups(work, projectId));
     const outage = outageOf(err);

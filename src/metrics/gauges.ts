@@ -297,6 +297,13 @@ export const queueMetrics = (registry: Registry) => {
         label: "queue",
       },
       ({ lengths }) => lengths,
+    )
+    .gauge(
+      {
+        name: "laurel_rollups_halted",
+        help: "Projects whose analytics read events in place of rollups, until laurel analytics rebuild",
+      },
+      ({ rollupsHalted }) => rollupsHalted,
     );
   const pool = new Reading<PoolNumbers>(registry).gauge(
     {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { readQueues } from "../../src/domain/delivery/queues.ts";
 import { forgetRollups, haltRollups } from "../../src/domain/analytics/rollups/roll-up.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
@@ -31,6 +32,8 @@ describe("rollups of analytics, where something fails", () => {
     ]);
     await rollUpAll(api, projectId);
     await api.app.transact((work) => haltRollups(work, projectId));
+    const { rollupsHalted } = await api.app.transact(readQueues);
+    assert.ok(rollupsHalted > 0, "operators are told");
     await apply(api, asker, { revert: 1 });
     const count = () =>
       api.app.transact(async ({ db }) => {

@@ -257,6 +257,7 @@ describe("the overview of analytics", () => {
     const names = ["activePlayers", "newPlayers", "returningPlayers", "events"];
     assert.deepEqual(await values(WEEK, names), [3, 2, 1, 4]);
     assert.deepEqual(await values({ ...WEEK, activeEvents: "won" }, names), [2, 2, 1, 4]);
+    assert.deepEqual(await values({ ...WEEK, activeEvents: "won, seen" }, names), [3, 2, 1, 4]);
   });
 
   it("knows nothing of what is at asOf or later", async () => {

@@ -256,6 +256,8 @@ describe("retention", () => {
       { value: "pro", size: 2, overall: [share(1, 1, 1)] },
       { value: "(other)", size: 2, overall: [share(2, 0, 0)] },
     ]);
+    const prefixed = await ask(`${query.replace("=plan", "=property:plan")}&limit=1`);
+    assert.deepEqual(prefixed.breakdown, body.breakdown);
     const recurring = await ask(`${query}&entry=recurring`);
     assert.deepEqual(
       recurring.breakdown.map(({ value, size }: { value: string; size: number }) => [value, size]),

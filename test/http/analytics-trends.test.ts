@@ -89,6 +89,22 @@ describe("the trends of analytics", () => {
     const filtered = { metric: "events", "filter[properties.team]": "GER,ITA", "filter[eventType]": "match" };
     assert.deepEqual(await read(filtered), [["events", null, 3]]);
     assert.deepEqual(await read({ ...filtered, "filter[properties.score]": "4.5" }), [["events", null, 1]]);
+    const spaced = { metric: "events, event:match", "filter[properties.team]": "GER, ITA" };
+    assert.deepEqual(await read(spaced), [
+      ["events", null, 3],
+      ["event:match", null, 3],
+    ]);
+  });
+
+  it("sum fractions without digits that no value had, and take the longest type with a path", async () => {
+    const type = "t".repeat(100);
+    await asker.store([
+      ["ada", type, "2026-03-02T10:00:00Z", { score: 0.1 }],
+      ["ada", type, "2026-03-02T11:00:00Z", { score: 0.2 }],
+    ]);
+    const [sum] = await series({ ...DAY, metric: `sum:${type}:score`, interval: "day" });
+    assert.deepEqual([sum!.total, sum!.points[0]!.value], [0.3, 0.3]);
+    assert.equal((await series({ ...DAY, metric: `event:${type}` }))[0]!.total, 2);
   });
 
   it("are broken down by the segments that players are in", async () => {

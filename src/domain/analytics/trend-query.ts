@@ -61,7 +61,8 @@ type Row = {
 const MEASURES: Readonly<Record<Measure, (row: Row) => number>> = {
   events: ({ n }) => n,
   players: ({ players }) => players,
-  sum: ({ sum }) => sum ?? 0,
+  // Adding fractions in double precision leaves digits behind the fifteenth that no value had.
+  sum: ({ sum }) => (sum === null || Number.isInteger(sum) ? (sum ?? 0) : Number(sum.toPrecision(15))),
 };
 const RANKED_BY: Readonly<Record<Measure, string>> = {
   events: "sum(n)",
@@ -191,6 +192,12 @@ export const readPath = (field: string, text: string): string[] => {
   return path;
 };
 
+const PROPERTY = "property:";
+
+/** The path of a property that divides, with or without `property:`. @throws DomainError VALIDATION_ERROR */
+export const readPropertyOf = (field: string, text: string): string[] =>
+  readPath(field, text.startsWith(PROPERTY) ? text.slice(PROPERTY.length) : text);
+
 /** `sum:quiz.score` sums the property score of quiz; `sum:quiz.done:score` is for other types with a dot. */
 const readSum = (text: string): TrendMetric => {
   const at = text.includes(":") ? text.lastIndexOf(":") : text.indexOf(".");
@@ -216,8 +223,8 @@ export const readMetric = (text: string): TrendMetric => {
 export const readBreakdown = (text: string | undefined): Breakdown | undefined => {
   if (text === undefined) return undefined;
   if (text === "eventType" || text === "segment") return { by: text };
-  if (text.startsWith("property:") && text.length > "property:".length)
-    return { by: "property", path: readPath("breakdown", text.slice("property:".length)) };
+  if (text.startsWith(PROPERTY) && text.length > PROPERTY.length)
+    return { by: "property", path: readPropertyOf("breakdown", text) };
   throw invalid("breakdown", "must be eventType, segment or property:<path>");
 };
 
@@ -227,7 +234,7 @@ const FILTER = /^filter\[(eventType|properties\.(.+))\]$/;
 export const isFilterName = (name: string): boolean => FILTER.test(name);
 
 const valuesOf = (name: string, given: unknown): string[] => {
-  const values = typeof given === "string" ? given.split(",") : [];
+  const values = typeof given === "string" ? given.split(",").map((one) => one.trim()) : [];
   if (values.length === 0 || values.length > VALUES_MAX)
     throw invalid(name, `must have 1 to ${VALUES_MAX} values, separated by commas`);
   return values;

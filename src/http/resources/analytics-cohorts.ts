@@ -7,7 +7,7 @@ import {
   readCohorts,
   SEGMENTATIONS,
 } from "../../domain/analytics/cohorts.ts";
-import { readMetric, readPath } from "../../domain/analytics/trend-query.ts";
+import { readMetric, readPropertyOf } from "../../domain/analytics/trend-query.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 
 import {
@@ -97,7 +97,7 @@ const segmentsOf = ({ segmentBy, property, limit }: z.output<typeof CohortsQuery
     return undefined;
   }
   if (property === undefined) throw invalid("property", "is needed with segmentBy=property");
-  return { path: readPath("property", property), limit };
+  return { path: readPropertyOf("property", property), limit };
 };
 
 /** What is asked by the parameters. @throws DomainError VALIDATION_ERROR */

@@ -38,7 +38,8 @@ import { FrameFields, QuestionQuery } from "./analytics-fields.ts";
 import { type Check, QUESTION_CHECKS, readListQuery, routeOf } from "./analytics-players.ts";
 import type { App } from "../../app.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import type { CursorParts } from "../../domain/kernel/cursor.ts";
+import { type CursorParts, SNAPSHOT } from "../../domain/kernel/cursor.ts";
+import { asOneMessage } from "../../domain/kernel/statements.ts";
 
 const COLUMNS_CHARS = 20_000;
 const TEXT_MAX = 6_000;
@@ -228,6 +229,13 @@ export const streamedFile = (
   return new Reply(200, body as never, asFile(fileName));
 };
 
+/** Resolves a file in one snapshot, in which rollups tell of the first event where the range is `all`. */
+const planned = (app: App, plan: Parameters<typeof planExport>[1]): ReturnType<typeof planExport> =>
+  app.transact(async (work) => {
+    await asOneMessage(work.db, SNAPSHOT);
+    return planExport(work, plan);
+  });
+
 export const analyticsExportRoutes = [
   exporting.get("/analytics/export", "exportAnalytics", {
     ...streaming,
@@ -242,7 +250,7 @@ export const analyticsExportRoutes = [
     outside: async (app, { projectId, query, caller, signal }) => {
       const { fields, query: parameters } = await readExportQuery(query);
       requireReport(caller, fields.report);
-      const plan = await app.transact((work) => planExport(work, { projectId, fields, query: parameters }));
+      const plan = await planned(app, { projectId, fields, query: parameters });
       const file = { format: fields.format, fileName: plan.fileName };
       return streamedFile(app, { projectId, caller, signal, file }, (parts, to) =>
         writeExport(parts, plan, to),
@@ -314,9 +322,9 @@ export const analyticsExportsRoutes = [
     outside: async (app, { projectId, body, caller }) => {
       const { fields, query } = await readExportQuery(ExportQuery.parse(asQuery(body)));
       requireReport(caller, fields.report);
-      return app.transact(async (work) =>
-        startAnalyticsExport(work, await planExport(work, { projectId, fields, query }), actorOf(caller)),
-      );
+      // Whoever counts what is kept must see what others have committed: not in the snapshot of the plan.
+      const plan = await planned(app, { projectId, fields, query });
+      return app.transact((work) => startAnalyticsExport(work, plan, actorOf(caller)));
     },
   }),
   exporting.get("/analytics/exports", "listAnalyticsExports", {

@@ -199,9 +199,12 @@ export const FunnelNumber = z.object({
     .meta({ description: "Of funnels with a breakdown: one of its values" }),
 });
 
-/** A list of names, given as one parameter with commas, or as several. */
+/** Such as `sum:<eventType>:<path>`. */
+const METRIC_MAX = 700;
+
+/** A list of metrics: with commas between them, or given several times. */
 export const metricList = (max: number) =>
   z
-    .union([z.string().max(max * 101), z.array(z.string().max(max * 101)).max(max)])
-    .transform((given) => [given].flat().flatMap((text) => text.split(",")))
-    .pipe(z.array(z.string().min(1).max(100)).min(1).max(max));
+    .union([z.string().max(max * (METRIC_MAX + 1)), z.array(z.string().max(METRIC_MAX)).max(max)])
+    .transform((given) => [given].flat().flatMap((text) => text.split(",").map((one) => one.trim())))
+    .pipe(z.array(z.string().min(1).max(METRIC_MAX)).min(1).max(max));

@@ -8,7 +8,7 @@ import {
   showDuration,
   STEPS_MAX,
 } from "../../domain/analytics/funnels.ts";
-import { readPath } from "../../domain/analytics/trend-query.ts";
+import { readPropertyOf } from "../../domain/analytics/trend-query.ts";
 import { Filter } from "../../domain/evaluation/metrics/compile.ts";
 import type { App } from "../../app.ts";
 import type { FrameQuery } from "../../domain/analytics/ask.ts";
@@ -183,7 +183,7 @@ export const funnelOf = (query: z.output<typeof FunnelQuery>): FunnelQuestion =>
     windowMs: window,
     order,
     exclude: [],
-    breakdown: breakdown === undefined ? undefined : { path: readPath("breakdown", breakdown), limit },
+    breakdown: breakdown === undefined ? undefined : { path: readPropertyOf("breakdown", breakdown), limit },
   };
 };
 
@@ -196,7 +196,7 @@ export const funnelOfBody = (body: z.output<typeof FunnelBody>): FunnelQuestion 
     order,
     exclude,
     breakdown: breakdown && {
-      path: readPath("breakdown.property", breakdown.property),
+      path: readPropertyOf("breakdown.property", breakdown.property),
       limit: breakdown.limit,
     },
   };

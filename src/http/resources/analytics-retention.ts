@@ -9,7 +9,7 @@ import {
   RETENTION_TYPES,
   type RetentionQuestion,
 } from "../../domain/analytics/retention.ts";
-import { readPath } from "../../domain/analytics/trend-query.ts";
+import { readPropertyOf } from "../../domain/analytics/trend-query.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 
 import {
@@ -166,7 +166,7 @@ export const retentionOf = (query: Query): RetentionQuestion => {
     returnEvents: returnEvent,
     entry,
     clock,
-    breakdown: breakdown === undefined ? undefined : { path: readPath("breakdown", breakdown), limit },
+    breakdown: breakdown === undefined ? undefined : { path: readPropertyOf("breakdown", breakdown), limit },
   };
 };
 

@@ -16,6 +16,7 @@ import {
   playersLink,
   question,
   QuestionQuery,
+  textList,
 } from "./analytics-fields.ts";
 import { Flag } from "./bodies.ts";
 
@@ -176,7 +177,9 @@ export const analyticsRoutes = [
       "first event ever.",
     query: QuestionQuery.extend({
       ...ComparisonFields.shape,
-      activeEvents: metricList(EVENT_TYPES_MAX).optional().meta({ description: "Event types, by comma" }),
+      activeEvents: textList({ max: EVENT_TYPES_MAX, isRepeatable: true })
+        .optional()
+        .meta({ description: "Event types, by comma" }),
     }),
     errors: ["PAYMENT_REQUIRED"],
     response: OverviewBody,

@@ -122,7 +122,7 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
 
 /** Moves rollups on to where events end, in as many steps as that takes. */
 export const rollUpAll = async ({ app }: TestApp, projectId: string): Promise<void> => {
-  while (await app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 })));
+  while ((await app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }))) === "MORE");
 };
 
 /** Checks that rollups hold what they should of the events up to their watermark. */

@@ -91,8 +91,8 @@ export const readPiece = async (
 export const EXPORT_KEPT_MS = 7 * 86_400_000;
 /** Maximum bytes of a file, compressed. */
 export const EXPORT_FILE_MAX_BYTES = 256 * 1024 * 1024;
-/** Rows of a step: each step sorts those that are left. */
-const STEP_ROWS = 20_000;
+/** Rows of a step: each step sorts those that are left, or reads all events for the columns of players. */
+const STEP_ROWS = 100_000;
 /** Characters after which a step ends. */
 const STEP_CHARS = 32 * 1024 * 1024;
 

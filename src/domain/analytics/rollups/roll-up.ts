@@ -205,22 +205,23 @@ const rollUpEvents = async (
 };
 
 /**
- * Moves a project's rollups on by one step. Does nothing while another process does.
+ * Moves a project's rollups on by one step.
  * @param lagMs events younger than this are left: their neighbours may not be committed yet
- * @returns whether there is more to do at once
+ * @returns whether there is more to do at once; BUSY: nothing was done, since another process does it
  */
 export const rollUp = async (
   work: Work,
   projectId: string,
   { lagMs = COMMIT_MS }: { lagMs?: number } = {},
-): Promise<boolean> => {
+): Promise<"MORE" | "DONE" | "BUSY"> => {
   // One snapshot, so that what stops to count meanwhile is left for the next step.
   await asOneMessage(work.db, sql`set transaction isolation level repeatable read`);
-  if (!(await isMine(work, projectId))) return false;
+  if (!(await isMine(work, projectId))) return "BUSY";
   const { isMore, taken } = await rollUpEvents(work, projectId, lagMs);
   const nowMs = work.serverNow.getTime();
   const [limit, settled] = [idFloor(nowMs - lagMs), idFloor(nowMs - COMMIT_MS)];
-  return (await rollUpGains(work, projectId, { taken, limit, settled })) || isMore;
+  const isMoreGained = await rollUpGains(work, projectId, { taken, limit, settled });
+  return isMore || isMoreGained ? "MORE" : "DONE";
 };
 
 const addUnknown = async ({ db }: Work, projectId: string, events: readonly EventRow[]): Promise<void> => {

@@ -4,7 +4,7 @@ import { eventsOf, instant, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 
 /** Events behind the watermark that are read with each question: of more, all questions read events. */
-const TAIL_MAX = 50_000;
+const TAIL_MAX = 250_000;
 
 /** An event that rollups do not hold, or one that they hold and that does not count any more. */
 export type TailEvent = { type: string; ms: number; by: 1 | -1 };
