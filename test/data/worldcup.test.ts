@@ -62,9 +62,15 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
     await dir.remove();
   });
 
-  it("gives the true top 20 of goals, with every tie at the cut: all, men and women", async () => {
-    const { goalsAll, goalsMen, goalsWomen, xp } = truth!.leaderboards;
-    const boards = { goals: goalsAll, "goals-men": goalsMen, "goals-women": goalsWomen, points: xp.top };
+  it("gives the true top 20 of goals and cards, with every tie at the cut", async () => {
+    const { goalsAll, goalsMen, goalsWomen, cards, xp } = truth!.leaderboards;
+    const boards = {
+      goals: goalsAll,
+      "goals-men": goalsMen,
+      "goals-women": goalsWomen,
+      cards,
+      points: xp.top,
+    };
     for (const [board, standings] of Object.entries(boards)) {
       const expected = sorted(standings);
       await eventually(async () => {
@@ -76,6 +82,14 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
         assert.deepEqual(sorted(shown), wanted);
         return true;
       });
+    }
+  });
+
+  it("gives the true first three of each tournament, by a board that is divided by it", async () => {
+    for (const [tournament, standings] of Object.entries(truth!.leaderboards.goalsByTournamentTop3)) {
+      const places = { most: standings.at(-1)!.rank, value: tournament };
+      const found = await topTwenty(api, tenant.key, "goals-by-tournament", places);
+      assert.deepEqual(sorted(found), sorted(standings), tournament);
     }
   });
 

@@ -94,12 +94,11 @@ describe("games of lobbies", () => {
   });
 
   it("begin by themselves after the countdown, which an unready member stops", async () => {
-    const settings = { countdownSeconds: 1, autoStart: true };
-    const { lobby, host } = await game.filled(1, { settings });
-    assert.equal(lobby.status, "STARTING");
-    must(await game.act(lobby, "ready", { playerId: host, ready: false }), 200);
-    assert.equal((await game.read(lobby)).status, "OPEN");
-    must(await game.act(lobby, "ready", { playerId: host, ready: true }), 200);
+    const stopped = await game.filled(1, { settings: { countdownSeconds: 60, autoStart: true } });
+    assert.equal(stopped.lobby.status, "STARTING");
+    must(await game.act(stopped.lobby, "ready", { playerId: stopped.host, ready: false }), 200);
+    assert.equal((await game.read(stopped.lobby)).status, "OPEN");
+    const { lobby } = await game.filled(1, { settings: { countdownSeconds: 1, autoStart: true } });
     await eventually(async () => (await game.read(lobby)).status === "IN_GAME", { label: "the game began" });
     assert.equal(await count("lobby.started", lobby.id), 1);
   });

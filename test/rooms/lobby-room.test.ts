@@ -35,7 +35,7 @@ describe("room lobby", () => {
   };
 
   it("takes two clients through a whole game, who see the same and hear all once", async () => {
-    const settings = { countdownSeconds: 1, endAuthority: "HOST" };
+    const settings = { countdownSeconds: 3, endAuthority: "HOST" };
     const host = await aLobby(api, tenant, { settings, metadata: { region: "eu" } });
     const { code } = host.room.state;
     const guest = await enter(api, await aPlayer(api, tenant.key), { code, data: { hero: "elf" } });

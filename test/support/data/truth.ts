@@ -54,6 +54,10 @@ export type TruthFunnel = {
 export type Truth = {
   events: number;
   players: number;
+  eventTypes: Record<string, number>;
+  dauUtc?: Record<string, number>;
+  goalsByTournament?: Record<string, number>;
+  goalsByMinuteBand?: Record<string, number>;
   retention?: Record<string, TruthRetention>;
   cohorts?: Record<string, TruthRetention>;
   funnels: Record<string, TruthFunnel>;

@@ -16,6 +16,8 @@ export type Truth = {
     goalsAll: Standing[];
     goalsMen: Standing[];
     goalsWomen: Standing[];
+    goalsByTournamentTop3: Record<string, Standing[]>;
+    cards: Standing[];
     xp: { top: Standing[] };
   };
 };
@@ -62,7 +64,7 @@ export const expectedXp = async (): Promise<Map<string, number>> => {
   return xp;
 };
 
-const goals = (key: string, filter?: object) => ({
+const goals = (key: string, filter?: object, breakdown?: object) => ({
   key,
   name: key,
   metric: {
@@ -72,47 +74,63 @@ const goals = (key: string, filter?: object) => ({
   },
   sort: "DESC",
   ties: "SHARED",
+  ...breakdown,
 });
 
-const grant = (key: string, eventType: string, amount: number, conditions: object[] = []) => ({
+const custom = (key: string) => ({
+  key,
+  name: key,
+  metric: { source: "CUSTOM" },
+  operator: "SUM",
+  sort: "DESC",
+  ties: "SHARED",
+});
+
+type Amounts = { amount: number; cards?: number };
+
+const grant = (
+  key: string,
+  eventType: string,
+  { amount, cards = 0 }: Amounts,
+  conditions: object[] = [],
+) => ({
   key,
   name: key,
   triggers: [{ kind: "EVENT", eventTypes: [eventType] }],
   conditions: { all: conditions },
   actions: [
     { type: "submit_score", leaderboardKey: "points", score: amount },
+    ...(cards > 0 ? [{ type: "submit_score", leaderboardKey: "cards", score: cards }] : []),
     ...(amount > 0 ? [{ type: "grant_xp", amount }] : []),
   ],
 });
 
 const is = (path: string, value: unknown) => ({ type: "event_property", path, op: "eq", value });
 
-/** Defines over REST: goals of all, men and women; XP; and points, which cards take away too. */
+/**
+ * Defines over REST: goals of all, men and women, and by tournament; XP; points, which cards take away too; and
+ * cards.
+ */
 export const defineWorldcup = async (api: Client, key: string): Promise<void> => {
   const boards = [
     goals("goals"),
     goals("goals-men", { path: "competition", op: "eq", value: "men" }),
     goals("goals-women", { path: "competition", op: "eq", value: "women" }),
     { key: "xp", name: "XP", metric: { source: "XP" }, sort: "DESC", ties: "SHARED" },
-    {
-      key: "points",
-      name: "Points",
-      metric: { source: "CUSTOM" },
-      operator: "SUM",
-      sort: "DESC",
-      ties: "SHARED",
-    },
+    goals("goals-by-tournament", undefined, { breakdownProperty: "tournament" }),
+    custom("points"),
+    custom("cards"),
   ];
   for (const board of boards) must(await api.post("/api/v1/leaderboards", board, { key }), 201);
   const rules = [
-    grant("goal", "goal_scored", 100, [is("penalty", false)]),
-    grant("penalty-goal", "goal_scored", 75, [is("penalty", true)]),
-    grant("shootout", "shootout_penalty", 25, [is("converted", true)]),
-    grant("substitute", "substituted_on", 10),
-    grant("squad", "squad_selected", 5),
-    grant("award", "award_won", 200),
-    grant("yellow", "yellow_card", -20),
-    grant("red", "red_card", -60),
+    grant("goal", "goal_scored", { amount: 100 }, [is("penalty", false)]),
+    grant("penalty-goal", "goal_scored", { amount: 75 }, [is("penalty", true)]),
+    grant("shootout", "shootout_penalty", { amount: 25 }, [is("converted", true)]),
+    grant("substitute", "substituted_on", { amount: 10 }),
+    grant("squad", "squad_selected", { amount: 5 }),
+    grant("award", "award_won", { amount: 200 }),
+    grant("yellow", "yellow_card", { amount: -20, cards: 1 }),
+    grant("red", "red_card", { amount: -60, cards: 3 }),
   ];
   for (const rule of rules) {
     const { id } = must(await api.post("/api/v1/rules", rule, { key }), 201);
@@ -120,11 +138,17 @@ export const defineWorldcup = async (api: Client, key: string): Promise<void> =>
   }
 };
 
-/** A board's first places as the truth file writes them: everybody at rank 20 or better. */
-export const topTwenty = async (api: Client, key: string, board: string): Promise<Standing[]> => {
-  const { data } = must(await api.get(`/api/v1/leaderboards/${board}/entries?limit=100`, { key }), 200);
+/** A board's first places as the truth file writes them: everybody at rank `most` or better. */
+export const topTwenty = async (
+  api: Client,
+  key: string,
+  board: string,
+  { most = 20, value }: { most?: number; value?: string } = {},
+): Promise<Standing[]> => {
+  const of = value === undefined ? "" : `&board=${value}`;
+  const { data } = must(await api.get(`/api/v1/leaderboards/${board}/entries?limit=100${of}`, { key }), 200);
   return data
-    .filter(({ rank }: { rank: number }) => rank <= 20)
+    .filter(({ rank }: { rank: number }) => rank <= most)
     .map((entry: { rank: number; externalUserId: string; score: number }) => ({
       rank: entry.rank,
       player: entry.externalUserId,
