@@ -105,7 +105,7 @@ const grant = (
   ],
 });
 
-const is = (path: string, value: unknown) => ({ type: "event_property", path, op: "eq", value });
+export const is = (path: string, value: unknown) => ({ type: "event_property", path, op: "eq", value });
 
 /**
  * Defines over REST: goals of all, men and women, and by tournament; XP; points, which cards take away too; and
