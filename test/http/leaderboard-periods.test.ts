@@ -67,6 +67,8 @@ describe("periods of leaderboards over HTTP", () => {
       ],
     );
     assert.equal((await periods(key, "?status=CLOSED")).length, 1);
+    const { metrics } = must(await get("/analytics/overview?period=7d"), 200);
+    assert.deepEqual([metrics.leaderboardsClosed.value, metrics.leaderboardPlaces.value], [1, 2]);
 
     const [reward] = must(await get("/players/ext:bob/rewards"), 200).data;
     assert.equal(reward.status, "PENDING");

@@ -92,6 +92,8 @@ export const EFFECTS = [
   "questsCompleted",
   "adventuresStarted",
   "adventuresCompleted",
+  "leaderboardsClosed",
+  "leaderboardPlaces",
   "matches",
   "matchPlayers",
   "messages",
@@ -186,6 +188,16 @@ const reached =
 const QUESTS = { table: "player_quests", key: "quest_key" } as const;
 const ADVENTURES = { table: "player_adventures", key: "adventure_key" } as const;
 
+/** Periods of leaderboards that ended, each value of a breakdown by itself, and who was on them then. */
+const closings =
+  (metric: Effect, amount: RawBuilder<unknown>): Source =>
+  ({ projectId }, { fromMs, untilMs }) =>
+    sql`
+    select ${metric}, b.key, l.closed_at, null::uuid, ${amount}
+    from leaderboard_periods l join leaderboards b on b.project_id = l.project_id and b.id = l.leaderboard_id
+    where l.project_id = ${projectId}::uuid and l.closed_at >= ${instant(fromMs)}
+      and l.closed_at < ${instant(untilMs)}`;
+
 const matches: Source = ({ projectId }, { fromMs, untilMs }) => sql`
   select 'matches', mode, started_at, null::uuid, 1
   from lobbies where project_id = ${projectId}::uuid and started_at >= ${instant(fromMs)}
@@ -222,6 +234,8 @@ const SOURCES: Readonly<Record<Effect, Source>> = {
   questsCompleted: reached("questsCompleted", { ...QUESTS, at: "completed_at" }),
   adventuresStarted: reached("adventuresStarted", { ...ADVENTURES, at: "started_at" }),
   adventuresCompleted: reached("adventuresCompleted", { ...ADVENTURES, at: "completed_at" }),
+  leaderboardsClosed: closings("leaderboardsClosed", sql`1`),
+  leaderboardPlaces: closings("leaderboardPlaces", sql`l.participants`),
   matches,
   matchPlayers,
   messages,

@@ -162,6 +162,8 @@ export const METRICS = {
   questCompletionRate: rate(["quests"], ({ quests }) => ratio(quests.completed, quests.started, 6)),
   adventuresStarted: effect("adventuresStarted"),
   adventuresCompleted: effect("adventuresCompleted"),
+  leaderboardsClosed: effect("leaderboardsClosed"),
+  leaderboardPlaces: effect("leaderboardPlaces"),
   matches: effect("matches"),
   playersPerMatch: mean(["effects"], ({ effects: { sums } }) => ratio(sums.matchPlayers, sums.matches, 4)),
   messages: effect("messages"),
