@@ -129,6 +129,7 @@ describe("a second factor", () => {
       const currentPassword = tenant.password;
       return [
         ["PATCH tenant", () => requireIt(true)],
+        ["DELETE project", () => api.delete(`/api/v1/projects/${tenant.projectId}`, own())],
         [
           "reset",
           () => api.post(`/api/v1/team/members/${other.userId}/reset-mfa`, { currentPassword }, own()),

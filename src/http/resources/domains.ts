@@ -24,6 +24,7 @@ import { LIMITS, RateLimited } from "../../domain/accounts/rate-limits/limiter.t
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { Reply, group } from "../route.ts";
 import { Deleted } from "./bodies.ts";
+import { provenAgain } from "./mfa-login.ts";
 
 const common = group({ tag: "Custom domains", project: "none" });
 const writes = common.with({
@@ -195,12 +196,14 @@ export const domainRoutes = [
   removal.delete("/enterprise/domains/{domainId}", "removeCustomDomain", {
     summary: "Remove a custom domain",
     description: "Its certificate is deleted, and the key of that. It is served no more within 5 seconds.",
+    ...provenAgain,
     outside: (app, { caller, params }) => remove(app, userOf(caller).tenantId, params.domainId),
   }),
   removal.delete("/enterprise/domains", "removeCustomDomainById", {
     summary: "Remove a custom domain, named in the query",
     description: "As DELETE /enterprise/domains/{domainId}.",
     query: z.object({ id: Id }),
+    ...provenAgain,
     outside: (app, { caller, query }) => remove(app, userOf(caller).tenantId, query.id),
   }),
 ];

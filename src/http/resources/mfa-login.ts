@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { completeLogin, loginWithPasskey, type ProofParts } from "../../domain/accounts/mfa/sign-in.ts";
-import { type SignedInOwner, verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
+import { requireRecentProof, type SignedInOwner, verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
 import { type Actor, adminOf, OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
 import { passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
 import { group } from "../route.ts";
@@ -102,6 +102,11 @@ export const selfOf = ({ caller, ip }: Actor): SignedInOwner => {
   const { userId: id, sessionId } = userOf(caller);
   return { kind: "user", id, sessionId, ip };
 };
+
+/** Of operations that destroy, or decide who gets in: who has a second factor proved it within 10 minutes. */
+export const provenAgain = {
+  requires: (app: App, { actor }: { actor: Actor }) => requireRecentProof(app, selfOf(actor)),
+} as const;
 
 const common = group({ tag: "Second factor", project: "none", takesNoIdempotencyKey: true });
 const open = common.with({ access: "public", errors: ["UNAUTHORIZED"] });

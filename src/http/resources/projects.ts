@@ -45,6 +45,7 @@ import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { Deleted, Order, pageReply } from "./bodies.ts";
+import { provenAgain } from "./mfa-login.ts";
 
 const SandboxBody = z.object({
   projectId: z.uuid(),
@@ -335,9 +336,12 @@ const plainRoutes = [
   }),
   common.delete("/projects/{projectId}", "deleteProject", {
     summary: "Delete a project",
-    description: "With its sandbox. Its API keys stop working within 5 seconds.",
+    description:
+      "With its sandbox. Its API keys stop working within 5 seconds. Whoever has a second factor proves it " +
+      "within 10 minutes before.",
     access: { roles: ADMINS },
     response: Deleted,
+    ...provenAgain,
     run: async (work, { caller, params }, app) => {
       publishKeysChanged(work, app.topics);
       await deleteProject(work, tenantOf(caller), params.projectId);

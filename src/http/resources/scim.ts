@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { ADMINS, userOf } from "../../domain/kernel/caller.ts";
-import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import {
   followSettings,
   readSettings,
@@ -13,7 +12,7 @@ import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { SCIM_PATH } from "../scim/discovery.ts";
-import { selfOf } from "./mfa-login.ts";
+import { provenAgain } from "./mfa-login.ts";
 import { Deleted, deleted } from "./bodies.ts";
 
 const common = group({ tag: "Single sign-on", project: "none" });
@@ -89,7 +88,7 @@ export const scimSettingsRoutes = [
       ],
     },
     response: SettingsBody,
-    requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
+    ...provenAgain,
     run: async (work, { caller, body }, app) => {
       const { tenantId } = userOf(caller);
       const before = await writeSettings(work, tenantId, body);
@@ -112,7 +111,7 @@ export const scimSettingsRoutes = [
     example: { name: "Okta" },
     status: 201,
     response: TokenBody.extend({ token: z.string() }).meta({ id: "CreatedScimToken" }),
-    requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
+    ...provenAgain,
     run: async (work, { caller, body: { name, expiresAt } }, app) => {
       const given = { name, ...(expiresAt == null ? {} : { expiresAt: new Date(expiresAt) }) };
       const { token, secret } = await createScimToken(work, app.apiKeys, userOf(caller).tenantId, given);

@@ -36,9 +36,8 @@ import {
   verifyDomain,
 } from "../../domain/accounts/sso/domains.ts";
 import type { Work } from "../../domain/kernel/work.ts";
-import { requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { group } from "../route.ts";
-import { selfOf } from "./mfa-login.ts";
+import { provenAgain } from "./mfa-login.ts";
 import { Deleted, deleted } from "./bodies.ts";
 
 const ADDRESS_MAX = 2_048;
@@ -272,7 +271,7 @@ const configurationRoutes = [
     },
     needsBody: true,
     response: SsoBody,
-    requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
+    ...provenAgain,
     prepare: (app, { actor, body }) => discoverNew(app, userOf(actor.caller).tenantId, inputOf(body)),
     run: async (work, { actor, body }, app) =>
       show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
@@ -309,7 +308,7 @@ const configurationRoutes = [
     access: { roles: ["OWNER"] },
     errors: ["NOT_FOUND"],
     response: Deleted,
-    requires: (app, { actor }) => requireRecentProof(app, selfOf(actor)),
+    ...provenAgain,
     run: (work, { actor }, app) => deleted(deleteSso(work, app, actorOf(actor))),
   }),
 ];
@@ -333,6 +332,7 @@ const domainRoutes = [
     example: { domain: "acme.com" },
     status: 201,
     response: SsoDomainBody,
+    ...provenAgain,
     run: async (work, { caller, body }) =>
       showDomain(await addDomain(work, userOf(caller).tenantId, body.domain)),
   }),
@@ -342,6 +342,7 @@ const domainRoutes = [
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
       "another tenant has verified the domain.",
     response: SsoDomainBody,
+    ...provenAgain,
     prepare: (app, { caller, params }) => checkDomain(app, userOf(caller).tenantId, params.domainId),
     run: async (work, { caller, params }) =>
       showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
@@ -350,6 +351,7 @@ const domainRoutes = [
     summary: "Give up a domain of email addresses",
     access: { roles: ["OWNER"] },
     response: Deleted,
+    ...provenAgain,
     run: (work, { caller, params }) => deleted(removeDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
 ];
