@@ -152,6 +152,16 @@ describe("results of experiments", () => {
     const fresh = await asker.ask("experiments/lesson", { ...query, population: "new" });
     const isNew = (i: number): boolean => i % 3 !== 0;
     check(fresh.metrics, IN.filter(isNew), HELD.filter(isNew));
+    const listed = async (more: Record<string, string>): Promise<number[]> => {
+      const list = { ...RANGE, of: "experiments", ruleId: "lesson", limit: "100", ...more };
+      const { data } = await asker.ask("players", list);
+      return data.map((one: { externalUserId: string }) => Number(one.externalUserId.slice(5)));
+    };
+    const sorted = (those: readonly number[]): number[] => those.toSorted((a, b) => a - b);
+    assert.deepEqual(sorted(await listed({ group: "treated" })), sorted(IN));
+    assert.deepEqual(sorted(await listed({ group: "control", against: "excluded" })), sorted(OUT));
+    const newHeld = await listed({ group: "control", population: "new" });
+    assert.deepEqual(sorted(newHeld), sorted(HELD.filter(isNew)));
   });
 
   it("say of effects what the rule brought: only the treated gain by it", async () => {

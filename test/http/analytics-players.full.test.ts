@@ -66,6 +66,35 @@ describe("the players behind a number", () => {
     assertError(await asker.tryAsk("players", { ...query, segment: "none" }), 400);
   });
 
+  it("are listed for the overview, from events and from rollups", async () => {
+    await asker.store([
+      ["dan", "seen", "2026-04-01T10:00:00Z"],
+      ["eve", "seen", "2026-04-01T10:00:00Z"],
+      ["eve", "won", "2026-05-03T10:00:00Z"],
+      ["fay", "seen", "2026-05-11T10:00:00Z"],
+    ]);
+    const expected = {
+      activePlayers: ["ann", "bob", "cid", "eve"],
+      newPlayers: ["ann", "bob", "cid"],
+      returningPlayers: ["eve"],
+      totalPlayers: ["ann", "bob", "cid", "dan", "eve"],
+    };
+    const holds = async (): Promise<void> => {
+      const { metrics } = await asker.ask("overview", RANGE);
+      for (const [metric, players] of Object.entries(expected)) {
+        assert.deepEqual(await names({ of: "overview", metric }), players, metric);
+        assert.equal(metrics[metric].value, players.length, metric);
+      }
+      const winners = { of: "overview", metric: "activePlayers", activeEvents: "won" };
+      assert.deepEqual(await names(winners), ["ann", "cid", "eve"]);
+    };
+    await holds();
+    await rollUpAll(api, asker.tenant.projectId);
+    await holds();
+    assertError(await asker.tryAsk("players", { ...RANGE, of: "overview", metric: "events" }), 400);
+    assertError(await asker.tryAsk("players", { ...RANGE, of: "overview" }), 400);
+  });
+
   it("have no time of a last event once their events are deleted with age", async () => {
     const { projectId } = asker.tenant;
     await rollUpAll(api, projectId);
@@ -99,6 +128,7 @@ describe("the players behind a number", () => {
 
   it("are named by each answer: a path and the parameters", async () => {
     const questions = {
+      overview: { ...RANGE },
       retention: { ...RANGE },
       cohorts: { ...RANGE },
       funnels: { ...RANGE, steps: "seen,won" },

@@ -11,12 +11,11 @@ import {
   periodsOf,
   stretchOf,
 } from "./events.ts";
-import { FoundPlayers, type Who } from "./funnels.ts";
 import { eachPlayerStretches } from "./packed.ts";
 import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
-import { openRolled } from "./rollups/rolled.ts";
+import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
 import type { Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";

@@ -14,9 +14,8 @@ import {
   propertyText,
   rateOf,
 } from "./properties.ts";
-import type { Frame } from "./range.ts";
-import { eachRolledTimes, type JudgedPlayer } from "./rollups/each-player.ts";
-import { openRolled } from "./rollups/rolled.ts";
+import { eachRolledTimes } from "./rollups/each-player.ts";
+import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { parseDuration } from "../evaluation/language/operators.ts";
 import type { Filter } from "../evaluation/metrics/compile.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -43,28 +42,6 @@ export const showDuration = (ms: number): string => {
   ] as const;
   return `PT${parts.map(([count, unit]) => (count === 0 ? "" : `${count}${unit}`)).join("")}`;
 };
-
-/** Who a player is: by number or as a person, where rollups were read; by id, where events were. */
-export type Who = JudgedPlayer["who"] | string;
-
-/** Collects players whom a question counts. Each is added once. */
-export class FoundPlayers {
-  readonly #numbers: number[] = [];
-  readonly #ids: string[] = [];
-
-  add(who: Who): void {
-    if (typeof who === "number") this.#numbers.push(who);
-    else this.#ids.push(typeof who === "string" ? who : who.id);
-  }
-
-  /** A query of their ids, in the column player_id. */
-  query({ projectId }: Frame): RawBuilder<unknown> {
-    return sql`
-      select n.player_id from analytics_players n where n.project_id = ${projectId}::uuid
-        and n.no = any(${`{${this.#numbers.join(",")}}`}::int[])
-      union all select unnest(${`{${this.#ids.join(",")}}`}::uuid[])`;
-  }
-}
 
 export const FUNNEL_ORDERS = ["ordered", "strict", "any"] as const;
 export const STEPS_MAX = 10;

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { eventsOf, instant, periodAt, textList } from "./events.ts";
 import { bucketOf, type Buckets, dayBuckets, daysOf, type Frame, type Range, untilAsOf } from "./range.ts";
 import { areDivisible, eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
-import { openRolled, type Rolled } from "./rollups/rolled.ts";
+import { FoundPlayers, openRolled, type Rolled } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
 
 /** Event types that make a player active; undefined: every type. */
@@ -229,4 +229,48 @@ export const countReturning = async ({ work, frame, range, activeEvents }: Measu
     select count(distinct a.player_id) as n from (${activity}) a join (${firstsOf(frame)}) f using (player_id)
     where a.active > 0 and f.first_at < ${instant(startMs)}`.execute(work.db);
   return rows[0]!.n;
+};
+
+/** Metrics of the overview whose players can be listed. */
+export const LISTED_METRICS = ["activePlayers", "newPlayers", "returningPlayers", "totalPlayers"] as const;
+export type ListedMetric = (typeof LISTED_METRICS)[number];
+
+/**
+ * Finds the players whom a metric of the overview counts.
+ * @returns a query of their ids, in the column player_id
+ */
+export const findMeasured = async (
+  { work, frame, range, activeEvents }: Measuring,
+  metric: ListedMetric,
+): Promise<RawBuilder<unknown>> => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  const stretches = { cutsMs: [startMs], untilMs: endMs, types: activeEvents, areCounted: false };
+  const rolled = areDivisible(stretches) ? await openRolled(work, frame) : undefined;
+  if (!rolled) {
+    const buckets = { startsMs: [startMs], endMs };
+    const conditions: Readonly<Record<ListedMetric, RawBuilder<unknown>>> = {
+      activePlayers: sql`a.active > 0`,
+      newPlayers: sql`f.first_at >= ${instant(startMs)}`,
+      returningPlayers: sql`a.active > 0 and f.first_at < ${instant(startMs)}`,
+      totalPlayers: sql`true`,
+    };
+    return sql`
+      select f.player_id from (${firstsOf(frame)}) f left join (
+        select player_id, sum(active) as active
+        from (${activityOf(frame, { buckets, startMs, untilMs: endMs, activeEvents })}) x group by 1) a
+        on a.player_id = f.player_id
+      where f.first_at < ${instant(endMs)} and ${conditions[metric]}`;
+  }
+  const found = new FoundPlayers();
+  await eachRolledPlayer(work, rolled, stretches, ({ who, size, firstMs }) => {
+    const [isActive, isNew] = [size > 0, firstMs >= startMs];
+    const isCounted: Readonly<Record<ListedMetric, boolean>> = {
+      activePlayers: isActive,
+      newPlayers: isNew,
+      returningPlayers: isActive && !isNew,
+      totalPlayers: true,
+    };
+    if (firstMs < endMs && isCounted[metric]) found.add(who);
+  });
+  return found.query(frame);
 };

@@ -10,14 +10,13 @@ import {
   periodsOf,
   textList,
 } from "./events.ts";
-import { FoundPlayers, type Who } from "./funnels.ts";
 import { eachPlayer, eachPlayerStretches, type PlayerEvents } from "./packed.ts";
 import { type Breakdown, CountsByValue, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
 import { type Column, type Found, judgeReturns, type ReturnTask } from "./returns.ts";
 import { eachRolledTimes, type RolledTimes } from "./rollups/each-player.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
-import { openRolled } from "./rollups/rolled.ts";
+import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
 import { atOnce, type Steps } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";

@@ -8,7 +8,16 @@ import {
 } from "../../domain/analytics/experiments/experiment.ts";
 import { readMetric } from "../../domain/analytics/trend-query.ts";
 
-import { answerQuestion, EnvelopeBody, metricList, question, QuestionQuery } from "./analytics-fields.ts";
+import {
+  answerQuestion,
+  EnvelopeBody,
+  ExperimentNumber,
+  metricList,
+  PlayersLink,
+  playersLink,
+  question,
+  QuestionQuery,
+} from "./analytics-fields.ts";
 
 const GroupBody = z.object({
   players: z.int().meta({ description: "Of whom the value is" }),
@@ -24,6 +33,7 @@ const ExperimentBody = EnvelopeBody.extend({
   holdoutPercent: z.number(),
   against: z.enum(AGAINST),
   population: z.enum(POPULATIONS),
+  players: PlayersLink,
   treated: z.int().meta({ description: "Players to whom the rule applies" }),
   control: z.int().meta({ description: "Players with whom they are compared" }),
   metrics: z.array(
@@ -50,6 +60,22 @@ const ExperimentBody = EnvelopeBody.extend({
   notes: z.array(z.string()).meta({ description: "Caveats" }),
 }).meta({ id: "AnalyticsExperiment" });
 
+/** Which players are compared. */
+const ComparedFields = {
+  against: z.enum(AGAINST).optional().meta({
+    description:
+      "holdout: those held out; excluded: those whom the rollout leaves out. Default: a holdout, if any",
+  }),
+  population: z.enum(POPULATIONS).default("all").meta({
+    description: "all: players with an event before the end of the range; new: those new in it",
+  }),
+};
+
+const RuleRef = z.string().max(64).meta({ description: "The UUID or the key of the rule" });
+
+/** Of which experiment players are listed. */
+export const ExperimentListQuery = QuestionQuery.extend({ ruleId: RuleRef, ...ComparedFields });
+
 export const analyticsExperimentRoutes = [
   question.get("/analytics/experiments/{ruleId}", "getAnalyticsExperiment", {
     isRevalidated: true,
@@ -58,20 +84,12 @@ export const analyticsExperimentRoutes = [
       "For rules with a rollout or a holdout: both groups by metrics of single players, with their " +
       "difference and its 95 % interval. Groups are those of the published version, whether a player met " +
       "the rule or not.",
-    params: z.object({
-      ruleId: z.string().max(64).meta({ description: "The UUID or the key of the rule" }),
-    }),
+    params: z.object({ ruleId: RuleRef }),
     query: QuestionQuery.extend({
       metric: metricList(EXPERIMENT_METRICS_MAX).meta({
         description: "Metrics as trends have them, by comma",
       }),
-      against: z.enum(AGAINST).optional().meta({
-        description:
-          "holdout: those held out; excluded: those whom the rollout leaves out. Default: a holdout, if any",
-      }),
-      population: z.enum(POPULATIONS).default("all").meta({
-        description: "all: players with an event before the end of the range; new: those new in it",
-      }),
+      ...ComparedFields,
     }),
     errors: ["PAYMENT_REQUIRED"],
     response: ExperimentBody,
@@ -79,8 +97,13 @@ export const analyticsExperimentRoutes = [
       app.transact((work) => readGroups(work, projectId, { ruleRef: params.ruleId, against: query.against })),
     outside: (app, { projectId, query, prepared: groups }) => {
       const metrics = query.metric.map((text) => ({ text, metric: readMetric(text) }));
-      return answerQuestion(app, { id: "experiment", projectId, query, fields: groups }, (work, asked) =>
-        readExperiment(work, asked, { groups, metrics, population: query.population }),
+      return answerQuestion(
+        app,
+        { id: "experiment", projectId, query, fields: groups },
+        async (work, asked) => ({
+          ...playersLink("experiments", { ruleId: true, ...ExperimentNumber.shape }),
+          ...(await readExperiment(work, asked, { groups, metrics, population: query.population })),
+        }),
       );
     },
   }),

@@ -112,7 +112,6 @@ const readListed = async (query: Record<string, unknown>): Promise<object> => {
 const PARAMETERS: Readonly<Record<ReportName, Check>> = {
   events: queryChecker(own(EventsQuery)),
   players: async (query) => ("of" in query ? readListed(query) : checkPlayers(query)),
-  overview: queryChecker(routeOf("getAnalyticsOverview")),
   trends: queryChecker(routeOf("getAnalyticsTrends")),
   segments: queryChecker(routeOf("getAnalyticsSegments")),
   ...QUESTION_CHECKS,

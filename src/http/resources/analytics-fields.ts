@@ -1,5 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
+import { GROUPS } from "../../domain/analytics/experiments/experiment.ts";
+import { LISTED_METRICS } from "../../domain/analytics/measure-players.ts";
 import { answer, type Asked, type FrameQuery } from "../../domain/analytics/ask.ts";
 import { PERIODS, type RangeQuery, WEEK_STARTS } from "../../domain/analytics/range.ts";
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
@@ -159,6 +161,16 @@ const Cohort = z.iso
   .meta({ description: "Of retention and cohorts: the period of the row", example: "2026-01-05" });
 const whole = (min: number, text: string) =>
   z.coerce.number().int().min(min).optional().meta({ description: text });
+
+/** What names a number of the overview. */
+export const OverviewNumber = z.object({
+  metric: z.enum(LISTED_METRICS).meta({ description: "Of the overview: whose players" }),
+});
+
+/** What names a number of an experiment. */
+export const ExperimentNumber = z.object({
+  group: z.enum(GROUPS).meta({ description: "Of experiments: whose players" }),
+});
 
 /** What names a number of retention. */
 export const RetentionNumber = z.object({

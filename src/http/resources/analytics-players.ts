@@ -22,8 +22,10 @@ import {
   answerQuestion,
   CohortNumber,
   EnvelopeBody,
+  ExperimentNumber,
   FrameFields,
   FunnelNumber,
+  OverviewNumber,
   question,
   RangeFields,
   RetentionNumber,
@@ -36,6 +38,8 @@ import type { RangeQuery } from "../../domain/analytics/range.ts";
 import type { RetentionQuestion } from "../../domain/analytics/retention.ts";
 import { SEGMENT_GROUPS, type SegmentGroup } from "../../domain/analytics/segments.ts";
 import { queryChecker } from "../validate.ts";
+import type { OverviewQuery } from "../../domain/analytics/trends.ts";
+import { ExperimentListQuery } from "./analytics-experiments.ts";
 import { analyticsCohortRoutes, cohortsOf } from "./analytics-cohorts.ts";
 import { analyticsRetentionRoutes, retentionOf } from "./analytics-retention.ts";
 
@@ -63,6 +67,8 @@ const made = <Q extends object>(id: string, of: (query: Q) => object): Check => 
 /** What checks the parameters of questions that are made of them. */
 export const QUESTION_CHECKS = {
   retention: made("getAnalyticsRetention", retentionOf),
+  overview: queryChecker(routeOf("getAnalyticsOverview")),
+  experiments: queryChecker({ query: ExperimentListQuery, project: "caller" } as AnyRoute),
   cohorts: made("getAnalyticsCohorts", cohortsOf),
   funnels: made("getAnalyticsFunnel", funnelOf),
 } as const satisfies Record<string, Check>;
@@ -77,6 +83,7 @@ const SegmentNumber = z.object({
 });
 
 type Parameters = Record<string, unknown>;
+type Overview = Pick<OverviewQuery, "activeEvents">;
 type Asking = FrameQuery & RangeQuery;
 
 /** What a list is of: when it is asked about, and which number. */
@@ -108,6 +115,18 @@ const divide = <S extends z.ZodObject>(number: S, query: Parameters) => {
 };
 
 const READERS: Readonly<Record<(typeof LISTED)[number], (query: Parameters) => Promise<AskedList>>> = {
+  overview: async (query) => {
+    const { number, rest } = divide(OverviewNumber, query);
+    const { activeEvents, ...asking } = (await QUESTION_CHECKS.overview(rest)) as Asking & Overview;
+    return { asking: askingOf(asking), list: { of: "overview", question: { activeEvents }, number } };
+  },
+  experiments: async (query) => {
+    const { number, rest } = divide(ExperimentNumber, query);
+    const asked = (await QUESTION_CHECKS.experiments(rest)) as z.output<typeof ExperimentListQuery>;
+    const { ruleId, against, population } = asked;
+    const question = { ruleId, against, population };
+    return { asking: askingOf(asked), list: { of: "experiments", question, number } };
+  },
   retention: async (query) => {
     const { number, rest } = divide(RetentionNumber, query);
     const asked = (await QUESTION_CHECKS.retention(rest)) as Asking & RetentionQuestion;
@@ -152,6 +171,9 @@ const text = (description: string) => z.string().max(TEXT_MAX).optional().meta({
 
 /** Of the numbers of all questions: each checks its own. */
 const NumberFields = {
+  metric: text("Of the overview: activePlayers, newPlayers, returningPlayers or totalPlayers"),
+  ruleId: text("Of experiments: the UUID or the key of the rule"),
+  group: ExperimentNumber.shape.group.optional(),
   cohort: text("Of retention and cohorts: the period of the row"),
   offset: RetentionNumber.shape.offset,
   returned: text("Of retention: false for those who did not return"),

@@ -12,6 +12,7 @@ import {
   EnvelopeBody,
   FrameFields,
   metricList,
+  OverviewNumber,
   PlayersLink,
   playersLink,
   question,
@@ -74,6 +75,7 @@ const metricShape = Object.fromEntries(METRIC_NAMES.map((name) => [name, MetricB
 
 const OverviewBody = EnvelopeBody.extend({
   comparison: ComparisonBody.nullable(),
+  players: PlayersLink,
   metrics: z.object({ ...metricShape, currencyGranted: z.record(z.string(), MetricBody) }),
 }).meta({ id: "AnalyticsOverview" });
 
@@ -184,9 +186,10 @@ export const analyticsRoutes = [
     errors: ["PAYMENT_REQUIRED"],
     response: OverviewBody,
     outside: (app, { projectId, query }) =>
-      answerQuestion(app, { id: "overview", projectId, query }, (work, asked) =>
-        readOverview(work, asked, query),
-      ),
+      answerQuestion(app, { id: "overview", projectId, query }, async (work, asked) => ({
+        ...playersLink("overview", OverviewNumber.shape),
+        ...(await readOverview(work, asked, query)),
+      })),
   }),
   question.get("/analytics/trends", "getAnalyticsTrends", {
     isRevalidated: true,

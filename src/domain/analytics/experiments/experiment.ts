@@ -6,6 +6,7 @@ import type { MetricName } from "../measure-buckets.ts";
 import { MONTH_DAYS, WEEK_DAYS } from "../measure-players.ts";
 import { propertyNumber } from "../properties.ts";
 import { bucketOf, dayBuckets, daysOf, dayStart, type Frame, type Range, untilAsOf } from "../range.ts";
+import { FoundPlayers } from "../rollups/rolled.ts";
 import type { TrendMetric } from "../trend-query.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { type Bucket, compileRollout } from "../../evaluation/running/limits.ts";
@@ -77,7 +78,9 @@ export const readGroups = async (
   };
 };
 
-type Group = "treated" | "control";
+export const GROUPS = ["treated", "control"] as const;
+export type ExperimentGroup = (typeof GROUPS)[number];
+type Group = ExperimentGroup;
 
 /** Returns what tells a player's group, by the hash by which the rule does; undefined for one in neither. */
 const groupOf = ({ rule, rollout, against }: RuleGroups): ((playerId: string) => Group | undefined) => {
@@ -273,12 +276,36 @@ const valuesQuery = (
     ({ of }, i) => sql`left join (${of}) ${sql.id(`m${i}`)} on ${sql.ref(`m${i}.player_id`)} = f.player_id`,
   );
   const selected = values.map(({ value }, i) => sql`(${value(sql.ref(`m${i}.v`))})::float8 as ${column(i)}`);
-  const isNew = population === "new" ? sql`having min(e.at) >= ${instant(range.startMs)}` : sql``;
   return sql`
     select f.player_id::text as player_id, ${sql.join(selected)}
-    from (select e.player_id, min(e.at) as first_at
-      from (${eventsOf(frame, { untilMs: range.endMs })}) e group by 1 ${isNew}) f
-    ${sql.join(joins, sql` `)}`;
+    from (${populationOf({ frame, range }, population)}) f ${sql.join(joins, sql` `)}`;
+};
+
+/** A query of who is compared: the columns player_id and first_at. */
+const populationOf = ({ frame, range }: Asked, population: Population): RawBuilder<unknown> => {
+  const isNew = population === "new" ? sql`having min(e.at) >= ${instant(range.startMs)}` : sql``;
+  return sql`
+    select e.player_id, min(e.at) as first_at
+    from (${eventsOf(frame, { untilMs: range.endMs })}) e group by 1 ${isNew}`;
+};
+
+/**
+ * Finds the players of a group, whom `readExperiment` counts in it.
+ * @returns a query of their ids, in the column player_id
+ */
+export const findExperimentPlayers = async (
+  work: Work,
+  { frame, range }: Asked,
+  { groups, population }: Pick<ExperimentQuery, "groups" | "population">,
+  group: ExperimentGroup,
+): Promise<RawBuilder<unknown>> => {
+  const who = populationOf({ frame, range: untilAsOf(frame, range) }, population);
+  const pages = await pagesIn<{ id: string }>(work, sql`select player_id::text as id from (${who}) f`);
+  const nameOf = groupOf(groups);
+  const found = new FoundPlayers();
+  for (let rows = await pages.next(); rows.length > 0; rows = await pages.next())
+    for (const { id } of rows) if (nameOf(id) === group) found.add(id);
+  return found.query(frame);
 };
 
 type Row = { player_id: string } & Record<`v${number}`, number | null>;

@@ -3,7 +3,15 @@ import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
 import type { Asked } from "../ask.ts";
 import { type CohortNumber, type CohortQuestion, findCohortPlayers } from "../cohorts.ts";
-import { findFunnelPlayers, FoundPlayers, type FunnelNumber, type FunnelQuestion } from "../funnels.ts";
+import {
+  type Against,
+  type ExperimentGroup,
+  findExperimentPlayers,
+  type Population,
+  readGroups,
+} from "../experiments/experiment.ts";
+import { findFunnelPlayers, type FunnelNumber, type FunnelQuestion } from "../funnels.ts";
+import { type ActiveEvents, findMeasured, type ListedMetric } from "../measure-players.ts";
 import { findRetained, type RetentionNumber, type RetentionQuestion } from "../retention.ts";
 import {
   lastCompleteDay,
@@ -15,6 +23,7 @@ import {
   segmentsOf,
   SHOWN,
 } from "../segments.ts";
+import { FoundPlayers } from "../rollups/rolled.ts";
 import { createDefinition, getDefinition } from "../../economy/definitions/definitions.ts";
 import { moveAll, segmentKind } from "../../economy/segments/members.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
@@ -25,14 +34,18 @@ import type { Work } from "../../kernel/work.ts";
 import { jobKind, queueJob, type Step } from "../../long-work/project-jobs.ts";
 
 /** The questions whose numbers are of players that can be listed. */
-export const LISTED = ["retention", "cohorts", "funnels", "segments"] as const;
+export const LISTED = ["overview", "retention", "cohorts", "funnels", "segments", "experiments"] as const;
 
 /** A number of a question: its players are a list. */
 export type ListQuestion =
+  | { of: "overview"; question: { activeEvents?: ActiveEvents }; number: { metric: ListedMetric } }
+  | { of: "experiments"; question: ExperimentQuestion; number: { group: ExperimentGroup } }
   | { of: "retention"; question: RetentionQuestion; number: RetentionNumber }
   | { of: "cohorts"; question: CohortQuestion; number: CohortNumber }
   | { of: "funnels"; question: FunnelQuestion; number: FunnelNumber }
   | { of: "segments"; number: { group: SegmentGroup; segment: string } };
+
+type ExperimentQuestion = { ruleId: string; against?: Against | undefined; population: Population };
 
 const findSegmentPlayers = async (
   work: Work,
@@ -53,7 +66,7 @@ const findSegmentPlayers = async (
  * Finds the players whom a question counts in a number, on the way on which it counts them.
  * @returns a query of their ids, in the column player_id
  * @throws DomainError VALIDATION_ERROR as the question, and for a number that it does not have; NOT_FOUND for
- *   a segment that there is not
+ *   a segment or a rule that there is not
  */
 export const findListed = async (
   work: Work,
@@ -61,6 +74,13 @@ export const findListed = async (
   list: ListQuestion,
 ): Promise<RawBuilder<unknown>> => {
   switch (list.of) {
+    case "overview":
+      return findMeasured({ work, ...asked, activeEvents: list.question.activeEvents }, list.number.metric);
+    case "experiments": {
+      const { ruleId, against, population } = list.question;
+      const groups = await readGroups(work, asked.frame.projectId, { ruleRef: ruleId, against });
+      return findExperimentPlayers(work, asked, { groups, population }, list.number.group);
+    }
     case "retention":
       return (await findRetained(work, asked, list.question, list.number)).query(asked.frame);
     case "cohorts":

@@ -12,6 +12,28 @@ export type TailEvent = { type: string; ms: number; by: 1 | -1 };
 /** A player whose rollups are several players', or who has none. */
 export type Person = { id: string; numbers: number[]; tail: TailEvent[]; firstMs?: number | undefined };
 
+/** Who a player is: by number or as a person, where rollups were read; by id, where events were. */
+export type Who = number | Person | string;
+
+/** Collects players whom a question counts. Each is added once. */
+export class FoundPlayers {
+  readonly #numbers: number[] = [];
+  readonly #ids: string[] = [];
+
+  add(who: Who): void {
+    if (typeof who === "number") this.#numbers.push(who);
+    else this.#ids.push(typeof who === "string" ? who : who.id);
+  }
+
+  /** A query of their ids, in the column player_id. */
+  query({ projectId }: Frame): RawBuilder<unknown> {
+    return sql`
+      select n.player_id from analytics_players n where n.project_id = ${projectId}::uuid
+        and n.no = any(${`{${this.#numbers.join(",")}}`}::int[])
+      union all select unnest(${`{${this.#ids.join(",")}}`}::uuid[])`;
+  }
+}
+
 /**
  * What a question needs to know beside the documents, all of one snapshot. Players are named by their number,
  * and by their id where they have none, or several because of merges.
