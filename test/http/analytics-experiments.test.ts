@@ -4,6 +4,7 @@ import { compileRollout } from "../../src/domain/evaluation/running/limits.ts";
 import { studentT95 } from "../../src/domain/kernel/intervals.ts";
 import { anAsker, type Asker, type Past } from "../support/analytics/histories.ts";
 import { startApp } from "../support/app/app.ts";
+import { exported } from "../support/data/data.ts";
 import { pastMidnight } from "../support/eventually.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { rulesOf } from "../support/rules/rules-api.ts";
@@ -152,6 +153,9 @@ describe("results of experiments", () => {
     const fresh = await asker.ask("experiments/lesson", { ...query, population: "new" });
     const isNew = (i: number): boolean => i % 3 !== 0;
     check(fresh.metrics, IN.filter(isNew), HELD.filter(isNew));
+    const file = { ...RANGE, report: "experiments", ruleId: "lesson", metric: "events", format: "csv" };
+    const [, row] = (await exported(api, asker.tenant, file)).split("\r\n");
+    assert.deepEqual(row!.split(",").slice(0, 4), ["events", "mean", "welch", String(IN.length)]);
     const listed = async (more: Record<string, string>): Promise<number[]> => {
       const list = { ...RANGE, of: "experiments", ruleId: "lesson", limit: "100", ...more };
       const { data } = await asker.ask("players", list);

@@ -76,6 +76,13 @@ const RuleRef = z.string().max(64).meta({ description: "The UUID or the key of t
 /** Of which experiment players are listed. */
 export const ExperimentListQuery = QuestionQuery.extend({ ruleId: RuleRef, ...ComparedFields });
 
+const metric = metricList(EXPERIMENT_METRICS_MAX).meta({
+  description: "Metrics as trends have them, by comma",
+});
+
+/** An experiment with the rule among the parameters: of a file. */
+export const ExperimentQuery = ExperimentListQuery.extend({ metric });
+
 export const analyticsExperimentRoutes = [
   question.get("/analytics/experiments/{ruleId}", "getAnalyticsExperiment", {
     isRevalidated: true,
@@ -86,9 +93,7 @@ export const analyticsExperimentRoutes = [
       "the rule or not.",
     params: z.object({ ruleId: RuleRef }),
     query: QuestionQuery.extend({
-      metric: metricList(EXPERIMENT_METRICS_MAX).meta({
-        description: "Metrics as trends have them, by comma",
-      }),
+      metric,
       ...ComparedFields,
     }),
     errors: ["PAYMENT_REQUIRED"],

@@ -35,6 +35,7 @@ import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
 import { isFilterName } from "../../domain/analytics/trend-query.ts";
 import { queryChecker } from "../validate.ts";
 import { FrameFields, QuestionQuery } from "./analytics-fields.ts";
+import { ExperimentQuery } from "./analytics-experiments.ts";
 import { type Check, QUESTION_CHECKS, readListQuery, routeOf } from "./analytics-players.ts";
 import type { App } from "../../app.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
@@ -115,6 +116,7 @@ const PARAMETERS: Readonly<Record<ReportName, Check>> = {
   trends: queryChecker(routeOf("getAnalyticsTrends")),
   segments: queryChecker(routeOf("getAnalyticsSegments")),
   ...QUESTION_CHECKS,
+  experiments: queryChecker(own(ExperimentQuery)),
 };
 
 const OWN_NAMES: ReadonlySet<string> = new Set([...Object.keys(ExportFieldsQuery.shape), "projectId"]);

@@ -6,6 +6,7 @@ import {
   type CellType,
   cohortReport,
   columnsOf,
+  experimentReport,
   type ComputedReport,
   type FileColumn,
   FoundPaths,
@@ -240,6 +241,7 @@ export const REPORTS = {
   retention: { report: retentionReport, scope: undefined },
   cohorts: { report: cohortReport, scope: undefined },
   funnels: { report: funnelReport, scope: undefined },
+  experiments: { report: experimentReport, scope: undefined },
 } as const satisfies Record<string, { report: Report; scope: Scope | undefined }>;
 export type ReportName = keyof typeof REPORTS;
 export const REPORT_NAMES = Object.keys(REPORTS) as ReportName[];
