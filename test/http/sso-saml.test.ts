@@ -92,6 +92,12 @@ describe("single sign-on by SAML", () => {
     }
   });
 
+  it("leaves it to the provider by which kind of NameID it names people", async () => {
+    const { requestXml } = await toIdp(server, tenant);
+    assert.match(requestXml, /<samlp:NameIDPolicy [^>]*AllowCreate="true"/);
+    assert.doesNotMatch(requestXml, /nameid-format/);
+  });
+
   it("takes a response that is signed as well", async () => {
     const asked = await toIdp(server, tenant);
     const answer = await bring(asked, signResponse(signedFor(asked, anEmail()), idp));

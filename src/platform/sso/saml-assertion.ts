@@ -219,6 +219,8 @@ const configOf = (settings: SamlSettings): SamlConfig => ({
   maxAssertionAgeMs: AGE_MAX_MS,
   // How somebody proves who they are is the provider's business.
   disableRequestedAuthnContext: true,
+  // The provider's own choice: an address or a persistent id.
+  identifierFormat: null,
   signatureAlgorithm: "sha256",
 });
 
