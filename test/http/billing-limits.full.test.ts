@@ -59,6 +59,16 @@ describe("a smaller plan", () => {
     must(await change(ids[0]!, "PAUSED"), 200);
     must(await change(ids[3]!, "ACTIVE"), 200);
     assert.deepEqual(await statuses(ids), ["PAUSED", "PAUSED", "ACTIVE", "ACTIVE"]);
+    // Whoever paused it, or if it was disabled.
+    assertError(await change(ids[0]!, "ACTIVE"), 402, "PLAN_LIMIT_EXCEEDED");
+    await api.app.transact(({ db }) =>
+      sql`update webhooks set status = 'DISABLED' where id = ${ids[1]!}::uuid`.execute(db),
+    );
+    assertError(await change(ids[1]!, "ACTIVE"), 402, "PLAN_LIMIT_EXCEEDED");
+    must(await change(ids[2]!, "ACTIVE"), 200);
+    await api.app.transact(({ db }) =>
+      sql`update webhooks set status = 'PAUSED' where id = ${ids[1]!}::uuid`.execute(db),
+    );
     await plan("FREE");
     await putOnPlan(api, tenant.tenantId, "PRO", { webhooks: 0 });
     await plan("PRO", { webhooks: null });
