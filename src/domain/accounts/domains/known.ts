@@ -247,14 +247,14 @@ type Parts = {
   warn: (err: unknown, message: string) => void;
 };
 
-/** All held domains at a time; `stamp` differs when one of them has changed. */
+/** All held domains at a time; `stamp` differs when one of them has changed, in whatever order they commit. */
 type Snapshot = { stamp: string; byName: ReadonlyMap<string, KnownDomain> };
 
 const HELD = sql`status in ('VERIFIED', 'ACTIVE', 'DEGRADED')`;
 
 const readStamp = async ({ db }: Work): Promise<string> => {
   const { rows } = await sql<{ stamp: string }>`
-    select count(*) || ':' || coalesce(max(updated_at), 'epoch'::timestamptz)::text as stamp
+    select coalesce(sum(hashtextextended(id::text || updated_at::text, 0)), 0)::text as stamp
     from custom_domains where ${HELD}`.execute(db);
   return rows[0]!.stamp;
 };
