@@ -95,7 +95,9 @@ describe("custom domains", () => {
     assert.deepEqual(await list(), [], "the list is there on every plan");
     await setPlan("PRO");
     must(await add(), 201);
-    assertError(await add(), 402, "PLAN_LIMIT_EXCEEDED");
+    const refused = await add();
+    assertError(refused, 402, "PLAN_LIMIT_EXCEEDED");
+    assert.equal(refused.body.error.details[0].field, "customDomains");
     await setPlan("PRO", { customDomains: 2 });
     const answers = await Promise.all([add(), add(), add()]);
     assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 402, 402]);

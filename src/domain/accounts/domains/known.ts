@@ -160,7 +160,11 @@ export const addCustomDomain = async (
     throw conflict("DOMAIN_ALREADY_CLAIMED", "The tenant has this domain already");
   const max = Math.min(limitsOf(tenant).customDomains ?? CUSTOM_DOMAINS_MAX, CUSTOM_DOMAINS_MAX);
   if (known.length >= max)
-    throw planLimitExceeded(`The plan ${tenant.plan} has room for ${max} custom domains; remove one first`);
+    throw planLimitExceeded(`The plan ${tenant.plan} has room for ${max} custom domains; remove one first`, {
+      metric: "customDomains",
+      limit: max,
+      used: known.length,
+    });
   const [id, at] = [newId(), now.toISOString()];
   await sql`
     insert into custom_domains (id, tenant_id, domain, label, token, status, ssl_status, txt, routing,

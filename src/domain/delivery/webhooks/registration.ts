@@ -255,8 +255,13 @@ export const createWebhook = async (
   const { em, now, by } = work;
   const tenant = await lockTenant(work, tenantId);
   const { webhooks: max } = limitsOf(tenant);
-  if (max !== null && (await em.count(Webhook, notDeleted(tenantId))) >= max)
-    throw planLimitExceeded(`Your plan has ${max} webhooks; delete one or take a larger plan`);
+  const used = await em.count(Webhook, notDeleted(tenantId));
+  if (max !== null && used >= max)
+    throw planLimitExceeded(`Your plan has ${max} webhooks; delete one or take a larger plan`, {
+      metric: "webhooks",
+      limit: max,
+      used,
+    });
   const projectId = body.projectId ?? null;
   await checkProject(work, tenantId, projectId);
   const id = newId();
@@ -329,7 +334,11 @@ const requireRoom = async (work: Work, { tenantId }: Webhook): Promise<void> => 
     status: { $in: ["ACTIVE", "FAILED"] },
   });
   if (max !== null && used >= max)
-    throw planLimitExceeded(`Your plan has room for ${max} webhooks; pause one or take a larger plan`);
+    throw planLimitExceeded(`Your plan has room for ${max} webhooks; pause one or take a larger plan`, {
+      metric: "webhooks",
+      limit: max,
+      used,
+    });
 };
 
 const setStatus = async (work: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED"): Promise<void> => {
