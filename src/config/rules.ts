@@ -116,6 +116,12 @@ export const RULES: readonly Rule[] = [
       SSL_MODE === "acme" && Number(TLS_PORT) !== 0 && Number(TLS_PORT) === Number(PORT),
   ),
   rule(
+    "ACME_EAB_HMAC_KEY",
+    "must be set together with ACME_EAB_KEY_ID",
+    ({ ACME_EAB_KEY_ID, ACME_EAB_HMAC_KEY }) =>
+      (ACME_EAB_KEY_ID === undefined) !== (ACME_EAB_HMAC_KEY === undefined),
+  ),
+  rule(
     "EMAIL_MODE",
     "must not be log when NODE_ENV=production: links to reset passwords would be in the log. " +
       "Set SMTP_URL, or EMAIL_MODE=off to send no mail at all",

@@ -118,12 +118,17 @@ export const outboundOf = (env: Parsed) => ({
   allowLocal: env.WEBHOOKS_ALLOW_LOCAL,
 });
 
+const bindingOf = ({ ACME_EAB_KEY_ID: kid, ACME_EAB_HMAC_KEY: hmacKey }: Parsed) =>
+  kid === undefined || hmacKey === undefined ? {} : { externalAccountBinding: { kid, hmacKey } };
+
 /** The certificate authority that certificates of custom domains are ordered from, and where they are used. */
 export type AcmeSettings = ReturnType<typeof acmeOf>;
 const acmeOf = (env: Parsed) => ({
   directoryUrl: env.ACME_DIRECTORY_URL,
   /** Whom the authority writes to; undefined: nobody. */
   email: env.ACME_EMAIL,
+  /** The operator's account at the authority, to which that of this server is bound. */
+  ...bindingOf(env),
   /** A file with the authorities that the directory's own certificate is checked by, PEM. */
   caFile: env.ACME_CA_FILE,
   /** Where web processes speak TLS; 0 selects a free port. */

@@ -209,6 +209,11 @@ export const SETTINGS = {
   TLS_PORT: whole(0, 65_535).optional(),
   ACME_DIRECTORY_URL: url("https").default(LETS_ENCRYPT),
   ACME_EMAIL: z.email({ error: "must be an email address" }).optional(),
+  ACME_EAB_KEY_ID: z.string().optional(),
+  ACME_EAB_HMAC_KEY: z
+    .string()
+    .regex(/^[\w-]+=*$/, "must be in Base64url")
+    .optional(),
   ACME_CA_FILE: z.string().optional(),
   ACME_CAA_NAMES: list
     .pipe(

@@ -68,13 +68,14 @@ const openAccount = async (client: AcmeClient.Client, email: string | undefined)
 
 const issueWith = async (
   { Client, crypto }: Library,
-  { directoryUrl, email }: AcmeSettings,
+  { directoryUrl, email, externalAccountBinding }: AcmeSettings,
   request: IssueRequest,
 ): Promise<Issued> => {
   const { domain, account } = request;
   const client = new Client({
     directoryUrl,
     accountKey: account.keyPem,
+    ...(externalAccountBinding ? { externalAccountBinding } : {}),
     ...(account.url === undefined ? {} : { accountUrl: account.url }),
     backoffAttempts: ASKED_TIMES,
     backoffMin: ASKED_FROM_MS,

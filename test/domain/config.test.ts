@@ -259,6 +259,8 @@ describe("configuration", () => {
       "OUTBOUND_ALLOW_CIDRS",
       "WAREHOUSE_URL",
       "WAREHOUSE_ENDPOINT",
+      "ACME_EAB_KEY_ID",
+      "ACME_EAB_HMAC_KEY",
       "STRIPE_SECRET_KEY",
       "STRIPE_WEBHOOK_SECRETS",
       "STRIPE_PRICES",

@@ -46,6 +46,7 @@ const FRIENDLY: MailValues = {
     expiresAt: "2030-02-01T10:00:00.000Z",
     otherUntil: "2031-02-01T10:00:00.000Z",
   },
+  "sso-domain": { domain: "acme.com", until: "2030-02-01T10:00:00.000Z" },
   "sso-break-glass-used": { email: "ada@example.com", at: "2030-02-01T10:00:00.000Z" },
   "report-ready": {
     reportName: "Week",

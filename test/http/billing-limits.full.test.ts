@@ -44,6 +44,14 @@ describe("a smaller plan", () => {
   const change = (id: string, status: string): Promise<Answer> =>
     api.patch(`/api/v1/webhooks/${id}`, { status }, { token: tenant.token });
 
+  /** Asserts that the plan has no room. @returns the limit, and what is used of it */
+  const refused = async (path: string, body: object): Promise<string> => {
+    const answer = await api.post(`/api/v1${path}`, body, mine());
+    assertError(answer, 402, "PLAN_LIMIT_EXCEEDED");
+    const [{ field, message }] = answer.body.error.details;
+    return `${field}: ${message}`;
+  };
+
   it("pauses the youngest webhooks, resumes them with a larger plan, and deletes none", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 4; n++) ids.push(await aWebhook());
@@ -59,6 +67,16 @@ describe("a smaller plan", () => {
     must(await change(ids[0]!, "PAUSED"), 200);
     must(await change(ids[3]!, "ACTIVE"), 200);
     assert.deepEqual(await statuses(ids), ["PAUSED", "PAUSED", "ACTIVE", "ACTIVE"]);
+    // Whoever paused it, or if it was disabled.
+    assertError(await change(ids[0]!, "ACTIVE"), 402, "PLAN_LIMIT_EXCEEDED");
+    await api.app.transact(({ db }) =>
+      sql`update webhooks set status = 'DISABLED' where id = ${ids[1]!}::uuid`.execute(db),
+    );
+    assertError(await change(ids[1]!, "ACTIVE"), 402, "PLAN_LIMIT_EXCEEDED");
+    must(await change(ids[2]!, "ACTIVE"), 200);
+    await api.app.transact(({ db }) =>
+      sql`update webhooks set status = 'PAUSED' where id = ${ids[1]!}::uuid`.execute(db),
+    );
     await plan("FREE");
     await putOnPlan(api, tenant.tenantId, "PRO", { webhooks: 0 });
     await plan("PRO", { webhooks: null });
@@ -86,15 +104,32 @@ describe("a smaller plan", () => {
     assert.equal(must(await api.get("/api/v1/projects", mine()), 200).data.length, 4);
     const { projects, members } = must(await api.get("/api/v1/tenant", mine()), 200).usage;
     assert.deepEqual([projects, members], [4, 3]);
-    assertError(await api.post("/api/v1/projects", { name: "Game 9" }, mine()), 402, "PLAN_LIMIT_EXCEEDED");
+    assert.equal(await refused("/projects", { name: "Game 9" }), "projects: limit 1, used 4");
     const invitation = { email: "new@example.com", role: "VIEWER" };
-    assertError(await api.post("/api/v1/team/invitations", invitation, mine()), 402, "PLAN_LIMIT_EXCEEDED");
+    assert.equal(await refused("/team/invitations", invitation), "members: limit 2, used 3");
     must(
       await api.post("/api/v1/events", { externalUserId: "ada", eventType: "goal" }, { key: tenant.key }),
       200,
     );
     await plan("ENTERPRISE");
     assert.deepEqual(await statuses([hook]), ["ACTIVE"]);
+  });
+
+  it("says of webhooks and keys what their limit is, and how much is used, also before", async () => {
+    await aWebhook();
+    const hook = await aWebhook();
+    must(await change(hook, "PAUSED"), 200);
+    await plan("ENTERPRISE", { webhooks: 1, activeKeysPerProject: 1, customDomains: 3 });
+    const another = { url: "https://hooks.example.com/in", events: ["*"] };
+    assert.equal(await refused("/webhooks", another), "webhooks: limit 1, used 2");
+    const resumed = await change(hook, "ACTIVE");
+    assert.deepEqual(resumed.body.error.details, [{ field: "webhooks", message: "limit 1, used 1" }]);
+    const keys = `/projects/${tenant.projectId}/api-keys`;
+    assert.equal(await refused(keys, { name: "Second" }), "activeKeysPerProject: limit 1, used 1");
+    const { items } = must(await api.get("/api/v1/billing/usage", mine()), 200);
+    type Item = { metric: string; used: number; limit: number };
+    const shown = items.map((item: Item) => `${item.metric} ${item.used}/${item.limit}`);
+    assert.deepEqual(shown.slice(-3), ["webhooks 2/1", "activeKeysPerProject 1/1", "customDomains 0/3"]);
   });
 
   it("mails at 80 and at 100 percent, once a month each, however often it looks", async () => {

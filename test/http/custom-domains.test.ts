@@ -39,6 +39,23 @@ describe("custom domains", () => {
     );
   });
 
+  it("are known as they are when a change is committed after one that began later", async () => {
+    const { domains } = api.app;
+    const { id, domain } = must(await add(), 201);
+    await serve(id);
+    const before = (await domains.find(domain))?.version;
+    const later = must(await add(), 201);
+    await serve(later.id);
+    await domains.find(domain);
+    await api.app.transact(({ db }) =>
+      sql`update custom_domains set updated_at = updated_at + interval '1 millisecond'
+        where id = ${id}::uuid`.execute(db),
+    );
+    domains.forget();
+    const { version } = (await domains.find(domain))!;
+    assert.notEqual(version, before);
+  });
+
   it("are added with the records that their owner makes, and removed", async () => {
     const made = must(await add("Spiele.Bücher-Laurel.de"), 201);
     assert.equal(made.domain, "spiele.xn--bcher-laurel-dlb.de");
@@ -78,7 +95,9 @@ describe("custom domains", () => {
     assert.deepEqual(await list(), [], "the list is there on every plan");
     await setPlan("PRO");
     must(await add(), 201);
-    assertError(await add(), 402, "PLAN_LIMIT_EXCEEDED");
+    const refused = await add();
+    assertError(refused, 402, "PLAN_LIMIT_EXCEEDED");
+    assert.equal(refused.body.error.details[0].field, "customDomains");
     await setPlan("PRO", { customDomains: 2 });
     const answers = await Promise.all([add(), add(), add()]);
     assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 402, 402]);

@@ -239,6 +239,15 @@ describe("configuration of single sign-on", () => {
     assertError(await get(), 404);
   });
 
+  it("stores no issuer that knows its clients only by what this server does not do", async () => {
+    provider.malice = { metadata: { token_endpoint_auth_methods_supported: ["private_key_jwt"] } };
+    assertError(await putSso(server, tenant, oidc()), 422, "SSO_DISCOVERY_FAILED");
+    provider.malice.metadata = {
+      token_endpoint_auth_methods_supported: ["private_key_jwt", "client_secret_post"],
+    };
+    must(await putSso(server, tenant, oidc()), 200);
+  });
+
   it("never lets an issuer lead to a private address, unless the operator allows that", async () => {
     const outbound = { ...api.app.config.outbound, allowLocal: false };
     const strict = await startSsoServer(api, { outbound });

@@ -86,6 +86,36 @@ describe("single sign-on by OpenID Connect", () => {
     assert.equal((await user(email))?.name, "Grace Hopper");
   });
 
+  it("takes a word about the address from userinfo where the ID token has the address alone", async () => {
+    await configure();
+    const member = await aMember(api, tenant.tenantId, "ADMIN");
+    const { sub } = aPerson({ email: member.email, email_verified: true, isQuiet: true });
+    assert("access_token" in (await tell(sub)));
+    const another = await aMember(api, tenant.tenantId, "ADMIN");
+    const { email } = another;
+    // Of another address it says nothing about this one.
+    const liar = aPerson({
+      email: "liar@example.com",
+      email_verified: true,
+      isQuiet: true,
+      inToken: { email },
+    });
+    assert.equal((await tell(liar.sub))["error"], "email_not_verified");
+    await configure({ autoProvision: true });
+    const known = aPerson({ email_verified: false, isQuiet: true });
+    assert.equal((await tell(known.sub))["error"], "email_not_verified");
+  });
+
+  it("tells the provider whom the page has asked for their address", async () => {
+    await configure();
+    const hintOf = async (parameters: object) => {
+      const { headers } = await aBrowser().visit(ssoUrl(server, tenant, { ...parameters }));
+      return new URL(headers.get("location")!).searchParams.get("login_hint");
+    };
+    assert.equal(await hintOf({ login_hint: `ada@${domain}` }), `ada@${domain}`);
+    assert.equal(await hintOf({}), null);
+  });
+
   it("makes one member of somebody who comes twice at once", async () => {
     await configure({ autoProvision: true });
     const { sub } = aPerson();

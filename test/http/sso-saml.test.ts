@@ -92,6 +92,33 @@ describe("single sign-on by SAML", () => {
     }
   });
 
+  it("leaves it to the provider by which kind of NameID it names people", async () => {
+    const { requestXml } = await toIdp(server, tenant);
+    assert.match(requestXml, /<samlp:NameIDPolicy [^>]*AllowCreate="true"/);
+    assert.doesNotMatch(requestXml, /nameid-format/);
+  });
+
+  it("takes the address from a NameID without a format where no attribute has one, by the rules for others", async () => {
+    const format = "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified";
+    const email = anEmail();
+    assert.equal((await me(await signIn(email, { format }))).email, email);
+    const [other, named] = [anEmail(), anEmail()];
+    assert.equal((await me(await signIn(other, { format, attributes: { email: named } }))).email, named);
+    const foreign = await aTenant(server);
+    assert.equal((await signIn(foreign.email, { format }))["error"], "email_not_verified");
+    assert.equal((await signIn("grace", { format }))["error"], "email_missing");
+    assert.equal((await signIn(anEmail(), { format: PERSISTENT }))["error"], "email_missing");
+  });
+
+  it("calls somebody new by their given name and surname where the provider tells no whole name", async () => {
+    const claims = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims";
+    const attributes = { [`${claims}/givenname`]: "Grace", [`${claims}/surname`]: "Hopper" };
+    assert.equal((await me(await signIn(anEmail(), { attributes }))).name, "Grace Hopper");
+    assert.equal((await me(await signIn(anEmail(), { attributes: { firstName: "Grace" } }))).name, "Grace");
+    const whole = { ...attributes, displayName: "Rear Admiral Hopper" };
+    assert.equal((await me(await signIn(anEmail(), { attributes: whole }))).name, "Rear Admiral Hopper");
+  });
+
   it("takes a response that is signed as well", async () => {
     const asked = await toIdp(server, tenant);
     const answer = await bring(asked, signResponse(signedFor(asked, anEmail()), idp));

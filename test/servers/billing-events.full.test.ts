@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import { reconcileBilling } from "../../src/jobs/due-work.ts";
+import { anAdmin } from "../support/app/admin.ts";
 import { aTenant } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { billingStage, DAY, type Posted, seconds } from "../support/billing/stage.ts";
@@ -262,6 +263,29 @@ describe("what Stripe tells", () => {
       await stage.ring();
       await stage.becomes("ENTERPRISE", "CANCELED");
       assertError(await stage.checkout(), 409, "SUBSCRIPTION_EXISTS");
+    });
+
+    it("is what a subscription that runs is for, as soon as a super-admin takes ENTERPRISE away", async () => {
+      const admin = await anAdmin(stage.api);
+      const path = `/api/v1/superadmin/tenants/${stage.tenant.tenantId}`;
+      const put = async (plan: string) =>
+        must(await stage.api.patch(path, { plan }, { token: admin.token }), 200);
+      const { id } = await stage.bought();
+      await put("ENTERPRISE");
+      await put("FREE");
+      await stage.becomes("STARTER", "ACTIVE");
+      // One that has ended takes nothing that is given instead.
+      await put("ENTERPRISE");
+      stage.stripe.change(id, { status: "canceled" });
+      await stage.ring();
+      await stage.becomes("ENTERPRISE", "CANCELED");
+      await put("PRO");
+      const { rows } = await stage.api.app.transact(({ db }) =>
+        sql`select from billing_customers
+          where tenant_id = ${stage.tenant.tenantId}::uuid and due_at <= now()`.execute(db),
+      );
+      assert.equal(rows.length, 0);
+      assert.equal((await stage.subscription()).plan, "PRO");
     });
   });
 });

@@ -113,6 +113,33 @@ describe("a key of encryption that is replaced", () => {
     );
   });
 
+  it("that is lost has certificates of custom domains ordered anew at once, each once", async () => {
+    const put = (set: ReturnType<typeof sql>) =>
+      api.app.transact(({ db }) =>
+        sql`update custom_domains set ${set} where id = ${domainId}::uuid`.execute(db),
+      );
+    const isDue = async (...keys: string[]): Promise<boolean> => {
+      await resealSecrets.run(under(...keys), "*");
+      const { rows } = await api.app.transact(({ db }) =>
+        sql`select from custom_domains where id = ${domainId}::uuid and next_order_at <= now()`.execute(db),
+      );
+      return rows.length === 1;
+    };
+    const issued = sql`ssl_status = 'ISSUED', next_order_at = now() + interval '40 days'`;
+    await put(issued);
+    // One of today may be another process's, whose keys this one has not.
+    assert.equal(await isDue(NEW), false);
+    await api.app.transact(({ db }) =>
+      sql`update custom_domain_certificates set created_at = now() - interval '2 days'`.execute(db),
+    );
+    assert.equal(await isDue(OLD), false);
+    assert.equal(await isDue(NEW), true);
+    // An order that has failed waits for its time.
+    await put(sql`ssl_status = 'RENEWING', next_order_at = now() + interval '5 minutes'`);
+    assert.equal(await isDue(NEW), false);
+    await put(sql`ssl_status = 'NONE', next_order_at = null`);
+  });
+
   it("can be taken away once all is encrypted anew, which a metric tells", async () => {
     const names = SEALED_VALUES.map(({ name }) => name);
     assert.deepEqual(await counts(NEW, OLD), Object.fromEntries(names.map((name) => [name, 1])));

@@ -121,9 +121,19 @@ export const eventsTakenOf = (tenant: Subscriber): number | null => {
   return Math.floor((eventsPerMonth * PAID_EVENTS_PERCENT) / 100);
 };
 
+/** A limit of the plan and what is used of it. `more`: what else is told of it, such as ", sent 3". */
+type Reached = { metric: keyof PlanLimits; limit: number; used: number; more?: string };
+
 /** Builds the error for exceeding a limit of the plan. */
-export const planLimitExceeded = (message: string, details: FieldProblem[] = []): DomainError =>
-  new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED", details });
+export const planLimitExceeded = (message: string, reached?: Reached): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", message, {
+    reason: "PLAN_LIMIT_EXCEEDED",
+    details: reached ? [detailOf(reached)] : [],
+  });
+
+const detailOf = ({ metric: field, limit, used, more = "" }: Reached): FieldProblem => {
+  return { field, message: `limit ${limit}, used ${used}${more}` };
+};
 
 /** Builds the error for what the plan does not include. */
 export const featureUnavailable = (plan: Plan): DomainError =>

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { accountContext, keyContext } from "../accounts/domains/order.ts";
+import { accountContext, keyContext, orderLost } from "../accounts/domains/order.ts";
 import { totpContext } from "../accounts/mfa/owner.ts";
 import { secretContext } from "../accounts/sso/configuration.ts";
 import type { SecretBox } from "../kernel/secret-box.ts";
@@ -16,6 +16,8 @@ export type SealedValue = {
   keyType: "uuid" | "text";
   /** What the text is sealed for, given the key. */
   contextOf: (key: string) => string;
+  /** Gets another one in place of one that is lost. */
+  onLost?: (work: Work, key: string) => Promise<void>;
 };
 
 /**
@@ -70,6 +72,7 @@ export const SEALED_VALUES: readonly SealedValue[] = [
     key: "domain_id",
     keyType: "uuid",
     contextOf: keyContext,
+    onLost: orderLost,
   },
   {
     name: "acme_account",
@@ -92,14 +95,15 @@ type Resealed = { sealed: number; unreadable: number; next: string | undefined }
 /**
  * Seals values of a kind anew that other keys than the first have sealed: at most `limit` of those after the
  * key `after`, or of all. One that somebody changes meanwhile stays as they leave it; one of a key that the
- * server has no more stays too.
+ * server has no more stays too, until there is another one in its place.
  */
 export const resealPage = async (
-  { db }: Work,
+  work: Work,
   box: SecretBox,
   value: SealedValue,
   { after, limit }: { after: string | undefined; limit: number },
 ): Promise<Resealed> => {
+  const { db } = work;
   const [table, column, key] = [sql.table(value.table), sql.ref(value.column), sql.ref(value.key)];
   const keyOf = (text: string) => sql`${text}::${sql.raw(value.keyType)}`;
   const isNext = after === undefined ? sql`true` : sql`${key} > ${keyOf(after)}`;
@@ -109,8 +113,10 @@ export const resealPage = async (
   let unreadable = 0;
   for (const { key: of, sealed } of rows) {
     const anew = resealed(box, sealed, value.contextOf(of));
-    if (anew === undefined) unreadable++;
-    else
+    if (anew === undefined) {
+      unreadable++;
+      await value.onLost?.(work, of);
+    } else
       await sql`
         update ${table} set ${column} = ${anew}
         where ${key} = ${keyOf(of)} and ${column} = ${sealed}`.execute(db);

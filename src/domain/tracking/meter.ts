@@ -291,7 +291,7 @@ const exceeded = ({ tenant }: Sender, { used, fresh, max, now }: Excess): Domain
     `The plan ${tenant.plan} includes ${eventsPerMonth} events a month${taken}; ${used} are used, so of ` +
       `the ${fresh} new ones of this request ${over} are too many and none was stored. The next month ` +
       `begins at ${monthStart(now, 1).toISOString()}`,
-    [{ field: "eventsPerMonth", message: `limit ${max}, used ${used}, sent ${fresh}, over by ${over}` }],
+    { metric: "eventsPerMonth", limit: max, used, more: `, sent ${fresh}, over by ${over}` },
   );
 };
 

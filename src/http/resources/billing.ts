@@ -90,7 +90,7 @@ const UsageBody = z
     items: z.array(
       z.object({
         metric: z.enum(USAGE_METRICS).meta({ description: "The name of the limit of the plan" }),
-        used: z.int(),
+        used: z.int().meta({ description: "Of keys, by the project that has most of them" }),
         limit: z.int().nullable().meta({ description: "null: no limit" }),
         percent: z.int().nullable().meta({ description: "Of the limit, rounded down; null without a limit" }),
         refusedAbove,
@@ -196,10 +196,12 @@ export const billingRoutes = [
     summary: "Get what is used of the plan",
     description:
       "Events and players with an event, of this calendar month in UTC and of all projects and sandboxes: " +
-      "exact, and counted with the event. Of projects, members and webhooks what there is. Open while the " +
+      "exact, and counted with the event. Of the others what there is. Open while the " +
       "tenant is suspended.",
     response: UsageBody,
-    run: (work, { caller }) => showUsage(work, userOf(caller).tenantId),
+    // Keys are those of projects, which the tenant's requests see one at a time.
+    outside: ({ transactAs }, { caller, actor: by }) =>
+      transactAs({ role: "accounts", by })((work) => showUsage(work, userOf(caller).tenantId)),
   }),
   seen.get("/billing/subscription", "getBillingSubscription", {
     summary: "Get the subscription of the tenant",

@@ -83,6 +83,9 @@ export const ssoLoginRoutes = [
       response_mode: z.enum(RESPONSE_MODES).default("query").meta({
         description: "query: tokens come back in the address; code: a code for them does",
       }),
+      login_hint: z.string().min(1).max(EMAIL_MAX).optional().meta({
+        description: "The address that the page has asked for; an OpenID provider fills it in",
+      }),
     }),
     status: 302,
     response: z.undefined(),
@@ -92,6 +95,7 @@ export const ssoLoginRoutes = [
         tenantId: params.tenantId,
         redirectUri: query.redirect_uri,
         responseMode: query.response_mode,
+        loginHint: query.login_hint,
       });
       return redirect(location, browser && ssoCookieOf(app, host).set(browser, SSO_FLOW_SECONDS));
     },

@@ -340,10 +340,14 @@ const domainRoutes = [
     summary: "Verify a domain of email addresses",
     description:
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
-      "another tenant has verified the domain.",
+      "another tenant has verified the domain. If that one's record is missing, now and three days later, " +
+      "the domain passes to who verifies it then.",
     response: SsoDomainBody,
     ...provenAgain,
-    prepare: (app, { caller, params }) => checkDomain(app, userOf(caller).tenantId, params.domainId),
+    prepare: (app, { caller, params }) => {
+      const parts = { ...app, accounts: app.transactAs({ role: "accounts" }) };
+      return checkDomain(parts, userOf(caller).tenantId, params.domainId);
+    },
     run: async (work, { caller, params }) =>
       showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),
   }),

@@ -226,7 +226,8 @@ const reasonOf = (error: unknown): string => {
 };
 
 const methodsOf = (metadata: Readonly<client.ServerMetadata>): SsoCheck[] => {
-  const challenges = metadata.code_challenge_methods_supported;
+  const { code_challenge_methods_supported: challenges, token_endpoint_auth_methods_supported: methods } =
+    metadata;
   const hasPkce = challenges === undefined || challenges.includes("S256");
   const signatures = metadata.id_token_signing_alg_values_supported ?? [];
   const endpoints = [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri];
@@ -235,6 +236,11 @@ const methodsOf = (metadata: Readonly<client.ServerMetadata>): SsoCheck[] => {
       "endpoints",
       endpoints.every((one) => one !== undefined),
       "authorization_endpoint, token_endpoint and jwks_uri",
+    ),
+    check(
+      "authentication",
+      methods === undefined || methods.length > 0,
+      "token_endpoint_auth_methods_supported has client_secret_basic or client_secret_post, or is not told",
     ),
     check("pkce", hasPkce, "code_challenge_methods_supported has S256, or is not told"),
     check("signatures", signatures.length > 0, "ID tokens are signed with a public key, such as by RS256"),
@@ -321,15 +327,26 @@ const exchange = async (
   return { claims, accessToken: tokens.access_token };
 };
 
-/** Providers may give the address in the ID token, or only when they are asked for it. */
+/**
+ * Providers may give the address, and their word about it, in the ID token, or only when they are asked: what
+ * they say of another address says nothing of this one.
+ */
 const withUserInfo = async (
   configuration: client.Configuration,
+  { provider }: OidcSettings,
   { claims, accessToken }: Exchanged,
 ): Promise<Record<string, unknown> & { sub: string }> => {
-  if (claims["email"] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined)
+  const { email, email_verified: word } = claims;
+  const isTold = email !== undefined && (word !== undefined || provider === "AZURE_AD");
+  if (isTold || configuration.serverMetadata().userinfo_endpoint === undefined) return claims;
+  try {
+    const asked = await client.fetchUserInfo(configuration, accessToken, claims.sub);
+    if (email === undefined) return { ...asked, ...claims };
+    return email === asked.email ? { ...claims, email_verified: asked.email_verified } : claims;
+  } catch (error) {
+    if (email === undefined) throw error;
     return claims;
-  const asked = await client.fetchUserInfo(configuration, accessToken, claims.sub);
-  return { ...asked, ...claims };
+  }
 };
 
 /**
@@ -359,7 +376,7 @@ export const createOidc = (parts: OidcParts): SsoClients["oidc"] => {
   const configurationOf = createDirectory(parts);
   return {
     probe: (settings) => checksOf(parts, settings),
-    authorizationUrl: async (settings, { state, nonce, codeVerifier }) => {
+    authorizationUrl: async (settings, { state, nonce, codeVerifier }, loginHint) => {
       try {
         return client.buildAuthorizationUrl(await configurationOf(settings), {
           redirect_uri: settings.redirectUri,
@@ -368,6 +385,7 @@ export const createOidc = (parts: OidcParts): SsoClients["oidc"] => {
           nonce,
           code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
           code_challenge_method: "S256",
+          ...(loginHint !== undefined && { login_hint: loginHint }),
         }).href;
       } catch (error) {
         throw asOAuthError(error);
@@ -377,7 +395,7 @@ export const createOidc = (parts: OidcParts): SsoClients["oidc"] => {
       try {
         const configuration = await configurationOf(settings);
         const exchanged = await exchange(configuration, settings, answer, handshake);
-        return claimsFrom(settings, await withUserInfo(configuration, exchanged));
+        return claimsFrom(settings, await withUserInfo(configuration, settings, exchanged));
       } catch (error) {
         throw asOAuthError(error);
       }

@@ -48,6 +48,8 @@ const BEARER = "urn:oasis:names:tc:SAML:2.0:cm:bearer";
 const SUCCESS = "urn:oasis:names:tc:SAML:2.0:status:Success";
 const TRANSIENT = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient";
 const EMAIL_FORMAT = "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress";
+/** Also where none is told. */
+const UNSPECIFIED = "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified";
 
 /** Attributes that hold the address, by precedence. */
 const EMAILS = [
@@ -62,6 +64,19 @@ const NAMES = [
   "displayName",
   "urn:oid:2.16.840.1.113730.3.1.241",
   "http://schemas.microsoft.com/identity/claims/displayname",
+];
+const GIVEN_NAMES = [
+  "givenName",
+  "firstName",
+  "urn:oid:2.5.4.42",
+  "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/givenname",
+];
+const SURNAMES = [
+  "surname",
+  "lastName",
+  "sn",
+  "urn:oid:2.5.4.4",
+  "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/surname",
 ];
 
 const TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$/;
@@ -158,6 +173,24 @@ const attributesOf = (assertion: XmlElement): Map<string, string> => {
   return found;
 };
 
+type First = (names: readonly string[]) => string | undefined;
+
+const firstIn =
+  (attributes: ReadonlyMap<string, string>): First =>
+  (names) =>
+    names.map((name) => attributes.get(name)).find((value) => value !== undefined && value !== "");
+
+/** What is no address counts as none later. */
+const addressIn = (format: string, nameId: string, first: First): string | undefined => {
+  if (format === EMAIL_FORMAT) return nameId;
+  return first(EMAILS) ?? (format === UNSPECIFIED ? nameId : undefined);
+};
+
+const nameIn = (first: First): string => {
+  const parts = [first(GIVEN_NAMES), first(SURNAMES)].filter((one) => one !== undefined);
+  return first(NAMES) ?? parts.join(" ");
+};
+
 /**
  * Checks a signed assertion and returns its claims. Nothing but the bytes that were signed is looked at.
  * @throws SamlRefused, OAuthError provider_error
@@ -177,20 +210,18 @@ const claimsFromAssertion = (
   checkSubject(subject, settings, arrival);
   checkConditions(assertion, settings, arrival.now);
   const nameId = onlyChild(subject, ASSERTION_NS, "NameID");
-  const format = attributeOf(nameId, "Format");
+  const format = attributeOf(nameId, "Format") ?? UNSPECIFIED;
   if (format === TRANSIENT) {
     const message =
       "The provider names you anew each time: its NameID must be persistent, or the email address";
     const reason = { text: message, isAnybodys: false };
     throw new OAuthError("provider_error", message, new SamlRefused("NameID is transient"), reason);
   }
-  const attributes = attributesOf(assertion);
-  const first = (names: readonly string[]): string | undefined =>
-    names.map((name) => attributes.get(name)).find((value) => value !== undefined && value !== "");
-  const email = format === EMAIL_FORMAT ? textOf(nameId) : first(EMAILS);
+  const first = firstIn(attributesOf(assertion));
+  const email = addressIn(format, textOf(nameId), first);
   return {
     issuer,
-    ...profileFrom({ subject: textOf(nameId), email, isEmailVerified: true, name: first(NAMES) }),
+    ...profileFrom({ subject: textOf(nameId), email, isEmailVerified: true, name: nameIn(first) }),
     isEmailVerified: false,
     isEmailUnproved: false,
     assertionId,
@@ -219,6 +250,8 @@ const configOf = (settings: SamlSettings): SamlConfig => ({
   maxAssertionAgeMs: AGE_MAX_MS,
   // How somebody proves who they are is the provider's business.
   disableRequestedAuthnContext: true,
+  // The provider's own choice: an address or a persistent id.
+  identifierFormat: null,
   signatureAlgorithm: "sha256",
 });
 

@@ -40,6 +40,7 @@ export type SamlConfig = {
   acceptedClockSkewMs: number;
   maxAssertionAgeMs: number;
   disableRequestedAuthnContext: boolean;
+  identifierFormat: null;
   signatureAlgorithm: "sha256";
   generateUniqueId?: () => string;
   validateInResponseTo?: "always" | "never";

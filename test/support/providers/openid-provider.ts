@@ -11,6 +11,16 @@ export type Person = {
   name?: string;
   /** The ID token has nothing but `sub`, as the standard has it: userinfo has the rest. */
   isTerse?: boolean;
+  /** The ID token has the address without a word about it, or what `inToken` says; userinfo has the rest. */
+  isQuiet?: boolean;
+  inToken?: { email?: string };
+};
+
+const claimsOf = ({ isTerse = false, isQuiet = false, inToken, ...claims }: Person, use: string) => {
+  const { sub, email, email_verified: _word, ...rest } = claims;
+  if (use !== "id_token") return claims;
+  if (isTerse) return { sub };
+  return isQuiet ? { ...rest, sub, email, ...inToken } : claims;
 };
 
 /** Who signs in at a test's provider is told by this header of the test's browser. */
@@ -58,8 +68,7 @@ const configurationOf = async (
     ttl: { Interaction: 600, Session: 600, Grant: 600, AccessToken: 600, IdToken: 600 },
     findAccount: (_context: unknown, sub: string) => ({
       accountId: sub,
-      claims: async (use: string) =>
-        use === "id_token" && people.get(sub)?.isTerse ? { sub } : { ...people.get(sub), sub },
+      claims: async (use: string) => claimsOf({ ...people.get(sub), sub }, use),
     }),
   };
 };

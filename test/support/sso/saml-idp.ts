@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
+import { inflateRawSync } from "node:zlib";
 import { aBrowser, type Browser, told } from "../providers/oauth.ts";
 import type { Tenant } from "../app/app.ts";
 import { type SsoServer, ssoUrl } from "./server.ts";
@@ -65,6 +66,7 @@ export type Key = { key: string; cert: string };
 /** What the browser was sent to the identity provider with. */
 export type Asked = {
   browser: Browser;
+  requestXml: string;
   requestId: string;
   relayState: string;
   acsUrl: string;
@@ -89,6 +91,7 @@ export const toIdp = async (server: SsoServer, tenant: Tenant, parameters = {}):
   const { extract } = await idp.parseLoginRequest(sp, "redirect", { query });
   return {
     browser,
+    requestXml: inflateRawSync(Buffer.from(query["SAMLRequest"] ?? "", "base64")).toString(),
     requestId: extract.request.id,
     relayState: query["RelayState"] ?? "",
     acsUrl: extract.request.assertionConsumerServiceUrl,

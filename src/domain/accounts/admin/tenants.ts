@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { FilterQuery } from "@mikro-orm/core";
+import { findCustomer, markTenant } from "../billing/customer.ts";
+import type { SubscriptionStatus } from "../billing/provider.ts";
 import { setPlan } from "../tenants/approval.ts";
 import { lockTenant, Tenant } from "../tenants/tenant.ts";
 import {
@@ -108,6 +110,15 @@ export const auditDisconnect = async (
 /** Null restores the plan's limit; absent leaves it unchanged. */
 export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
 
+/** Of subscriptions that give a plan. */
+const RUNNING: ReadonlySet<SubscriptionStatus> = new Set(["TRIALING", "ACTIVE", "PAST_DUE"]);
+
+/** Has a subscription that runs read anew: while the plan was ENTERPRISE it had no effect. */
+const markRunning = async (work: Work, tenantId: string): Promise<void> => {
+  const customer = await findCustomer(work, tenantId);
+  if (customer && RUNNING.has(customer.status)) await markTenant(work, tenantId);
+};
+
 /** Changes a tenant's plan, and single limits that override it. @throws NOT_FOUND */
 export const changeTenantPlan = async (
   work: Work,
@@ -122,6 +133,7 @@ export const changeTenantPlan = async (
     else if (value !== undefined) overrides.set(name, value === "unlimited" ? null : value);
   }
   const planOverrides: Partial<PlanLimits> = Object.fromEntries(overrides);
+  if (tenant.plan === "ENTERPRISE" && plan !== undefined) await markRunning(work, tenantId);
   return setPlan(work, tenantId, { plan, planOverrides });
 };
 

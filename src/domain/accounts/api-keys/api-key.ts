@@ -275,6 +275,7 @@ export const checkPlanRoom = async (work: Work, tenantId: string, projectId: str
   if (max !== null && count >= max) {
     throw planLimitExceeded(
       `Your plan allows ${max} active API keys for each project; revoke one or choose a larger plan`,
+      { metric: "activeKeysPerProject", limit: max, used: count },
     );
   }
   await checkRoom(work, projectId);

@@ -13,6 +13,8 @@ export const USAGE_METRICS = [
   "projects",
   "members",
   "webhooks",
+  "activeKeysPerProject",
+  "customDomains",
 ] as const;
 
 /** What is used of a limit of the plan, whose name `metric` is. */
@@ -39,11 +41,23 @@ const readUsage = async (
   return rows[0]!;
 };
 
-const countWebhooks = async ({ db }: Work, tenantId: string): Promise<number> => {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from webhooks
-    where tenant_id = ${tenantId}::uuid and deleted_at is null`.execute(db);
-  return rows[0]!.count;
+type Had = { webhooks: number; activeKeysPerProject: number; customDomains: number };
+
+/** Returns what a tenant has now; of keys those of the project that has most of them. */
+const readHad = async ({ db, now }: Work, tenantId: string): Promise<Had> => {
+  const { rows } = await sql<Had>`
+    select
+      (select count(*) from webhooks
+        where tenant_id = ${tenantId}::uuid and deleted_at is null) as webhooks,
+      (select coalesce(max(keys), 0) from (
+        select count(*) as keys from api_keys k join projects p on p.id = k.project_id
+        where p.tenant_id = ${tenantId}::uuid and p.deleted_at is null and k.status = 'ACTIVE'
+          and k.replaced_by is null and (k.expires_at is null or k.expires_at > ${now.toISOString()}::timestamptz)
+        group by p.id) of_projects) as "activeKeysPerProject",
+      (select count(*) from custom_domains where tenant_id = ${tenantId}::uuid) as "customDomains"`.execute(
+    db,
+  );
+  return rows[0]!;
 };
 
 /** Returns how much of a limit is used, in whole percent rounded down. */
@@ -61,7 +75,7 @@ export const showUsage = async (work: Work, tenantId: string) => {
     activePlayersPerMonth: players,
     projects: await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null }),
     members: await seatsTaken(work, tenantId),
-    webhooks: await countWebhooks(work, tenantId),
+    ...(await readHad(work, tenantId)),
   };
   const refusedAbove = { ...limits, eventsPerMonth: eventsTakenOf(tenant), activePlayersPerMonth: null };
   return {

@@ -160,7 +160,11 @@ export const addCustomDomain = async (
     throw conflict("DOMAIN_ALREADY_CLAIMED", "The tenant has this domain already");
   const max = Math.min(limitsOf(tenant).customDomains ?? CUSTOM_DOMAINS_MAX, CUSTOM_DOMAINS_MAX);
   if (known.length >= max)
-    throw planLimitExceeded(`The plan ${tenant.plan} has room for ${max} custom domains; remove one first`);
+    throw planLimitExceeded(`The plan ${tenant.plan} has room for ${max} custom domains; remove one first`, {
+      metric: "customDomains",
+      limit: max,
+      used: known.length,
+    });
   const [id, at] = [newId(), now.toISOString()];
   await sql`
     insert into custom_domains (id, tenant_id, domain, label, token, status, ssl_status, txt, routing,
@@ -247,14 +251,14 @@ type Parts = {
   warn: (err: unknown, message: string) => void;
 };
 
-/** All held domains at a time; `stamp` differs when one of them has changed. */
+/** All held domains at a time; `stamp` differs when one of them has changed, in whatever order they commit. */
 type Snapshot = { stamp: string; byName: ReadonlyMap<string, KnownDomain> };
 
 const HELD = sql`status in ('VERIFIED', 'ACTIVE', 'DEGRADED')`;
 
 const readStamp = async ({ db }: Work): Promise<string> => {
   const { rows } = await sql<{ stamp: string }>`
-    select count(*) || ':' || coalesce(max(updated_at), 'epoch'::timestamptz)::text as stamp
+    select coalesce(sum(hashtextextended(id::text || updated_at::text, 0)), 0)::text as stamp
     from custom_domains where ${HELD}`.execute(db);
   return rows[0]!.stamp;
 };

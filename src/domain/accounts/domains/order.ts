@@ -355,6 +355,19 @@ const recordOrder = (
     data: { domain, ...data },
   });
 
+/**
+ * Orders a certificate anew whose key cannot be opened: nothing is served by it. Once, as a failure is tried
+ * again by itself; and not within a day, as two processes without a key in common would go on and on.
+ */
+export const orderLost = async (work: Work, domainId: string): Promise<void> => {
+  const at = work.serverNow.toISOString();
+  await sql`
+    update custom_domains d set next_order_at = ${at}::timestamptz
+    where id = ${domainId}::uuid and ssl_status = 'ISSUED' and next_order_at > ${at}::timestamptz
+      and exists (select from custom_domain_certificates c
+        where c.domain_id = d.id and c.created_at < ${ago(work, DAY_MS)})`.execute(work.db);
+};
+
 /** A certificate and its private key, PEM. */
 type KeyPair = { chain: string; key: string };
 

@@ -84,6 +84,8 @@ export type MailValues = {
     /** Until when another certificate is valid; "" for none. */
     otherUntil: string;
   };
+  /** `until`: when another tenant may have the domain; "" for one that has it now. */
+  "sso-domain": { domain: string; until: string };
   "sso-break-glass-used": { email: string; at: string };
   "custom-domain": {
     domain: string;

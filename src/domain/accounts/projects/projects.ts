@@ -157,7 +157,8 @@ const checkRoom = async (work: Work, tenantId: string): Promise<void> => {
   const { projects: max } = limitsOf(await lockTenant(work, tenantId));
   const count = await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
   if (max !== null && count >= max) {
-    throw planLimitExceeded(`Your plan allows ${max} projects; delete one or choose a larger plan`);
+    const reached = { metric: "projects", limit: max, used: count } as const;
+    throw planLimitExceeded(`Your plan allows ${max} projects; delete one or choose a larger plan`, reached);
   }
   if (count < PROJECTS_PER_TENANT_MAX) return;
   throw conflict(

@@ -290,8 +290,8 @@ export type SsoClients = {
   oidc: {
     /** Reads the provider's metadata and keys. Never throws. */
     probe(settings: OidcSettings): Promise<SsoProbe>;
-    /** Returns where the browser signs in. @throws OAuthError */
-    authorizationUrl(settings: OidcSettings, handshake: Handshake): Promise<string>;
+    /** Returns where the browser signs in, as whom the page takes its user for. @throws OAuthError */
+    authorizationUrl(settings: OidcSettings, handshake: Handshake, loginHint?: string): Promise<string>;
     /** Verifies what the browser came back with. @throws OAuthError */
     claimsOf(settings: OidcSettings, answer: URLSearchParams, handshake: Handshake): Promise<SsoClaims>;
   };
@@ -391,6 +391,7 @@ type SsoStart = {
   responseMode: ResponseMode;
   /** The secret that the browser has already. */
   browser?: string | undefined;
+  loginHint?: string | undefined;
 };
 
 /**
@@ -400,7 +401,7 @@ type SsoStart = {
  */
 export const startSso = async (
   parts: SsoParts,
-  { tenantId, redirectUri: wanted, responseMode, browser = newRandomSecret() }: SsoStart,
+  { tenantId, redirectUri: wanted, responseMode, browser = newRandomSecret(), loginHint }: SsoStart,
 ): Promise<Started> => {
   const { host } = parts;
   const { sso, tenant } = await parts.transact((work) => findOpenSso(work, tenantId, host));
@@ -409,7 +410,7 @@ export const startSso = async (
   // An XML id starts with no digit.
   const handshake: SsoHandshake = { ...newHandshake(), requestId: `_${newRandomSecret()}` };
   try {
-    const location = await authorizationUrl(parts, sso, handshake);
+    const location = await authorizationUrl(parts, sso, handshake, loginHint);
     const begun = { tenantId: tenant.id, idpChangedAt: sso.idpChangedAt, domain: host?.domain ?? null };
     const flow = { ...begun, redirectUri, responseMode };
     await parts.transact((work) => storeSsoFlow(work, parts.secretBox, flow, { handshake, browser }));
@@ -425,8 +426,10 @@ const authorizationUrl = async (
   parts: SsoParts,
   sso: SsoConfiguration,
   handshake: SsoHandshake,
+  loginHint: string | undefined,
 ): Promise<string> => {
-  if (sso.provider !== "SAML") return parts.sso.oidc.authorizationUrl(oidcSettingsOf(sso, parts), handshake);
+  if (sso.provider !== "SAML")
+    return parts.sso.oidc.authorizationUrl(oidcSettingsOf(sso, parts), handshake, loginHint);
   const now = await parts.transact(async (work) => work.now);
   const settings = samlSettingsOf(sso, parts, now);
   if (settings.certificates.length === 0)

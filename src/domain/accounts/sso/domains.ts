@@ -26,6 +26,8 @@ const SsoDomainSchema = defineEntity({
     /** What the TXT record must hold; not a secret. */
     token: p.text(),
     verifiedAt: p.datetime(3).nullable(),
+    /** When another tenant that proved the domain first found the record of this one missing. */
+    missingSince: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
   },
 });
@@ -33,6 +35,7 @@ const SsoDomainSchema = defineEntity({
 export class SsoDomain extends SsoDomainSchema.class {}
 SsoDomainSchema.setClass(SsoDomain);
 
+const DAY_MS = 86_400_000;
 const TXT_PREFIX = "_laurel-challenge";
 
 const txtValueOf = ({ token }: SsoDomain): string => `laurel-domain-verification=${token}`;
@@ -75,6 +78,7 @@ export const addDomain = async (work: Work, tenantId: string, text: string): Pro
     domain,
     token: newRandomSecret(),
     verifiedAt: null,
+    missingSince: null,
     createdAt: now,
   });
   await em.flush();
@@ -91,19 +95,53 @@ const findDomain = async ({ em }: Work, tenantId: string, id: string): Promise<S
   return found;
 };
 
+/** How long the record of a holder is missing before another tenant that proves the domain has it, in ms. */
+const MISSING_MS = 3 * DAY_MS;
+/** After this time, in ms, the holder is told anew first. */
+const MISSING_MAX_MS = 30 * DAY_MS;
+
 /**
- * Looks for a domain's TXT record. Not to be called in a transaction.
+ * Looks after the tenant that holds a domain which one has just proved, at the only place where both have
+ * their records: it is told that its own is missing, and gives the domain up if a later look says so too.
+ */
+const lookAtHolder = async (
+  work: Work,
+  mail: Mail,
+  { domain }: SsoDomain,
+  found: readonly string[],
+): Promise<void> => {
+  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
+  const holder = await work.em.findOne(SsoDomain, { domain, verifiedAt: { $ne: null } }, lock);
+  if (!holder) return;
+  if (found.includes(txtValueOf(holder))) {
+    holder.missingSince = null;
+    return;
+  }
+  const missingMs = work.now.getTime() - (holder.missingSince?.getTime() ?? -Infinity);
+  if (missingMs < MISSING_MS) return;
+  const isLost = missingMs <= MISSING_MAX_MS;
+  Object.assign(holder, isLost ? { verifiedAt: null, missingSince: null } : { missingSince: work.now });
+  await record({ ...work, by: undefined }, holder, isLost ? "sso_domain.lost" : "sso_domain.missing");
+  const until = isLost ? "" : new Date(work.now.getTime() + MISSING_MS).toISOString();
+  await notifyAdmins(mail, work, holder.tenantId, { template: "sso-domain", values: { domain, until } });
+};
+
+type CheckParts = { transact: Transact; accounts: Transact; sso: SsoClients; mail: Mail };
+
+/**
+ * Looks for a domain's TXT record, and for that of the tenant that holds the domain. Not to be called in a
+ * transaction. `accounts` sees all tenants.
  * @throws NOT_FOUND, UNPROCESSABLE_ENTITY DNS_NOT_READY
  */
 export const checkDomain = async (
-  { transact, sso }: { transact: Transact; sso: SsoClients },
+  { transact, accounts, sso, mail }: CheckParts,
   tenantId: string,
   id: string,
 ): Promise<void> => {
   const domain = await transact((work) => findDomain(work, tenantId, id));
   const [name, value] = [txtNameOf(domain), txtValueOf(domain)];
   const found = await sso.txt(name);
-  if (found.includes(value)) return;
+  if (found.includes(value)) return accounts((work) => lookAtHolder(work, mail, domain, found));
   const seen = found.length === 0 ? "has no TXT record" : "has only other TXT records";
   throw new DomainError(
     "UNPROCESSABLE_ENTITY",
@@ -111,6 +149,9 @@ export const checkDomain = async (
     { reason: "DNS_NOT_READY" },
   );
 };
+
+const CLAIMED =
+  "Another tenant of this server has verified this domain. If its TXT record is gone, verify again in three days";
 
 /**
  * Marks a domain as verified; `checkDomain` has just found its record.
@@ -125,7 +166,7 @@ export const verifyDomain = async (work: Work, tenantId: string, id: string): Pr
     await work.em.flush();
   } catch (error) {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
-    throw conflict("DOMAIN_ALREADY_CLAIMED", "Another tenant of this server has verified this domain");
+    throw conflict("DOMAIN_ALREADY_CLAIMED", CLAIMED);
   }
   await record(work, domain, "sso_domain.verified");
   return domain;
@@ -205,7 +246,6 @@ export const releaseUnproved = async (work: Work, mail: Mail, wanted: Wanted): P
 
 /** Days before a certificate expires at which its tenant is mailed, once each. */
 const NOTICE_DAYS = [1, 7, 30] as const;
-const DAY_MS = 86_400_000;
 
 type Row = { tenant_id: string; display_name: string; saml_certificate: string };
 

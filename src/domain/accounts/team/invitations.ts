@@ -38,10 +38,13 @@ export const seatsTaken = async (
  */
 export const requireSeat = async (work: Work, tenant: Tenant, counted?: Counted): Promise<void> => {
   const { members } = limitsOf(tenant);
-  if (members === null || (await seatsTaken(work, tenant.id, counted)) < members) return;
+  if (members === null) return;
+  const used = await seatsTaken(work, tenant.id, counted);
+  if (used < members) return;
   throw planLimitExceeded(
     `The plan ${tenant.plan} has room for ${members} members, pending invitations included; ` +
       "remove one or choose a larger plan",
+    { metric: "members", limit: members, used },
   );
 };
 

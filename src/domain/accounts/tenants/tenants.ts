@@ -11,6 +11,7 @@ import { forgetProjects, Project } from "../projects/project.ts";
 import { endWebhooks } from "../projects/projects.ts";
 import type { Work } from "../../kernel/work.ts";
 import { isRedirectUri } from "../oauth/provider.ts";
+import { SsoDomain } from "../sso/domains.ts";
 import { isActiveOwner, type TeamActor } from "../team/accept.ts";
 import { seatsTaken } from "../team/invitations.ts";
 import { limitsOf, PLAN_FEATURES } from "../../kernel/caller.ts";
@@ -56,7 +57,7 @@ const about = (tenantId: string) => ({ target: { type: "tenant", id: tenantId },
 
 /**
  * Deletes tenants whose grace period is over: requests with their keys and sessions return 401,
- * and their users' accounts are deleted, which frees their addresses. Projects and players stay in the
+ * and their users' accounts and domains are deleted, which frees their addresses. Projects and players stay in the
  * database, inaccessible. Deletes a few at a time and returns how many.
  */
 export const deleteDueTenants = async (work: Work): Promise<number> => {
@@ -75,6 +76,7 @@ export const deleteDueTenants = async (work: Work): Promise<number> => {
       where tenant_id = ${tenantId}::uuid and status = 'PENDING'`.execute(db);
     await endWebhooks(work, { tenantId });
     await removeDomainsOf(work, tenantId);
+    await em.nativeDelete(SsoDomain, { tenantId });
     // What it pays for is ended with it.
     await markTenant(work, tenantId);
     await audit(work, { ...about(tenantId), action: "tenant.deleted" });

@@ -6,7 +6,6 @@ import { Project } from "../../accounts/projects/project.ts";
 import { lockTenant } from "../../accounts/tenants/tenant.ts";
 import { isPattern } from "./catalogue.ts";
 import type { WebhookSender } from "./delivering/sender.ts";
-import { PLAN_REASON } from "./fit-plan.ts";
 import { actorOf, limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
@@ -256,8 +255,13 @@ export const createWebhook = async (
   const { em, now, by } = work;
   const tenant = await lockTenant(work, tenantId);
   const { webhooks: max } = limitsOf(tenant);
-  if (max !== null && (await em.count(Webhook, notDeleted(tenantId))) >= max)
-    throw planLimitExceeded(`Your plan has ${max} webhooks; delete one or take a larger plan`);
+  const used = await em.count(Webhook, notDeleted(tenantId));
+  if (max !== null && used >= max)
+    throw planLimitExceeded(`Your plan has ${max} webhooks; delete one or take a larger plan`, {
+      metric: "webhooks",
+      limit: max,
+      used,
+    });
   const projectId = body.projectId ?? null;
   await checkProject(work, tenantId, projectId);
   const id = newId();
@@ -302,8 +306,10 @@ export const updateWebhook = async (
   change: WebhookChange,
 ): Promise<Webhook> => {
   checkPatterns(change.events);
-  const webhook = await lockWebhook(work, tenantId, id);
   const { url, events, description, projectId, status } = change;
+  // Before the webhook, as whoever locks both does.
+  if (status === "ACTIVE") await lockTenant(work, tenantId);
+  const webhook = await lockWebhook(work, tenantId, id);
   if (projectId !== undefined) {
     await checkProject(work, tenantId, projectId);
     webhook.projectId = projectId;
@@ -311,8 +317,7 @@ export const updateWebhook = async (
   if (url !== undefined) webhook.url = url;
   if (events !== undefined) webhook.events = [...new Set(events)];
   if (description !== undefined) webhook.description = description;
-  if (status === "ACTIVE" && webhook.disabledReason === PLAN_REASON) await requireRoom(work, webhook);
-  if (status !== undefined) setStatus(work, webhook, status);
+  if (status !== undefined) await setStatus(work, webhook, status);
   webhook.updatedAt = work.now;
   const named = Object.keys(change).filter((key) => change[key as keyof WebhookChange] !== undefined);
   const data = { changed: named, ...(url === undefined ? {} : { host: hostOf(url) }) };
@@ -321,7 +326,7 @@ export const updateWebhook = async (
   return webhook;
 };
 
-/** @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED while the plan has no room for one that it has paused */
+/** @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED while the plan has no room for one more that is sent to */
 const requireRoom = async (work: Work, { tenantId }: Webhook): Promise<void> => {
   const { webhooks: max } = limitsOf(await lockTenant(work, tenantId));
   const used = await work.em.count(Webhook, {
@@ -329,13 +334,17 @@ const requireRoom = async (work: Work, { tenantId }: Webhook): Promise<void> => 
     status: { $in: ["ACTIVE", "FAILED"] },
   });
   if (max !== null && used >= max)
-    throw planLimitExceeded(`Your plan has room for ${max} webhooks; pause one or take a larger plan`);
+    throw planLimitExceeded(`Your plan has room for ${max} webhooks; pause one or take a larger plan`, {
+      metric: "webhooks",
+      limit: max,
+      used,
+    });
 };
 
-const setStatus = ({ now }: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED"): void => {
+const setStatus = async (work: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED"): Promise<void> => {
   if (status === "PAUSED") {
     if (webhook.status === "DISABLED") throw conflict("INVALID_STATE", "The webhook is DISABLED already");
-    webhook.pausedAt ??= now;
+    webhook.pausedAt ??= work.now;
     webhook.status = "PAUSED";
     // By people: it is not resumed by a larger plan.
     webhook.disabledReason = null;
@@ -343,6 +352,7 @@ const setStatus = ({ now }: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED")
   }
   // A FAILED webhook recovers by a success, and not by a change of its status.
   if (webhook.status === "FAILED" || webhook.status === "ACTIVE") return;
+  await requireRoom(work, webhook);
   Object.assign(webhook, { status, disabledReason: null, pausedAt: null, failingSince: null, exhausted: 0 });
 };
 

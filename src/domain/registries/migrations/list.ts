@@ -3,6 +3,7 @@ import { Migration20261129000101 } from "./20261129000101-first-seen.ts";
 import { Migration20261129000102 } from "./20261129000102-mail-refusals.ts";
 import { Migration20261129000103 } from "./20261129000103-edited-badges.ts";
 import { Migration20261129000201 } from "./20261129000201-claims-in-hand.ts";
+import { Migration20261129000301 } from "./20261129000301-missing-records.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -11,4 +12,5 @@ export const migrations = [
   { name: "20261129000102-mail-refusals", class: Migration20261129000102 },
   { name: "20261129000103-edited-badges", class: Migration20261129000103 },
   { name: "20261129000201-claims-in-hand", class: Migration20261129000201 },
+  { name: "20261129000301-missing-records", class: Migration20261129000301 },
 ];

@@ -298,6 +298,22 @@ const TEMPLATES: Templates = {
       remark: ABOUT_OWNERS,
     };
   },
+  "sso-domain": (values) => {
+    const name = oneLine(values.domain, NAME_MAX);
+    const isLost = values.until === "";
+    return {
+      subject: isLost ? `${name} is another account's now` : `The TXT record of ${name} is missing`,
+      paragraphs: [
+        isLost
+          ? `${name} is another account's now: its TXT record proves that, and yours is not there any more.`
+          : `Another account proves by a TXT record that ${name} is its own, and your record is missing. The ` +
+            `domain is theirs after ${dayOf(values.until)} (${oneLine(values.until, 64)}) unless yours is there.`,
+        "People with email addresses of the domain sign in through whoever holds it. GET " +
+          "/enterprise/sso/domains shows your record.",
+      ],
+      remark: ABOUT,
+    };
+  },
   "sso-break-glass-used": (values) => ({
     subject: "Somebody signed in past single sign-on",
     paragraphs: [
