@@ -1,243 +1,28 @@
-import { rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import assert from "node:assert/strict";
-import { newId } from "../../src/domain/kernel/ids.ts";
 import { dateOfDay, dayStart, localDay } from "../../src/domain/analytics/range.ts";
 import { startApp, type TestApp } from "../support/app/app.ts";
 import { type Asker, type Past, anAsker, daysIn, rollUpAll } from "../support/analytics/histories.ts";
+import { type AskedOracle, openOracle, type Oracle } from "../support/analytics/oracle.ts";
+import { cohortsBy, retentionBy } from "../support/analytics/oracle-cohorts.ts";
+import { type OracleTrend, overviewBy, segmentsBy, trendBy } from "../support/analytics/oracle-counts.ts";
+import { funnelBy, type OracleFunnel } from "../support/analytics/oracle-funnels.ts";
 import { exported } from "../support/data/data.ts";
 import { type Random, seeded } from "../support/seed.ts";
 import { tell } from "../support/made.ts";
-
-type Value = string | number | null;
-type OracleRow = Record<string, Value>;
-
-/**
- * A second implementation of analytics: DuckDB's own SQL over exported events, by its own calendars of zones
- * (ICU). Dates are YYYY-MM-DD, `asOf` is an instant.
- */
-type Oracle = {
-  /**
-   * Runs a query of `e`, the events before `asOf`: usr, type, ts, local (by the zone's clock), d (its
-   * date) and props.
-   */
-  ask(asked: { timezone: string; asOf: string }, query: string): Promise<OracleRow[]>;
-  close(): void;
-};
-
-/** Quotes a text as SQL. */
-const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`;
-
-/** Loads what GET /analytics/export gives of events as NDJSON. */
-const openOracle = async (ndjson: string): Promise<Oracle> => {
-  const instance = await DuckDBInstance.create(":memory:", { threads: "1" });
-  const connection: DuckDBConnection = await instance.connect();
-  const file = join(tmpdir(), `laurel-events-${newId()}.ndjson`);
-  writeFileSync(file, ndjson);
-  try {
-    await connection.run(`
-      create table ev as select "externalUserId" as usr, "eventType" as type, "timestamp"::timestamptz as ts,
-        properties as props
-      from read_json(${quote(file)}, format = 'newline_delimited', columns = {externalUserId: 'VARCHAR',
-        eventType: 'VARCHAR', "timestamp": 'VARCHAR', idempotencyKey: 'VARCHAR', properties: 'JSON'})`);
-  } finally {
-    rmSync(file);
-  }
-  return {
-    ask: async ({ timezone, asOf }, query) => {
-      const events = `
-        select usr, type, ts, props, ts at time zone ${quote(timezone)} as local,
-          (ts at time zone ${quote(timezone)})::date as d
-        from ev where ts < ${quote(asOf)}::timestamptz`;
-      const read = await connection.runAndReadAll(`with e as (${events}) ${query}`);
-      return read.getRowObjectsJson() as OracleRow[];
-    },
-    close: () => {
-      connection.closeSync();
-      instance.closeSync();
-    },
-  };
-};
-
-/** Which days are asked about, in which zone, and what is known. */
-type AskedOracle = { timezone: string; asOf: string; from: string; to: string };
-
-const list = (texts: readonly string[]): string => `(${texts.map(quote).join(", ")})`;
-
-const dateOf = (text: string): string => `date ${quote(text)}`;
-
-const numberOf = (row: OracleRow | undefined, name: string): number => Number(row?.[name] ?? 0);
-
-/** A quotient of whole numbers, rounded exactly: what is halfway is rounded up. */
-const ratio = (part: number, of: number, decimals: number): number => {
-  const factor = 10 ** decimals;
-  const [n, d] = [BigInt(part) * BigInt(factor), BigInt(of)];
-  return Number((2n * n + d) / (2n * d)) / factor;
-};
-
-/** Returns an overview's metrics of events. Players are active by `activeEvents`, else by all. */
-const overviewBy = async (
-  oracle: Oracle,
-  { from, to, ...asked }: AskedOracle,
-  activeEvents?: readonly string[],
-): Promise<Record<string, number | null>> => {
-  const isActive = activeEvents === undefined ? "true" : `type in ${list(activeEvents)}`;
-  const [first, last] = [dateOf(from), dateOf(to)];
-  const within = `d between ${first} and ${last}`;
-  const back = (days: number) => `d between ${last} - ${days - 1} and ${last}`;
-  const [row] = await oracle.ask(
-    asked,
-    `, f as (select usr, min(d) as born from e group by usr),
-    a as (select e.*, born from e join f using (usr) where ${isActive})
-    select
-      (select count(*) from e where ${within}) as events,
-      (select count(distinct usr) from a where ${within}) as active,
-      (select count(distinct usr) from a where ${within} and born < ${first}) as returning_ones,
-      (select count(*) from f where born between ${first} and ${last}) as fresh,
-      (select count(*) from f where born <= ${last}) as everyone,
-      (select count(distinct usr) from a where ${back(7)}) as wau,
-      (select count(distinct usr) from a where ${back(30)}) as mau,
-      (select count(distinct (usr, d)) from a where ${within}) as active_days,
-      (select count(distinct (usr, d)) from a where ${back(30)}) as monthly_days,
-      ${last} - ${first} + 1 as days`,
-  );
-  const [active, events, mau] = ["active", "events", "mau"].map((name) => numberOf(row, name)) as [
-    number,
-    number,
-    number,
-  ];
-  return {
-    activePlayers: active,
-    newPlayers: numberOf(row, "fresh"),
-    returningPlayers: numberOf(row, "returning_ones"),
-    totalPlayers: numberOf(row, "everyone"),
-    events,
-    eventsPerActivePlayer: active === 0 ? null : ratio(events, active, 4),
-    avgDau: ratio(numberOf(row, "active_days"), numberOf(row, "days"), 4),
-    wau: numberOf(row, "wau"),
-    mau,
-    stickiness: mau === 0 ? null : ratio(numberOf(row, "monthly_days"), 30 * mau, 6),
-  };
-};
-
-/** What a trend counts, how, and of which events. */
-type OracleTrend = {
-  metric: string;
-  interval: "hour" | "day" | "week" | "month";
-  weekStart: "monday" | "sunday";
-  breakdown?: string | undefined;
-  limit: number;
-  types?: readonly string[] | undefined;
-  teams?: readonly string[] | undefined;
-};
-
-const BUCKETS: Readonly<Record<string, string>> = {
-  // Two hours of one name, where clocks are put back, count as one.
-  hour: "strftime(local, '%Y-%m-%dT%H')",
-  day: "strftime(d, '%Y-%m-%d')",
-  "week monday": "strftime(date_trunc('week', d), '%Y-%m-%d')",
-  "week sunday": "strftime(date_trunc('week', d + 1) - interval 1 day, '%Y-%m-%d')",
-  month: "strftime(date_trunc('month', d), '%Y-%m-%d')",
-};
-
-const measureOf = (metric: string): { measure: string; where: string } => {
-  if (metric === "events") return { measure: "count(*)", where: "true" };
-  if (metric === "activePlayers") return { measure: "count(distinct usr)", where: "true" };
-  const [kind, rest = ""] = metric.split(":");
-  if (kind === "event") return { measure: "count(*)", where: `type = ${quote(rest)}` };
-  const [type = "", property = ""] = rest.split(".");
-  const path = quote(`$.${property}`);
-  const number = `case when json_type(props, ${path}) in ('BIGINT', 'UBIGINT', 'DOUBLE')
-    then json_extract_string(props, ${path})::double end`;
-  return { measure: `coalesce(sum(${number}), 0)`, where: `type = ${quote(type)}` };
-};
-
-const keyOf = (breakdown: string | undefined): string => {
-  if (breakdown === undefined) return "''";
-  if (breakdown === "eventType") return "type";
-  const path = quote(`$.${breakdown.slice("property:".length)}`);
-  return `coalesce(json_extract_string(props, ${path}), '(none)')`;
-};
-
-/** Of each value of the breakdown: the total, and the buckets that have any. */
-type OracleSeries = Map<string, { total: number; points: Map<string, number> }>;
-
-/** Returns the series of a trend. */
-const trendBy = async (
-  oracle: Oracle,
-  { from, to, ...asked }: AskedOracle,
-  { metric, interval, weekStart, breakdown, limit, types, teams }: OracleTrend,
-): Promise<OracleSeries> => {
-  const { measure, where } = measureOf(metric);
-  const bucket = BUCKETS[interval === "week" ? `week ${weekStart}` : interval]!;
-  const conditions = [
-    `d between ${dateOf(from)} and ${dateOf(to)}`,
-    where,
-    ...(types ? [`type in ${list(types)}`] : []),
-    ...(teams ? [`json_extract_string(props, '$.team') in ${list(teams)}`] : []),
-  ];
-  const rows = await oracle.ask(
-    asked,
-    `, x as (
-      select *, ${keyOf(breakdown)} as key, ${bucket} as bucket from e where ${conditions.join(" and ")}),
-    ranked as (select key, row_number() over (order by ${measure} desc, key) as place from x group by key),
-    y as (select x.* exclude (key), case when place <= ${limit} then key else '(other)' end as key
-      from x join ranked using (key))
-    select key, bucket, (${measure})::varchar as n from y group by grouping sets ((key, bucket), (key))`,
-  );
-  const series: OracleSeries = new Map();
-  for (const { key, bucket: name, n } of rows) {
-    const one = series.get(String(key)) ?? { total: 0, points: new Map<string, number>() };
-    series.set(String(key), one);
-    if (name === null) one.total = Number(n);
-    else one.points.set(String(name), Number(n));
-  }
-  return series;
-};
-
-/** Returns the players of each segment of the groups lifecycle and engagement, at `asOf`. */
-const segmentsBy = async (
-  oracle: Oracle,
-  { timezone, asOf }: Pick<AskedOracle, "timezone" | "asOf">,
-): Promise<Record<string, number>> => {
-  const today = `(${quote(asOf)}::timestamptz at time zone ${quote(timezone)})::date`;
-  const rows = await oracle.ask(
-    { timezone, asOf },
-    `, p as (
-      select usr, ${today} - 1 as last_day, min(d) as born, max(d) as seen,
-        min(d) filter (where d >= ${today} - 7) as came_back,
-        max(d) filter (where d < ${today} - 7) as left_on,
-        count(distinct d) filter (where d between ${today} - 28 and ${today} - 1) as days
-      from e group by usr),
-    s as (
-      select case
-          when last_day - born <= 6 then 'new'
-          when last_day - seen <= 6 then
-            case when came_back - left_on >= 30 then 'resurrected' else 'active' end
-          when last_day - seen <= 13 then 'at_risk'
-          when last_day - seen <= 29 then 'dormant'
-          else 'churned' end as lifecycle,
-        case when days = 0 then 'none' when days <= 3 then 'casual' when days <= 11 then 'regular'
-          when days <= 19 then 'core' else 'power' end as engagement
-      from p)
-    select 'lifecycle:' || lifecycle as name, count(*) as n from s group by 1
-    union all select 'engagement:' || engagement, count(*) from s group by 1`,
-  );
-  return Object.fromEntries(rows.map(({ name, n }) => [String(name), Number(n)]));
-};
 
 /** `npm run verify:analytics` asks more; SEED makes the same choices again. */
 const QUESTIONS = Number(process.env["VERIFY_QUESTIONS"] ?? 60);
 const EVENTS = Number(process.env["VERIFY_EVENTS"] ?? 4_000);
 
-/** Half an hour, summer times of half an hour, midnights that do not exist, and two that are plain. */
+/** Half an hour, summer times of half an hour, midnights that do not exist or come twice, and plain ones. */
 const ZONES = [
   "Asia/Kolkata",
   "Australia/Lord_Howe",
   "America/Sao_Paulo",
   "Africa/Cairo",
+  "America/Santiago",
+  "America/Havana",
+  "Atlantic/Azores",
   "America/New_York",
   "Asia/Kathmandu",
   "UTC",
@@ -247,13 +32,18 @@ const SEASONS = [
   ["2018-09-15", "2019-03-15"],
   ["2024-02-15", "2024-12-01"],
 ] as const;
-/** Days that begin at one o'clock. */
-const SKIPPED = [
+/** Days that begin at one o'clock, and some with two midnights. */
+const MIDNIGHTS = [
   ["America/Sao_Paulo", "2018-11-04"],
   ["Africa/Cairo", "2024-04-26"],
+  ["America/Santiago", "2024-09-08"],
+  ["America/Havana", "2024-11-03"],
+  ["Atlantic/Azores", "2024-10-27"],
 ] as const;
 const TYPES = ["quiz.done", "login", "match", "chat"];
 const TEAMS = ["GER", "BRA", "EGY", "AUS", "IND"];
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 const dayOf = (date: string): number => Date.parse(date) / DAY_MS;
@@ -264,34 +54,42 @@ const aDay = (random: Random): number => {
   return random.between(from, to);
 };
 
+const aUser = (random: Random): string => `user-${Math.min(random.between(0, 300), random.between(0, 300))}`;
+
 /** Much happens around midnights of some zone, often in one millisecond, and it does not come in order. */
 const aHistory = (random: Random): Past[] => {
   const events: Past[] = [];
   while (events.length < EVENTS) {
     const zone = random.pick(ZONES);
     const midnight = dayStart(daysIn(zone), aDay(random));
-    const at = random.chance(0.5)
+    let at = random.chance(0.5)
       ? midnight + random.pick([-1, 0, 1, -1_800_000, 1_800_000, 3_599_999, 3_600_000, -3_600_001])
       : midnight + random.between(0, DAY_MS);
-    const count = random.chance(0.2) ? random.between(2, 4) : 1;
+    const count = random.chance(0.3) ? random.between(2, 5) : 1;
+    // Several players at once, or one player at once and later.
+    const user = random.chance(0.5) ? aUser(random) : undefined;
     for (let i = 0; i < count; i++) {
       const score = random.pick([random.between(-5, 100), random.between(0, 9) / 4, "12", null]);
       const properties = { ...(random.chance(0.8) ? { team: random.pick(TEAMS) } : {}), score };
-      const user = `user-${Math.min(random.between(0, 300), random.between(0, 300))}`;
-      events.push([user, random.pick(TYPES), new Date(at).toISOString(), properties]);
+      events.push([user ?? aUser(random), random.pick(TYPES), new Date(at).toISOString(), properties]);
+      if (user !== undefined) at += random.pick([0, 0, MINUTE_MS, HOUR_MS, DAY_MS]);
     }
   }
   return random.shuffle(events);
 };
 
 const aRange = (random: Random): AskedOracle => {
-  const [zone, date] = random.chance(0.15) ? random.pick(SKIPPED) : [random.pick(ZONES), undefined];
+  const [zone, date] = random.chance(0.25) ? random.pick(MIDNIGHTS) : [random.pick(ZONES), undefined];
   const first = date === undefined ? aDay(random) : dayOf(date);
   const last = first + random.pick([0, 1, 6, random.between(0, 60), random.between(60, 200)]);
   // Everything is known, or all that was over, or the range is going on.
-  const known = random.pick([last + 1, last + 1, last + 30, random.between(first + 1, last + 1)]);
-  const midnight = dayStart(daysIn(zone), known);
-  const asOf = random.chance(0.5) ? midnight : midnight + random.between(1, DAY_MS);
+  const known = random.pick([
+    last + 1,
+    last + random.between(2, 4),
+    last + 30,
+    random.between(first + 1, last + 1),
+  ]);
+  const asOf = dayStart(daysIn(zone), known) + random.pick([0, 0, -1, random.between(1, DAY_MS)]);
   return {
     timezone: zone,
     asOf: new Date(asOf).toISOString(),
@@ -396,11 +194,105 @@ const checkSegments: Check = async (asker, oracle, random) => {
   assert.deepEqual(shown, await segmentsBy(oracle, { timezone, asOf }), `${timezone} ${asOf}`);
 };
 
+const aUnit = (random: Random) => ({
+  unit: random.pick(["day", "day", "week", "month"]),
+  weekStart: random.pick(["monday", "sunday"]),
+});
+
+/** Sometimes a part of a query. */
+const sometimes = <T extends object>(random: Random, part: T): Partial<T> => (random.chance(0.5) ? part : {});
+
+const aLimit = (random: Random): number => random.between(1, 6);
+
+const checkRetention: Check = async (asker, oracle, random) => {
+  const unit = aUnit(random);
+  const type = random.pick(["nday", "unbounded", "within", "bracket"]);
+  const query = {
+    ...aRange(random),
+    ...unit,
+    type,
+    ...(type === "bracket"
+      ? { brackets: random.pick(["0,1-3,4-7", "1-2,3", "0-30"]) }
+      : { offsets: random.pick(["0,1,2,7", "1", "2,14,30", "0,5"]) }),
+    entry: random.pick(["first_time", "recurring"]),
+    ...(unit.unit === "day" ? sometimes(random, { clock: "24h" }) : {}),
+    ...sometimes(random, { startEvent: random.pick(TYPES) }),
+    ...sometimes(random, { returnEvent: random.shuffle(TYPES).slice(0, random.between(1, 2)).join(",") }),
+    ...sometimes(random, { breakdown: "team", limit: String(aLimit(random)) }),
+  };
+  const { cohorts, overall, breakdown } = await asker.ask("retention", query);
+  assert.deepEqual({ cohorts, overall, breakdown }, await retentionBy(oracle, query), JSON.stringify(query));
+};
+
+const checkCohorts: Check = async (asker, oracle, random) => {
+  const query = {
+    ...aRange(random),
+    ...aUnit(random),
+    periods: String(random.pick([0, 1, 4, 12])),
+    metric: random.pick(["players", "rate", "events", "eventsPerPlayer", "sum:match.score"]),
+    cumulative: String(random.chance(0.4)),
+    ...sometimes(random, { segmentBy: "property", property: "team", limit: String(aLimit(random)) }),
+  };
+  const { cohorts, overall } = await asker.ask("cohorts", query);
+  type Row = { period: string | null; label: string };
+  const shown = (cohorts as Row[]).map(({ label, ...row }) =>
+    row.period === null ? { label, ...row } : row,
+  );
+  assert.deepEqual({ cohorts: shown, overall }, await cohortsBy(oracle, query), JSON.stringify(query));
+};
+
+/** A funnel of types alone, which a query can ask for, or one with filters and what must not lie between. */
+const aFunnel = (random: Random, isPlain: boolean): OracleFunnel => {
+  const order = random.pick(
+    isPlain ? (["ordered", "strict", "any"] as const) : (["ordered", "strict"] as const),
+  );
+  const aStep = () => ({
+    eventType: random.pick(TYPES),
+    ...(isPlain ? {} : sometimes(random, { where: { "properties.team": random.shuffle(TEAMS).slice(2) } })),
+  });
+  const steps: OracleFunnel["steps"] = [aStep(), ...Array.from({ length: random.between(1, 3) }, aStep)];
+  const fromStep = random.between(1, steps.length - 1);
+  const toStep = random.between(fromStep + 1, steps.length);
+  return {
+    ...aRange(random),
+    steps,
+    order,
+    window: `${random.pick([1, 60, 1_440, 10_080, 86_400])}m`,
+    exclude: isPlain || order === "strict" ? [] : [{ eventType: random.pick(TYPES), fromStep, toStep }],
+    ...sometimes(random, { breakdown: { property: "team" as const, limit: aLimit(random) } }),
+  };
+};
+
+const checkFunnel: Check = async (asker, oracle, random) => {
+  const isPlain = random.chance(0.6);
+  const funnel = aFunnel(random, isPlain);
+  const { exclude: _, steps, breakdown: by, ...rest } = funnel;
+  const query = { ...rest, steps: steps.map(({ eventType }) => eventType).join(",") };
+  const limits = (name: string) => (by ? { breakdown: by.property, [name]: String(by.limit) } : {});
+  const shown = await (isPlain
+    ? asker.ask("funnels", { ...query, ...limits("limit") })
+    : asker.post("funnels", funnel));
+  const { answer, playersAt } = await funnelBy(oracle, funnel);
+  const fields = Object.keys(answer).map((name) => [name, shown[name]]);
+  assert.deepEqual(Object.fromEntries(fields), answer, JSON.stringify(funnel));
+  const [step, state] = [random.between(1, steps.length), random.pick(["completed", "dropped"])];
+  const { data, pagination } = await (isPlain
+    ? asker.ask("players", { of: "funnels", ...query, ...limits("valuesLimit"), step: `${step}`, state })
+    : asker.post("players", { funnel: { ...funnel, step, state } }));
+  const players = new Set(playersAt(step, state));
+  const text = JSON.stringify({ ...funnel, step, state });
+  assert.equal(pagination.total, players.size, text);
+  for (const { externalUserId } of data) assert.ok(players.has(externalUserId), text);
+};
+
 /** Every question, and how often it is asked. */
 const ASK: readonly { name: string; check: Check; share: number }[] = [
-  { name: "overview", check: checkOverview, share: 0.35 },
-  { name: "trends", check: checkTrend, share: 0.5 },
-  { name: "segments", check: checkSegments, share: 0.15 },
+  { name: "overview", check: checkOverview, share: 0.15 },
+  { name: "trends", check: checkTrend, share: 0.2 },
+  { name: "segments", check: checkSegments, share: 0.1 },
+  { name: "retention", check: checkRetention, share: 0.2 },
+  { name: "cohorts", check: checkCohorts, share: 0.15 },
+  { name: "funnels", check: checkFunnel, share: 0.2 },
 ];
 
 describe("analytics, and DuckDB over the exported events, which", function () {

@@ -287,6 +287,14 @@ describe("retention", () => {
     assert.deepEqual(await first(), [2, 2, 2, 1, 1]);
   });
 
+  it("rounds rates that are halfway up, as other questions do", async () => {
+    const day = (of: number, count: number): Happening[] =>
+      Array.from({ length: count }, (_, i) => [`p${i}`, "seen", `2024-03-0${of}T10:00:00Z`]);
+    await given(...day(1, 640), ...day(2, 41));
+    const { overall } = await ask("from=2024-03-01&to=2024-03-01&offsets=1");
+    assert.deepEqual([overall[0].players, overall[0].rate, overall[0].meanRate], [41, 0.064063, 0.064063]);
+  });
+
   it("takes a range of instants to the moment", async () => {
     await given(...days);
     const instants = "from=2024-03-01T10:00:00.001Z&to=2024-03-02T12:00:00Z&offsets=0,2";

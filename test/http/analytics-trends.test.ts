@@ -147,6 +147,16 @@ describe("the trends of analytics", () => {
     assert.equal(cohorts.length, 1);
   });
 
+  it("and cohorts keep the last digits of large sums", async () => {
+    const large = 1_000_000_000_001;
+    await asker.store([["ada", "num", "2026-03-02T10:00:00Z", { large }]]);
+    const [sum] = await series({ ...DAY, metric: "sum:num.large", cumulative: "true" });
+    assert.deepEqual([sum!.total, sum!.points[0]!.value], [large, large]);
+    const day = { ...DAY, asOf: "2026-11-01T00:00:00Z", unit: "day", periods: "0" };
+    const { cohorts } = await asker.ask("cohorts", { ...day, metric: "sum:num.large" });
+    assert.deepEqual(cohorts[0].values, [large]);
+  });
+
   it("are refused where they make no sense, with the field", async () => {
     const refused: [Record<string, string>, field: string][] = [
       [{}, "metric"],

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Asked } from "./ask.ts";
+import { rounded } from "./comparison.ts";
 import {
   activeStretches,
   type Cuts,
@@ -47,9 +48,6 @@ type CohortCell = {
 
 /** By period from 0 on, as far as there are columns. */
 type Series = { players: number[]; events: number[]; amount: number[] };
-
-/** A number that is not one of six decimals by the nature of its metric. */
-const rounded = (value: number): number => Math.round(value * 1e6) / 1e6;
 
 /** Turns cells into the rows of a table of cohorts. */
 class CohortTable {
@@ -113,10 +111,10 @@ class CohortTable {
       case "events":
         return events[k]!;
       case "eventsPerPlayer":
-        return size === 0 ? 0 : rounded(events[k]! / size);
+        return size === 0 ? 0 : rounded(events[k]! / size, 6);
       case "xp":
       case "sum":
-        return rounded(amount[k]!);
+        return rounded(amount[k]!, 6);
     }
   }
 

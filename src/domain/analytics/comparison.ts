@@ -87,6 +87,8 @@ export type Change = {
 
 export const rounded = (value: number, decimals: number): number => {
   const factor = 10 ** decimals;
+  // So large a number has no more decimals than those.
+  if (Math.abs(value * factor) > Number.MAX_SAFE_INTEGER) return value;
   // The smallest step above the product, so that what is halfway in decimals is rounded up.
   return Math.round(value * factor * (1 + Number.EPSILON)) / factor;
 };

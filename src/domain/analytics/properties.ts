@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { rounded } from "./comparison.ts";
 import { textList } from "./events.ts";
 import { compareText, type OperatorName } from "../evaluation/language/operators.ts";
 import type { Scalar } from "../evaluation/language/syntax.ts";
@@ -172,8 +173,7 @@ export class CountsByValue {
 }
 
 /** Returns a share with six decimals: 0 of nothing. */
-export const rateOf = (part: number, whole: number): number =>
-  whole === 0 ? 0 : Math.round((part / whole) * 1e6) / 1e6;
+export const rateOf = (part: number, whole: number): number => (whole === 0 ? 0 : rounded(part / whole, 6));
 
 /** Numbers of which the median is asked: as many as come, eight bytes each. */
 export class Numbers {

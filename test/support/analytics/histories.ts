@@ -161,6 +161,8 @@ export type Asker = {
   tenant: Tenant;
   /** The answer's body; it must be 200. */
   ask(question: string, query?: Record<string, string>): Promise<Answer["body"]>;
+  /** As `ask`, of the operation that takes a body. */
+  post(question: string, body: object): Promise<Answer["body"]>;
   /** The answer, whatever it is. */
   tryAsk(question: string, query?: Record<string, string>, headers?: Record<string, string>): Promise<Answer>;
   /** Stores events as if they had come and been processed in this order. */
@@ -187,6 +189,8 @@ export const anAsker = async (api: TestApp): Promise<Asker> => {
     tenant,
     tryAsk,
     ask: async (question, query) => must(await tryAsk(question, query), 200),
+    post: async (question, body) =>
+      must(await api.post(`/api/v1/analytics/${question}`, body, { key: tenant.key }), 200),
     store: (events) => storePastEvents(api, tenant.projectId, events.map(lineOf)),
   };
 };
