@@ -142,14 +142,15 @@ const sizesOf = async (sql: Sql): Promise<string> => {
 const openDuck = async (sql: Sql, dir: string) => {
   const file = join(dir, "events.csv");
   const out = createWriteStream(file);
-  for (let after: unknown = "00000000-0000-0000-0000-000000000000"; ;) {
+  for (let after = "00000000-0000-0000-0000-000000000000"; ;) {
     const [page] = await sql(`
       select string_agg(external_user_id || ',' || event_type || ',' || extract(epoch from occurred_at), E'\\n')
         as lines, max(id::text) as last
-      from (select * from tracked_events where id > '${String(after)}' order by id limit ${ROWS_AT_ONCE}) x`);
-    if (page!["lines"] === null) break;
-    out.write(`${String(page!["lines"])}\n`);
-    after = page!["last"];
+      from (select * from tracked_events where id > '${after}' order by id limit ${ROWS_AT_ONCE}) x`);
+    const { lines, last } = page as { lines: string | null; last: string };
+    if (lines === null) break;
+    out.write(`${lines}\n`);
+    after = last;
   }
   await finished(out.end());
   const connection = await (await DuckDBInstance.create(":memory:", { threads: "2" })).connect();

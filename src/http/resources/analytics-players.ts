@@ -124,8 +124,8 @@ const READERS: Readonly<Record<(typeof LISTED)[number], (query: Parameters) => P
     const { number, rest } = divide(ExperimentNumber, query);
     const asked = (await QUESTION_CHECKS.experiments(rest)) as z.output<typeof ExperimentListQuery>;
     const { ruleId, against, population } = asked;
-    const question = { ruleId, against, population };
-    return { asking: askingOf(asked), list: { of: "experiments", question, number } };
+    const list = { of: "experiments", question: { ruleId, against, population }, number } as const;
+    return { asking: askingOf(asked), list };
   },
   retention: async (query) => {
     const { number, rest } = divide(RetentionNumber, query);
