@@ -34,10 +34,10 @@ const STEPS = ["session.started", "match.played", "match.won"] as const;
 type Question = { path: string; query: Record<string, string>; duck: string };
 
 const within = ({ from, to }: typeof MONTH): string => `day between '${from}' and '${to}'`;
-/** The first event of a type after another, joined to the rows before. */
-const next = (step: string, after: string, start: string, from: string): string => `
-  select a.*, x.ts as t from (${from}) a asof left join (select usr as u, ts from e where type = '${step}') x
-    on a.usr = x.u and x.ts >= a.${after} and a.${start} is not null`;
+/** The first event of a type at or after another, joined to the rows before. */
+const next = (step: string, after: string, from: string): string => `
+  select a.*, n.ts as t from (${from}) a asof left join (select usr as u, ts from e where type = '${step}') n
+    on a.usr = n.u and n.ts >= a.${after}`;
 
 const QUESTIONS: Readonly<Record<string, Question>> = {
   "overview of 30 days with comparison": {
@@ -84,8 +84,8 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
     path: "funnels",
     query: { ...MONTH, steps: STEPS.join(","), window: "P7D" },
     duck: `with a as (select usr, min(ts) as t1 from x where type = '${STEPS[0]}' and ${within(MONTH)} group by 1),
-      b as (select usr, t1, t as t2 from (${next(STEPS[1], "t1", "t1", "select * from a")})),
-      c as (select t1, t2, t as t3 from (${next(STEPS[2], "t2", "t2", "select * from b where t2 is not null")}))
+      b as (select usr, t1, t as t2 from (${next(STEPS[1], "t1", "select * from a")})),
+      c as (select t1, t2, t as t3 from (${next(STEPS[2], "t2", "select * from b where t2 is not null")}))
       select (select count(*) from a), (select count(*) from b where t2 <= t1 + interval 7 day),
         (select count(*) from c where t2 <= t1 + interval 7 day and t3 <= t1 + interval 7 day)`,
   },
