@@ -138,7 +138,7 @@ const readStandings = async (
   return (who) => (typeof who === "number" ? byNumber.get(who)! : byPerson.get(who)!);
 };
 
-const lifecycleOf = (first: number, those: readonly number[]): string => {
+const lifecycleOf = (first: number, those: Float64Array): string => {
   const last = those.at(-1) ?? -1;
   const back = (days: number): number => KNOWN_DAYS - 1 - days;
   if (first >= back(WINDOW_DAYS - 1)) return "new";
@@ -151,8 +151,9 @@ const lifecycleOf = (first: number, those: readonly number[]): string => {
   return last >= back(29) ? "dormant" : "churned";
 };
 
-const engagementOf = (those: readonly number[]): string => {
-  const days = those.filter((day) => day >= KNOWN_DAYS - ENGAGEMENT_DAYS && day < KNOWN_DAYS).length;
+const engagementOf = (those: Float64Array): string => {
+  let days = 0;
+  for (const day of those) if (day >= KNOWN_DAYS - ENGAGEMENT_DAYS && day < KNOWN_DAYS) days++;
   if (days === 0) return "none";
   if (days <= 3) return "casual";
   if (days <= 11) return "regular";
@@ -195,14 +196,18 @@ const xpBands = (amounts: readonly number[]): ((xp: number) => string) => {
 const firstDayOf = ({ startsMs }: Buckets, firstMs: number): number =>
   startsMs.findLastIndex((start) => start <= firstMs);
 
+const NO_STANDING: Standing = { xp: 0, level: 0 };
+
 /**
  * Returns the segments of every player with an event before `untilMs`, from rollups; undefined where days
  * divide quarters of an hour.
+ * @param hasStandings whether XP and levels are asked for, too: those of today
  */
 const placesFromRollups = async (
   work: Work,
   { frame, rolled }: { frame: Frame; rolled: Rolled },
   { lastDay, untilMs }: At,
+  hasStandings: boolean,
 ): Promise<Place[] | undefined> => {
   // The last bucket is the day that is going on: it makes a player active, but is no day that counts.
   const buckets = dayBuckets(frame, lastDay - KNOWN_DAYS + 1, lastDay + 1);
@@ -211,11 +216,11 @@ const placesFromRollups = async (
   const found: { who: RolledPlayer["who"]; lifecycle: string; engagement: string }[] = [];
   await eachRolledPlayer(work, rolled, stretches, ({ who, firstMs, size, stretches: all }) => {
     if (firstMs >= untilMs) return;
-    const those = [...all.subarray(0, size)];
+    const those = all.subarray(0, size);
     const lifecycle = lifecycleOf(firstDayOf(buckets, firstMs), those);
     found.push({ who, lifecycle, engagement: engagementOf(those) });
   });
-  const standingOf = await readStandings(work, rolled);
+  const standingOf = hasStandings ? await readStandings(work, rolled) : () => NO_STANDING;
   const standings = found.map(({ who }) => standingOf(who));
   const bandOf = xpBands(standings.map(({ xp }) => xp));
   return found.map(({ who, lifecycle, engagement }, i) => {
@@ -352,30 +357,41 @@ type Count = { counted: ReadonlyMap<string, Counted>; total: number };
 
 /** Counts the players of segments, by places. */
 const countPlaces = (places: readonly Place[], groups: readonly SegmentGroup[]): Count => {
-  const sums = new Map<string, { players: number; xp: number; levels: number }>();
-  for (const { keys, xp, level } of places)
-    for (const group of groups) {
-      const name = `${group}:${keys[group]}`;
-      const sum = sums.get(name) ?? { players: 0, xp: 0, levels: 0 };
-      sums.set(name, { players: sum.players + 1, xp: sum.xp + xp, levels: sum.levels + level });
+  const counted = new Map<string, Counted>();
+  for (const group of groups) {
+    const sums = new Map<string, { players: number; xp: number; levels: number }>();
+    for (const { keys, xp, level } of places) {
+      let sum = sums.get(keys[group]);
+      if (!sum) sums.set(keys[group], (sum = { players: 0, xp: 0, levels: 0 }));
+      sum.players++;
+      sum.xp += xp;
+      sum.levels += level;
     }
-  const counted = new Map(
-    [...sums].map(([name, { players, xp, levels }]): [string, Counted] => [
-      name,
-      { players, avgXp: xp / players, avgLevel: levels / players },
-    ]),
-  );
+    for (const [key, { players, xp, levels }] of sums)
+      counted.set(`${group}:${key}`, { players, avgXp: xp / players, avgLevel: levels / players });
+  }
   return { counted, total: places.length };
 };
 
 /** Reads the places of players from rollups; undefined where they cannot tell. */
-export const placesAt = async (work: Work, frame: Frame, at: At): Promise<Place[] | undefined> => {
+export const placesAt = async (
+  work: Work,
+  frame: Frame,
+  at: At,
+  hasStandings = true,
+): Promise<Place[] | undefined> => {
   const rolled = await openRolled(work, frame);
-  return rolled && placesFromRollups(work, { frame, rolled }, at);
+  return rolled && placesFromRollups(work, { frame, rolled }, at, hasStandings);
 };
 
-const count = async (work: Work, frame: Frame, at: At, groups: readonly SegmentGroup[]): Promise<Count> => {
-  const places = await placesAt(work, frame, at);
+/** @param isNow whether XP and levels of today are those of that time */
+const count = async (
+  work: Work,
+  frame: Frame,
+  at: At,
+  { groups, isNow }: { groups: readonly SegmentGroup[]; isNow: boolean },
+): Promise<Count> => {
+  const places = await placesAt(work, frame, at, isNow);
   if (places) return countPlaces(places, groups);
   const columns = groups.map((group) => sql.ref(group));
   const { rows } = await sql<
@@ -404,7 +420,7 @@ export const readSegments = async (
   groups: readonly SegmentGroup[],
 ): Promise<Segmentation> => {
   const lastDay = lastCompleteDay(frame);
-  const now = await count(work, frame, { lastDay, untilMs: frame.asOfMs }, groups);
+  const now = await count(work, frame, { lastDay, untilMs: frame.asOfMs }, { groups, isNow: true });
   const historic = groups.filter((group) => HISTORIC.has(group));
   const before =
     historic.length === 0
@@ -413,7 +429,7 @@ export const readSegments = async (
           work,
           frame,
           { lastDay: lastDay - 7, untilMs: Math.min(frame.asOfMs, weekBefore(frame)) },
-          historic,
+          { groups: historic, isNow: false },
         );
   return {
     lastDay: dateOfDay(lastDay),

@@ -82,7 +82,8 @@ const Level = z.coerce.number().int().min(1).optional();
 const IdentityRef = z
   .string()
   .max(320)
-  .regex(/^[^:]{1,64}:.{1,255}$/s, "must be provider:externalId")
+  // Without a flag, which the published document could not have.
+  .regex(/^[^:]{1,64}:[\s\S]{1,255}$/, "must be provider:externalId")
   .optional()
   .meta({ description: "provider:externalId: the player who has this id at another provider" });
 
