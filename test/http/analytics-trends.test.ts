@@ -157,6 +157,19 @@ describe("the trends of analytics", () => {
     assert.deepEqual(cohorts[0].values, [large]);
   });
 
+  it("are empty where the compared range had not begun when as much of this one had passed", async () => {
+    const names = ["mau", "stickiness", "activePlayers", "events", "matches", "currencyGranted:coins"];
+    const query = { from: "2026-11-10", to: "2026-11-19", timezone: "UTC", metric: names.join(",") };
+    for (const compare of ["previous_period", "previous_week", "previous_year"])
+      for (const interval of ["day", "week"]) {
+        const found = await series({ ...query, compare, interval });
+        assert.deepEqual(
+          found.map(({ metric, total }) => [metric, total]),
+          names.map((name) => [name, name === "stickiness" ? null : 0]),
+        );
+      }
+  });
+
   it("are refused where they make no sense, with the field", async () => {
     const refused: [Record<string, string>, field: string][] = [
       [{}, "metric"],
@@ -180,6 +193,7 @@ describe("the trends of analytics", () => {
       [{ metric: "events", "filter[colour]": "red" }, "filter"],
       [{ metric: "events", "filter[properties.a.b.c.d.e.f.g.h.i]": "1" }, "filter"],
       [{ metric: "events", limit: "1000" }, "limit"],
+      [{ metric: "events", to: "2029-01-01" }, "to"],
     ];
     for (const [query, field] of refused) {
       const answer = await asker.tryAsk("trends", query);

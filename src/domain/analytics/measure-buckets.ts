@@ -407,6 +407,8 @@ const ADD: Readonly<Record<Part, (measuring: Measuring, wholes: Whole[]) => Prom
 export const measureBuckets = async (measuring: Measuring, needs: ReadonlySet<Part>): Promise<Measured> => {
   const { range } = measuring;
   const measured: Measured = { wholes: measuring.buckets.startsMs.map(zero), total: zero() };
+  // A range that was not begun has no bucket, and nothing has happened in it.
+  if (measured.wholes.length === 0) return measured;
   const all = { ...measuring, buckets: { startsMs: [range.startMs], endMs: range.endMs } };
   for (const part of needs) {
     const isRolled =

@@ -97,6 +97,8 @@ export const intervalAfter = (interval: CalendarInterval, first: number, count =
 
 /** The most days of a range, and points of a series. */
 export const POINTS_MAX = 10_000;
+/** The most days that are still to come: each takes as long as one that has events. */
+const AHEAD_DAYS_MAX = 400;
 const DEFAULT_DAYS = 30;
 
 export const PERIODS = [
@@ -228,6 +230,8 @@ export const rangeOf = (
   if (period !== undefined) return bounded(rangeOfPeriod(frame, period, firstEventMs), daysMax);
   const end = to === undefined ? { day: today(frame) } : boundOf("to", to);
   const { lastDay, endMs } = endOf(frame, end);
+  if (endMs > frame.asOfMs + AHEAD_DAYS_MAX * FULL_DAY_MS)
+    throw invalid("to", `must be at most ${AHEAD_DAYS_MAX} days after asOf`);
   const start =
     from === undefined ? { day: lastDay - Math.min(days, DEFAULT_DAYS) + 1 } : boundOf("from", from);
   const { firstDay, startMs } = startOf(frame, start);
@@ -281,8 +285,23 @@ export type Buckets = { startsMs: readonly number[]; endMs: number };
 export const INTERVALS = ["hour", "day", "week", "month"] as const;
 export type Interval = (typeof INTERVALS)[number];
 
+/** One question asks several times for the same days, and thousands of them take a tenth of a second. */
+const STARTS_KEPT = 32;
+const keptStarts = new Map<string, readonly number[]>();
+
 /** Returns the first instants of the local days `first` to `last`, in ms. */
-const dayStarts = (frame: DayFrame, first: number, last: number): number[] => {
+const dayStarts = (frame: DayFrame, first: number, last: number): readonly number[] => {
+  const { timezone, dayStartsMs } = frame;
+  const key = `${timezone} ${dayStartsMs} ${first} ${last}`;
+  const kept = keptStarts.get(key);
+  if (kept) return kept;
+  const starts = computeDayStarts(frame, first, last);
+  if (keptStarts.size >= STARTS_KEPT) keptStarts.delete(keptStarts.keys().next().value!);
+  keptStarts.set(key, starts);
+  return starts;
+};
+
+const computeDayStarts = (frame: DayFrame, first: number, last: number): number[] => {
   const { timezone: zone, dayStartsMs } = frame;
   const starts: number[] = [];
   for (let day = first; day <= last;) {

@@ -24,6 +24,7 @@ import {
   type Buckets,
   calendarBuckets,
   dateOfDay,
+  daysOf,
   type Frame,
   hourBuckets,
   hourLabel,
@@ -308,10 +309,10 @@ const showPoints = ({ labels }: Labelled, points: readonly (number | null)[]): T
   labels.map(({ date, start, ...more }, i) => ({ date, start, value: points[i] ?? null, ...more }));
 
 /** @throws DomainError VALIDATION_ERROR where an answer could have more points than it may */
-const checkPoints = ({ metrics, breakdown, limit }: TrendQuery, ranges: readonly Labelled[]): void => {
+const checkPoints = ({ metrics, breakdown, limit }: TrendQuery, buckets: readonly number[]): void => {
   // Beside the values of a breakdown there may be one series for all others.
   const series = metrics.length * (breakdown === undefined ? 1 : limit + 1);
-  const points = ranges.reduce((sum, { labels }) => sum + series * labels.length, 0);
+  const points = buckets.reduce((sum, count) => sum + series * count, 0);
   if (points <= ANSWER_POINTS_MAX) return;
   const most = `this could give ${points} points, and an answer has at most ${ANSWER_POINTS_MAX}`;
   throw invalid(
@@ -319,6 +320,9 @@ const checkPoints = ({ metrics, breakdown, limit }: TrendQuery, ranges: readonly
     `${most}: take a longer interval, a shorter range, fewer metrics or a lower limit`,
   );
 };
+
+/** The fewest buckets of a day. */
+const BUCKETS_A_DAY: Readonly<Record<Interval, number>> = { hour: 23, day: 1, week: 1 / 7, month: 1 / 31 };
 
 /** Metrics whose values over buckets add up to something that means something. */
 const isSummable = (metric: TrendMetric): boolean =>
@@ -346,10 +350,13 @@ export const planTrends = ({ frame, range }: Asked, query: TrendQuery): Planned 
   checkInterval(query);
   checkCumulative(query);
   const compared = comparedWith(frame, range, query);
-  const labelled = bucketsOf(frame, query.interval, range);
-  const before = compared ? bucketsOf(frame, query.interval, compared.range) : undefined;
-  checkPoints(query, before ? [labelled, before] : [labelled]);
-  return { compared, labelled, before };
+  const ranges = compared ? [range, compared.range] : [range];
+  // Before the buckets are made, which takes time.
+  const least = ranges.map((one) => Math.floor(daysOf(one) * BUCKETS_A_DAY[query.interval]));
+  checkPoints(query, least);
+  const [labelled, before] = ranges.map((one) => bucketsOf(frame, query.interval, one));
+  checkPoints(query, before ? [labelled!.labels.length, before.labels.length] : [labelled!.labels.length]);
+  return { compared, labelled: labelled!, before };
 };
 
 /**

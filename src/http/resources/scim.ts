@@ -124,6 +124,7 @@ export const scimSettingsRoutes = [
     access: { roles: ["OWNER"] },
     errors: ["CONFLICT"],
     response: Deleted,
+    ...provenAgain,
     run: (work, { caller, params }) =>
       deleted(revokeScimToken(work, userOf(caller).tenantId, params.tokenId)),
   }),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import {
+  type Actor,
   ADMINS,
   type Caller,
   EVERY_ROLE,
@@ -41,7 +42,7 @@ import {
   showMember,
 } from "../../domain/accounts/team/members.ts";
 import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
-import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
+import { requireChangeProof, requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email, LoginBody, NewPassword } from "./registration.ts";
 import { Deleted, Order, pageReply, sortedBy } from "./bodies.ts";
 import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
@@ -99,6 +100,14 @@ const revoke = (app: App, caller: Caller, id: string) =>
     return showInvitation(await revokeInvitation(work, user, id), user.role, work.now);
   });
 
+/** Giving or taking the role OWNER hands over the tenant: a second factor is asked for again. */
+const proveForOwner = async (app: App, actor: Actor, isOwners: boolean): Promise<void> => {
+  if (isOwners) await requireRecentProof(app, selfOf(actor));
+};
+
+const isOwner = (app: App, caller: Caller, memberId: string): Promise<boolean> =>
+  app.transact(async (work) => (await getMember(work, userOf(caller).tenantId, memberId)).role === "OWNER");
+
 const managing = [
   common.get("/team/invitations", "listInvitations", {
     summary: "List invitations",
@@ -123,6 +132,7 @@ const managing = [
     body: z.object({ email: Email, role: RoleInput }),
     example: { email: "grace@example.com", role: "DESIGNER" },
     status: 201,
+    requires: (app, { actor, body }) => proveForOwner(app, actor, body.role === "OWNER"),
     prepare: async (app, { caller, body }) => {
       const user = userOf(caller);
       await app.transact((work) => requireMayInvite(work, user, body));
@@ -222,6 +232,7 @@ const add = write.post("/team/members", "addMember", {
   status: 201,
   errors: ["PAYMENT_REQUIRED"],
   response: z.object({ member: MemberBody.optional(), invitation: InvitationBody.optional() }),
+  requires: (app, { actor, body }) => proveForOwner(app, actor, body.role === "OWNER"),
   prepare: async (app, { caller, body }) => {
     const { email } = body;
     const { tenantId } = userOf(caller);
@@ -259,11 +270,14 @@ export const teamRoutes = [
     summary: "Change a member",
     description:
       "Role and status; ACTIVE also lets in who has asked to join. An ADMIN may not touch an OWNER, and a " +
-      "tenant keeps one OWNER at least. Requests of the member feel it within 5 seconds.",
+      "tenant keeps one OWNER at least. Requests of the member feel it within 5 seconds. To make or change " +
+      "an OWNER, whoever has a second factor proves it within 10 minutes before.",
     body: z.object({ role: RoleInput.optional(), status: z.enum(["ACTIVE", "SUSPENDED"]).optional() }),
     example: { role: "DESIGNER" },
     errors: ["PAYMENT_REQUIRED"],
     response: MemberBody,
+    prepare: async (app, { actor, caller, params, body }) =>
+      proveForOwner(app, actor, body.role === "OWNER" || (await isOwner(app, caller, params.memberId))),
     run: async (work, { caller, params, body }, app) => {
       const member = await changeMember(work, whoOf(app, caller), params.memberId, body);
       return showMember(member, userOf(caller).role);
@@ -287,8 +301,12 @@ export const teamRoutes = [
   }),
   write.delete("/team/members/{memberId}", "removeMember", {
     summary: "Remove a member",
-    description: "With their account and sessions. API keys that they made stay.",
+    description:
+      "With their account and sessions. API keys that they made stay. To remove an OWNER, whoever has a " +
+      "second factor proves it within 10 minutes before.",
     response: Deleted,
+    prepare: async (app, { actor, caller, params }) =>
+      proveForOwner(app, actor, await isOwner(app, caller, params.memberId)),
     outside: (app, { caller, params }) => remove(app, caller, params.memberId),
   }),
   write.delete("/team/members", "removeMemberByQuery", {
@@ -296,6 +314,8 @@ export const teamRoutes = [
     description: "As DELETE /team/members/{memberId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
     response: Deleted,
+    prepare: async (app, { actor, caller, query }) =>
+      proveForOwner(app, actor, await isOwner(app, caller, query.id)),
     outside: (app, { caller, query }) => remove(app, caller, query.id),
   }),
   common.post("/team/leave", "leaveTeam", {

@@ -131,8 +131,8 @@ export const tenantRoutes = [
     description:
       "redirectUris replaces the whole list and is an OWNER's to change; OAuth compares them character by " +
       "character. linkDomain, an ACTIVE custom domain, is an OWNER's as well: links to set a password lead " +
-      "there. requireSecondFactor is an OWNER's too, who needs a second factor themselves, proved " +
-      "within 10 minutes.",
+      "there. requireSecondFactor is an OWNER's too, who needs a second factor themselves. An OWNER who has " +
+      "one has proved it within 10 minutes before a change of these.",
     access: { roles: ADMINS },
     body: z.object({
       name: Name.optional(),
@@ -147,7 +147,10 @@ export const tenantRoutes = [
     example: { name: "Analytical Games" },
     response: TenantBody,
     prepare: async (app, { actor, body }) => {
-      if (body.requireSecondFactor !== undefined) await requireRecentProof(app, selfOf(actor));
+      // Where codes of sign-in and links to set a password go, and who has to prove a second factor.
+      const { redirectUris, linkDomain, requireSecondFactor } = body;
+      const isSensitive = [redirectUris, linkDomain, requireSecondFactor].some((one) => one !== undefined);
+      if (isSensitive) await requireRecentProof(app, selfOf(actor));
     },
     outside: (app, { caller, body }) => {
       const who = { actor: userOf(caller), isProduction: app.config.isProduction };
