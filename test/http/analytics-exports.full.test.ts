@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { gunzipSync } from "node:zlib";
 import { sql } from "kysely";
 import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
-import { aTenant, startApp } from "../support/app/app.ts";
+import { aKey, aTenant, startApp } from "../support/app/app.ts";
 import { putOnPlan } from "../support/app/plans.ts";
 import { aStoredExport, download, exported, trackAll } from "../support/data/data.ts";
 import { eventually } from "../support/eventually.ts";
@@ -121,6 +121,22 @@ describe("exports of analytics as jobs", () => {
       assertError(await api.get(`${PATH}/${id}/download`, { key }), 409, "INVALID_STATE");
     must(await api.delete(`${PATH}/${id}`, { key }), 200);
     assertError(await api.get(`${PATH}/${id}`, { key }), 404);
+  });
+
+  it("are not there, nor are their jobs, for a key that may not export their report", async () => {
+    const ofPlayers = await aStoredExport(api, tenant, { report: "players", format: "csv" });
+    const ofOverview = await aStoredExport(api, tenant, { report: "overview", format: "csv", ...MARCH });
+    const key = await aKey(api, { ...tenant, scopes: ["analytics:read"] });
+    const get = (path: string) => api.get(`/api/v1${path}`, { key });
+    for (const path of [`/analytics/exports/${ofPlayers.id}`, `/jobs/${ofPlayers.id}`])
+      assertError(await get(path), 404);
+    assertError(await get(`/jobs/${ofPlayers.id}/result`), 404);
+    assertError(await api.post(`/api/v1/jobs/${ofPlayers.id}/cancel`, {}, { key }), 404);
+    const { data } = must(await get("/jobs"), 200);
+    assert.deepEqual(
+      data.map(({ id }: { id: string }) => id),
+      [ofOverview.id],
+    );
   });
 
   it("are ten at most in a project, and gone a week after they were complete", async () => {

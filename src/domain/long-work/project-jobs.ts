@@ -130,17 +130,28 @@ export const queueJob = async (
   return show(made.rows[0]!);
 };
 
-/** Reference to a job. `kinds`: those that the caller may see; jobs of other kinds do not exist for it. */
-export type JobRef = { projectId: string; id: string; kinds: readonly string[] };
+/**
+ * Jobs that a caller may see; others do not exist for it. `kinds`: of those; `scopes`: of a key, one of which
+ * is `params.scope` of a job, where that names one that it needs beside the scope of its kind.
+ */
+export type SeenJobs = { kinds: readonly string[]; scopes?: readonly string[] | undefined };
 
-const isOneOf = (kinds: readonly string[]) =>
-  sql`kind in (select json_array_elements_text(${JSON.stringify(kinds)}::json))`;
+/** Reference to a job. */
+export type JobRef = SeenJobs & { projectId: string; id: string };
 
-const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<ShownRow> => {
+const inTexts = (texts: readonly string[]) =>
+  sql`in (select json_array_elements_text(${JSON.stringify(texts)}::json))`;
+
+const isSeen = ({ kinds, scopes }: SeenJobs) =>
+  sql`kind ${inTexts(kinds)} and ${
+    scopes === undefined ? sql`true` : sql`coalesce(params->>'scope' ${inTexts(scopes)}, true)`
+  }`;
+
+const findRow = async ({ db }: Work, { projectId, id, ...seen }: JobRef): Promise<ShownRow> => {
   const found = isId(id)
     ? await sql<ShownRow>`
         select ${SHOWN} from project_jobs
-        where project_id = ${projectId} and id = ${id} and ${isOneOf(kinds)}`.execute(db)
+        where project_id = ${projectId} and id = ${id} and ${isSeen(seen)}`.execute(db)
     : { rows: [] };
   const [row] = found.rows;
   if (!row) throw notFound("job");
@@ -168,10 +179,10 @@ export const getJobResult = async (work: Work, ref: JobRef): Promise<string> => 
 /** Orders of the list. */
 export const JOB_ORDERS = { by: { createdAt: sql`id` }, usual: "desc" } as const;
 
-/** `kinds`: those that the caller may see; others are neither listed nor counted. */
+/** Jobs that the caller may not see are neither listed nor counted. */
 type ListJobs = PageQuery &
+  SeenJobs &
   Ordered<SortOf<typeof JOB_ORDERS>> & {
-    kinds: readonly string[];
     kind?: string | undefined;
     status?: JobStatus | undefined;
   };
@@ -182,7 +193,7 @@ export const listJobs = async (
   projectId: string,
   query: ListJobs,
 ): Promise<Total & { jobs: ProjectJob[] }> => {
-  const where = sql`project_id = ${projectId} and ${isOneOf(query.kinds)}
+  const where = sql`project_id = ${projectId} and ${isSeen(query)}
     and (${query.kind ?? null}::text is null or kind = ${query.kind ?? null})
     and (${query.status ?? null}::text is null or status = ${query.status ?? null})`;
   const page = await sql<ShownRow>`

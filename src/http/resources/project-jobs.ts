@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Caller } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/kinds.ts";
+import { ANY_JOB, jobsSeenBy } from "../../domain/registries/jobs/kinds.ts";
 import {
   cancelJob,
   createResultReader,
@@ -36,7 +36,7 @@ type JobRequest = { caller: Caller; projectId: string; params: { jobId: string }
 const refOf = ({ caller, projectId, params }: JobRequest): JobRef => ({
   projectId,
   id: params.jobId,
-  kinds: jobKindsOf(caller),
+  ...jobsSeenBy(caller),
 });
 
 const readResult = createResultReader();
@@ -52,7 +52,7 @@ export const projectJobRoutes = [
     }),
     response: pageBody(JobBody),
     run: async (work, { caller, projectId, query }) => {
-      const asked = { ...query, kinds: jobKindsOf(caller) };
+      const asked = { ...query, ...jobsSeenBy(caller) };
       return pageReply(await listJobs(work, projectId, asked), "jobs", query);
     },
   }),

@@ -12,6 +12,7 @@ import {
   keysOf,
   type ReportName,
   reportOf,
+  REPORTS,
   rowQuery,
 } from "./reports.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
@@ -245,7 +246,7 @@ const tooLarge = (): DomainError =>
 export const analyticsExport = jobKind({
   kind: "ANALYTICS_EXPORT",
   access: { scope: "analytics:read", roles: BUILDERS },
-  params: z.object({}),
+  params: z.object({ scope: z.string().optional() }),
   // Rollups answer within one snapshot alone.
   isSnapshot: true,
   step: async (work, { id, projectId, state: json }): Promise<Step> => {
@@ -374,7 +375,9 @@ export const startAnalyticsExport = async (
     select count(*) as n from analytics_exports where project_id = ${projectId}::uuid`.execute(work.db);
   if (kept.rows[0]!.n >= EXPORTS_MAX)
     throw conflict("EXPORT_LIMIT", `a project keeps ${EXPORTS_MAX} exports: delete one`);
-  const job = await queueJob(work, projectId, { kind: analyticsExport, params: {}, createdBy });
+  const { scope } = REPORTS[plan.report];
+  const params = scope === undefined ? {} : { scope };
+  const job = await queueJob(work, projectId, { kind: analyticsExport, params, createdBy });
   const uptoId = await newestId(work, plan);
   const stored: StoredPlan = { ...plan, ...(uptoId === undefined ? {} : { uptoId }) };
   const now = work.serverNow;

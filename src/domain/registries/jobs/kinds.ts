@@ -5,7 +5,7 @@ import { levelRecalculation } from "../../economy/levels/relevel.ts";
 import { bulkGrant } from "../../economy/rewards/references.ts";
 import { segmentRefresh } from "../../economy/segments/sweeps.ts";
 import type { Caller, Role, Scope } from "../../kernel/caller.ts";
-import type { JobAccess, JobKind } from "../../long-work/project-jobs.ts";
+import type { JobAccess, JobKind, SeenJobs } from "../../long-work/project-jobs.ts";
 import { playerErase, playerExport } from "../../player-lifecycle/erase.ts";
 import { clockAdvance } from "../clock/test-clock.ts";
 import { bulkRevert } from "../../revert/bulk/bulk-revert.ts";
@@ -36,9 +36,11 @@ const opens = ({ scope, roles }: JobAccess, caller: Caller): boolean => {
   return caller.kind === "user" && roles.includes(caller.role);
 };
 
-/** Returns the kinds of job that a caller may see, read and cancel: those that they may start. */
-export const jobKindsOf = (caller: Caller): string[] =>
-  JOB_KINDS.filter(({ access }) => opens(access, caller)).map(({ kind }) => kind);
+/** Returns which jobs a caller may see, read and cancel: those that they may start. */
+export const jobsSeenBy = (caller: Caller): SeenJobs => ({
+  kinds: JOB_KINDS.filter(({ access }) => opens(access, caller)).map(({ kind }) => kind),
+  scopes: caller.kind === "key" ? caller.scopes : undefined,
+});
 
 /** The scopes and roles that see at least one kind of job. */
 export const ANY_JOB: { scope: readonly Scope[]; roles: readonly Role[] } = {
