@@ -1,5 +1,6 @@
 # What the commands of the guides need, in bash: `. docs/examples/guides.sh` in the folder of the code.
 export URL="${URL:-http://localhost:2567}"
+export CONSOLE_URL="${CONSOLE_URL:-$URL}"
 json="Content-Type: application/json"
 
 # api METHOD PATH [BODY]: sends a request with $KEY, and shows an error even where the answer goes elsewhere.
@@ -10,7 +11,7 @@ api() {
 }
 
 # me METHOD PATH [BODY]: sends a request with the access token $TOKEN.
-me() { curl -sS -X "$1" "$URL/api/v1$2" -H "Authorization: Bearer $TOKEN" -H "$json" ${3:+-d "$3"}; }
+me() { curl -sS -w '\n' -X "$1" "$URL/api/v1$2" -H "Authorization: Bearer $TOKEN" -H "$json" ${3:+-d "$3"}; }
 
 # field user.tenantId: picks a field out of the answer on standard input, or shows an answer that lacks it.
 field() {

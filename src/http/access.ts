@@ -133,5 +133,5 @@ const requireNeeds = (needs: Needs, caller: OfTenant, rules: AccessRules): void 
   if (needs.verifiedEmail) requireVerifiedEmail(caller, rules);
   if (needs.approval && caller.tenant.approvalStatus !== "APPROVED") throw approvalRequired();
   if (needs.feature && !hasFeature(caller.tenant, needs.feature))
-    throw featureUnavailable(caller.tenant.plan);
+    throw featureUnavailable(caller.tenant.plan, needs.feature);
 };

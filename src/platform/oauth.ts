@@ -111,6 +111,10 @@ export const asOAuthError = (error: unknown): OAuthError => {
     const message = "The provider did not accept the answer that the browser brought; try again";
     return new OAuthError("provider_error", message, error, ofServer(error));
   }
+  if (error instanceof client.WWWAuthenticateChallengeError) {
+    const reason = { text: "the provider refuses the client id or the client secret", isAnybodys: false };
+    return new OAuthError("provider_error", "The provider's answer could not be trusted", error, reason);
+  }
   const reason = ofServer(error);
   if (isUnreachable(error)) return new OAuthError("temporarily_unavailable", UNREACHABLE, error, reason);
   return new OAuthError("provider_error", "The provider's answer could not be trusted", error, reason);

@@ -96,7 +96,7 @@ describe("a smaller plan", () => {
       "There are 4 projects, and the plan has room for 1: all stay, and none can be added.",
       "There are 3 members and invitations, and the plan has room for 2",
       "1 webhooks were paused",
-      "Single sign-on is kept as it is configured, and is not enforced.",
+      "Nobody can sign in through your identity provider any more",
     ])
       assert.ok(text.replaceAll(/\s+/g, " ").includes(line), `${line} in ${text}`);
     const { email } = must(await api.get(`/api/v1/team/members/${userId}`, { token }), 200);

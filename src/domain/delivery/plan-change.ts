@@ -7,11 +7,16 @@ import { FEATURES, hasFeature, limitsOf, type Plan } from "../kernel/caller.ts";
 import type { Work } from "../kernel/work.ts";
 import { fitWebhooks } from "./webhooks/fit-plan.ts";
 
-/** What is not counted by the month: more than the plan includes stays, and cannot grow. */
-const KEPT: Readonly<Partial<Record<UsageItem["metric"], string>>> = {
-  projects: "projects",
-  members: "members and invitations",
+/** What is not counted by the month, and what becomes of more than the plan includes. */
+const KEPT: Readonly<Partial<Record<UsageItem["metric"], { what: string; then: string }>>> = {
+  projects: { what: "projects", then: "all stay, and none can be added" },
+  members: { what: "members and invitations", then: "all stay, and none can be added" },
+  customDomains: { what: "custom domains", then: "those beyond it are suspended in seven days" },
 };
+
+const SSO_LOST =
+  "Nobody can sign in through your identity provider any more: passwords are set by the link for forgotten ones. " +
+  "The configuration is kept, and counts again, enforced or not, once the plan has single sign-on.";
 
 /** Gives a tenant another plan, with all that follows from it. @throws NOT_FOUND */
 export const takePlan = async (work: Work, mail: Mail, tenantId: string, plan: Plan): Promise<void> => {
@@ -39,11 +44,9 @@ export const followPlan = async (
   if (from === to) return;
   const { items } = await showUsage(work, id);
   const over = items.flatMap(({ metric, used, limit }) => {
-    const what = KEPT[metric];
-    if (what === undefined || limit === null || used <= limit) return [];
-    return [
-      `There are ${used} ${what}, and the plan has room for ${limit}: all stay, and none can be added.`,
-    ];
+    const kept = KEPT[metric];
+    if (kept === undefined || limit === null || used <= limit) return [];
+    return [`There are ${used} ${kept.what}, and the plan has room for ${limit}: ${kept.then}.`];
   });
   const lost = FEATURES.filter((name) => hasFeature({ plan: from }, name) && !hasFeature({ plan: to }, name));
   const remarks = [
@@ -52,7 +55,7 @@ export const followPlan = async (
       ? [`${paused} webhooks were paused; their events wait, and they resume with a larger plan.`]
       : []),
     ...(resumed > 0 ? [`${resumed} webhooks that had been paused are active again.`] : []),
-    ...(lost.includes("sso") ? ["Single sign-on is kept as it is configured, and is not enforced."] : []),
+    ...(lost.includes("sso") ? [SSO_LOST] : []),
   ];
   await notifyAdmins(mail, work, id, {
     template: "plan-changed",

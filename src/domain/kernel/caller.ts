@@ -135,11 +135,18 @@ const detailOf = ({ metric: field, limit, used, more = "" }: Reached): FieldProb
   return { field, message: `limit ${limit}, used ${used}${more}` };
 };
 
+const FEATURE_TEXTS: Readonly<Record<Feature, string>> = {
+  webhooks: "webhooks",
+  customDomains: "custom domains",
+  sso: "single sign-on",
+};
+
 /** Builds the error for what the plan does not include. */
-export const featureUnavailable = (plan: Plan): DomainError =>
-  new DomainError("PAYMENT_REQUIRED", `The plan ${plan} does not include this`, {
-    reason: "PLAN_FEATURE_UNAVAILABLE",
-  });
+export const featureUnavailable = (plan: Plan, feature: Feature): DomainError => {
+  const others = PLANS.filter((one) => PLAN_FEATURES[one].includes(feature)).join(" or ");
+  const message = `The plan ${plan} does not include ${FEATURE_TEXTS[feature]}; ${others} does`;
+  return new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_FEATURE_UNAVAILABLE" });
+};
 
 export const hasFeature = ({ plan }: Pick<Subscriber, "plan">, feature: Feature): boolean =>
   PLAN_FEATURES[plan].includes(feature);

@@ -45,7 +45,7 @@ import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof, requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email, LoginBody, NewPassword } from "./registration.ts";
 import { Deleted, Order, pageReply, sortedBy } from "./bodies.ts";
-import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
+import { OwnPassword, proofParts, provenAgain, selfOf } from "./mfa-login.ts";
 
 /** A role as callers may write it: MEMBER is an alias of VIEWER. */
 const RoleInput = z
@@ -321,8 +321,11 @@ export const teamRoutes = [
   common.post("/team/leave", "leaveTeam", {
     access: OWN_ACCOUNT,
     summary: "Leave the team",
-    description: "Ends your account and its sessions. The last OWNER cannot leave.",
+    description:
+      "Ends your account and its sessions. The last OWNER cannot leave. Whoever has a second factor proves " +
+      "it within 10 minutes before.",
     response: Deleted,
+    ...provenAgain,
     outside: (app, { caller }) => remove(app, caller, userOf(caller).userId),
   }),
 ];

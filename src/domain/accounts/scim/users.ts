@@ -247,7 +247,7 @@ export const changeScimUser = async (
 /** A plan without SCIM leaves deactivating, whatever else is sent with it. @throws PAYMENT_REQUIRED */
 const withinPlan = ({ plan }: ScimScope, before: Draft, draft: Draft): Draft => {
   if (hasFeature({ plan }, "sso")) return draft;
-  if (draft.active) throw featureUnavailable(plan);
+  if (draft.active) throw featureUnavailable(plan, "sso");
   return { ...before, active: false };
 };
 
