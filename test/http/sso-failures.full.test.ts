@@ -88,6 +88,18 @@ describe("sign-ins through a provider that fail", () => {
     assert.equal((await failures())[0]!.reason, "the connection was refused");
   });
 
+  it("name a client secret that the provider refuses", async () => {
+    await openId();
+    provider.malice = {
+      token: (response) =>
+        response
+          .writeHead(401, { "WWW-Authenticate": 'Basic realm="acme"', "Content-Type": "application/json" })
+          .end('{"error": "invalid_client"}'),
+    };
+    await come();
+    assert.equal((await failures())[0]!.reason, "the provider refuses the client id or the client secret");
+  });
+
   it("by SAML say what the provider is to change", async () => {
     const [key, another] = [aSigningKey(), aSigningKey()];
     const reasons = [
