@@ -230,8 +230,6 @@ export const rangeOf = (
   if (period !== undefined) return bounded(rangeOfPeriod(frame, period, firstEventMs), daysMax);
   const end = to === undefined ? { day: today(frame) } : boundOf("to", to);
   const { lastDay, endMs } = endOf(frame, end);
-  if (endMs > frame.asOfMs + AHEAD_DAYS_MAX * FULL_DAY_MS)
-    throw invalid("to", `must be at most ${AHEAD_DAYS_MAX} days after asOf`);
   const start =
     from === undefined ? { day: lastDay - Math.min(days, DEFAULT_DAYS) + 1 } : boundOf("from", from);
   const { firstDay, startMs } = startOf(frame, start);
@@ -244,10 +242,12 @@ const startOf = (frame: Frame, bound: Bound): Pick<Range, "firstDay" | "startMs"
     ? { firstDay: bound.day, startMs: dayStart(frame, bound.day) }
     : { firstDay: localDay(frame, bound.ms), startMs: bound.ms };
 
-const endOf = (frame: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> =>
-  "day" in bound
-    ? { lastDay: bound.day, endMs: dayStart(frame, bound.day + 1) }
-    : { lastDay: localDay(frame, bound.ms - 1), endMs: bound.ms };
+const endOf = (frame: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> => {
+  const endMs = "day" in bound ? dayStart(frame, bound.day + 1) : bound.ms;
+  if (endMs > frame.asOfMs + AHEAD_DAYS_MAX * FULL_DAY_MS)
+    throw invalid("to", `must be at most ${AHEAD_DAYS_MAX} days after asOf`);
+  return { lastDay: "day" in bound ? bound.day : localDay(frame, bound.ms - 1), endMs };
+};
 
 const bounded = (range: Range, daysMax = POINTS_MAX): Range => {
   if (daysOf(range) > daysMax) throw invalid("from", `a range has at most ${daysMax} days`);

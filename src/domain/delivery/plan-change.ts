@@ -8,10 +8,10 @@ import type { Work } from "../kernel/work.ts";
 import { fitWebhooks } from "./webhooks/fit-plan.ts";
 
 /** What is not counted by the month, and what becomes of more than the plan includes. */
-const KEPT: Readonly<Partial<Record<UsageItem["metric"], { what: string; then: string }>>> = {
-  projects: { what: "projects", then: "all stay, and none can be added" },
-  members: { what: "members and invitations", then: "all stay, and none can be added" },
-  customDomains: { what: "custom domains", then: "those beyond it are suspended in seven days" },
+const KEPT: Readonly<Partial<Record<UsageItem["metric"], { what: string; fate: string }>>> = {
+  projects: { what: "projects", fate: "all stay, and none can be added" },
+  members: { what: "members and invitations", fate: "all stay, and none can be added" },
+  customDomains: { what: "custom domains", fate: "those beyond it are suspended in seven days" },
 };
 
 const SSO_LOST =
@@ -46,7 +46,7 @@ export const followPlan = async (
   const over = items.flatMap(({ metric, used, limit }) => {
     const kept = KEPT[metric];
     if (kept === undefined || limit === null || used <= limit) return [];
-    return [`There are ${used} ${kept.what}, and the plan has room for ${limit}: ${kept.then}.`];
+    return [`There are ${used} ${kept.what}, and the plan has room for ${limit}: ${kept.fate}.`];
   });
   const lost = FEATURES.filter((name) => hasFeature({ plan: from }, name) && !hasFeature({ plan: to }, name));
   const remarks = [
