@@ -247,8 +247,7 @@ describe("cohorts", () => {
       ["property=team", "property"],
       ["unit=day&from=2013-01-01&to=2014-12-31", "from"],
       ["unit=day&from=2014-01-01&to=2014-12-31&periods=100", "from"],
-      ["unit=month&from=1001-01-01&to=2026-12-31", "from"],
-      ["unit=month&from=2026-01-01&to=9990-12-31", "to"],
+      ["unit=month&from=1001-01-01&to=9990-12-31", "from"],
     ];
     for (const [query, field] of bad) {
       const answer = await get(query);

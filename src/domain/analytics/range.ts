@@ -97,7 +97,7 @@ export const intervalAfter = (interval: CalendarInterval, first: number, count =
 
 /** The most days of a range, and points of a series. */
 export const POINTS_MAX = 10_000;
-/** The most days that are still to come: each takes as long as one that has events. */
+/** The most days of a series that are still to come: each takes as long as one that has events. */
 const AHEAD_DAYS_MAX = 400;
 const DEFAULT_DAYS = 30;
 
@@ -227,14 +227,14 @@ export const rangeOf = (
 ): Range => {
   if (period !== undefined && (from !== undefined || to !== undefined))
     throw invalid("period", "give either a period, or from and to");
-  if (period !== undefined) return bounded(rangeOfPeriod(frame, period, firstEventMs), daysMax);
+  if (period !== undefined) return bounded(frame, rangeOfPeriod(frame, period, firstEventMs), daysMax);
   const end = to === undefined ? { day: today(frame) } : boundOf("to", to);
   const { lastDay, endMs } = endOf(frame, end);
   const start =
     from === undefined ? { day: lastDay - Math.min(days, DEFAULT_DAYS) + 1 } : boundOf("from", from);
   const { firstDay, startMs } = startOf(frame, start);
   if (startMs >= endMs) throw invalid("to", "must not be before from");
-  return bounded({ startMs, endMs, firstDay, lastDay }, daysMax);
+  return bounded(frame, { startMs, endMs, firstDay, lastDay }, daysMax);
 };
 
 const startOf = (frame: Frame, bound: Bound): Pick<Range, "firstDay" | "startMs"> =>
@@ -242,15 +242,15 @@ const startOf = (frame: Frame, bound: Bound): Pick<Range, "firstDay" | "startMs"
     ? { firstDay: bound.day, startMs: dayStart(frame, bound.day) }
     : { firstDay: localDay(frame, bound.ms), startMs: bound.ms };
 
-const endOf = (frame: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> => {
-  const endMs = "day" in bound ? dayStart(frame, bound.day + 1) : bound.ms;
-  if (endMs > frame.asOfMs + AHEAD_DAYS_MAX * FULL_DAY_MS)
-    throw invalid("to", `must be at most ${AHEAD_DAYS_MAX} days after asOf`);
-  return { lastDay: "day" in bound ? bound.day : localDay(frame, bound.ms - 1), endMs };
-};
+const endOf = (frame: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> =>
+  "day" in bound
+    ? { lastDay: bound.day, endMs: dayStart(frame, bound.day + 1) }
+    : { lastDay: localDay(frame, bound.ms - 1), endMs: bound.ms };
 
-const bounded = (range: Range, daysMax = POINTS_MAX): Range => {
+const bounded = ({ asOfMs }: Frame, range: Range, daysMax = POINTS_MAX): Range => {
   if (daysOf(range) > daysMax) throw invalid("from", `a range has at most ${daysMax} days`);
+  if (daysMax < Infinity && range.endMs > asOfMs + AHEAD_DAYS_MAX * FULL_DAY_MS)
+    throw invalid("to", `must be at most ${AHEAD_DAYS_MAX} days after asOf`);
   return range;
 };
 
