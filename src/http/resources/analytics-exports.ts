@@ -320,13 +320,13 @@ export const analyticsExportsRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED"],
     response: StoredExportBody,
-    outside: async (app, { projectId, body, caller }) => {
+    // Whoever counts what is kept must see what others have committed: not in the snapshot of the plan.
+    prepare: async (app, { projectId, body, caller }) => {
       const { fields, query } = await readExportQuery(ExportQuery.parse(asQuery(body)));
       requireReport(caller, fields.report);
-      // Whoever counts what is kept must see what others have committed: not in the snapshot of the plan.
-      const plan = await planned(app, { projectId, fields, query });
-      return app.transact((work) => startAnalyticsExport(work, plan, actorOf(caller)));
+      return planned(app, { projectId, fields, query });
     },
+    run: (work, { caller, prepared: plan }) => startAnalyticsExport(work, plan, actorOf(caller)),
   }),
   exporting.get("/analytics/exports", "listAnalyticsExports", {
     summary: "List the files of reports",
