@@ -46,7 +46,7 @@ type SavedKind = {
 
 /** What can be saved, each a question with an operation of its own. */
 const SAVED_KINDS = {
-  overview: { report: overviewReport },
+  overview: { report: overviewReport, players: ["metric"] },
   trends: { report: trendReport },
   segments: { report: segmentReport, players: ["segment"] },
   retention: {
@@ -56,7 +56,7 @@ const SAVED_KINDS = {
   },
   cohorts: { report: cohortReport, daysMax: Infinity, players: ["cohort", "segment", "k"] },
   funnels: { report: funnelReport, daysMax: Infinity, players: ["step", "state", "value"] },
-  experiments: { report: experimentReport },
+  experiments: { report: experimentReport, players: ["ruleId", "group"] },
 } as const satisfies Record<string, SavedKind>;
 export type SavedKindName = keyof typeof SAVED_KINDS;
 export const SAVED_KIND_NAMES = Object.keys(SAVED_KINDS) as SavedKindName[];
