@@ -1,0 +1,59 @@
+import { Center, Loader } from "@mantine/core";
+import { Suspense } from "react";
+import { Redirect, Route, Switch, useLocation, useSearch } from "wouter";
+import { useSession } from "../api/session.ts";
+import { Boundary } from "../ui/page.tsx";
+import { CompleteProfile, OPEN_SCREENS, Shell, SignIn, SuperAdmin } from "./routes.ts";
+
+const Waiting = () => (
+  <Center h="60vh">
+    <Loader aria-label="Loading" />
+  </Center>
+);
+
+/** Whoever is not signed in signs in where they are, and then sees what the address says. */
+const Signed = () => {
+  const session = useSession();
+  if (session.status === "loading") return <Waiting />;
+  if (session.status === "out") return <SignIn why={session.why} />;
+  if (session.status === "admin") return <Redirect to="/superadmin" />;
+  if (!session.account.user.profileCompleted) return <CompleteProfile />;
+  return <Shell />;
+};
+
+const Login = () => {
+  const session = useSession();
+  const search = useSearch();
+  if (session.status === "in") {
+    const to = new URLSearchParams(search).get("to") ?? "/";
+    // Never to another site: only a path of the console.
+    return <Redirect to={/^\/(?!\/)/.test(to) ? to : "/"} />;
+  }
+  return session.status === "loading" ? <Waiting /> : <SignIn />;
+};
+
+export const App = () => {
+  const [path] = useLocation();
+  return (
+    <Boundary key={path.split("/")[1]}>
+      <Suspense fallback={<Waiting />}>
+        <Switch>
+          {OPEN_SCREENS.map(({ path: at, component: Component }) => (
+            <Route path={at} key={at}>
+              <Component />
+            </Route>
+          ))}
+          <Route path="/login">
+            <Login />
+          </Route>
+          <Route path="/superadmin/*?">
+            <SuperAdmin />
+          </Route>
+          <Route>
+            <Signed />
+          </Route>
+        </Switch>
+      </Suspense>
+    </Boundary>
+  );
+};

@@ -1,0 +1,79 @@
+import { useDebouncedValue } from "@mantine/hooks";
+import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import type { Id } from "../api/client.ts";
+import { useAny } from "../api/hooks.ts";
+import { signOut, useCan } from "../api/session.ts";
+import { words } from "../format.ts";
+import { Icon } from "../ui/icons.tsx";
+import { ACCOUNT_SCREENS, PROJECT_SCREENS } from "./routes.ts";
+
+/** Where what the search finds is shown. */
+const PLACES: Record<string, string> = {
+  player: "/players",
+  rule: "/rules",
+  quest: "/quests",
+  adventure: "/adventures",
+  leaderboard: "/leaderboards",
+  webhook: "/webhooks",
+  currency: "/economy/currencies",
+  badge: "/economy/badges",
+  streak: "/economy/streaks",
+  reward: "/economy/rewards",
+  boost: "/economy/boosts",
+  segment: "/economy/segments",
+};
+
+/** Goes anywhere by a few letters: screens, and whatever has a name. */
+export const Palette = ({ project }: { project: string | undefined }) => {
+  const [query, setQuery] = useState("");
+  const [asked] = useDebouncedValue(query.trim(), 200);
+  const [, go] = useLocation();
+  const can = useCan();
+  const found = useAny(
+    "search" as Id,
+    { query: { q: asked } },
+    { enabled: asked !== "" && project !== undefined },
+  );
+  const screens = [
+    ...(project ? PROJECT_SCREENS.map((screen) => ({ screen, to: `/p/${project}${screen.path}` })) : []),
+    ...ACCOUNT_SCREENS.map((screen) => ({ screen, to: screen.path })),
+  ].filter(
+    ({ screen: { isHidden, needs, path } }) => (!isHidden || path === "/account") && (!needs || can(needs)),
+  );
+  const actions: SpotlightActionData[] = screens.map(({ screen, to }) => ({
+    id: to,
+    label: screen.title,
+    description: screen.group,
+    leftSection: <Icon name={screen.icon} />,
+    onClick: () => go(to),
+  }));
+  actions.push({ id: "sign-out", label: "Sign out", onClick: () => void signOut() });
+  for (const { kind, id, key, name } of (asked === "" ? [] : (found.data?.data ?? [])) as Record<
+    string,
+    string
+  >[])
+    actions.push({
+      id: `${kind} ${id}`,
+      label: name || key || id!,
+      description: `${words(kind!)}${key ? ` · ${key}` : ""}`,
+      keywords: [query, key ?? ""],
+      onClick: () => go(`/p/${project}${PLACES[kind!] ?? ""}/${id}`),
+    });
+  return (
+    <Spotlight
+      actions={actions}
+      query={query}
+      onQueryChange={setQuery}
+      shortcut={["mod + K"]}
+      nothingFound="Nothing found"
+      highlightQuery
+      limit={20}
+      scrollable
+      maxHeight={420}
+      searchProps={{ placeholder: "Search players, rules, screens…", "aria-label": "Search" }}
+      attributes={{ content: { "aria-label": "Command palette" } }}
+    />
+  );
+};

@@ -1,0 +1,385 @@
+import {
+  ActionIcon,
+  Alert,
+  AppShell,
+  Badge,
+  Burger,
+  Button,
+  Center,
+  Group,
+  Loader,
+  Menu,
+  NavLink,
+  ScrollArea,
+  Select,
+  Stack,
+  Text,
+  Tooltip,
+  UnstyledButton,
+  useComputedColorScheme,
+  useMantineColorScheme,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { Suspense, useEffect } from "react";
+import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
+import { type Answer, credentials } from "../api/client.ts";
+import { useAct, useApi } from "../api/hooks.ts";
+import { signOut, useAccount, useCan } from "../api/session.ts";
+import { setZone } from "../format.ts";
+import { Icon } from "../ui/icons.tsx";
+import { Boundary, Empty, Loaded, Page } from "../ui/page.tsx";
+import { FormButton } from "../ui/form.tsx";
+import { Palette } from "./palette.tsx";
+import { ProjectContext } from "./project.ts";
+import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
+
+export type Project = Answer<"getProject">;
+
+const LAST = "laurel-last-project";
+
+/** The frame around every screen of somebody who is signed in. */
+export const Shell = () => {
+  const [opened, { toggle, close }] = useDisclosure(false);
+  const [path] = useLocation();
+  const [, params] = useRoute("/p/:project/*?");
+  const chosen = params?.project ?? localStorage.getItem(LAST) ?? undefined;
+  const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } as never });
+  useEffect(close, [path]);
+  return (
+    <Loaded query={projects}>
+      {({ data }) => {
+        const project = data.find(({ id }) => id === chosen) ?? (params ? undefined : (data as Project[])[0]);
+        // Set while rendering, so that what is asked by the screens below names it.
+        credentials.project = project?.id;
+        setZone(project?.timezone ?? "UTC");
+        if (project && params) localStorage.setItem(LAST, project.id);
+        return (
+          <AppShell
+            header={{ height: 52 }}
+            navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !opened } }}
+            padding="md"
+          >
+            <a className="skip" href="#main">
+              Skip to the content
+            </a>
+            <AppShell.Header>
+              <Group h="100%" px="sm" justify="space-between" wrap="nowrap">
+                <Group gap="sm" wrap="nowrap">
+                  <Burger
+                    opened={opened}
+                    onClick={toggle}
+                    hiddenFrom="sm"
+                    size="sm"
+                    aria-label="Navigation"
+                  />
+                  <Switcher projects={data as Project[]} project={project as Project | undefined} />
+                </Group>
+                <Right />
+              </Group>
+            </AppShell.Header>
+            <AppShell.Navbar p="xs" aria-label="Main">
+              <ScrollArea viewportProps={{ tabIndex: 0 }}>
+                <Navigation project={project as Project | undefined} />
+              </ScrollArea>
+            </AppShell.Navbar>
+            <AppShell.Main id="main">
+              <Notices project={project as Project | undefined} />
+              <Screens project={project as Project | undefined} hasProjects={data.length > 0} />
+            </AppShell.Main>
+            <Palette project={project?.id} />
+          </AppShell>
+        );
+      }}
+    </Loaded>
+  );
+};
+
+const Waiting = () => (
+  <Center h="40vh">
+    <Loader aria-label="Loading" />
+  </Center>
+);
+
+const Screens = ({ project, hasProjects }: { project: Project | undefined; hasProjects: boolean }) => {
+  const [path] = useLocation();
+  const can = useCan();
+  const isOpen = ({ needs }: Screen) => needs === undefined || can(needs);
+  return (
+    <Boundary key={path}>
+      <Suspense fallback={<Waiting />}>
+        <Switch>
+          {ACCOUNT_SCREENS.map(({ component: Component, path: at, ...screen }) => (
+            <Route path={at} key={at}>
+              {(params) =>
+                isOpen({ component: Component, path: at, ...screen }) ? (
+                  <Component {...params} />
+                ) : (
+                  <NotYours />
+                )
+              }
+            </Route>
+          ))}
+          {project &&
+            PROJECT_SCREENS.map(({ component: Component, path: at, ...screen }) => (
+              <Route path={`/p/:project${at}`} key={at}>
+                {(params) =>
+                  isOpen({ component: Component, path: at, ...screen }) ? (
+                    <ProjectContext value={project} key={project.id}>
+                      <Component {...params} />
+                    </ProjectContext>
+                  ) : (
+                    <NotYours />
+                  )
+                }
+              </Route>
+            ))}
+          <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
+          <Route path="/">
+            {project ? (
+              <Redirect to={`/p/${project.id}/start`} replace />
+            ) : hasProjects ? (
+              <NotThere />
+            ) : (
+              <FirstProject />
+            )}
+          </Route>
+          {/* Links of mails name a screen alone, and mean the project that was open last. */}
+          <Route path="/analytics/*?">
+            {project ? <Redirect to={`/p/${project.id}${path}`} replace /> : <NotThere />}
+          </Route>
+          <Route>
+            <NotThere />
+          </Route>
+        </Switch>
+      </Suspense>
+    </Boundary>
+  );
+};
+
+const NotYours = () => (
+  <Page title="Not open to your role">
+    <Text>An owner or administrator of your team can change your role.</Text>
+  </Page>
+);
+
+const NotThere = () => (
+  <Page title="There is no such page">
+    <Button component={Link} href="/" w="fit-content">
+      To the start
+    </Button>
+  </Page>
+);
+
+const FirstProject = () => {
+  const can = useCan();
+  const [, go] = useLocation();
+  return (
+    <Page title="Welcome to Laurel">
+      <Empty title="A project holds a game: its players, rules and boards">
+        {can("createProject") ? (
+          <FormButton
+            id="createProject"
+            label="Create your first project"
+            first={["name", "timezone"]}
+            initial={{ timezone: Intl.DateTimeFormat().resolvedOptions().timeZone }}
+            done="Your project is there"
+            onDone={({ id }) => go(`/p/${id}/start`)}
+          />
+        ) : (
+          "An owner or administrator of your team creates the first."
+        )}
+      </Empty>
+    </Page>
+  );
+};
+
+const Switcher = ({ projects, project }: { projects: Project[]; project: Project | undefined }) => {
+  const [path, go] = useLocation();
+  const can = useCan();
+  const names = new Map(projects.map(({ id, name }) => [id, name]));
+  const isSandbox = project?.sandboxOf != null;
+  const twin = project?.sandboxOf ?? project?.sandboxProjectId;
+  const here = path.match(/^\/p\/[^/]+(\/[^/]+)/)?.[1] ?? "/start";
+  const create = useAct("createSandbox", { done: "The sandbox is there" });
+  return (
+    <Group gap="xs" wrap="nowrap">
+      <Select
+        aria-label="Project"
+        size="xs"
+        w={180}
+        searchable
+        allowDeselect={false}
+        placeholder="Project"
+        data={projects
+          .filter(({ sandboxOf }) => sandboxOf == null || !names.has(sandboxOf))
+          .map(({ id, name }) => ({ value: id, label: name }))}
+        value={project ? (isSandbox && names.has(project.sandboxOf!) ? project.sandboxOf : project.id) : null}
+        onChange={(id) => id && go(`/p/${id}${here}`)}
+      />
+      {project && (
+        <Tooltip
+          label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}
+        >
+          {twin && names.has(twin) ? (
+            <Button
+              size="compact-xs"
+              variant="light"
+              color={isSandbox ? "violet" : "teal"}
+              onClick={() => go(`/p/${twin}${here}`)}
+              aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
+            >
+              {isSandbox ? "Sandbox" : "Live"}
+            </Button>
+          ) : (
+            <Badge color={isSandbox ? "violet" : "teal"}>{isSandbox ? "Sandbox" : "Live"}</Badge>
+          )}
+        </Tooltip>
+      )}
+      {project && !isSandbox && !project.sandboxProjectId && can("createSandbox") && (
+        <Button
+          size="compact-xs"
+          variant="default"
+          className="wide-only"
+          loading={create.isPending}
+          onClick={() => create.mutate({ path: { projectId: project.id } })}
+        >
+          Make a sandbox
+        </Button>
+      )}
+    </Group>
+  );
+};
+
+const Right = () => {
+  const { user, tenant } = useAccount();
+  const { setColorScheme } = useMantineColorScheme();
+  const isDark = useComputedColorScheme("light") === "dark";
+  const [, go] = useLocation();
+  return (
+    <Group gap={6} wrap="nowrap">
+      <Tooltip label="Search and commands (Ctrl K)">
+        <ActionIcon
+          variant="default"
+          size="lg"
+          aria-label="Search"
+          onClick={() => void import("@mantine/spotlight").then(({ spotlight }) => spotlight.open())}
+        >
+          <Icon name="search" />
+        </ActionIcon>
+      </Tooltip>
+      <ActionIcon
+        variant="default"
+        size="lg"
+        aria-label={isDark ? "Light colours" : "Dark colours"}
+        onClick={() => setColorScheme(isDark ? "light" : "dark")}
+      >
+        <Icon name="sun" />
+      </ActionIcon>
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <UnstyledButton aria-label="Your account" p={6}>
+            <Text size="sm" className="wide-only" maw={160} truncate>
+              {user.name || user.email}
+            </Text>
+            <span className="narrow-only">
+              <Icon name="players" />
+            </span>
+          </UnstyledButton>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Label>{`${tenant.name} · ${user.role.toLowerCase()}`}</Menu.Label>
+          <Menu.Item onClick={() => go("/account")}>Your account</Menu.Item>
+          <Menu.Item component="a" href="/docs" target="_blank">
+            API reference
+          </Menu.Item>
+          <Menu.Divider />
+          <Menu.Item onClick={() => void signOut()}>Sign out</Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </Group>
+  );
+};
+
+const Navigation = ({ project }: { project: Project | undefined }) => {
+  const can = useCan();
+  const [path] = useLocation();
+  const groups = new Map<string, { to: string; screen: Screen }[]>();
+  const add = (screen: Screen, to: string) => {
+    if (screen.isHidden || (screen.needs && !can(screen.needs))) return;
+    groups.set(screen.group, [...(groups.get(screen.group) ?? []), { to, screen }]);
+  };
+  if (project) for (const screen of PROJECT_SCREENS) add(screen, `/p/${project.id}${screen.path}`);
+  for (const screen of ACCOUNT_SCREENS) add(screen, screen.path);
+  return (
+    <Stack gap="xs">
+      {[...groups].map(([group, entries]) => (
+        <div key={group}>
+          <Text size="xs" c="dimmed" fw={600} px="xs">
+            {group}
+          </Text>
+          {entries.map(({ to, screen: { title, icon } }) => (
+            <NavLink
+              key={to}
+              component={Link}
+              href={to}
+              label={title}
+              leftSection={<Icon name={icon} />}
+              active={path === to || path.startsWith(`${to}/`)}
+              {...(path === to ? { "aria-current": "page" as const } : {})}
+              py={6}
+            />
+          ))}
+        </div>
+      ))}
+    </Stack>
+  );
+};
+
+/** What everybody of the team should know on every screen. */
+const Notices = ({ project }: { project: Project | undefined }) => {
+  const { user, tenant } = useAccount();
+  const can = useCan();
+  const resend = useAct("resendVerification", { done: "Sent: look into your mail" });
+  return (
+    <Stack gap="xs" mb="sm" maw={1400}>
+      {!user.emailVerified && (
+        <Alert color="yellow" title="Your email address is not verified yet">
+          <Button
+            size="xs"
+            variant="default"
+            onClick={() => resend.mutate({ body: { email: user.email } as never })}
+          >
+            Send the mail again
+          </Button>
+        </Alert>
+      )}
+      {user.status === "PENDING" && (
+        <Alert color="yellow" title="An owner or administrator of the team has not accepted you yet" />
+      )}
+      {tenant.approvalStatus !== "APPROVED" && (
+        <Alert
+          color={tenant.approvalStatus === "PENDING" ? "yellow" : "red"}
+          title={`Your account is ${tenant.approvalStatus.toLowerCase()}`}
+        >
+          {tenant.approvalStatus === "PENDING"
+            ? "Whoever runs this server approves it. Until then you can build everything in a sandbox; live keys come with the approval."
+            : "Ask whoever runs this server."}
+        </Alert>
+      )}
+      {project?.sandboxOf != null && can("getSandboxClock") && <Clock project={project} />}
+    </Stack>
+  );
+};
+
+/** The sandbox may live in the future, where seasons end and streaks break. */
+const Clock = ({ project }: { project: Project }) => {
+  const clock = useApi("getSandboxClock", { path: { projectId: project.sandboxOf! } });
+  const data = clock.data as { now?: string; offsetSeconds?: number; aheadSeconds?: number } | undefined;
+  const ahead = data?.aheadSeconds ?? data?.offsetSeconds ?? 0;
+  if (!data || ahead === 0) return null;
+  return (
+    <Alert color="violet" title="This sandbox lives in the future">
+      {`Its clock shows ${data.now ?? ""}.`}
+    </Alert>
+  );
+};

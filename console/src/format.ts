@@ -1,0 +1,113 @@
+/** Numbers and times in the reader's language, and in the project's zone. */
+let zone = "UTC";
+export const setZone = (name: string): void => void (zone = name);
+export const zoneName = (): string => zone;
+
+const cache = new Map<string, Intl.DateTimeFormat>();
+const formatter = (options: Intl.DateTimeFormatOptions, timeZone: string): Intl.DateTimeFormat => {
+  const key = `${timeZone} ${JSON.stringify(options)}`;
+  const known = cache.get(key) ?? new Intl.DateTimeFormat(undefined, { ...options, timeZone });
+  cache.set(key, known);
+  return known;
+};
+
+const numbers = new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 });
+const compacts = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+const percents = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 1 });
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+
+export const number = (value: number | null | undefined): string =>
+  value == null ? "–" : numbers.format(value);
+export const compact = (value: number | null | undefined): string =>
+  value == null ? "–" : compacts.format(value);
+export const percent = (value: number | null | undefined): string =>
+  value == null ? "–" : percents.format(value);
+
+/** A moment: date and time in the project's zone. */
+export const moment = (iso: string | null | undefined): string =>
+  iso == null ? "–" : formatter({ dateStyle: "medium", timeStyle: "medium" }, zone).format(new Date(iso));
+
+export const time = (iso: string): string => formatter({ timeStyle: "medium" }, zone).format(new Date(iso));
+
+/** A day of the API, which is text: its zone was applied by the server. */
+export const day = (date: string): string =>
+  /^\d{4}-\d{2}-\d{2}$/.test(date)
+    ? formatter({ month: "short", day: "numeric" }, "UTC").format(new Date(`${date}T00:00:00Z`))
+    : date.length > 10
+      ? moment(date)
+      : date;
+
+const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["second", 60],
+  ["minute", 60],
+  ["hour", 24],
+  ["day", 30],
+  ["month", 12],
+];
+
+export const ago = (iso: string | null | undefined, now = Date.now()): string => {
+  if (iso == null) return "–";
+  let amount = (new Date(iso).getTime() - now) / 1000;
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(amount) < size) return relative.format(Math.round(amount), unit);
+    amount /= size;
+  }
+  return relative.format(Math.round(amount), "year");
+};
+
+/** Seconds in words: 90 → 1 min 30 s. */
+export const duration = (seconds: number): string => {
+  const parts = [
+    [Math.floor(seconds / 86_400), "d"],
+    [Math.floor((seconds % 86_400) / 3600), "h"],
+    [Math.floor((seconds % 3600) / 60), "min"],
+    [Math.round(seconds % 60), "s"],
+  ] as const;
+  const shown = parts.filter(([amount]) => amount > 0).map(([amount, unit]) => `${amount} ${unit}`);
+  return shown.slice(0, 2).join(" ") || "0 s";
+};
+
+export const bytes = (count: number): string => {
+  const power = count < 1024 ? 0 : Math.min(4, Math.floor(Math.log(count) / Math.log(1024)));
+  return `${numbers.format(count / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+};
+
+const WORDS: Record<string, string> = {
+  eq: "is",
+  neq: "is not",
+  gt: "is more than",
+  gte: "is at least",
+  lt: "is less than",
+  lte: "is at most",
+  between: "is between",
+  in: "is one of",
+  notIn: "is none of",
+  not_in: "is none of",
+  contains: "contains",
+  startsWith: "starts with",
+  starts_with: "starts with",
+  endsWith: "ends with",
+  ends_with: "ends with",
+  exists: "is there",
+  notExists: "is not there",
+  not_exists: "is not there",
+  xp: "XP",
+  id: "ID",
+  api: "API",
+  url: "URL",
+  sso: "SSO",
+  ip: "IP",
+};
+
+/** A name of the API in words: `externalUserId` → External user ID, `IN_PROGRESS` → In progress. */
+export const words = (name: string): string => {
+  const known = WORDS[name];
+  if (known) return known;
+  const text = name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replace(/[_.-]+/g, " ")
+    .toLowerCase()
+    .replace(/\b(xp|id|ids|url|api|sso|ip|csv|json|smtp|utc|mfa|scim)\b/g, (word) => word.toUpperCase())
+    .trim();
+  return text.charAt(0).toUpperCase() + text.slice(1);
+};

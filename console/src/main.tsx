@@ -1,0 +1,42 @@
+import "@mantine/core/styles.css";
+import "@mantine/notifications/styles.css";
+import "@mantine/spotlight/styles.css";
+import "./app/app.css";
+import { MantineProvider } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { createRoot } from "react-dom/client";
+import { Router } from "wouter";
+import { queryClient } from "./api/hooks.ts";
+import { resume } from "./api/session.ts";
+import { App } from "./app/app.tsx";
+import { variables, theme } from "./theme.ts";
+
+// The browser hides the attribute from scripts; the property still has it.
+const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+// What locks scrolling behind a dialogue reads the nonce from here.
+Object.assign(globalThis, { __webpack_nonce__: nonce });
+
+// A page that was open while a new build came asks for scripts that may be gone: it loads the new ones, once.
+addEventListener("vite:preloadError", () => {
+  if (sessionStorage.getItem("reloaded") === location.href) return;
+  sessionStorage.setItem("reloaded", location.href);
+  location.reload();
+});
+
+void resume();
+createRoot(document.getElementById("root")!).render(
+  <MantineProvider
+    theme={theme}
+    cssVariablesResolver={variables}
+    defaultColorScheme="auto"
+    getStyleNonce={() => nonce}
+  >
+    <QueryClientProvider client={queryClient}>
+      <Notifications position="top-right" />
+      <Router base="/console">
+        <App />
+      </Router>
+    </QueryClientProvider>
+  </MantineProvider>,
+);

@@ -1,0 +1,2 @@
+import { Page } from "../ui/page.tsx";
+export const AccountPage = () => <Page title="AccountPage">{null}</Page>;

@@ -1,0 +1,434 @@
+import {
+  Alert,
+  Badge,
+  Button,
+  Code,
+  Group,
+  SegmentedControl,
+  Stack,
+  Switch,
+  Table,
+  Text,
+} from "@mantine/core";
+import { useEffect, useRef, useState } from "react";
+import { useLocation } from "wouter";
+import { useProject, useTo } from "../app/project.ts";
+import type { Answer, Row } from "../api/client.ts";
+import { useAct, useApi } from "../api/hooks.ts";
+import { useRoom } from "../api/rooms.ts";
+import { useCan } from "../api/session.ts";
+import { number, time, words } from "../format.ts";
+import { Effect } from "../ui/effects.tsx";
+import { useFilters } from "../ui/filters.ts";
+import { FormButton } from "../ui/form.tsx";
+import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Confirm, Facts, Json, Section, Status, When } from "../ui/small.tsx";
+import { FilterBar, List } from "../ui/table.tsx";
+
+type Event = Row<"listEvents">;
+
+/** Rows kept on the screen. */
+const KEPT = 500;
+/** New rows come onto the screen this often: more renders cost more than a reader sees. */
+const RENDER_MS = 250;
+
+export const Events = () => {
+  const [{ view }, choose] = useFilters({ view: "live" });
+  const can = useCan();
+  return (
+    <Page
+      title="Live events"
+      about="What the game sends, as it is processed. Open an event to see which rules fired, and why."
+      actions={
+        <>
+          {can("trackEvent") && (
+            <FormButton
+              id="trackEvent"
+              label="Send an event"
+              variant="default"
+              first={["externalUserId", "eventType", "properties"]}
+              submit="Send"
+              done="Sent"
+            />
+          )}
+          <SegmentedControl
+            data={[
+              { value: "live", label: "Live" },
+              { value: "list", label: "History" },
+            ]}
+            value={view ?? "live"}
+            onChange={(next) => choose({ view: next })}
+            aria-label="View"
+          />
+        </>
+      }
+    >
+      {view === "list" ? <History /> : <Stream />}
+    </Page>
+  );
+};
+
+const FILTERS = ["eventType", "playerId", "status"];
+
+const Stream = () => {
+  const [filters, choose] = useFilters();
+  const [rows, setRows] = useState<Event[]>([]);
+  const [skipped, setSkipped] = useState(0);
+  const [isPaused, setPaused] = useState(false);
+  const waiting = useRef<{ rows: Event[]; skipped: number }>({ rows: [], skipped: 0 });
+  const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
+  const key = JSON.stringify(asked);
+  const recent = useApi("listEvents", { query: { limit: 50, ...asked } as never });
+  useEffect(() => {
+    setRows([]);
+    waiting.current = { rows: [], skipped: 0 };
+  }, [key]);
+  const options = asked["eventType"] ? { ...asked, eventType: [asked["eventType"]] } : asked;
+  const watched = useRoom("events", options, (room) => {
+    room.onMessage("events", ({ data }: { data: { events: Event[]; skipped: number } }) => {
+      waiting.current.rows.push(...data.events);
+      waiting.current.skipped += data.skipped;
+    });
+  });
+  useEffect(() => {
+    if (isPaused) return;
+    const timer = setInterval(() => {
+      const { rows: news, skipped: more } = waiting.current;
+      if (news.length === 0 && more === 0) return;
+      waiting.current = { rows: [], skipped: 0 };
+      setRows((before) => [...news.toReversed(), ...before].slice(0, KEPT));
+      if (more > 0) setSkipped((before) => before + more);
+    }, RENDER_MS);
+    return () => clearInterval(timer);
+  }, [isPaused]);
+  const seen = new Set(rows.map(({ id }) => id));
+  const shown = [...rows, ...(recent.data?.data ?? []).filter(({ id }) => !seen.has(id))].slice(0, KEPT);
+  return (
+    <Stack gap="xs">
+      <Group align="flex-end" gap="xs">
+        <FilterBar id="listEvents" names={FILTERS} chosen={filters} choose={choose} />
+        <Switch
+          label="Pause"
+          checked={isPaused}
+          onChange={(event) => setPaused(event.currentTarget.checked)}
+        />
+        <Badge color={watched.status === "live" ? "teal" : "yellow"} ml="auto">
+          {watched.status === "live"
+            ? "Live"
+            : watched.status === "joining"
+              ? "Connecting"
+              : "Connecting again"}
+        </Badge>
+      </Group>
+      {skipped > 0 && (
+        <Text
+          size="xs"
+          c="dimmed"
+        >{`${number(skipped)} events came too fast to be shown; the history has them.`}</Text>
+      )}
+      {shown.length === 0 ? (
+        <Empty title="No events yet">They appear here within a second of being sent.</Empty>
+      ) : (
+        <Rows rows={shown} />
+      )}
+    </Stack>
+  );
+};
+
+const Rows = ({ rows }: { rows: Event[] }) => {
+  const to = useTo();
+  const [, go] = useLocation();
+  return (
+    <div className="live-rows" style={{ height: "70vh" }} tabIndex={0} role="region" aria-label="Events">
+      <Table highlightOnHover aria-label="Events">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>Time</Table.Th>
+            <Table.Th>Event</Table.Th>
+            <Table.Th>Player</Table.Th>
+            <Table.Th>Status</Table.Th>
+            <Table.Th className="wide-only">Effects</Table.Th>
+            <Table.Th className="wide-only">Properties</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr
+              key={row.id}
+              className="clickable"
+              tabIndex={0}
+              onClick={() => go(to(`/events/${row.id}`))}
+              onKeyDown={(event) => event.key === "Enter" && go(to(`/events/${row.id}`))}
+            >
+              <Table.Td>{time(row.receivedAt)}</Table.Td>
+              <Table.Td>{row.eventType}</Table.Td>
+              <Table.Td>{nameOf(row)}</Table.Td>
+              <Table.Td>
+                <Status value={row.status} />
+              </Table.Td>
+              <Table.Td className="wide-only">
+                <Summary row={row} />
+              </Table.Td>
+              <Table.Td className="wide-only">
+                <Text className="mono" maw={360} truncate>
+                  {JSON.stringify(row.properties)}
+                </Text>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </div>
+  );
+};
+
+const nameOf = (row: Event): string =>
+  (row as { displayName?: string | null }).displayName ?? row.externalUserId;
+
+/** How many effects of each kind an event had. */
+const Summary = ({ row }: { row: Event }) => {
+  const effects = (row as { effects?: Record<string, number> }).effects ?? {};
+  return (
+    <Group gap={4}>
+      {Object.entries(effects).map(([type, count]) => (
+        <Badge key={type} color="gray">
+          {`${words(type.replace(/^player\./, ""))}${count > 1 ? ` ×${count}` : ""}`}
+        </Badge>
+      ))}
+    </Group>
+  );
+};
+
+const History = () => {
+  const to = useTo();
+  const [, go] = useLocation();
+  const can = useCan();
+  return (
+    <>
+      <List
+        id="listEvents"
+        name="Events"
+        filters={["eventType", "externalUserId", "status", "source", "from", "to"]}
+        onRow={({ id }) => go(to(`/events/${id}`))}
+        columns={[
+          { title: "Received", cell: ({ receivedAt }) => <When at={receivedAt} /> },
+          { title: "Event", cell: ({ eventType }) => eventType },
+          { title: "Player", cell: nameOf },
+          { title: "Status", cell: ({ status }) => <Status value={status} /> },
+          {
+            title: "Properties",
+            isWideOnly: true,
+            cell: ({ properties }) => (
+              <Text className="mono" maw={420} truncate>
+                {JSON.stringify(properties)}
+              </Text>
+            ),
+          },
+        ]}
+      />
+      {can("revertEvents") && (
+        <Group mt="md">
+          <FormButton
+            id="revertEvents"
+            label="Revert many events"
+            variant="default"
+            size="xs"
+            about="Takes back what the events have given. Begin with a dry run, which tells what would happen."
+            submit="Revert"
+            done="Reverting"
+          />
+        </Group>
+      )}
+    </>
+  );
+};
+
+export const EventPage = ({ id }: { id: string }) => {
+  const event = useApi("getEvent", { path: { eventId: id } });
+  const trace = useApi("getEventTrace", { path: { eventId: id } });
+  const to = useTo();
+  const can = useCan();
+  const revert = useAct("revertEvent", { done: "Reverted" });
+  const retry = useAct("retryEvent", { done: "It is processed again" });
+  const data = event.data;
+  return (
+    <Page
+      title={data?.eventType ?? "Event"}
+      parent={{ title: "Live events", to: to("/events") }}
+      actions={
+        data && (
+          <>
+            {can("retryEvent") && data.status === "FAILED" && (
+              <Button variant="default" onClick={() => retry.mutate({ path: { eventId: id } })}>
+                Try again
+              </Button>
+            )}
+            {can("revertEvent") && data.status === "PROCESSED" && (
+              <Confirm
+                label="Revert"
+                title="Revert this event?"
+                size="sm"
+                onConfirm={() =>
+                  revert.mutateAsync({
+                    path: { eventId: id },
+                    body: { reason: "reverted in the console" } as never,
+                  })
+                }
+              >
+                What it has given is taken back, as far as the player still has it. The event stays, as
+                reverted.
+              </Confirm>
+            )}
+          </>
+        )
+      }
+    >
+      <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
+      <Section title="Why">
+        <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
+      </Section>
+    </Page>
+  );
+};
+
+const Details = ({ event }: { event: Answer<"getEvent"> }) => {
+  const to = useTo();
+  const [, go] = useLocation();
+  const { id } = useProject();
+  return (
+    <Stack>
+      <Facts
+        of={{
+          Status: <Status value={event.status} />,
+          Player: (
+            <Button
+              variant="subtle"
+              size="compact-sm"
+              px={0}
+              onClick={() => go(to(`/players/ext:${event.externalUserId}`))}
+            >
+              {event.externalUserId}
+            </Button>
+          ),
+          Happened: <When at={event.timestamp} />,
+          Received: <When at={event.receivedAt} />,
+          Source: words(event.source),
+          "Idempotency key": event.idempotencyKey ?? "–",
+          ID: <span className="mono">{event.id}</span>,
+          Project: <span className="mono">{id}</span>,
+        }}
+      />
+      {event.error && <Alert color="red" title={event.error} />}
+      <Section title="Properties">
+        <Json value={event.properties} />
+      </Section>
+      <Section title="Effects">
+        {event.effects.length === 0 ? (
+          <Text size="sm" c="dimmed">
+            None
+          </Text>
+        ) : (
+          event.effects.map(({ type, data }, index) => (
+            <Group key={index} gap="xs">
+              <Effect type={type} data={data} />
+              <Text size="xs" c="dimmed">
+                {type}
+              </Text>
+            </Group>
+          ))
+        )}
+        {event.effectsLeftOut ? <Text size="xs">{`and ${number(event.effectsLeftOut)} more`}</Text> : null}
+      </Section>
+    </Stack>
+  );
+};
+
+type Node = {
+  path: string;
+  type: string;
+  op?: string;
+  expected?: unknown;
+  actual?: unknown;
+  pass: boolean;
+  skipped?: boolean;
+  children?: Node[];
+};
+
+/** One condition, whether it held, and what it saw. */
+const Condition = ({ node, depth = 0 }: { node: Node; depth?: number }) => (
+  <div style={{ marginLeft: depth * 18 }}>
+    <Text size="sm" c={node.skipped ? "dimmed" : undefined}>
+      {node.skipped ? "– " : node.pass ? "✓ " : "✗ "}
+      {words(node.type)} {node.op ? words(node.op) : ""}{" "}
+      {node.expected !== undefined && <Code>{JSON.stringify(node.expected)}</Code>}
+      {node.actual !== undefined && (
+        <>
+          {" was "}
+          <Code>{JSON.stringify(node.actual)}</Code>
+        </>
+      )}
+    </Text>
+    {node.children?.map((child) => (
+      <Condition key={child.path} node={child} depth={depth + 1} />
+    ))}
+  </div>
+);
+
+export const Trace = ({ trace }: { trace: any }) => {
+  const rules = trace.rules as any[];
+  const order = rules.toSorted((a, b) => Number(b.fired) - Number(a.fired));
+  return (
+    <Stack>
+      {rules.length === 0 && (
+        <Text size="sm" c="dimmed">
+          No rule listens to this event.
+        </Text>
+      )}
+      {order.map((rule) => (
+        <div key={`${rule.ruleId} ${rule.version}`}>
+          <Group gap="xs">
+            <Text fw={600} size="sm">
+              {rule.ruleKey}
+            </Text>
+            <Badge color={rule.fired ? "teal" : "gray"}>{rule.fired ? "Fired" : words(rule.reason)}</Badge>
+            {rule.shadow && <Badge color="violet">Shadow</Badge>}
+            {rule.detail && (
+              <Text size="xs" c="dimmed">
+                {rule.detail}
+              </Text>
+            )}
+          </Group>
+          {rule.conditions && <Condition node={rule.conditions} />}
+          {rule.effects.map((effect: any, index: number) => (
+            <Text size="sm" key={index} ml="md">
+              → <Effect type={effect.type} data={effect.data} />
+            </Text>
+          ))}
+        </div>
+      ))}
+      {trace.quests?.length > 0 && (
+        <div>
+          <Text fw={600} size="sm">
+            Quests
+          </Text>
+          {trace.quests.map((quest: any) => (
+            <Text size="sm" key={quest.questKey}>{`${quest.questKey}: ${words(quest.reason)}`}</Text>
+          ))}
+        </div>
+      )}
+      {trace.leaderboards?.map(({ key, before, after }: any) => (
+        <Text size="sm" key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
+      ))}
+      {trace.derived?.map((one: any, index: number) => (
+        <Section key={index} title={`Event that followed: ${one.eventType}`}>
+          <Trace trace={one} />
+        </Section>
+      ))}
+      {trace.warnings?.map((warning: string) => (
+        <Alert color="yellow" key={warning}>
+          {warning}
+        </Alert>
+      ))}
+    </Stack>
+  );
+};

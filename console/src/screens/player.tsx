@@ -1,0 +1,574 @@
+import { Badge, Button, Group, Menu, Modal, Progress, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { useState } from "react";
+import { useLocation } from "wouter";
+import { useTo } from "../app/project.ts";
+import type { Answer } from "../api/client.ts";
+import { useAct, useApi } from "../api/hooks.ts";
+import { useCan } from "../api/session.ts";
+import { moment, number, words } from "../format.ts";
+import { Effect } from "../ui/effects.tsx";
+import { useFilters } from "../ui/filters.ts";
+import { KeyChoice } from "../ui/fields.tsx";
+import { FormButton, OperationForm } from "../ui/form.tsx";
+import { JobProgress } from "../ui/job.tsx";
+import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Chips, Confirm, CopyIcon, Facts, Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
+
+type Player = Answer<"getPlayer">;
+
+export const PlayerPage = ({ id }: { id: string }) => {
+  const player = useApi("getPlayer", { path: { playerId: id } });
+  const to = useTo();
+  const data = player.data;
+  return (
+    <Page
+      title={data ? (data.displayName ?? data.externalUserId) : "Player"}
+      parent={{ title: "Players", to: to("/players") }}
+      actions={data && <Actions player={data} />}
+    >
+      <Loaded query={player}>{(found) => <Whole player={found} />}</Loaded>
+    </Page>
+  );
+};
+
+const Whole = ({ player }: { player: Player }) => {
+  const { levelProgress, currencies, lives } = player;
+  const [{ tab }, choose] = useFilters({ tab: "timeline" });
+  const [job, setJob] = useState<string>();
+  return (
+    <Stack>
+      <SimpleGrid cols={{ base: 2, md: 4 }}>
+        <Tile
+          name={levelProgress.levelName ? `Level · ${levelProgress.levelName}` : "Level"}
+          value={number(player.level)}
+          note={<Progress value={levelProgress.percent} size="sm" mt={4} aria-label="To the next level" />}
+        />
+        <Tile
+          name="XP"
+          value={number(player.xp)}
+          note={
+            levelProgress.xpForNextLevel == null
+              ? "Highest level"
+              : `Next level at ${number(levelProgress.xpForNextLevel)}`
+          }
+        />
+        {Object.entries(currencies as Record<string, number>).map(([key, amount]) => (
+          <Tile key={key} name={words(key)} value={number(amount)} />
+        ))}
+        {lives && (
+          <Tile
+            name="Lives"
+            value={`${lives.current} of ${lives.max}`}
+            note={lives.nextLifeAt && `Next ${moment(lives.nextLifeAt)}`}
+          />
+        )}
+      </SimpleGrid>
+      <Facts
+        of={{
+          Status: <Status value={player.status} />,
+          "External user ID": (
+            <>
+              {player.externalUserId} <CopyIcon value={player.externalUserId} />
+            </>
+          ),
+          ID: (
+            <>
+              <span className="mono">{player.id}</span> <CopyIcon value={player.id} />
+            </>
+          ),
+          "Last seen": <When at={player.lastSeenAt} />,
+          "First seen": <When at={player.firstSeenAt} />,
+          Country: player.country,
+          "Time zone": player.timezone,
+          Tags: player.tags.length > 0 ? <Chips of={player.tags} /> : "–",
+        }}
+      />
+      {job && <JobProgress id={job} title="Export of the player" />}
+      <Tabs
+        value={tab ?? "timeline"}
+        onChange={(next) => choose({ tab: next ?? "timeline" })}
+        keepMounted={false}
+      >
+        <Tabs.List>
+          <Tabs.Tab value="timeline">Timeline</Tabs.Tab>
+          <Tabs.Tab value="ledger">Ledger</Tabs.Tab>
+          <Tabs.Tab value="badges">Badges</Tabs.Tab>
+          <Tabs.Tab value="goals">Quests and streaks</Tabs.Tab>
+          <Tabs.Tab value="rewards">Rewards and inbox</Tabs.Tab>
+          <Tabs.Tab value="events">Events</Tabs.Tab>
+          <Tabs.Tab value="data">Data</Tabs.Tab>
+        </Tabs.List>
+        <Tabs.Panel value="timeline" pt="sm">
+          <Timeline player={player} />
+        </Tabs.Panel>
+        <Tabs.Panel value="ledger" pt="sm">
+          <Ledger player={player} />
+        </Tabs.Panel>
+        <Tabs.Panel value="badges" pt="sm">
+          <Badges player={player} />
+        </Tabs.Panel>
+        <Tabs.Panel value="goals" pt="sm">
+          <Goals player={player} />
+        </Tabs.Panel>
+        <Tabs.Panel value="rewards" pt="sm">
+          <Rewards player={player} />
+        </Tabs.Panel>
+        <Tabs.Panel value="events" pt="sm">
+          <Events player={player} />
+        </Tabs.Panel>
+        <Tabs.Panel value="data" pt="sm">
+          <Data player={player} onJob={setJob} />
+        </Tabs.Panel>
+      </Tabs>
+    </Stack>
+  );
+};
+
+/** Grants and changes of a player, each with its reason. */
+const Actions = ({ player }: { player: Player }) => {
+  const can = useCan();
+  const [open, setOpen] = useState<string>();
+  const [currency, setCurrency] = useState("");
+  const path = { playerId: player.id };
+  if (!can("grantXp")) return null;
+  const close = () => setOpen(undefined);
+  const entries: Record<string, React.ReactNode> = {
+    "Grant XP": (
+      <OperationForm
+        id="grantXp"
+        path={path}
+        first={["amount", "reason"]}
+        submit="Grant"
+        done="Granted"
+        onDone={close}
+      />
+    ),
+    "Grant currency": (
+      <Stack>
+        <KeyChoice kind="currency" label="Currency" value={currency} onChange={setCurrency} />
+        {currency !== "" && (
+          <OperationForm
+            id="grantCurrency"
+            path={{ ...path, currencyKey: currency }}
+            first={["amount", "reason"]}
+            submit="Grant"
+            done="Granted"
+            onDone={close}
+          />
+        )}
+      </Stack>
+    ),
+    "Take currency": (
+      <Stack>
+        <KeyChoice kind="currency" label="Currency" value={currency} onChange={setCurrency} />
+        {currency !== "" && (
+          <OperationForm
+            id="spendCurrency"
+            path={{ ...path, currencyKey: currency }}
+            first={["amount", "reason"]}
+            submit="Take"
+            done="Taken"
+            onDone={close}
+          />
+        )}
+      </Stack>
+    ),
+    "Give lives": <OperationForm id="grantLives" path={path} submit="Give" done="Given" onDone={close} />,
+    "Start a boost": (
+      <OperationForm id="startPlayerBoost" path={path} submit="Start" done="Started" onDone={close} />
+    ),
+    "Send a message": (
+      <OperationForm
+        id="sendMessage"
+        path={path}
+        first={["title", "body", "rewardKey"]}
+        submit="Send"
+        done="Sent"
+        onDone={close}
+      />
+    ),
+    "Change the profile": (
+      <OperationForm
+        id="updatePlayer"
+        path={path}
+        initial={{
+          displayName: player.displayName ?? undefined,
+          country: player.country ?? undefined,
+          timezone: player.timezone ?? undefined,
+          locale: player.locale ?? undefined,
+          tags: player.tags,
+          attributes: player.attributes,
+        }}
+        done="Changed"
+        onDone={close}
+      />
+    ),
+    "Change the status": (
+      <OperationForm
+        id="setPlayerStatus"
+        path={path}
+        initial={{ status: player.status }}
+        first={["status", "reason"]}
+        done="Changed"
+        onDone={close}
+      />
+    ),
+  };
+  return (
+    <>
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <Button>Grant or change</Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {Object.keys(entries).map((name) => (
+            <Menu.Item key={name} onClick={() => setOpen(name)}>
+              {name}
+            </Menu.Item>
+          ))}
+        </Menu.Dropdown>
+      </Menu>
+      <Modal opened={open !== undefined} onClose={close} title={open} size="lg">
+        {open && entries[open]}
+      </Modal>
+    </>
+  );
+};
+
+const Timeline = ({ player }: { player: Player }) => (
+  <List
+    id="listPlayerActivity"
+    path={{ playerId: player.id }}
+    name="Timeline"
+    filters={["types"]}
+    refetchInterval={5_000}
+    empty={<Empty title="Nothing has happened yet" />}
+    columns={[
+      { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
+      { title: "What", cell: ({ type, data }) => <Effect type={type} data={data} /> },
+    ]}
+  />
+);
+
+const Ledger = ({ player }: { player: Player }) => {
+  const path = { playerId: player.id };
+  const verified = useApi("verifyLedger", { path });
+  return (
+    <Stack gap="xs">
+      {verified.data && (
+        <Text size="sm" c={verified.data.valid ? "dimmed" : "var(--mantine-color-error)"}>
+          {verified.data.valid
+            ? `All ${number(verified.data.entries)} entries are unchanged since they were written.`
+            : `Entry ${verified.data.firstInvalidSeq} is not what was written.`}
+        </Text>
+      )}
+      <List
+        id="listLedger"
+        path={path}
+        name="Ledger"
+        filters={["asset", "currencyKey", "from", "to"]}
+        columns={[
+          { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
+          { title: "Of", cell: ({ asset, currencyKey }) => words(currencyKey ?? asset) },
+          {
+            title: "Amount",
+            isNumber: true,
+            cell: ({ amount }) => (
+              <Text
+                span
+                size="sm"
+                c={amount < 0 ? "var(--mantine-color-error)" : "var(--mantine-color-anchor)"}
+              >
+                {`${amount > 0 ? "+" : ""}${number(amount)}`}
+              </Text>
+            ),
+          },
+          { title: "Balance", isNumber: true, cell: ({ balanceAfter }) => number(balanceAfter) },
+          { title: "Why", cell: ({ reason, cause }) => <Cause reason={reason} cause={cause} /> },
+        ]}
+      />
+    </Stack>
+  );
+};
+
+/** What made an entry: the rule, quest or person. */
+const Cause = ({ reason, cause }: { reason: string; cause: unknown }) => {
+  const { type, ...rest } = cause as Record<string, unknown>;
+  const about = Object.entries(rest)
+    .filter(([name, value]) => typeof value === "string" && /key|reason|actor|by/i.test(name))
+    .map(([, value]) => String(value));
+  return (
+    <Text size="sm">
+      {words(reason)}
+      <Text
+        span
+        size="xs"
+        c="dimmed"
+      >{`  ${[words(String(type ?? "")), ...about].filter(Boolean).join(" · ")}`}</Text>
+    </Text>
+  );
+};
+
+const Badges = ({ player }: { player: Player }) => {
+  const can = useCan();
+  const path = { playerId: player.id };
+  const [key, setKey] = useState("");
+  const [isOpen, setOpen] = useState(false);
+  const revoke = useAct("revokeBadge", { done: "Taken away" });
+  return (
+    <Stack gap="xs">
+      {can("awardBadge") && (
+        <Group justify="flex-end">
+          <Button size="xs" onClick={() => setOpen(true)}>
+            Award a badge
+          </Button>
+        </Group>
+      )}
+      <Modal opened={isOpen} onClose={() => setOpen(false)} title="Award a badge">
+        <Stack>
+          <KeyChoice kind="badge" label="Badge" value={key} onChange={setKey} />
+          {key !== "" && (
+            <OperationForm
+              id="awardBadge"
+              path={{ ...path, badgeId: key }}
+              first={["tier", "reason"]}
+              submit="Award"
+              done="Awarded"
+              onDone={() => setOpen(false)}
+            />
+          )}
+        </Stack>
+      </Modal>
+      <List
+        id="listPlayerBadges"
+        path={path}
+        name="Badges"
+        filters={["state"]}
+        empty={<Empty title="No badges yet" />}
+        columns={[
+          { title: "Badge", cell: ({ name }) => name },
+          { title: "Rarity", cell: ({ rarity }) => words(rarity), isWideOnly: true },
+          {
+            title: "Tier",
+            cell: ({ tier, tierName, maxTier }) => (tier > 0 ? `${tierName ?? tier} of ${maxTier}` : "–"),
+          },
+          {
+            title: "Progress",
+            cell: ({ percent }) => <Progress value={percent} aria-label={`${percent} %`} miw={80} />,
+          },
+          { title: "Earned", cell: ({ lastEarnedAt }) => <When at={lastEarnedAt} /> },
+        ]}
+        actions={
+          can("revokeBadge")
+            ? ({ badgeId, name, tier }) =>
+                tier > 0 && (
+                  <Confirm
+                    label="Take away"
+                    title={`Take ${name} away?`}
+                    onConfirm={() => revoke.mutateAsync({ path: { ...path, badgeId } })}
+                  >
+                    The player loses the badge; what it has given stays.
+                  </Confirm>
+                )
+            : undefined
+        }
+        keyOf={({ badgeId }) => badgeId}
+      />
+    </Stack>
+  );
+};
+
+const Goals = ({ player }: { player: Player }) => {
+  const path = { playerId: player.id };
+  const quests = useApi("listPlayerQuests", { path });
+  const streaks = useApi("listPlayerStreaks", { path });
+  return (
+    <Stack>
+      <Section title="Quests">
+        <Loaded query={quests}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <Empty title="No quests" />
+            ) : (
+              <PlainTable
+                name="Quests"
+                rows={data}
+                keyOf={({ questId, cycleKey }) => `${questId} ${cycleKey}`}
+                columns={[
+                  { title: "Quest", cell: ({ name }) => name },
+                  { title: "State", cell: ({ state }) => <Status value={state} /> },
+                  {
+                    title: "Progress",
+                    cell: ({ percent }) => <Progress value={percent} aria-label={`${percent} %`} miw={80} />,
+                  },
+                  { title: "Ends", cell: ({ expiresAt }) => <When at={expiresAt} />, isWideOnly: true },
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Section>
+      <Section title="Streaks">
+        <Loaded query={streaks}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <Empty title="No streaks" />
+            ) : (
+              <PlainTable
+                name="Streaks"
+                rows={data}
+                keyOf={({ streakKey }) => streakKey}
+                columns={[
+                  { title: "Streak", cell: ({ name }) => name },
+                  { title: "Now", cell: ({ current }) => number(current), isNumber: true },
+                  { title: "Longest", cell: ({ longest }) => number(longest), isNumber: true },
+                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
+                  { title: "Freezes", cell: ({ freezes, maxFreezes }) => `${freezes} of ${maxFreezes}` },
+                  { title: "Until", cell: ({ deadlineAt }) => <When at={deadlineAt} /> },
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Section>
+    </Stack>
+  );
+};
+
+const Rewards = ({ player }: { player: Player }) => {
+  const path = { playerId: player.id };
+  const inbox = useApi("listInbox", { path });
+  return (
+    <Stack>
+      <Section title="Rewards">
+        <List
+          id="listPlayerRewards"
+          path={path}
+          name="Rewards"
+          filters={["status", "rewardKey"]}
+          empty={<Empty title="No rewards yet" />}
+          columns={[
+            { title: "Reward", cell: ({ name, rewardKey }) => name ?? rewardKey },
+            { title: "Kind", cell: ({ kind }) => words(kind) },
+            { title: "Quantity", cell: ({ quantity }) => number(quantity), isNumber: true },
+            { title: "Status", cell: ({ status }) => <Status value={status} /> },
+            { title: "Given", cell: ({ createdAt }) => <When at={createdAt} /> },
+          ]}
+        />
+      </Section>
+      <Section title="Inbox">
+        <Loaded query={inbox}>
+          {({ data }) =>
+            data.length === 0 ? (
+              <Empty title="No messages" />
+            ) : (
+              <PlainTable
+                name="Messages"
+                rows={data}
+                columns={[
+                  { title: "Sent", cell: ({ createdAt }) => <When at={createdAt} /> },
+                  { title: "Title", cell: ({ title }) => title },
+                  { title: "Read", cell: ({ readAt }) => <When at={readAt} /> },
+                ]}
+              />
+            )
+          }
+        </Loaded>
+      </Section>
+    </Stack>
+  );
+};
+
+const Events = ({ player }: { player: Player }) => {
+  const to = useTo();
+  const [, go] = useLocation();
+  return (
+    <List
+      id="listEvents"
+      name="Events of the player"
+      query={{ playerId: player.id }}
+      filters={["eventType", "status"]}
+      onRow={({ id }) => go(to(`/events/${id}`))}
+      columns={[
+        { title: "When", cell: ({ receivedAt }) => <When at={receivedAt} /> },
+        { title: "Event", cell: ({ eventType }) => eventType },
+        { title: "Status", cell: ({ status }) => <Status value={status} /> },
+        {
+          title: "Properties",
+          isWideOnly: true,
+          cell: ({ properties }) => (
+            <Text className="mono" maw={480} truncate>
+              {JSON.stringify(properties)}
+            </Text>
+          ),
+        },
+      ]}
+    />
+  );
+};
+
+const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }) => {
+  const can = useCan();
+  const [, go] = useLocation();
+  const to = useTo();
+  const path = { playerId: player.id };
+  const identities = useApi("listPlayerIdentities", { path });
+  const exported = useAct("exportPlayer", { onDone: ({ id }) => onJob(id) });
+  const erase = useAct("erasePlayer", { done: "The player is being erased" });
+  return (
+    <Stack>
+      <Section title="Attributes">
+        <Json value={player.attributes} />
+      </Section>
+      <Section title="IDs">
+        <Loaded query={identities} lines={2}>
+          {({ data }) => (
+            <Group gap={4}>
+              {data.map(({ provider, externalId }) => (
+                <Badge key={`${provider} ${externalId}`} color="gray">{`${provider}: ${externalId}`}</Badge>
+              ))}
+            </Group>
+          )}
+        </Loaded>
+      </Section>
+      {can("erasePlayer") && (
+        <Section title="All of it">
+          <Group>
+            <Button
+              variant="default"
+              size="xs"
+              loading={exported.isPending}
+              onClick={() => exported.mutate({ path })}
+            >
+              Export everything
+            </Button>
+            <FormButton
+              id="mergePlayer"
+              path={path}
+              label="Merge another player in"
+              size="xs"
+              variant="default"
+              first={["sourcePlayerId", "dryRun"]}
+              about="What the other player owns moves here, and the other player is gone. With a dry run you see what would happen."
+              done="Merged"
+            />
+            <Confirm
+              label="Erase"
+              title="Erase the player?"
+              name={player.externalUserId}
+              onConfirm={async () => {
+                const { id } = await erase.mutateAsync({ path, body: { reason: "asked in the console" } });
+                if (id) onJob(id);
+                go(to("/players"));
+              }}
+            >
+              Everything that is known of this person goes: profile, messages, properties of events. Totals of
+              the game stay. This cannot be undone.
+            </Confirm>
+          </Group>
+        </Section>
+      )}
+    </Stack>
+  );
+};

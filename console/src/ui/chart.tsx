@@ -1,0 +1,128 @@
+import { Button, Group, Text, useComputedColorScheme } from "@mantine/core";
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { compact, number } from "../format.ts";
+import { PlainTable } from "./table.tsx";
+
+export type Series = { name: string; values: (number | null)[] };
+const COLOURS = ["#0c8599", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#1864ab", "#a17a00", "#495057"];
+
+type ChartProps = { name: string; labels: string[]; series: Series[]; height?: number; isPercent?: boolean };
+
+/**
+ * Lines over days. The x axis counts points and is labelled by the dates of the API: a time scale would show the
+ * reader's zone, not the project's. The numbers can be read as a table, too.
+ */
+export const Chart = ({ name, labels, series, height = 260, isPercent = false }: ChartProps) => {
+  const box = useRef<HTMLDivElement>(null);
+  const scheme = useComputedColorScheme("light");
+  const [isTable, setTable] = useState(false);
+  const key = JSON.stringify([labels, series]);
+  useEffect(() => {
+    const element = box.current;
+    if (!element || isTable) return;
+    const ink = scheme === "dark" ? "#a6a7ab" : "#495057";
+    const grid = { stroke: scheme === "dark" ? "#3b3b3b" : "#e9ecef", width: 1 };
+    const show = (value: number) => (isPercent ? `${Math.round(value * 100)} %` : compact(value));
+    const plot = new uPlot(
+      {
+        width: element.clientWidth || 600,
+        height,
+        scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+        axes: [
+          {
+            stroke: ink,
+            grid,
+            values: (_plot, at) => at.map((x) => (Number.isInteger(x) ? (labels[x] ?? "") : "")),
+          },
+          { stroke: ink, grid, values: (_plot, at) => at.map(show), size: 60 },
+        ],
+        series: [
+          { label: "x" },
+          ...series.map(({ name: label }, index) => ({
+            label,
+            stroke: COLOURS[index % COLOURS.length]!,
+            width: 2,
+            points: { show: labels.length < 40 },
+          })),
+        ],
+      },
+      [labels.map((_, index) => index), ...series.map(({ values }) => values)],
+      element,
+    );
+    const watch = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height }));
+    watch.observe(element);
+    return () => {
+      watch.disconnect();
+      plot.destroy();
+    };
+  }, [key, scheme, isTable, height, isPercent]);
+  return (
+    <div>
+      <Group justify="space-between" mb={4}>
+        <Group gap="md">
+          {series.map(({ name: label, values }, index) => (
+            <Text size="sm" key={label} component="span">
+              <span className="dot" style={{ background: COLOURS[index % COLOURS.length] }} />
+              {label} <b>{number(values.findLast((value) => value != null))}</b>
+            </Text>
+          ))}
+        </Group>
+        <Button variant="subtle" size="compact-xs" onClick={() => setTable(!isTable)}>
+          {isTable ? "Show the chart" : "Show numbers"}
+        </Button>
+      </Group>
+      {isTable ? (
+        <PlainTable
+          name={name}
+          rows={labels.map((label, index) => ({ label, index }))}
+          keyOf={({ label }) => label}
+          columns={[
+            { title: "Date", cell: ({ label }) => label },
+            ...series.map((one) => ({
+              title: one.name,
+              cell: ({ index }: { index: number }) => number(one.values[index]),
+              isNumber: true,
+            })),
+          ]}
+        />
+      ) : (
+        <div ref={box} role="img" aria-label={`Chart: ${name}`} />
+      )}
+    </div>
+  );
+};
+
+/** Parts of a whole, one below another, as bars. */
+export const Bars = ({ rows }: { rows: { name: string; value: number; note?: string }[] }) => {
+  const most = Math.max(1, ...rows.map(({ value }) => value));
+  return (
+    <div role="list">
+      {rows.map(({ name, value, note }, index) => (
+        <div role="listitem" key={`${name} ${index}`} style={{ marginBottom: 8 }}>
+          <Group justify="space-between">
+            <Text size="sm">{name}</Text>
+            <Text size="sm">
+              {number(value)} {note && <Text span c="dimmed" size="xs">{`  ${note}`}</Text>}
+            </Text>
+          </Group>
+          <div style={{ height: 14, background: "var(--mantine-color-default-border)", borderRadius: 3 }}>
+            <div className="bar" style={{ width: `${(100 * value) / most}%` }} />
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+};
+
+/** A share from 0 to 1 as a colour whose text stays readable. */
+export const heatStyle = (share: number | null, isDark: boolean): React.CSSProperties => {
+  if (share == null) return {};
+  if (share > 0.7) return { background: "var(--mantine-color-teal-9)", color: "#fff" };
+  const tint = Math.round(5 + share * 55);
+  return {
+    background: `color-mix(in srgb, var(--mantine-color-teal-${isDark ? 9 : 5}) ${tint}%, transparent)`,
+    color: isDark ? "#fff" : "#000",
+  };
+};

@@ -1,0 +1,625 @@
+import {
+  ActionIcon,
+  Autocomplete,
+  Button,
+  Collapse,
+  Fieldset,
+  Group,
+  JsonInput,
+  MultiSelect,
+  NumberInput,
+  Select,
+  Stack,
+  Switch,
+  TagsInput,
+  Text,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { type ReactNode, useState } from "react";
+import type { Detail, Id } from "../api/client.ts";
+import { type Forms, resolve, type Schema } from "../api/forms.ts";
+import { useAny } from "../api/hooks.ts";
+import { words, zoneName } from "../format.ts";
+import { Icon } from "./icons.tsx";
+
+/** Which list holds what a field names, and by which property of its rows. */
+const LISTS: Record<string, { id: Id; by: string; plural?: string }> = {
+  currency: { id: "listCurrencies", by: "key", plural: "currencies" },
+  badge: { id: "listBadges", by: "key" },
+  streak: { id: "listStreaks", by: "key", plural: "streakFreezes" },
+  quest: { id: "listQuests", by: "key" },
+  adventure: { id: "listAdventures", by: "key" },
+  leaderboard: { id: "listLeaderboards", by: "key" },
+  reward: { id: "listRewards", by: "key" },
+  boost: { id: "listBoosts", by: "key" },
+  segment: { id: "listSegments", by: "key" },
+  eventType: { id: "listEventTypes", by: "name" },
+};
+
+/** What a field refers to: as its schema says, else as its name does (`badgeKey`, `eventTypes`). */
+const referenceOf = (schema: Schema, name: string): string | undefined => {
+  const said = schema["x-ref"];
+  if (said) return said in LISTS ? said : undefined;
+  const stem = name.replace(/Keys?$/, "").replace(/s$/, "");
+  const isNamed = /Keys?$/.test(name) || stem === "eventType" || /^(segments?|currency)$/.test(name);
+  return isNamed ? Object.keys(LISTS).find((kind) => stem.toLowerCase() === kind.toLowerCase()) : undefined;
+};
+
+type FieldProps = {
+  name: string;
+  path: string;
+  schema: Schema;
+  value: any;
+  isRequired?: boolean;
+  onChange: (value: any) => void;
+  context: Context;
+};
+
+export type Context = {
+  forms: Forms;
+  errors: Detail[];
+  /** Fields of the first level that are not shown. */
+  hidden: readonly string[];
+  /** Draws some fields in another way, by path with `*` for indices; undefined: as usual. */
+  custom?: ((props: FieldProps) => ReactNode | undefined) | undefined;
+};
+
+const errorAt = ({ errors }: Context, path: string): string | undefined =>
+  errors
+    .filter(({ field }) => field === path)
+    .map(({ message }) => message)
+    .join("; ") || undefined;
+
+/** The values that a text may have; a catalogue writes one value as a constant. */
+const optionsOf = (schema: Schema): string[] | undefined =>
+  schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
+
+const typeOf = (schema: Schema): string =>
+  optionsOf(schema)
+    ? "enum"
+    : (schema.type ?? (schema.properties ? "object" : (schema.anyOf ?? schema.oneOf) ? "any-of" : "any"));
+
+/** Draws one value as its schema describes it. */
+export const Field = (props: FieldProps): ReactNode => {
+  const { context, name, path, onChange, isRequired = false } = props;
+  const drawn = context.custom?.(props);
+  if (drawn !== undefined) return drawn;
+  const schema = resolve(props.schema, context.forms);
+  const common = {
+    label: schema.title ?? words(name),
+    description: schema.description,
+    error: errorAt(context, path),
+    required: isRequired,
+    "data-path": path,
+  };
+  const { value } = props;
+  const clear = (next: any) => onChange(next === "" || next === null ? undefined : next);
+  const reference = referenceOf(schema, name);
+  switch (typeOf(schema)) {
+    case "enum":
+      return (
+        <Select
+          {...common}
+          data={optionsOf(schema)!.map((one) => ({ value: String(one), label: words(String(one)) }))}
+          value={value ?? null}
+          onChange={clear}
+          clearable={!isRequired}
+          clearButtonProps={{ "aria-label": `Clear ${common.label}` }}
+          placeholder={schema.default === undefined ? "" : words(String(schema.default))}
+        />
+      );
+    case "boolean":
+      return (
+        <Switch
+          label={common.label}
+          description={common.description}
+          error={common.error}
+          checked={value ?? schema.default ?? false}
+          onChange={(event) => onChange(event.currentTarget.checked)}
+        />
+      );
+    case "integer":
+    case "number":
+      return (
+        <NumberInput
+          {...common}
+          value={value ?? ""}
+          onChange={(next) => clear(typeof next === "string" && next !== "" ? Number(next) : next)}
+          allowDecimal={schema.type === "number"}
+          placeholder={schema.default === undefined ? "" : String(schema.default)}
+          hideControls
+        />
+      );
+    case "string":
+      if (reference) return <Reference {...common} kind={reference} value={value ?? ""} onChange={clear} />;
+      if (schema.format === "date-time") return <Moment {...common} value={value ?? ""} onChange={clear} />;
+      if ((schema.maxLength ?? 0) > 400)
+        return (
+          <Textarea
+            {...common}
+            value={value ?? ""}
+            onChange={(event) => clear(event.currentTarget.value)}
+            autosize
+            minRows={2}
+            maxRows={12}
+          />
+        );
+      return (
+        <TextInput
+          {...common}
+          type={schema.format === "date" ? "date" : /password|secret/i.test(name) ? "password" : "text"}
+          value={value ?? ""}
+          onChange={(event) => clear(event.currentTarget.value)}
+          placeholder={schema.default == null ? "" : String(schema.default)}
+          autoComplete="off"
+        />
+      );
+    case "array":
+      return <ArrayField {...props} schema={schema} />;
+    case "object":
+      if (schema.properties && Object.keys(schema.properties).length > 0)
+        return <ObjectField {...props} schema={schema} />;
+      if (
+        typeof schema.additionalProperties === "object" &&
+        Object.keys(schema.additionalProperties).length > 0
+      )
+        return <RecordField {...props} schema={schema} items={schema.additionalProperties} />;
+      return <Free {...common} value={value} onChange={onChange} />;
+    case "any-of":
+      return <AnyOf {...props} schema={schema} />;
+    default:
+      return <Free {...common} value={value} onChange={onChange} />;
+  }
+};
+
+type Common = {
+  label: string;
+  description?: string | undefined;
+  error?: string | undefined;
+  required?: boolean;
+};
+
+/** Any JSON; text is kept while it is not yet valid. */
+const Free = ({ value, onChange, ...common }: Common & { value: any; onChange: (value: any) => void }) => {
+  const [text, setText] = useState(
+    value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value),
+  );
+  const read = (next: string) => {
+    setText(next);
+    if (next.trim() === "") return onChange(undefined);
+    try {
+      onChange(JSON.parse(next));
+    } catch {
+      // A word without quotes is text.
+      if (!/^[[{"]/.test(next.trim())) onChange(next);
+    }
+  };
+  return (
+    <JsonInput
+      {...common}
+      value={text}
+      onChange={read}
+      autosize
+      minRows={1}
+      maxRows={12}
+      classNames={{ input: "mono" }}
+      placeholder="a number, text or JSON"
+      validationError={undefined}
+    />
+  );
+};
+
+/** A moment is typed in the reader's own zone, and sent as UTC. */
+const Moment = ({
+  value,
+  onChange,
+  ...common
+}: Common & { value: string; onChange: (value: string) => void }) => {
+  const local = (iso: string) => {
+    const at = new Date(iso);
+    if (Number.isNaN(at.getTime())) return "";
+    return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+  };
+  return (
+    <TextInput
+      {...common}
+      label={`${common.label} (your time; the project's zone is ${zoneName()})`}
+      type="datetime-local"
+      value={value === "" ? "" : local(value)}
+      onChange={(event) => {
+        const text = event.currentTarget.value;
+        onChange(text === "" ? "" : new Date(text).toISOString());
+      }}
+    />
+  );
+};
+
+/** The key of a definition: chosen from those there are, or typed. */
+const Reference = ({
+  kind,
+  value,
+  onChange,
+  ...common
+}: Common & { kind: string; value: string; onChange: (value: string) => void }) => {
+  const keys = useKeys(kind);
+  return <Autocomplete {...common} data={keys} value={value} onChange={onChange} limit={50} />;
+};
+
+/** Chooses a definition by its key, for what is part of an address. */
+export const KeyChoice = (props: {
+  kind: string;
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+}) => (
+  <Select
+    label={props.label}
+    data={useKeys(props.kind)}
+    value={props.value === "" ? null : props.value}
+    onChange={(next) => props.onChange(next ?? "")}
+    searchable
+    data-autofocus
+  />
+);
+
+const useKeys = (kind: string): string[] => {
+  const { id, by } = LISTS[kind]!;
+  const { data } = useAny(id, { query: { limit: 100 } });
+  return [...new Set<string>((data?.data ?? []).map((row: any) => row[by]))];
+};
+
+const ObjectField = ({ name, path, schema, value, isRequired, onChange, context }: FieldProps) => {
+  const label = schema.title ?? words(name);
+  if (value === undefined && !isRequired)
+    return (
+      <div>
+        <Button
+          variant="default"
+          size="xs"
+          leftSection={<Icon name="plus" size={14} />}
+          onClick={() => onChange({})}
+        >
+          {label}
+        </Button>
+        {schema.description && (
+          <Text size="xs" c="dimmed">
+            {schema.description}
+          </Text>
+        )}
+      </div>
+    );
+  return (
+    <Fieldset
+      legend={
+        <Group gap={4}>
+          {label}
+          {!isRequired && <Remove label={label} onClick={() => onChange(undefined)} />}
+        </Group>
+      }
+    >
+      <Properties path={path} schema={schema} value={value ?? {}} onChange={onChange} context={context} />
+    </Fieldset>
+  );
+};
+
+const Remove = ({ label, onClick }: { label: string; onClick: () => void }) => (
+  <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Remove ${label}`} onClick={onClick}>
+    <Icon name="trash" size={14} />
+  </ActionIcon>
+);
+
+export type PropertiesProps = Omit<FieldProps, "name" | "isRequired"> & { first?: readonly string[] };
+
+/** The fields of an object: those that are needed, given or named first; the others one click away. */
+export const Properties = ({ path, schema, value, onChange, context, first }: PropertiesProps) => {
+  const [isOpen, { toggle }] = useDisclosure(false);
+  const known = resolve(schema, context.forms);
+  const names = Object.keys(known.properties ?? {}).filter(
+    (name) => path !== "" || !context.hidden.includes(name),
+  );
+  const required = new Set(known.required ?? []);
+  const isFirst = (name: string) =>
+    required.has(name) ||
+    first?.includes(name) ||
+    (value[name] !== undefined && value[name] !== null) ||
+    context.errors.some(({ field }) => field.startsWith(path === "" ? name : `${path}.${name}`));
+  const shown = names.length <= 6 && !first ? names : names.filter(isFirst);
+  const rest = names.filter((name) => !shown.includes(name));
+  const order = first
+    ? [...first.filter((name) => shown.includes(name)), ...shown.filter((name) => !first.includes(name))]
+    : shown;
+  const draw = (name: string) => {
+    const field = known.properties![name]!;
+    // A constant is written by whoever chose the kind.
+    if (optionsOf(resolve(field, context.forms))?.length === 1 && required.has(name)) return null;
+    return (
+      <Field
+        key={name}
+        name={name}
+        path={path === "" ? name : `${path}.${name}`}
+        schema={field}
+        value={value[name]}
+        isRequired={required.has(name)}
+        context={context}
+        onChange={(next) => {
+          const { [name]: _old, ...others } = value;
+          onChange(next === undefined ? others : { ...value, [name]: next });
+        }}
+      />
+    );
+  };
+  return (
+    <Stack gap="sm">
+      {order.map(draw)}
+      {rest.length > 0 && (
+        <div>
+          <Button variant="subtle" size="compact-sm" onClick={toggle} aria-expanded={isOpen}>
+            {isOpen ? "Fewer" : `More (${rest.length})`}
+          </Button>
+          <Collapse expanded={isOpen}>
+            <Stack gap="sm" mt="sm">
+              {isOpen && rest.map(draw)}
+            </Stack>
+          </Collapse>
+        </div>
+      )}
+    </Stack>
+  );
+};
+
+const ArrayField = (props: FieldProps) => {
+  const { name, path, schema, value = [], isRequired = false, onChange, context } = props;
+  const items = resolve(schema.items ?? {}, context.forms);
+  const label = schema.title ?? words(name);
+  const common = {
+    label,
+    description: schema.description,
+    error: errorAt(context, path),
+    required: isRequired,
+  };
+  const set = (next: any[]) => onChange(next.length === 0 && !isRequired ? undefined : next);
+  if (items.enum)
+    return (
+      <MultiSelect
+        {...common}
+        data={items.enum.map((one) => ({ value: one, label: words(one) }))}
+        value={value}
+        onChange={set}
+        searchable
+      />
+    );
+  const reference = referenceOf(items["x-ref"] ? items : schema, name);
+  if (typeOf(items) === "string")
+    return reference ? (
+      <References {...common} kind={reference} value={value} onChange={set} />
+    ) : (
+      <TagsInput {...common} value={value} onChange={set} />
+    );
+  if (typeOf(items) === "integer" || typeOf(items) === "number")
+    return (
+      <TagsInput
+        {...common}
+        value={value.map(String)}
+        onChange={(next) => set(next.map(Number).filter(Number.isFinite))}
+      />
+    );
+  const one = label.replace(/ies$/, "y").replace(/s$/, "");
+  return (
+    <Fieldset legend={label}>
+      <Stack gap="sm">
+        {schema.description && (
+          <Text size="xs" c="dimmed">
+            {schema.description}
+          </Text>
+        )}
+        {value.map((item: any, index: number) => (
+          <Group key={index} align="flex-start" wrap="nowrap" gap="xs">
+            <div style={{ flex: 1 }}>
+              <Field
+                name={`${one} ${index + 1}`}
+                path={`${path}.${index}`}
+                schema={items}
+                value={item}
+                isRequired
+                context={context}
+                onChange={(next) => set(value.with(index, next ?? {}))}
+              />
+            </div>
+            <Remove label={`${one} ${index + 1}`} onClick={() => set(value.toSpliced(index, 1))} />
+          </Group>
+        ))}
+        <div>
+          <Button
+            variant="default"
+            size="xs"
+            leftSection={<Icon name="plus" size={14} />}
+            onClick={() => set([...value, startOf(items, context.forms)])}
+          >
+            {`Add ${one.toLowerCase()}`}
+          </Button>
+          {common.error && (
+            <Text size="xs" c="var(--mantine-color-error)">
+              {common.error}
+            </Text>
+          )}
+        </div>
+      </Stack>
+    </Fieldset>
+  );
+};
+
+const References = ({
+  kind,
+  value,
+  onChange,
+  ...common
+}: Common & { kind: string; value: string[]; onChange: (value: string[]) => void }) => (
+  <TagsInput {...common} data={useKeys(kind)} value={value} onChange={onChange} />
+);
+
+/** Values by key, such as amounts by currency. */
+const RecordField = (props: FieldProps & { items: Schema }) => {
+  const { name, path, schema, items, value = {}, isRequired = false, onChange, context } = props;
+  const label = schema.title ?? words(name);
+  const kind =
+    referenceOf(schema, name.replace(/ies$/, "y")) ??
+    Object.keys(LISTS).find((one) => name === LISTS[one]?.plural);
+  const set = (next: [string, any][]) =>
+    onChange(next.length === 0 && !isRequired ? undefined : Object.fromEntries(next));
+  const entries = Object.entries(value);
+  return (
+    <Fieldset legend={label}>
+      <Stack gap="sm">
+        {schema.description && (
+          <Text size="xs" c="dimmed">
+            {schema.description}
+          </Text>
+        )}
+        {entries.map(([key, item], index) => (
+          <Group key={index} align="flex-start" wrap="nowrap" gap="xs">
+            {kind ? (
+              <Reference
+                kind={kind}
+                label="Key"
+                value={key}
+                onChange={(next) => set(entries.with(index, [next, item]))}
+              />
+            ) : (
+              <TextInput
+                label="Key"
+                value={key}
+                onChange={(event) => set(entries.with(index, [event.currentTarget.value, item]))}
+              />
+            )}
+            <div style={{ flex: 1 }}>
+              <Field
+                name="Value"
+                path={`${path}.${key}`}
+                schema={items}
+                value={item}
+                isRequired
+                context={context}
+                onChange={(next) => set(entries.with(index, [key, next]))}
+              />
+            </div>
+            <Remove label={`${label} ${key}`} onClick={() => set(entries.toSpliced(index, 1))} />
+          </Group>
+        ))}
+        <Button
+          variant="default"
+          size="xs"
+          w="fit-content"
+          leftSection={<Icon name="plus" size={14} />}
+          disabled={"" in value}
+          onClick={() => set([...entries, ["", startOf(items, context.forms)]])}
+        >
+          {`Add to ${label.toLowerCase()}`}
+        </Button>
+        {errorAt(context, path) && (
+          <Text size="xs" c="var(--mantine-color-error)">
+            {errorAt(context, path)}
+          </Text>
+        )}
+      </Stack>
+    </Fieldset>
+  );
+};
+
+/** What a new value of a schema begins as: with the constants that say its kind. */
+export const startOf = (given: Schema, forms: Forms): any => {
+  const schema = resolve(given, forms);
+  if (schema.default !== undefined) return schema.default;
+  const kinds = schema.anyOf ?? schema.oneOf;
+  if (kinds?.[0]) return startOf(kinds[0], forms);
+  const options = optionsOf(schema);
+  if (options) return options.length === 1 ? options[0] : undefined;
+  if (schema.properties) {
+    const entries = (schema.required ?? []).map((name) => [
+      name,
+      startOf(schema.properties![name] ?? {}, forms),
+    ]);
+    return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+  }
+  return schema.type === "array" ? [] : undefined;
+};
+
+/** One of several shapes that a value may have, as a person chooses it. */
+type Choice = { label: string; schema: Schema; is: (value: any) => boolean };
+
+/** Objects differ by a constant (`type: "grant_xp"`), or by the one field that each of them needs (`all`, `any`). */
+const choiceOf = (schema: Schema, forms: Forms): Choice | undefined => {
+  const { properties = {}, required = [] } = schema;
+  for (const field of required) {
+    const options = optionsOf(resolve(properties[field] ?? {}, forms));
+    if (options?.length === 1)
+      return { label: words(options[0]!), schema, is: (value) => value?.[field] === options[0] };
+  }
+  const [only, ...more] = required;
+  if (schema.type !== "object" || only === undefined || more.length > 0) return undefined;
+  return {
+    label: words(only),
+    schema,
+    is: (value) => typeof value === "object" && value !== null && only in value,
+  };
+};
+
+const AnyOf = ({ name, path, schema, value, isRequired = false, onChange, context }: FieldProps) => {
+  const { forms } = context;
+  const options = (schema.anyOf ?? schema.oneOf ?? [])
+    .map((one) => resolve(one, forms))
+    // A choice among choices is one choice.
+    .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+  const label = schema.title ?? words(name);
+  const common = {
+    label,
+    description: schema.description,
+    error: errorAt(context, path),
+    required: isRequired,
+  };
+  const choices = options.map((one) => choiceOf(one, forms));
+  if (choices.length > 0 && choices.every((one) => one !== undefined)) {
+    const chosen = choices.find((one) => one.is(value));
+    return (
+      <Stack gap="xs">
+        <Select
+          {...common}
+          data={[...new Set(choices.map((one) => one.label))]}
+          value={chosen?.label ?? null}
+          onChange={(next) => {
+            const one = choices.find((choice) => choice.label === next);
+            onChange(one ? startOf(one.schema, forms) : undefined);
+          }}
+          searchable
+          clearable={!isRequired}
+          clearButtonProps={{ "aria-label": `Clear ${label}` }}
+        />
+        {chosen && (
+          <Properties
+            path={path}
+            schema={chosen.schema}
+            value={value}
+            onChange={onChange}
+            context={context}
+          />
+        )}
+      </Stack>
+    );
+  }
+  // Of several ways to write the same, such as a day or a moment, the first is drawn.
+  const types = new Set(options.map(typeOf));
+  const [first] = options;
+  if (first && types.size === 1 && !types.has("object"))
+    return (
+      <Field
+        {...{ name, path, value, isRequired, onChange, context }}
+        schema={{
+          ...first,
+          title: label,
+          ...(schema.description ? { description: schema.description } : {}),
+        }}
+      />
+    );
+  return <Free {...common} value={value} onChange={onChange} />;
+};

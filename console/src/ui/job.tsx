@@ -1,0 +1,51 @@
+import { Button, Group, Progress, Stack, Text } from "@mantine/core";
+import { download } from "../api/client.ts";
+import { tellError, useAct, useApi } from "../api/hooks.ts";
+import { useState } from "react";
+import { ErrorNote } from "./page.tsx";
+import { Status } from "./small.tsx";
+
+const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
+
+/** How far long work is, until it ends. */
+export const JobProgress = ({ id, title }: { id: string; title: string }) => {
+  const [isOver, setOver] = useState(false);
+  const job = useApi("getJob", { path: { jobId: id } }, { refetchInterval: isOver ? false : 1_000 });
+  const cancel = useAct("cancelJob");
+  const { data } = job;
+  if (data && OVER.has(data.status) !== isOver) setOver(OVER.has(data.status));
+  if (!data) return job.error ? <ErrorNote error={job.error} /> : <Progress value={0} aria-label={title} />;
+  const save = () =>
+    download("getJobResult", `${title.toLowerCase().replaceAll(" ", "-")}.json`, { path: { jobId: id } });
+  return (
+    <Stack gap={4}>
+      <Group justify="space-between">
+        <Text size="sm">{title}</Text>
+        <Status value={data.status} />
+      </Group>
+      <Progress
+        value={data.progress}
+        animated={!isOver}
+        aria-label={title}
+        color={data.status === "FAILED" ? "red" : "teal"}
+      />
+      {data.error && (
+        <Text size="sm" c="var(--mantine-color-error)">
+          {data.error}
+        </Text>
+      )}
+      <Group gap="xs">
+        {!isOver && (
+          <Button size="xs" variant="default" onClick={() => cancel.mutate({ path: { jobId: id } })}>
+            Cancel
+          </Button>
+        )}
+        {data.status === "SUCCEEDED" && (
+          <Button size="xs" variant="default" onClick={() => void save().catch(tellError)}>
+            Save the result
+          </Button>
+        )}
+      </Group>
+    </Stack>
+  );
+};

@@ -1,0 +1,22 @@
+import { useState } from "react";
+
+type Sending = {
+  error: unknown;
+  isBusy: boolean;
+  send: (work: () => Promise<void>) => (event?: React.FormEvent) => void;
+};
+
+/** Runs what a form does, and keeps its error. */
+export const useSending = (): Sending => {
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const send = (work: () => Promise<void>) => (event?: React.FormEvent) => {
+    event?.preventDefault();
+    setBusy(true);
+    setError(undefined);
+    work()
+      .catch(setError)
+      .finally(() => setBusy(false));
+  };
+  return { error, isBusy, send };
+};
