@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { z } from "zod";
 import { type Env, RULES } from "./config/rules.ts";
 import {
@@ -74,6 +75,10 @@ const settingsOf = (env: Parsed, given: Env) => ({
   roles: new Set(env.ROLES) as ReadonlySet<"web" | "worker">,
   ...networkOf(env),
   ...storesOf(env),
+  /** The files of the console. */
+  consoleDir: join(import.meta.dirname, "../console/dist"),
+  /** Whether a start builds the console where its sources have changed. */
+  isConsoleBuilt: env.CONSOLE_BUILD ?? env.NODE_ENV !== "production",
   // Production has no demo account with a known password unless somebody asks for it.
   demo: env.DEMO ?? (env.MODE === "embedded" && env.NODE_ENV !== "production"),
   autoApproveTenants: env.AUTO_APPROVE_TENANTS ?? env.MODE === "embedded",

@@ -1,6 +1,6 @@
 # What the commands of the guides need, in bash: `. docs/examples/guides.sh` in the folder of the code.
 export URL="${URL:-http://localhost:2567}"
-export CONSOLE_URL="${CONSOLE_URL:-$URL}"
+export CONSOLE_URL="${CONSOLE_URL:-$URL/console}"
 json="Content-Type: application/json"
 
 # api METHOD PATH [BODY]: sends a request with $KEY, and shows an error even where the answer goes elsewhere.

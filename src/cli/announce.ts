@@ -83,9 +83,10 @@ const serverReady = (state: State & { url: string; operate: string }): Told => {
   const socket = url.replace(/^http/, "ws");
   return {
     msg,
-    fields: { ...state, docs: `${url}/docs`, openapi: `${url}/openapi.json`, socket },
+    fields: { ...state, console: `${url}/console`, docs: `${url}/docs`, openapi: `${url}/openapi.json`, socket },
     rows: [
       `\n${styleText("bold", msg)}  (${mode} mode, ${seconds.toFixed(1)} s)\n`,
+      row("Console", `${url}/console`),
       row("API docs", `${url}/docs   (OpenAPI: ${url}/openapi.json)`),
       row("Operate", `${operate}/metrics, /health/ready, /health/live`),
       row("Socket", `${socket}   (Colyseus rooms: ${ROOM_KINDS.join(", ")})`),

@@ -11,6 +11,8 @@ const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 const numberedPort = (port: number, { NODE_APP_INSTANCE }: Parsed): number =>
   port === 0 ? 0 : port + NODE_APP_INSTANCE;
 
+const publicUrlOf = (env: Parsed): string => withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`);
+
 /** Where the process listens, and where others find it; port 0 selects a free one. */
 export const networkOf = (env: Parsed) => ({
   host: env.HOST ?? (env.MODE === "embedded" ? "127.0.0.1" : "0.0.0.0"),
@@ -23,9 +25,9 @@ export const networkOf = (env: Parsed) => ({
       ? undefined
       : { host: env.METRICS_HOST, port: numberedPort(env.METRICS_PORT, env) },
   /** Without a trailing slash. */
-  publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
-  /** Base URL of links in mails. Without a trailing slash. */
-  consoleUrl: withoutSlash(env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
+  publicUrl: publicUrlOf(env),
+  /** Where people use the console, and links in mails lead. Without a trailing slash. */
+  consoleUrl: withoutSlash(env.CONSOLE_URL ?? `${publicUrlOf(env)}/console`),
   trustedProxies: env.TRUSTED_PROXIES,
 });
 

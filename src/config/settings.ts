@@ -136,6 +136,7 @@ export const SETTINGS = {
   NODE_APP_INSTANCE: whole(0, 500).default(0),
   PUBLIC_URL: url("http", "https").optional(),
   CONSOLE_URL: url("http", "https").optional(),
+  CONSOLE_BUILD: flag.optional(),
   TRUSTED_PROXIES: networks.default([]),
   DATA_DIR: z.string().default(join(".laurel", "data")),
   DATABASE_URL: url("postgres", "postgresql").optional(),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { ZodOpenApiParameterObject } from "zod-openapi";
 import { ERROR_STATUS, type ErrorCode } from "../domain/kernel/errors.ts";
 import { IDEMPOTENCY_KEY_MAX } from "../domain/kernel/idempotency.ts";
 
@@ -208,13 +209,21 @@ export const PARAMETERS = {
       "X-Idempotent-Replayed. The same key with another request answers 422.",
     schema: { type: "string", maxLength: IDEMPOTENCY_KEY_MAX },
   },
+  "X-Session": {
+    name: "X-Session",
+    in: "header",
+    description:
+      "For pages of this server's console alone, by their Origin: the refresh token is kept in a cookie that " +
+      "no script reads, and is not in the answer; POST /auth/refresh and POST /auth/logout take it from there.",
+    schema: { type: "string", enum: ["cookie"] },
+  },
   projectId: {
     name: "projectId",
     in: "query",
     description: "Used when X-Project-ID is absent.",
     schema: { type: "string", format: "uuid" },
   },
-} as const;
+} satisfies Record<string, ZodOpenApiParameterObject>;
 
 /** How callers authenticate. */
 export const SECURITY_SCHEMES = {

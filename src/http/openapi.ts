@@ -101,6 +101,9 @@ const projectParameters = ({ project, query }: AnyRoute) => {
 const keyParameters = (route: AnyRoute) =>
   takesIdempotencyKey(route) ? [{ $ref: "#/components/parameters/X-Idempotency-Key" }] : [];
 
+const sessionParameters = ({ session }: AnyRoute) =>
+  session === undefined ? [] : [{ $ref: "#/components/parameters/X-Session" }];
+
 /** Whether the operation may be called without a body, which counts as `{}`. */
 const isOptional = (body: z.ZodType): boolean => {
   try {
@@ -172,7 +175,7 @@ const operationOf = (route: AnyRoute): ZodOpenApiOperationObject => ({
   description: [route.description, accessText(route.access)].filter(Boolean).join("\n\n"),
   security: securityOf(route.access),
   ...(route.deprecated === undefined ? {} : { deprecated: true }),
-  parameters: [...projectParameters(route), ...keyParameters(route)],
+  parameters: [...projectParameters(route), ...keyParameters(route), ...sessionParameters(route)],
   requestParams: {
     ...(route.params === undefined ? {} : { path: route.params }),
     ...(route.query === undefined ? {} : { query: route.query }),

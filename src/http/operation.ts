@@ -20,6 +20,7 @@ import type { Sharing } from "../domain/kernel/shared-commits.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { refuseOutsiders, requireAccess } from "./access.ts";
 import { bodyLimitOf, checkBodyHeaders, hasBody, readForm, readJson, receiveBody } from "./body.ts";
+import { cookieSessionOf } from "./cookie-session.ts";
 import { sendJson, sendReady, sendStreamed, StreamedBody } from "./compression.ts";
 import { type Execution, keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import {
@@ -337,6 +338,7 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const { request, response } = arrival;
     const { caller, signal, projectId } = admitted;
     await requireSigned(app, route, arrival);
+    const session = cookieSessionOf(app, route, request, response);
     const { raw, body, ignored } = await readBody(request, held);
     const actor = actorOf(caller, arrival, signal);
     const rowScope = rowScopeOf(actor, { projectId, aheadMs: await aheadOf(app, route, admitted) });
@@ -344,7 +346,7 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const [ifMatch, origin] = [request.get("if-match"), request.get("origin")];
     const signed = signedOf(request, route);
     const host = customHostOf(response);
-    const context = { ...admitted, actor, body, ignored, host, origin, cookie, ifMatch, signed };
+    const context = { ...admitted, actor, body, ignored, host, origin, cookie, ifMatch, signed, session };
     const execution: Execution = { route, rowScope, context };
     const scoped = scopedFor(app, execution, signal);
     const keyed = await keyedRequest(request, execution, raw);
@@ -353,10 +355,13 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
       const run = () =>
         keyed ? runKeyed(scoped, lasting, execution, keyed) : runOnce(scoped, lasting, execution);
       const wanted = () => (route.isQuestion || route.isStream ? whileWanted(signal, run) : run());
-      const reply = await (route.timeouts ? withTimeouts(route.timeouts, wanted) : wanted());
+      const made = await (route.timeouts ? withTimeouts(route.timeouts, wanted) : wanted());
+      const reply = session?.keep(made) ?? made;
       const sent = () => send(route, response, reply);
       await (route.isStream ? whileWanted(signal, sent) : sent());
     } catch (error) {
+      const gone = session?.afterRefusal(error);
+      if (gone !== undefined) response.set("Set-Cookie", gone);
       await route.onRefused?.(scoped, { ...context, prepared: execution.prepared }, error);
       throw error;
     }

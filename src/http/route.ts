@@ -36,6 +36,8 @@ export type RouteContext<P, Q, B> = {
   origin: string | undefined;
   /** The raw Cookie header. */
   cookie: string;
+  /** With `X-Session: cookie`, for a route with `session`: the refresh token of the cookie, if it came. */
+  session: { refreshToken: string | undefined } | undefined;
   /** The raw If-Match header. */
   ifMatch: string | undefined;
   /** For a route with `signatureHeader`: the body as sent, and the header that signs it. */
@@ -139,6 +141,8 @@ type Details<
   otherStatus?: 200 | 201;
   /** Limits by the client's address, in addition to those of the caller's kind. */
   limits?: readonly LimitName[];
+  /** What it does to the session of a console user, which pages may keep in a cookie: cookie-session.ts. */
+  session?: "begins" | "renews" | "ends";
   /** The document says that a body is needed, although `{}` is valid for some callers. */
   needsBody?: true;
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */

@@ -10,6 +10,7 @@ import { DomainError, notFound, unauthorized } from "../domain/kernel/errors.ts"
 import { BUSY, outageOf, throttledWarnings } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./access.ts";
 import { fixedBody, type FixedBody, sendFixed } from "./compression.ts";
+import { consolePages } from "./console.ts";
 import { type Describe, describeHere } from "./description.ts";
 import { docs } from "./docs.ts";
 import {
@@ -241,12 +242,19 @@ const onlyGet: RequestHandler = (request, response) => {
   throw new DomainError("METHOD_NOT_ALLOWED", "This address answers GET only");
 };
 
-/** Where to go from here: browsers are sent to the reference, others get addresses. */
+/** Where to go from here: browsers are sent to the console, others get addresses. */
 const start =
   ({ config }: App): RequestHandler =>
   (request, response) => {
-    if (request.accepts(["json", "html"]) === "html") return response.redirect(302, "/docs");
-    const pages = { docs: "/docs", openapi: "/openapi.json", health: "/health", api: "/api/v1" };
+    const place = customHostOf(response) ? "/docs" : "/console";
+    if (request.accepts(["json", "html"]) === "html") return response.redirect(302, place);
+    const pages = {
+      console: "/console",
+      docs: "/docs",
+      openapi: "/openapi.json",
+      health: "/health",
+      api: "/api/v1",
+    };
     return void response.json({ name: "Laurel", version: config.version, ...pages });
   };
 
@@ -286,6 +294,7 @@ const systemRouter = (app: App, describe: Describe): Router => {
     "/openapi.json": document,
     "/api/v1/openapi.json": document,
     ...docs,
+    ...consolePages(app),
     ...(app.config.isProduction ? {} : playground),
   });
 };

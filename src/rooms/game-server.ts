@@ -122,13 +122,12 @@ const RESPONSE_HEADERS =
   "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Data-Age-Ms";
 
 /**
- * Any origin may call: no request here is authenticated by anything a browser adds by itself. Credentials are
- * allowed because the SDK asks for them, not because a cookie would be read.
+ * Any origin may call, without credentials: the one thing that is authenticated by what a browser adds by
+ * itself, the session's cookie, asks for a header that no page of another origin may send.
  */
 const CORS_HEADERS = {
   "Access-Control-Allow-Headers": REQUEST_HEADERS,
   "Access-Control-Allow-Methods": "GET,HEAD,PUT,PATCH,POST,DELETE",
-  "Access-Control-Allow-Credentials": "true",
   "Access-Control-Expose-Headers": RESPONSE_HEADERS,
   "Access-Control-Max-Age": "600",
   Vary: "Origin",
@@ -308,6 +307,8 @@ const serve = (
 ): void => {
   for (const [name, value] of Object.entries(CORS_HEADERS)) response.setHeader(name, value);
   response.setHeader("Access-Control-Allow-Origin", request.headers.origin ?? "*");
+  // The SDK of a game asks with credentials for a seat, where no cookie is read.
+  if (isMatchmake(request)) response.setHeader("Access-Control-Allow-Credentials", "true");
   // A kept-alive connection would keep the closing server waiting.
   if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN)
     response.setHeader("Connection", "close");

@@ -23,7 +23,7 @@ describe("HTTP pages for operators", () => {
       assert.deepEqual(json.checks, [{ name: "database", ok: true }]);
     }));
 
-  it("leads from / to the reference, and tells programs where things are", () =>
+  it("leads from / to the console, and tells programs where things are", () =>
     withHttp({}, async (http) => {
       const { status, json } = await http.send("GET", "/");
       assert.equal(status, 200);
@@ -31,7 +31,7 @@ describe("HTTP pages for operators", () => {
         assert.equal((await http.send("GET", path)).status, 200, path);
       const page = await http.send("GET", "/", { headers: { Accept: "text/html,*/*;q=0.8" } });
       assert.equal(page.status, 302);
-      assert.equal(page.headers["location"], "/docs");
+      assert.equal(page.headers["location"], "/console");
     }));
 
   it("is alive but not ready when a dependency fails, and names it", () => {

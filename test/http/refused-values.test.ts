@@ -173,7 +173,7 @@ const ACCOUNTS: Refused[] = [
       password: [undefined, text(15_000)],
     },
   ],
-  ["refreshSession", { refreshToken: "x" }, { refreshToken: [undefined, 1, text(5_000)] }],
+  ["refreshSession", { refreshToken: "x" }, { refreshToken: [1, text(5_000)] }],
   [
     "forgotPassword",
     { email: "a@example.com" },

@@ -21,7 +21,7 @@ import {
 import { listSessions, logout, revokeSession, SESSION_ORDERS } from "../../domain/accounts/auth/sessions.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
-import { DomainError } from "../../domain/kernel/errors.ts";
+import { DomainError, invalid, unauthorized } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
@@ -108,6 +108,17 @@ const own = group({ tag: "Authentication", access: OWN_ACCOUNT, project: "none" 
 
 const open = group({ tag: "Authentication", project: "none", access: "public" });
 
+/** @throws VALIDATION_ERROR, UNAUTHORIZED CREDENTIALS_MISSING */
+const refreshTokenOf = (
+  session: { refreshToken: string | undefined } | undefined,
+  body: { refreshToken?: string | undefined },
+): string => {
+  const token = session ? session.refreshToken : body.refreshToken;
+  if (token !== undefined) return token;
+  if (session) throw unauthorized("CREDENTIALS_MISSING", "No session is kept in a cookie; log in");
+  throw invalid("refreshToken", "is required without X-Session: cookie");
+};
+
 const signInRoutes = [
   open.post("/auth/login", "login", {
     errors: ["UNAUTHORIZED"],
@@ -124,6 +135,7 @@ const signInRoutes = [
       mfaCode: FactorCode.optional(),
     }),
     example: { email: "ada@example.com", password: "Engine-No-1" },
+    session: "begins",
     response: LoginBody,
     outside: (app, { body, actor }) => login(proofParts(app, actor), { ...body, ip: actor.ip }),
   }),
@@ -135,10 +147,18 @@ const signInRoutes = [
       "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
       "are read anew; the session ends 30 days after the sign-in all the same.",
     takesNoIdempotencyKey: true,
-    body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
+    body: z.object({
+      refreshToken: z
+        .string()
+        .max(TOKEN_INPUT_MAX)
+        .optional()
+        .meta({ description: "Needed without X-Session: cookie" }),
+    }),
     example: { refreshToken: "the refreshToken of the last answer" },
+    needsBody: true,
+    session: "renews",
     response: LoginBody,
-    outside: (app, { body }) => refresh(app, body.refreshToken),
+    outside: (app, { body, session }) => refresh(app, refreshTokenOf(session, body)),
   }),
   own.post("/auth/logout", "logout", {
     access: OWN_ENROLMENT,
@@ -152,8 +172,12 @@ const signInRoutes = [
       all: z.boolean().optional(),
     }),
     example: { refreshToken: "the refreshToken of the last answer" },
+    session: "ends",
     response: Accepted,
-    run: (work, { caller, body }) => accepted(logout(work, userOf(caller), body)),
+    run: (work, { caller, body, session }) => {
+      const refreshToken = session?.refreshToken ?? body.refreshToken;
+      return accepted(logout(work, userOf(caller), { ...body, refreshToken }));
+    },
   }),
 ];
 

@@ -205,6 +205,7 @@ export const oauthRoutes = [
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     example: { code: "the code of the redirection" },
+    session: "begins",
     response: LoginBody,
     outside: async ({ transact, tokens }, { body, host }) => {
       const brought = { ...body, tenantId: host?.tenantId };

@@ -29,7 +29,10 @@ export const NewPassword = z.string().max(PASSWORD_INPUT_MAX).meta({
 /** The body of every sign-in's response, without the user. */
 const SignedInBody = z.object({
   accessToken: z.string().meta({ description: "JWT for the header Authorization: Bearer" }),
-  refreshToken: z.string().meta({ description: "For POST /auth/refresh; good once" }),
+  refreshToken: z
+    .string()
+    .optional()
+    .meta({ description: "For POST /auth/refresh; good once. With X-Session: cookie it is in the cookie" }),
   tokenType: z.literal("Bearer"),
   expiresIn: z.int().meta({ description: "Seconds the access token lives" }),
 });
@@ -166,6 +169,7 @@ export const registrationRoutes = [
     },
     status: 201,
     errors: ["PAYMENT_REQUIRED", "GONE"],
+    session: "begins",
     response: SignedInBody.extend({ user: RegisteredUser }),
     outside: (app, { body, actor }) => {
       const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;

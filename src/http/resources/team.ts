@@ -188,6 +188,7 @@ export const invitationRoutes = [
     takesNoIdempotencyKey: true,
     body: z.object({ token: Token, name: Name, password: NewPassword }),
     example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
+    session: "begins",
     response: LoginBody,
     outside: (app, { body }) => joinByInvitation(app, body),
   }),

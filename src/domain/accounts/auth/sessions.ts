@@ -19,8 +19,8 @@ import { createShortCache, isUseDue, noteUse } from "./short-cache.ts";
 import { hashRandomSecret, issueRefreshToken } from "./one-time-secrets.ts";
 import type { User } from "./user.ts";
 
-/** Days after which a session ends, however often it was refreshed. */
-const SESSION_DAYS = 30;
+/** Seconds after which a session ends, however often it was refreshed. */
+export const SESSION_SECONDS = 30 * 86_400;
 /** Maximum sessions of a user; the oldest end. */
 export const SESSIONS_PER_USER_MAX = 100;
 const USER_AGENT_MAX = 300;
@@ -58,7 +58,7 @@ export const startSession = async (
 ): Promise<SignedIn> => {
   const { em, db, now, by } = work;
   await requireSso(work, user, { method, mfaAt });
-  const expiresAt = new Date(now.getTime() + SESSION_DAYS * 86_400_000);
+  const expiresAt = new Date(now.getTime() + SESSION_SECONDS * 1_000);
   const session = em.create(Session, {
     id: newId(),
     tenantId: user.tenantId,
