@@ -168,15 +168,23 @@ const hasKey = (projectId: string, key: string) =>
 
 type Of = { projectId: string; names: readonly string[] | undefined };
 
-/** Builds the conditions of the filters that the query has. */
-const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unknown>[] => {
-  const { cursor, after, eventType, externalUserId, idempotencyKey, source, status } = query;
-  const [from, to] = [boundOf(query.from), boundOf(query.to)];
+/** Builds the conditions of where in the list a page begins. */
+const placeOf = (query: ListEvents): (RawBuilder<unknown> | false)[] => {
+  const { cursor, after } = query;
   const beyond = sql.raw(directionOf(query) === "asc" ? ">" : "<");
-  const filters = [
-    sql`e.project_id = ${projectId}`,
+  return [
     cursor !== undefined && sql`e.id ${beyond} ${cursor}::uuid`,
     after !== undefined && sql`e.id > ${after}::uuid`,
+  ];
+};
+
+/** Builds the conditions of the filters that the query has. */
+const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unknown>[] => {
+  const { eventType, externalUserId, idempotencyKey, source, status } = query;
+  const [from, to] = [boundOf(query.from), boundOf(query.to)];
+  const filters = [
+    sql`e.project_id = ${projectId}`,
+    ...placeOf(query),
     eventType !== undefined && isOneOf(sql`e.event_type`, eventType),
     externalUserId !== undefined && sql`e.external_user_id = ${externalUserId}`,
     idempotencyKey !== undefined && hasKey(projectId, idempotencyKey),
@@ -196,6 +204,8 @@ type Reading = {
   filters: readonly RawBuilder<unknown>[];
   direction: Direction;
   limit: number;
+  /** How many are counted at most; default: one more than `limit`. */
+  countMax?: number;
   /** Maximum bytes of properties; one event is always read. */
   bytesMax: number;
   withEffects?: boolean | undefined;
@@ -203,11 +213,11 @@ type Reading = {
 
 /**
  * Reads the first of the events that match, in the order of their arrival.
- * @returns `found`: how many match, counted up to one more than `limit`
+ * @returns `found`: how many match, counted up to `countMax`
  */
 const readEvents = async (
   { db }: Work,
-  { filters, direction, limit, bytesMax, withEffects = false }: Reading,
+  { filters, direction, limit, countMax = limit + 1, bytesMax, withEffects = false }: Reading,
 ): Promise<{ events: ListedEvent[]; found: number }> => {
   const order = sql`id ${sql.raw(direction)}`;
   const result = await sql<Row & { found: number; effect_counts?: Record<string, number> }>`
@@ -218,7 +228,7 @@ const readEvents = async (
       left join event_due w on w.project_id = e.project_id and w.event_id = e.id
       left join event_results r on r.project_id = e.project_id and r.event_id = e.id
       where ${sql.join(filters, sql` and `)}
-      order by e.${order} limit ${limit + 1}),
+      order by e.${order} limit ${countMax}),
     summed as (select *, sum(bytes) over (order by ${order}) as upto, count(*) over () as found from page)
     select * from summed e ${PLAYER_OF_EVENT} ${withEffects ? EFFECT_COUNTS : sql``}
     where upto <= ${bytesMax} or upto = bytes order by e.${order} limit ${limit}`.execute(db);
@@ -249,6 +259,34 @@ export const listEvents = async (
     withEffects,
   });
   return { events, nextCursor: found > events.length ? events.at(-1)!.id : null };
+};
+
+type Handled = {
+  ids: readonly string[];
+  /** Any but PENDING where it is undefined. */
+  status: EventStatus | undefined;
+  limit: number;
+  bytesMax: number;
+};
+
+/** Returns the newest of these events whose status is decided, newest first; `found`: how many they are. */
+export const readHandled = async (
+  work: Work,
+  projectId: string,
+  { ids, status, ...limits }: Handled,
+): Promise<{ events: ListedEvent[]; found: number }> => {
+  const filters = [
+    sql`e.project_id = ${projectId}`,
+    sql`e.id = any(${`{${ids.join(",")}}`}::uuid[])`,
+    status === undefined ? sql`${EVENT_STATUS} <> 'PENDING'` : sql`${EVENT_STATUS} = ${status}`,
+  ];
+  return readEvents(work, {
+    filters,
+    direction: "desc",
+    countMax: ids.length,
+    withEffects: true,
+    ...limits,
+  });
 };
 
 /** Returns one event with its effects. @throws DomainError NOT_FOUND */
