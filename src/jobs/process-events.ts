@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
 import type { StepsHit } from "../domain/evaluation/turn.ts";
-import { processedTopic } from "../domain/kernel/events/chat-views.ts";
+import { eventsTopic, processedTopic } from "../domain/kernel/events/chat-views.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { statementOf } from "../domain/kernel/read.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -15,7 +15,7 @@ import {
 } from "../domain/progression/claim.ts";
 import { groupsOf, Turns } from "../domain/progression/claim-notes.ts";
 import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
-import { FIRST_PROJECT } from "../domain/progression/queue.ts";
+import { FIRST_PROJECT, type QueuedEvent } from "../domain/progression/queue.ts";
 import {
   createRuleWatch,
   LOOPS_MAX,
@@ -69,6 +69,8 @@ type ClaimFindings = {
   hits: Map<string, StepsHit>;
   /** Incomplete plans, by project. */
   lacking: Map<string, ProjectPlan>;
+  /** Events that were evaluated or failed. */
+  tried: QueuedEvent[];
 };
 
 /** Runs a claim, and counts for each partition how often in a row the database was too busy for it. */
@@ -89,7 +91,11 @@ const claimOf = async (
 
 type ClaimOptions = Omit<ProcessOptions, "onLeft">;
 
-const optionsOf = (app: App, kept: ProcessState, { loops, hits, lacking }: ClaimFindings): ClaimOptions => ({
+const optionsOf = (
+  app: App,
+  kept: ProcessState,
+  { loops, hits, lacking, tried }: ClaimFindings,
+): ClaimOptions => ({
   transact: app.transact,
   ...besideOf(app),
   plans: kept.plans,
@@ -97,8 +103,14 @@ const optionsOf = (app: App, kept: ProcessState, { loops, hits, lacking }: Claim
   claimLimit: app.limits.claimEvents,
   claimTogether: app.limits.claimTogether,
   stats: app.ruleStats,
-  onSeen: app.eventTypes.seen,
-  onError: (err: unknown, event: object) => app.log.error({ err, event }, "an event could not be processed"),
+  onSeen: (events, nowMs) => {
+    tried.push(...events);
+    app.eventTypes.seen(events, nowMs);
+  },
+  onError: (err: unknown, event: QueuedEvent) => {
+    tried.push(event);
+    app.log.error({ err, event }, "an event could not be processed");
+  },
   onDied: (part: number, events: number) =>
     app.log.warn({ part, events }, "a process died with events in hand; they are evaluated apart"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
@@ -161,7 +173,7 @@ const claimOnce = async (
   keys: readonly string[],
   claim: (options: ClaimOptions) => Promise<Processed>,
 ): Promise<Processed> => {
-  const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
+  const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map(), tried: [] };
   const options = optionsOf(app, kept, held);
   const done = await claimOf(kept, keys, (busyInRow) => claim({ ...options, busyInRow }));
   for (const part of done.busy) retryLater(app, String(part));
@@ -171,6 +183,7 @@ const claimOnce = async (
   void done.preparing?.then(recheck);
   if (done.closed.length > 0) void done.reopened.then(() => recheck(done.closed));
   for (const part of done.parts) app.topics.publish(processedTopic(part), part);
+  void tellTried(app, held);
   // Waiting for another transaction on one project's definitions must not delay the events of others.
   void pauseHeld(app, kept, held);
   if (done.events > 0) {
@@ -180,6 +193,16 @@ const claimOnce = async (
   }
   return done;
 };
+
+/** Tells those who watch events as they are processed. Never rejects. */
+const tellTried = ({ topics }: App, { tried }: ClaimFindings): Promise<void> =>
+  topics.publishIfSubscribed(
+    [...Map.groupBy(tried, ({ projectId }) => projectId)].map(([projectId, events]) => [
+      eventsTopic(projectId),
+      () => events.map(({ eventId, eventType, externalUserId }) => [eventId, eventType, externalUserId]),
+    ]),
+    true,
+  );
 
 /**
  * Tries again later, because another worker has the partition. It may have looked for events before those

@@ -27,8 +27,8 @@ export const topicsOver = (
     }
   };
   /** If listeners cannot be determined, assumes that every topic has some. */
-  const ask = async (topics: readonly string[]): Promise<readonly boolean[]> => {
-    if (topics.length <= UNCHECKED_MAX) return topics.map(() => true);
+  const ask = async (topics: readonly string[], large: boolean): Promise<readonly boolean[]> => {
+    if (topics.length === 0 || (!large && topics.length <= UNCHECKED_MAX)) return topics.map(() => true);
     try {
       return await hasListeners(topics.map((topic) => prefix + topic));
     } catch {
@@ -37,8 +37,11 @@ export const topicsOver = (
   };
   return {
     publish,
-    publishIfSubscribed: async (messages) => {
-      const answers = await ask(messages.map(([topic]) => topic));
+    publishIfSubscribed: async (messages, large = false) => {
+      const answers = await ask(
+        messages.map(([topic]) => topic),
+        large,
+      );
       await mapInSlices(messages, ([topic, make], n) => {
         if (answers[n]) publish(topic, make());
       });

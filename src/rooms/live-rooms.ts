@@ -278,6 +278,7 @@ const SUBJECTS: Record<RoomKind, string> = {
   chat: "channelId",
   lobby: "lobbyId",
   lobbies: "mode",
+  events: "playerId",
 };
 
 const listed = (room: IRoomCache): ListedRoom => {

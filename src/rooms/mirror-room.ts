@@ -166,6 +166,14 @@ type LobbiesRoomKey = { projectId: string; mode: string; filter: string };
 export const lobbiesRoomId = ({ projectId, mode, filter }: LobbiesRoomKey, shard: number): string =>
   roomId("lobbies", projectId, mode, filter, shard);
 
+/** What a room of events shows; "" for all. */
+type EventsRoomKey = { projectId: string; eventTypes: string; playerId: string; status: string };
+
+export const eventsRoomId = (
+  { projectId, eventTypes, playerId, status }: EventsRoomKey,
+  shard: number,
+): string => roomId("events", projectId, eventTypes, playerId, status, shard);
+
 /** Items of this process that are checked together, at an interval, while there are any. */
 export type Ticker<T> = { add(item: T): void; remove(item: T): void; count(): number };
 

@@ -1,6 +1,7 @@
 import type { App } from "../app.ts";
 import type { RoomKind } from "../domain/kernel/live-rooms.ts";
 import { chatRoom } from "./chat-room.ts";
+import { eventsRoom } from "./events-room.ts";
 import type { GameRoom } from "./mirror-room.ts";
 import { leaderboardRoom } from "./leaderboard-room.ts";
 import { lobbiesRoom } from "./lobbies-room.ts";
@@ -17,5 +18,6 @@ export const gameRooms = (app: App): Record<RoomKind, GameRoom> => {
     chat: chatRoom(app),
     lobby: lobbyRoom(app),
     lobbies: lobbiesRoom(app, slots),
+    events: eventsRoom(app, slots),
   };
 };

@@ -28,6 +28,39 @@ describe("events, listed and tried again", () => {
     assertError(await get("/events?source=MOON"), 400);
   });
 
+  it("name their players, count effects, and go on after an event, oldest first", async () => {
+    const { key } = await aTenant(api);
+    const sent: string[] = [];
+    for (const [externalUserId, eventType] of [
+      ["eve", "a"],
+      ["eve", "b"],
+      ["dan", "c"],
+    ])
+      sent.push((await post("/events?wait=true", { externalUserId, eventType }, key)).body.eventId);
+    const [first, second, third] = sent;
+    await post("/players", { externalUserId: "dan", displayName: "Dan" }, key);
+    const list = async (query: string) => (await get(`/events?${query}`, key)).body;
+    const idsOf = async (query: string) => (await list(query)).data.map(({ id }: { id: string }) => id);
+    assert.deepEqual(await idsOf("eventType=a,b"), [second, first]);
+    assert.deepEqual(await idsOf("eventType=a&eventType=c"), [third, first]);
+    assert.deepEqual(await idsOf(`after=${first}`), [second, third]);
+    assert.deepEqual(await idsOf(`after=${first}&order=desc`), [third, second]);
+    assert.deepEqual(await idsOf(`after=${third}`), []);
+    const page = await list("order=asc&limit=2");
+    assert.deepEqual(await idsOf(`order=asc&cursor=${page.pagination.nextCursor}`), [third]);
+    const [dans] = (await list("include=effects&limit=1")).data;
+    const { body: dan } = await get("/players/ext:dan", key);
+    assert.deepEqual([dans.playerId, dans.displayName], [dan.id, "Dan"]);
+    assert.deepEqual(dans.effectCounts, { "player.created": 1 });
+    assert.deepEqual((await list(`after=${first}&limit=1&include=effects`)).data[0].effectCounts, {});
+    assert.equal("effectCounts" in page.data[0], false);
+    const { body: eve } = await get("/players/ext:eve", key);
+    await post(`/players/${dan.id}/merge`, { sourcePlayerId: eve.id }, key);
+    assert.equal((await get(`/events/${first}`, key)).body.displayName, "Dan");
+    for (const query of ["order=up", "after=1", "include=all", "eventType=a,a"])
+      assertError(await get(`/events?${query}`, key), 400);
+  });
+
   it("are tried again when they are FAILED, once, and only then", async () => {
     const id = await failed(api.app, tenant.projectId, await send("ada"));
     assert.equal((await get(`/events/${id}`)).body.status, "FAILED");

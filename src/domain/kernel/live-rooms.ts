@@ -36,7 +36,7 @@ export type Peers = {
 };
 
 /** All kinds of rooms, by the name used to join. */
-export const ROOM_KINDS = ["player", "leaderboard", "chat", "lobby", "lobbies"] as const;
+export const ROOM_KINDS = ["player", "leaderboard", "chat", "lobby", "lobbies", "events"] as const;
 export type RoomKind = (typeof ROOM_KINDS)[number];
 
 /** Maximum listings read at once; beyond it a part is shown, and flagged as such. */
@@ -51,7 +51,10 @@ export type ListedRoom = {
   roomId: string;
   kind: RoomKind;
   projectId: string;
-  /** Id of the player, channel or lobby, key of the board, mode of a list of lobbies; null: all modes. */
+  /**
+   * Id of the player, channel or lobby, key of the board, mode of a list of lobbies, player of a room of events;
+   * null: all.
+   */
   subject: string | null;
   processId: string;
   /** Seats taken or reserved. */

@@ -80,6 +80,17 @@ const requestedPlayer = async (
   return readChanged(work, (await identifyPlayer(work, projectId, { externalUserId })).player);
 };
 
+/** Returns those of some users who are members still. */
+export const readActiveMembers = async (
+  transact: Transact,
+  userIds: readonly string[],
+): Promise<Set<string>> => {
+  const users = await transact(({ em }) =>
+    em.find(User, { id: { $in: [...userIds] }, status: "ACTIVE", disabledAt: null }, { fields: ["id"] }),
+  );
+  return new Set(users.map(({ id }) => id));
+};
+
 /** A console user's token stays valid after changes to its user. @throws UNAUTHORIZED SESSION_REVOKED */
 export const requireMember = async (transact: Transact, userId: string): Promise<void> => {
   const user = await transact(({ em }) =>

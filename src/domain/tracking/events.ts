@@ -6,7 +6,7 @@ import type { Cause, Json } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { isId, partitionOf } from "../kernel/ids.ts";
 import { OUTBOX_LINES, storedBytes } from "../kernel/outbox.ts";
-import { PAGE_BYTES_MAX } from "../kernel/paging.ts";
+import { type Direction, PAGE_BYTES_MAX } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { getPlayer } from "../progression/players/players.ts";
 
@@ -35,6 +35,9 @@ export type TrackedEvent = {
   id: string;
   projectId: string;
   externalUserId: string;
+  /** The player that has it now, after a merge the other one; null before there is one. */
+  playerId: string | null;
+  displayName: string | null;
   eventType: string;
   properties: Json;
   timestamp: string;
@@ -45,11 +48,22 @@ export type TrackedEvent = {
   error: string | null;
 };
 
+/** `effectCounts`: how many effects of each type it had, where that is asked for. */
+export type ListedEvent = TrackedEvent & { effectCounts?: Record<string, number> };
+
+/** Maximum number of types that a list of events is filtered by. */
+export const EVENT_TYPES_ASKED_MAX = 20;
+
 type ListEvents = {
   limit: number;
-  /** Returns events older than this one. */
+  /** By arrival: the newest first, unless `after` is given. */
+  order?: Direction | undefined;
+  /** Returns events that follow this one in the order. */
   cursor?: string | undefined;
-  eventType?: string | undefined;
+  /** Returns events that arrived later than this one. */
+  after?: string | undefined;
+  /** Of any of these types. */
+  eventType?: readonly string[] | undefined;
   externalUserId?: string | undefined;
   /** The event that was stored under this key: one at most. */
   idempotencyKey?: string | undefined;
@@ -59,12 +73,15 @@ type ListEvents = {
   status?: EventStatus | undefined;
   from?: string | undefined;
   to?: string | undefined;
+  withEffects?: boolean | undefined;
 };
 
 type Row = {
   id: string;
   project_id: string;
   external_user_id: string;
+  player_id: string | null;
+  display_name: string | null;
   event_type: string;
   properties: Json;
   occurred_at: Date;
@@ -91,6 +108,8 @@ const show = (row: Row): TrackedEvent => ({
   id: row.id,
   projectId: row.project_id,
   externalUserId: row.external_user_id,
+  playerId: row.player_id,
+  displayName: row.display_name,
   eventType: row.event_type,
   properties: row.properties,
   timestamp: row.occurred_at.toISOString(),
@@ -115,11 +134,26 @@ export const EVENT_STATUS = sql`case
   when q.event_id is not null or w.event_id is not null then 'PENDING'
   else coalesce(r.status, 'PROCESSED') end`;
 
-const isOneOf = (names: readonly string[]) =>
-  sql`e.external_user_id in (select json_array_elements_text(${JSON.stringify(names)}::json))`;
+const isOneOf = (column: RawBuilder<unknown>, texts: readonly string[]) =>
+  sql`${column} in (select json_array_elements_text(${JSON.stringify(texts)}::json))`;
+
+/** The player of an event `e`: the one that its player was merged into, if it was. */
+const PLAYER_OF_EVENT = sql`left join lateral (
+  select coalesce(m.id, p.id) as player_id, coalesce(m.display_name, p.display_name) as display_name
+  from players p
+  left join players m on m.project_id = p.project_id and m.id = p.merged_into
+  where p.project_id = e.project_id and p.external_user_id = e.external_user_id and p.deleted_at is null
+) of_player on true`;
+
+/** Counts of the effects of an event `e`, by type. */
+const EFFECT_COUNTS = sql`left join lateral (
+  select coalesce(json_object_agg(type, n), '{}') as effect_counts from (
+    select type, sum(coalesce(lines, 1))::int as n from outbox o
+    where o.project_id = e.project_id and o.event_id = e.id group by type) by_type
+) of_effects on true`;
 
 /** Returns the external ids that a player's events were sent with. */
-const namesOf = async (work: Work, projectId: string, playerRef: string): Promise<string[]> => {
+export const namesOf = async (work: Work, projectId: string, playerRef: string): Promise<string[]> => {
   const player = await getPlayer(work, projectId, playerRef);
   const merged = await sql<{ name: string }>`
     select external_user_id as name from players
@@ -134,17 +168,27 @@ const hasKey = (projectId: string, key: string) =>
 
 type Of = { projectId: string; names: readonly string[] | undefined };
 
+/** Builds the conditions of where in the list a page begins. */
+const placeOf = (query: ListEvents): (RawBuilder<unknown> | false)[] => {
+  const { cursor, after } = query;
+  const beyond = sql.raw(directionOf(query) === "asc" ? ">" : "<");
+  return [
+    cursor !== undefined && sql`e.id ${beyond} ${cursor}::uuid`,
+    after !== undefined && sql`e.id > ${after}::uuid`,
+  ];
+};
+
 /** Builds the conditions of the filters that the query has. */
 const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unknown>[] => {
-  const { cursor, eventType, externalUserId, idempotencyKey, source, status } = query;
+  const { eventType, externalUserId, idempotencyKey, source, status } = query;
   const [from, to] = [boundOf(query.from), boundOf(query.to)];
   const filters = [
     sql`e.project_id = ${projectId}`,
-    cursor !== undefined && sql`e.id < ${cursor}::uuid`,
-    eventType !== undefined && sql`e.event_type = ${eventType}`,
+    ...placeOf(query),
+    eventType !== undefined && isOneOf(sql`e.event_type`, eventType),
     externalUserId !== undefined && sql`e.external_user_id = ${externalUserId}`,
     idempotencyKey !== undefined && hasKey(projectId, idempotencyKey),
-    names !== undefined && isOneOf(names),
+    names !== undefined && isOneOf(sql`e.external_user_id`, names),
     source !== undefined && SOURCE_FILTERS[source],
     from !== null && sql`e.occurred_at >= ${from}::timestamptz`,
     to !== null && sql`e.occurred_at < ${to}::timestamptz`,
@@ -153,31 +197,96 @@ const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unkn
   return filters.filter((one): one is RawBuilder<unknown> => one !== false);
 };
 
+const directionOf = ({ order, after }: ListEvents): Direction =>
+  order ?? (after === undefined ? "desc" : "asc");
+
+type Reading = {
+  filters: readonly RawBuilder<unknown>[];
+  direction: Direction;
+  limit: number;
+  /** How many are counted at most; default: one more than `limit`. */
+  countMax?: number;
+  /** Maximum bytes of properties; one event is always read. */
+  bytesMax: number;
+  withEffects?: boolean | undefined;
+};
+
 /**
- * Returns a page of a project's events, newest arrival first, and whether there are more: as many as
- * requested, or as fit into PAGE_BYTES_MAX.
- * @throws DomainError NOT_FOUND for an unknown player
+ * Reads the first of the events that match, in the order of their arrival.
+ * @returns `found`: how many match, counted up to `countMax`
  */
-export const listEvents = async (
-  work: Work,
-  projectId: string,
-  query: ListEvents,
-): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
-  const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
-  const result = await sql<Row & { found: number }>`
+const readEvents = async (
+  { db }: Work,
+  { filters, direction, limit, countMax = limit + 1, bytesMax, withEffects = false }: Reading,
+): Promise<{ events: ListedEvent[]; found: number }> => {
+  const order = sql`id ${sql.raw(direction)}`;
+  const result = await sql<Row & { found: number; effect_counts?: Record<string, number> }>`
     with page as materialized (
       select e.*, ${EVENT_STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes
       from tracked_events e
       left join event_q q on q.project_id = e.project_id and q.event_id = e.id
       left join event_due w on w.project_id = e.project_id and w.event_id = e.id
       left join event_results r on r.project_id = e.project_id and r.event_id = e.id
-      where ${sql.join(filtersOf(query, { projectId, names }), sql` and `)}
-      order by e.id desc limit ${query.limit + 1}),
-    summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found from page)
-    select * from summed where upto <= ${PAGE_BYTES_MAX} or upto = bytes order by id desc`.execute(work.db);
-  const rows = result.rows.slice(0, query.limit);
-  const hasMore = (result.rows[0]?.found ?? 0) > rows.length;
-  return { events: rows.map(show), nextCursor: hasMore ? rows.at(-1)!.id : null };
+      where ${sql.join(filters, sql` and `)}
+      order by e.${order} limit ${countMax}),
+    summed as (select *, sum(bytes) over (order by ${order}) as upto, count(*) over () as found from page)
+    select * from summed e ${PLAYER_OF_EVENT} ${withEffects ? EFFECT_COUNTS : sql``}
+    where upto <= ${bytesMax} or upto = bytes order by e.${order} limit ${limit}`.execute(db);
+  const events = result.rows.map((row) => ({
+    ...show(row),
+    ...(row.effect_counts === undefined ? {} : { effectCounts: row.effect_counts }),
+  }));
+  return { events, found: result.rows[0]?.found ?? 0 };
+};
+
+/**
+ * Returns a page of a project's events by arrival, and whether there are more: as many as requested, or as
+ * fit into PAGE_BYTES_MAX.
+ * @throws DomainError NOT_FOUND for an unknown player
+ */
+export const listEvents = async (
+  work: Work,
+  projectId: string,
+  query: ListEvents,
+): Promise<{ events: ListedEvent[]; nextCursor: string | null }> => {
+  const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
+  const { limit, withEffects } = query;
+  const { events, found } = await readEvents(work, {
+    filters: filtersOf(query, { projectId, names }),
+    direction: directionOf(query),
+    limit,
+    bytesMax: PAGE_BYTES_MAX,
+    withEffects,
+  });
+  return { events, nextCursor: found > events.length ? events.at(-1)!.id : null };
+};
+
+type Handled = {
+  ids: readonly string[];
+  /** Any but PENDING where it is undefined. */
+  status: EventStatus | undefined;
+  limit: number;
+  bytesMax: number;
+};
+
+/** Returns the newest of these events whose status is decided, newest first; `found`: how many they are. */
+export const readHandled = async (
+  work: Work,
+  projectId: string,
+  { ids, status, ...limits }: Handled,
+): Promise<{ events: ListedEvent[]; found: number }> => {
+  const filters = [
+    sql`e.project_id = ${projectId}`,
+    sql`e.id = any(${`{${ids.join(",")}}`}::uuid[])`,
+    status === undefined ? sql`${EVENT_STATUS} <> 'PENDING'` : sql`${EVENT_STATUS} = ${status}`,
+  ];
+  return readEvents(work, {
+    filters,
+    direction: "desc",
+    countMax: ids.length,
+    withEffects: true,
+    ...limits,
+  });
 };
 
 /** Returns one event with its effects. @throws DomainError NOT_FOUND */
@@ -189,7 +298,7 @@ export const getEvent = async (
   const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
   if (!found) throw notFound("event");
   const result = await sql<Row>`
-    select e.*, 'PENDING' as status, null as error from tracked_events e
+    select e.*, of_player.*, 'PENDING' as status, null as error from tracked_events e ${PLAYER_OF_EVENT}
     where e.project_id = ${projectId} and e.id = ${eventId}`.execute(work.db);
   const { status, error, eventId: id, ...effects } = found;
   return { ...show({ ...result.rows[0]!, id, status, error }), ...effects };

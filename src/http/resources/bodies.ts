@@ -17,7 +17,7 @@ const SEARCH_MAX = 100;
 const TIME_MIN_MS = 0;
 const TIME_MAX_MS = Date.UTC(9999, 0);
 
-const Direction = z.enum(["asc", "desc"]);
+export const Direction = z.enum(["asc", "desc"]);
 
 /** Fields shared by list queries. */
 export const Order = Direction.default("desc");

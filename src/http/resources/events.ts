@@ -41,11 +41,12 @@ import {
   trackBatch,
   WAIT_MAX_EVENTS,
 } from "../../domain/tracking/group-commit.ts";
-import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
+import { EVENT_SOURCES, EVENT_TYPES_ASKED_MAX, getEvent, listEvents } from "../../domain/tracking/events.ts";
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { AfterId, cursorBody, Flag, pageReply, Search, sortedBy } from "./bodies.ts";
+import { textList } from "./analytics-fields.ts";
+import { AfterId, cursorBody, Direction, Flag, pageReply, Search, sortedBy } from "./bodies.ts";
 
 const JsonObject = z.record(z.string(), z.unknown());
 
@@ -199,6 +200,10 @@ const TrackedEvent = z
     id: z.uuid(),
     projectId: z.uuid(),
     externalUserId: z.string(),
+    playerId: z.uuid().nullable().meta({
+      description: "The player who has it now, after a merge the other one; null before there is one",
+    }),
+    displayName: z.string().nullable(),
     eventType: z.string(),
     properties: z.record(z.string(), z.unknown()),
     timestamp: z.iso.datetime(),
@@ -214,6 +219,13 @@ const TrackedEvent = z
     }),
   })
   .meta({ id: "Event" });
+
+const ListedEvent = TrackedEvent.extend({
+  effectCounts: z
+    .record(z.string(), z.int())
+    .optional()
+    .meta({ description: "How many effects of each type it had; with include=effects" }),
+}).meta({ id: "ListedEvent" });
 
 const WaitQuery = z.object({
   wait: Flag.meta({
@@ -361,10 +373,16 @@ export const eventRoutes = [
     },
   }),
   read.get("/events", "listEvents", {
-    summary: "List events, newest first",
-    description: "A page ends at 1 MiB of properties.",
+    summary: "List events by arrival, newest first",
+    description:
+      "A page ends at 1 MiB of properties. An event that another server takes in at the same moment may come " +
+      "before one that was listed already, and is not among those after it.",
     query: AfterId.extend({
-      eventType: z.string().max(100).optional(),
+      order: Direction.optional().meta({ description: "asc with after, otherwise desc" }),
+      after: z.uuid().optional().meta({ description: "Events that arrived after the one with this id" }),
+      eventType: textList({ max: EVENT_TYPES_ASKED_MAX }).optional().meta({
+        description: `Of one of these types, at most ${EVENT_TYPES_ASKED_MAX}: by comma, or given several times`,
+      }),
       externalUserId: z.string().max(EXTERNAL_ID_MAX).optional(),
       idempotencyKey: z
         .string()
@@ -380,11 +398,13 @@ export const eventRoutes = [
       status: z.enum(STATUSES).optional(),
       from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
       to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
+      include: z.enum(["effects"]).optional().meta({ description: "effectCounts of each" }),
     }),
-    response: cursorBody(TrackedEvent, z.uuid()),
+    response: cursorBody(ListedEvent, z.uuid()),
     run: async (work, { projectId, query }) => {
-      const { playerId: playerRef, ...filters } = query;
-      const { events, nextCursor } = await listEvents(work, projectId, { ...filters, playerRef });
+      const { playerId: playerRef, include, ...filters } = query;
+      const asked = { ...filters, playerRef, withEffects: include !== undefined };
+      const { events, nextCursor } = await listEvents(work, projectId, asked);
       return { data: events, pagination: { limit: query.limit, nextCursor } };
     },
   }),

@@ -25,10 +25,14 @@ const RoomBody = z
     roomId: z.string(),
     kind: z.enum(ROOM_KINDS),
     projectId: z.string(),
-    subject: z.string().nullable().meta({
-      description:
-        "Id of the player, channel or lobby; key of the leaderboard; mode of a list of lobbies, null for all",
-    }),
+    subject: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          "Id of the player, channel or lobby; key of the leaderboard; mode of a list of lobbies, player of a " +
+          "room of events, null for all",
+      }),
     processId: z.string(),
     clients: z.int().meta({ description: "Seats that are taken or reserved" }),
     maxClients: z.int(),

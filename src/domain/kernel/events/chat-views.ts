@@ -124,9 +124,9 @@ export type Topics = {
   /**
    * Publishes to the topics that currently have subscribers; other messages are not even built. A
    * subscription made concurrently may miss them, so a subscriber reads the database once its subscription is
-   * live.
+   * live. A few messages are published without asking who subscribes, unless they are `large`.
    */
-  publishIfSubscribed(messages: readonly MessageFor[]): Promise<void>;
+  publishIfSubscribed(messages: readonly MessageFor[], large?: boolean): Promise<void>;
   /** Resolves when the subscription is live; call the answer to end it. */
   subscribe(topic: string, listener: (message: never) => void): Promise<() => void>;
 };
@@ -149,6 +149,10 @@ export const boardTopic = (projectId: string, leaderboardId: string): string =>
 
 /** Events of this partition have been processed (message: the partition). */
 export const processedTopic = (part: number): string => `processed:${part}`;
+
+/** Events of the project have been tried by workers (message: `EventHandled[]`). */
+export const eventsTopic = (projectId: string): string => `events:${projectId}`;
+export type EventHandled = [id: string, eventType: string, externalUserId: string];
 
 /** A lobby has a new version (message: `LobbyNotice`). */
 export const lobbyTopic = (projectId: string, lobbyId: string): string => `lobby:${projectId}:${lobbyId}`;
