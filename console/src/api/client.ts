@@ -60,6 +60,10 @@ let renew: () => Promise<boolean> = async () => false;
 /** Sets what gets a new access token when the server refuses the old one; false: nobody is signed in any more. */
 export const onExpired = (how: () => Promise<boolean>): void => void (renew = how);
 
+let prove: () => Promise<boolean> = async () => false;
+/** Sets what asks for the second factor again, for what matters most; false: it was not given. */
+export const onProofNeeded = (how: () => Promise<boolean>): void => void (prove = how);
+
 /** The address of an operation, with its values filled in. */
 export const addressOf = (id: Id, path: object = {}, query: object = {}): { method: string; url: string } => {
   const [method = "GET", template = ""] = OPERATIONS[id].split(" ");
@@ -113,6 +117,10 @@ const send = async (id: Id, given: Given<any>): Promise<Response> => {
     if (!/TOKEN|SESSION/.test(error.reason) || !(await renew())) throw error;
     response = await request(id, given);
   }
+  if (response.ok) return response;
+  const error = await readError(response);
+  if (error.reason !== "REAUTHENTICATION_REQUIRED" || !(await prove())) throw error;
+  response = await request(id, given);
   if (!response.ok) throw await readError(response);
   return response;
 };

@@ -30,6 +30,7 @@ import { Icon } from "../ui/icons.tsx";
 import { Boundary, Empty, Loaded, Page } from "../ui/page.tsx";
 import { FormButton } from "../ui/form.tsx";
 import { Palette } from "./palette.tsx";
+import { Proof } from "./proof.tsx";
 import { ProjectContext } from "./project.ts";
 import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
 
@@ -87,6 +88,7 @@ export const Shell = () => {
               <Screens project={project as Project | undefined} hasProjects={data.length > 0} />
             </AppShell.Main>
             <Palette project={project?.id} />
+            <Proof />
           </AppShell>
         );
       }}

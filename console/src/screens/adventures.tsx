@@ -1,3 +1,233 @@
-import { Page } from "../ui/page.tsx";
-export const Adventures = () => <Page title="Adventures">{null}</Page>;
-export const AdventurePage = () => <Page title="AdventurePage">{null}</Page>;
+import { SimpleGrid, Stack, Tabs, Text, Tooltip } from "@mantine/core";
+import { useTo } from "../app/project.ts";
+import type { Row } from "../api/client.ts";
+import { useApi } from "../api/hooks.ts";
+import { useCan } from "../api/session.ts";
+import { day, moment, number, words } from "../format.ts";
+import { Bars } from "../ui/chart.tsx";
+import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } from "../ui/draft.tsx";
+import { useFilters } from "../ui/filters.ts";
+import { FormButton, OperationForm } from "../ui/form.tsx";
+import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { List, useOpen } from "../ui/table.tsx";
+
+const OPERATIONS: DraftOperations = {
+  publish: "publishAdventure",
+  pause: "pauseAdventure",
+  resume: "resumeAdventure",
+  end: "endAdventure",
+  duplicate: "duplicateAdventure",
+  archive: "archiveAdventure",
+  rollback: "rollbackAdventure",
+  versions: "listAdventureVersions",
+};
+
+const FIRST = ["name", "key", "season", "startsAt", "endsAt", "items", "tiers", "rewards"];
+
+const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
+
+export const Adventures = () => {
+  const to = useTo();
+  const can = useCan();
+  const open = useOpen<{ id: string }>(({ id }) => to(`/adventures/${id}`));
+  const all = useApi("listAdventures", { query: { limit: 100 } });
+  const create = can("createAdventure") && (
+    <FormButton
+      id="createAdventure"
+      label="New adventure"
+      first={FIRST}
+      initial={{ key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] }}
+      submit="Save the draft"
+      done="Saved as a draft"
+      onDone={open}
+    />
+  );
+  return (
+    <Page
+      title="Adventures"
+      about="Seasons: quests that belong together, with points, tiers and a premium track."
+      actions={create}
+    >
+      {all.data && all.data.data.length > 0 && <Calendar adventures={all.data.data} />}
+      <List
+        id="listAdventures"
+        name="Adventures"
+        filters={["search", "status", "season"]}
+        onRow={open}
+        empty={<Empty title="No adventures yet">{create}</Empty>}
+        columns={[
+          {
+            title: "Adventure",
+            cell: ({ name, key }) => (
+              <>
+                <Text size="sm" fw={500}>
+                  {name}
+                </Text>
+                <Text size="xs" c="dimmed">
+                  {key}
+                </Text>
+              </>
+            ),
+          },
+          { title: "Quests", cell: ({ items }) => number(items.length), isNumber: true },
+          { title: "Tiers", cell: ({ tiers }) => number(tiers.length), isNumber: true, isWideOnly: true },
+          { title: "Status", cell: ({ status }) => <Status value={status} /> },
+          { title: "Begins", cell: ({ startsAt }) => <When at={startsAt} /> },
+          { title: "Ends", cell: ({ endsAt }) => <When at={endsAt} /> },
+        ]}
+      />
+    </Page>
+  );
+};
+
+/** Days that the calendar shows before today, and in all. */
+const BEFORE = 30;
+const SHOWN = 150;
+
+/** The seasons of some months, one bar each. */
+const Calendar = ({ adventures }: { adventures: Row<"listAdventures">[] }) => {
+  const from = Date.now() - BEFORE * 86_400_000;
+  const at = (iso: string) =>
+    Math.min(100, Math.max(0, ((new Date(iso).getTime() - from) / (SHOWN * 86_400_000)) * 100));
+  const shown = adventures.filter(({ startsAt, endsAt }) => at(endsAt) > 0 && at(startsAt) < 100);
+  if (shown.length === 0) return null;
+  const months = Array.from({ length: 6 }, (_, index) => {
+    const date = new Date(from);
+    date.setUTCDate(1);
+    date.setUTCMonth(date.getUTCMonth() + index);
+    return date.toISOString();
+  }).filter((iso) => at(iso) > 0 && at(iso) < 95);
+  return (
+    <Section title="Calendar">
+      <div style={{ position: "relative", height: 18 }}>
+        {months.map((iso) => (
+          <Text key={iso} size="xs" c="dimmed" style={{ position: "absolute", left: `${at(iso)}%` }}>
+            {day(iso.slice(0, 10))}
+          </Text>
+        ))}
+      </div>
+      <div style={{ position: "relative" }}>
+        {shown.map(({ id, name, startsAt, endsAt }) => (
+          <Tooltip key={id} label={`${moment(startsAt)} to ${moment(endsAt)}`}>
+            <div
+              style={{
+                marginLeft: `${at(startsAt)}%`,
+                width: `${Math.max(2, at(endsAt) - at(startsAt))}%`,
+                background: "var(--mantine-color-teal-9)",
+                color: "#fff",
+                borderRadius: 4,
+                padding: "2px 8px",
+                marginBottom: 4,
+                overflow: "hidden",
+                whiteSpace: "nowrap",
+                fontSize: 12,
+              }}
+            >
+              {name}
+            </div>
+          </Tooltip>
+        ))}
+        <div
+          aria-hidden
+          style={{
+            position: "absolute",
+            top: 0,
+            bottom: 0,
+            left: `${(BEFORE / SHOWN) * 100}%`,
+            borderLeft: "2px solid var(--mantine-color-red-6)",
+          }}
+        />
+      </div>
+    </Section>
+  );
+};
+
+export const AdventurePage = ({ id }: { id: string }) => {
+  const adventure = useApi("getAdventure", { path: { adventureId: id } });
+  const stats = useApi("getAdventureStats", { path: { adventureId: id } });
+  const to = useTo();
+  const can = useCan();
+  const [{ tab }, choose] = useFilters({ tab: "design" });
+  const data = adventure.data;
+  const drafted = data && { ...data, draft: draftOf(data) };
+  return (
+    <Page
+      title={data?.name ?? "Adventure"}
+      parent={{ title: "Adventures", to: to("/adventures") }}
+      actions={
+        drafted && (
+          <DraftActions
+            of={drafted as never}
+            param="adventureId"
+            operations={OPERATIONS}
+            to={(other) => to(other ? `/adventures/${other}` : "/adventures")}
+          />
+        )
+      }
+    >
+      <Loaded query={adventure}>
+        {(found) => (
+          <Stack>
+            <DraftState of={drafted as never} />
+            <Tabs
+              value={tab ?? "design"}
+              onChange={(next) => choose({ tab: next ?? "design" })}
+              keepMounted={false}
+            >
+              <Tabs.List>
+                <Tabs.Tab value="design">Design</Tabs.Tab>
+                <Tabs.Tab value="stats">How it goes</Tabs.Tab>
+                <Tabs.Tab value="versions">Versions</Tabs.Tab>
+              </Tabs.List>
+              <Tabs.Panel value="design" pt="sm">
+                {can("updateAdventure") && found.status !== "ARCHIVED" ? (
+                  <OperationForm
+                    id="updateAdventure"
+                    path={{ adventureId: id }}
+                    initial={draftOf(found)}
+                    fixed={{ draftVersion: found.draftVersion }}
+                    first={FIRST}
+                    hidden={["draftVersion"]}
+                    submit="Save the draft"
+                    done="Draft saved"
+                    key={found.draftVersion}
+                  />
+                ) : (
+                  <Json value={draftOf(found)} />
+                )}
+              </Tabs.Panel>
+              <Tabs.Panel value="stats" pt="sm">
+                <Loaded query={stats}>
+                  {({ players, states, premium, averagePoints, items, tiers }) => (
+                    <Stack>
+                      <SimpleGrid cols={{ base: 2, md: 4 }}>
+                        <Tile name="Players" value={number(players)} />
+                        <Tile name="With premium" value={number(premium)} />
+                        <Tile name="Points on average" value={number(averagePoints)} />
+                        {Object.entries(states as Record<string, number>).map(([state, count]) => (
+                          <Tile key={state} name={words(state)} value={number(count)} />
+                        ))}
+                      </SimpleGrid>
+                      <Section title="Quests done">
+                        <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
+                      </Section>
+                      <Section title="Tiers reached">
+                        <Bars
+                          rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))}
+                        />
+                      </Section>
+                    </Stack>
+                  )}
+                </Loaded>
+              </Tabs.Panel>
+              <Tabs.Panel value="versions" pt="sm">
+                <Versions of={drafted as never} param="adventureId" operations={OPERATIONS} />
+              </Tabs.Panel>
+            </Tabs>
+          </Stack>
+        )}
+      </Loaded>
+    </Page>
+  );
+};

@@ -213,7 +213,7 @@ const TILES = [
   "returningPlayers",
   "events",
   "xpGranted",
-  "badgesAwarded",
+  "badgesEarned",
   "questsCompleted",
 ];
 

@@ -34,6 +34,22 @@ type Drafted = {
   publishedVersion: number | null;
 };
 
+/** What is no part of a definition itself. */
+const KEPT = new Set([
+  "id",
+  "status",
+  "draftVersion",
+  "publishedVersion",
+  "published",
+  "createdAt",
+  "updatedAt",
+  "pauseReason",
+]);
+
+/** The draft of a definition whose fields stand beside its state. */
+export const draftOf = (row: object): any =>
+  Object.fromEntries(Object.entries(row).filter(([name, value]) => !KEPT.has(name) && value !== null));
+
 type Props = {
   of: Drafted;
   /** The name of the id in addresses: ruleId. */

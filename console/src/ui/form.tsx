@@ -52,7 +52,7 @@ export const OperationForm = ({
   children,
 }: FormProps) => {
   const forms = useForms();
-  const [value, setValue] = useState<any>(initial);
+  const [value, setValue] = useState<any>();
   const [mode, setMode] = useState("Form");
   const [text, setText] = useState("");
   const [error, setError] = useState<unknown>();
@@ -60,7 +60,16 @@ export const OperationForm = ({
   if (!forms) return <Skeleton height={200} />;
   const schema = forms.bodies[id];
   if (!schema) return <Alert color="red">There is no form of {id}</Alert>;
-  const current = value ?? startOf(schema, forms);
+  const known = resolve(schema, forms).properties;
+  const given = initial === undefined ? startOf(schema, forms) : initial;
+  // A form that changes something begins with what is there, of which not everything may be sent.
+  const start =
+    known === undefined
+      ? given
+      : Object.fromEntries(
+          Object.entries(given ?? {}).filter(([name, part]) => name in known && part !== null),
+        );
+  const current = value ?? start;
   const errors = error instanceof ApiError ? error.details : [];
   const change = (next: any) => {
     setValue(next);
