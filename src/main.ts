@@ -116,6 +116,10 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   // The channel of a supervisor such as pm2 closes when the supervisor ends.
   process.once("disconnect", () => void stop("disconnect"));
   if (program.opts()["stopWithParent"]) await stopWithParent(() => void stop("parent"));
+  if (running.address) {
+    const { buildConsole } = await import("./cli/console-build.ts");
+    buildConsole({ config, log }, stopping.signal);
+  }
   await announce(running, config, stopping.signal).catch((err: unknown) =>
     log.error({ err }, "the state of the demo could not be written"),
   );

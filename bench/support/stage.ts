@@ -28,7 +28,7 @@ export const start = async (
   const output = logFile === undefined ? "inherit" : openSync(logFile, "a");
   const child = fork(path, args, {
     cwd: join(import.meta.dirname, "../.."),
-    env: { PATH: process.env["PATH"] ?? "", ...env },
+    env: { PATH: process.env["PATH"] ?? "", CONSOLE_BUILD: "off", ...env },
     stdio: ["ignore", output, output, "ipc"],
   });
   const ended = once(child, "exit");

@@ -83,7 +83,13 @@ const serverReady = (state: State & { url: string; operate: string }): Told => {
   const socket = url.replace(/^http/, "ws");
   return {
     msg,
-    fields: { ...state, console: `${url}/console`, docs: `${url}/docs`, openapi: `${url}/openapi.json`, socket },
+    fields: {
+      ...state,
+      console: `${url}/console`,
+      docs: `${url}/docs`,
+      openapi: `${url}/openapi.json`,
+      socket,
+    },
     rows: [
       `\n${styleText("bold", msg)}  (${mode} mode, ${seconds.toFixed(1)} s)\n`,
       row("Console", `${url}/console`),

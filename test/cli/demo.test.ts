@@ -305,7 +305,11 @@ describe("the demo", function () {
     const { env, url, dataDir, key } = made;
     await ageSeason(dataDir);
     const { PATH = "" } = globalThis.process.env;
-    const npm = spawn("npm", ["start"], { cwd: ROOT, env: { PATH, ...env }, detached: true });
+    const npm = spawn("npm", ["start"], {
+      cwd: ROOT,
+      env: { PATH, CONSOLE_BUILD: "off", ...env },
+      detached: true,
+    });
     let screen = "";
     npm.stdout.on("data", (chunk: Buffer) => (screen += chunk.toString()));
     const ended = once(npm, "close");

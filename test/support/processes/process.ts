@@ -55,7 +55,7 @@ const COMPILED: Record<string, string> = compiled === undefined ? {} : { NODE_CO
 /** Runs `laurel` as a process of its own, with nothing of this process's settings. */
 export const laurel = (args: readonly string[], env: Record<string, string> = {}): Laurel => {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env["PATH"] ?? "", ...COMPILED, ...env },
+    env: { PATH: process.env["PATH"] ?? "", CONSOLE_BUILD: "off", ...COMPILED, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   running.add(child);

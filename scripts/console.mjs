@@ -1,0 +1,125 @@
+// Builds the console into console/dist where its sources have changed since the last build: `npm run console`.
+// A server that starts in development runs it with --background: last in line for the CPU, and until that
+// server ends. Its own files in dist begin with a dot: they are not served.
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import * as fs from "node:fs";
+import { setPriority } from "node:os";
+import { delimiter, dirname, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+
+const isBackground = process.argv.includes("--background");
+const root = join(import.meta.dirname, "..");
+const folder = process.argv.slice(2).find((text) => !text.startsWith("--")) ?? join(root, "console");
+const dist = join(folder, "dist");
+const [stampFile, lockFile, next] = [".stamp", ".lock", ".next"].map((name) => join(dist, name));
+/** Which lockfile npm has installed, written when it was done. */
+const installedFile = join(folder, "node_modules/.laurel-lock");
+const LAST_LINES = 20;
+const LOOK_EVERY_MS = 500;
+const LOCK_MS = 10_000;
+
+const read = (file) => (fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "");
+const hashOf = (texts) => createHash("sha256").update(JSON.stringify(texts)).digest("hex");
+
+/** The files below a folder, relative to it, in the order of names, but what is in `left`. */
+const filesOf = (from, left = [], path = "") => {
+  const entries = fs.readdirSync(join(from, path), { withFileTypes: true });
+  return entries
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .flatMap((entry) => {
+      const at = path === "" ? entry.name : `${path}/${entry.name}`;
+      if (left.includes(at)) return [];
+      return entry.isDirectory() ? filesOf(from, left, at) : [at];
+    });
+};
+
+/** What a build depends on: the console's files, and the operations of the API that its forms are made of. */
+const stampOf = () => {
+  const below = (from, left) => filesOf(from, left).map((file) => [file, read(join(from, file))]);
+  const own = below(folder, ["node_modules", "dist", "src/generated"]);
+  return hashOf([...own, ...below(join(root, "src/http/resources")), read(join(root, "package.json"))]);
+};
+
+const npm = async (...args) => {
+  const env = { ...process.env, PATH: `${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH}` };
+  try {
+    await promisify(execFile)("npm", args, { cwd: folder, env, maxBuffer: 64 << 20 });
+  } catch (cause) {
+    const { stdout = "", stderr = "", message } = cause;
+    const last = (`${stdout}${stderr}`.trim() || message).split("\n").slice(-LAST_LINES).join("\n");
+    const text = `The console could not be built: npm ${args.join(" ")} failed\n${last}`;
+    throw new Error(text, { cause });
+  }
+};
+
+/** Puts a build in place, its page last; the assets of the build before stay, for pages that are open. */
+const place = (stamp) => {
+  const files = filesOf(next);
+  const { files: before = [] } = JSON.parse(read(stampFile) || "{}");
+  for (const file of [...files.filter((one) => one !== "index.html"), "index.html"]) {
+    fs.mkdirSync(dirname(join(dist, file)), { recursive: true });
+    fs.renameSync(join(next, file), join(dist, file));
+  }
+  const kept = [...files, ...before.filter((file) => file.startsWith("assets/")), ".stamp", ".lock", ".next"];
+  for (const file of filesOf(dist, kept)) fs.rmSync(join(dist, file));
+  fs.writeFileSync(stampFile, JSON.stringify({ stamp, files }));
+};
+
+const build = async (stamp) => {
+  const wanted = hashOf(read(join(folder, "package-lock.json")));
+  if (read(installedFile) !== wanted) {
+    await npm("ci", "--include=dev", "--loglevel=error", "--no-audit", "--no-fund", "--no-progress");
+    fs.mkdirSync(dirname(installedFile), { recursive: true });
+    fs.writeFileSync(installedFile, wanted);
+  }
+  await npm("run", "generate");
+  fs.rmSync(next, { recursive: true, force: true });
+  await npm("run", "build", "--", "--outDir", next);
+  place(stamp);
+  fs.rmSync(next, { recursive: true });
+};
+
+/** Whoever has the lock touches it again and again, so that one of a process that was killed does not count. */
+const isHeld = () => {
+  const seenMs = fs.statSync(lockFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return Date.now() - seenMs < LOCK_MS;
+};
+
+/** Waits while another process builds. */
+const lock = async () => {
+  fs.mkdirSync(dist, { recursive: true });
+  for (;;) {
+    try {
+      fs.writeFileSync(lockFile, String(process.pid), { flag: "wx" });
+      const touch = () => fs.utimesSync(lockFile, new Date(), new Date());
+      return setInterval(touch, LOOK_EVERY_MS).unref();
+    } catch {
+      if (isHeld()) await delay(LOOK_EVERY_MS);
+      else fs.rmSync(lockFile, { force: true });
+    }
+  }
+};
+
+if (isBackground) {
+  setPriority(10);
+  const parent = process.ppid;
+  // The server leads no more: all that it has started here goes too, which is a process group of its own.
+  setInterval(() => process.ppid === parent || process.kill(0, "SIGKILL"), LOOK_EVERY_MS).unref();
+}
+try {
+  if (!fs.existsSync(join(folder, "package.json"))) throw new Error(`There is no console in ${folder}`);
+  await lock();
+  const startedAt = Date.now();
+  const stamp = stampOf();
+  if (JSON.parse(read(stampFile) || "{}").stamp !== stamp) {
+    await build(stamp);
+    console.log(`The console was built in ${Math.round((Date.now() - startedAt) / 1000)} s`);
+  } else if (!isBackground) console.log("The console is up to date");
+} catch (error) {
+  console.error(error.message);
+  process.exitCode = 1;
+} finally {
+  if (read(lockFile) === String(process.pid)) fs.rmSync(lockFile);
+}
