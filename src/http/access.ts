@@ -1,5 +1,5 @@
 import type { Config } from "../config.ts";
-import { type DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
+import { DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { isIn, networkOf } from "../domain/accounts/rate-limits/limiter.ts";
 import {
   type Access,
@@ -62,6 +62,22 @@ export const requireAccess = (access: Access, caller: Caller, rules: AccessRules
     requireEnrolled(access.needs, caller);
   }
   if (access.needs) requireNeeds(access.needs, caller, rules);
+};
+
+/** Whether the caller passes these checks, of an operation that is not open to everyone. */
+export const mayCall = (
+  { config }: { config: AccessRules },
+  caller: Caller,
+  { access }: Pick<AnyRoute, "access">,
+): boolean => {
+  if (access === "public") return false;
+  try {
+    requireAccess(access, caller, config);
+    return true;
+  } catch (error) {
+    if (error instanceof DomainError) return false;
+    throw error;
+  }
 };
 
 type Guarded = Exclude<Access, "public">;

@@ -47,6 +47,7 @@ import { projectRoutes } from "./resources/projects.ts";
 import { rateLimitRoutes } from "./resources/rate-limits.ts";
 import { ruleInsightRoutes, ruleTrialRoutes } from "./resources/rules-insight.ts";
 import { ruleRoutes } from "./resources/rules.ts";
+import { searchRoutes } from "./resources/search.ts";
 import { segmentRoutes } from "./resources/segments.ts";
 import { adventureRoutes, playerAdventureRoutes } from "./resources/adventures.ts";
 import { playerQuestRoutes, questSubmissionRoutes } from "./resources/player-quests.ts";
@@ -84,6 +85,7 @@ export const routes: readonly AnyRoute[] = [
   ...invitationRoutes,
   ...auditLogRoutes,
   ...projectRoutes,
+  ...searchRoutes(() => routes),
   ...apiKeyRoutes,
   ...eventBacklogRoutes,
   ...eventRoutes,

@@ -21,10 +21,10 @@ import {
 import { listSessions, logout, revokeSession, SESSION_ORDERS } from "../../domain/accounts/auth/sessions.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
 import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
-import { DomainError, invalid, unauthorized } from "../../domain/kernel/errors.ts";
+import { invalid, unauthorized } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { requireAccess } from "../access.ts";
+import { mayCall } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";
 import { FactorCode, proofParts } from "./mfa-login.ts";
@@ -85,17 +85,6 @@ const SessionBody = z
 const selfOf = (caller: Caller, ip: string): Self => {
   const { userId, tenantId, sessionId } = userOf(caller);
   return { userId, tenantId, sessionId, ip };
-};
-
-const mayCall = (app: App, caller: Caller, { access }: AnyRoute): boolean => {
-  if (access === "public") return false;
-  try {
-    requireAccess(access, caller, app.config);
-    return true;
-  } catch (error) {
-    if (error instanceof DomainError) return false;
-    throw error;
-  }
 };
 
 const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) => {

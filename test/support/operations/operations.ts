@@ -143,6 +143,7 @@ const KNOWN: Record<string, Known> = {
   getBacklog: get("/events/backlog"),
   getEvent: { call: async (side) => ({ path: `/events/${await side.event()}` }) },
 
+  search: get("/search?q=a"),
   listPlayers: get("/players"),
   identifyPlayer: {
     success: 201,

@@ -4,6 +4,7 @@ import { Migration20261129000102 } from "./20261129000102-mail-refusals.ts";
 import { Migration20261129000103 } from "./20261129000103-edited-badges.ts";
 import { Migration20261129000201 } from "./20261129000201-claims-in-hand.ts";
 import { Migration20261129000301 } from "./20261129000301-missing-records.ts";
+import { Migration20261129000401 } from "./20261129000401-players-by-prefix.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -13,4 +14,5 @@ export const migrations = [
   { name: "20261129000103-edited-badges", class: Migration20261129000103 },
   { name: "20261129000201-claims-in-hand", class: Migration20261129000201 },
   { name: "20261129000301-missing-records", class: Migration20261129000301 },
+  { name: "20261129000401-players-by-prefix", class: Migration20261129000401 },
 ];
