@@ -405,8 +405,13 @@ const Retention = () => {
   );
 };
 
+const COHORT_METRICS = ["players", "rate", "events", "eventsPerPlayer", "xp"].map((value) => ({
+  value,
+  label: words(value),
+}));
+
 const Cohorts = () => {
-  const [filters, choose] = useFilters({ period: "90d", unit: "week", metric: "xpGranted" });
+  const [filters, choose] = useFilters({ period: "90d", unit: "week", metric: "players" });
   const query: Filters = {
     ...rangeOf(filters),
     unit: filters["unit"]!,
@@ -423,7 +428,7 @@ const Cohorts = () => {
         <Select
           label="Metric"
           size="xs"
-          data={METRICS}
+          data={COHORT_METRICS}
           value={filters["metric"]!}
           onChange={(next) => next && choose({ metric: next })}
           allowDeselect={false}
