@@ -29,19 +29,19 @@ const isTriedOut = ({ config }: App, ip: string): boolean =>
  */
 export const consumeLimits = async (
   app: App,
-  { limits = [], requireSigned }: AnyRoute,
+  { limits = [], requireSigned, method }: AnyRoute,
   caller: Caller,
   ip: string,
 ): Promise<Record<string, string>> => {
   if (requireSigned) return {};
-  const counted = limits.filter((name) => name !== "registration" || !isTriedOut(app, ip));
-  const state = await countRequest(app, caller, ip, counted);
+  const names = limits.filter((name) => name !== "registration" || !isTriedOut(app, ip));
+  const state = await countRequest(app, caller, ip, { names, isRead: method === "get" });
   return state === undefined ? {} : limitHeaders(state);
 };
 
 /** Counts a request without valid credentials; returns the headers for its response. @throws RateLimited */
 export const countAnonymous = async (app: App, ip: string): Promise<Record<string, string>> => {
-  const state = await countRequest(app, { kind: "anonymous" }, ip, []);
+  const state = await countRequest(app, { kind: "anonymous" }, ip);
   return state === undefined ? {} : limitHeaders(state);
 };
 

@@ -328,7 +328,7 @@ const verifiedTenant = async (app: App, token: string | undefined, ip: string): 
     return (await verifyToken(app, token)).tenantId;
   } catch (error) {
     if (error instanceof DomainError && error.code === "UNAUTHORIZED")
-      await countRequest(app, { kind: "anonymous" }, ip, []);
+      await countRequest(app, { kind: "anonymous" }, ip);
     throw error;
   }
 };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { aKey, aTenant, startApp } from "../support/app/app.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 
 describe("projects", () => {
@@ -60,10 +61,34 @@ describe("projects", () => {
     const second = await api.post("/api/v1/projects", { name: "Second" }, { token });
     const first = await api.get("/api/v1/projects?limit=1", { token });
     assert.deepEqual(first.body.pagination, { page: 1, limit: 1, total: 2, totalPages: 2 });
-    assert.deepEqual(first.body.data, [second.body]);
+    assert.deepEqual(first.body.data, [{ ...second.body, hasEvents: false }]);
     const next = await api.get("/api/v1/projects?limit=1&page=2", { token });
     assert.equal(next.body.data[0].id, projectId);
     assert.deepEqual((await api.get("/api/v1/projects?page=9", { token })).body.data, []);
+  });
+
+  it("are listed with their sandboxes on request, and say whether they have got events", async () => {
+    const { token, projectId, key } = tenant;
+    const test = await aKey(api, { token, projectId, environment: "test" });
+    const stranger = await aTenant(api);
+    await aKey(api, { ...stranger, environment: "test" });
+    const { sandboxProjectId } = (await api.get(path(), { token })).body;
+    const list = async (sender: { token: string } | { key: string }) => {
+      const { data, pagination } = (await api.get("/api/v1/projects?include=sandboxes&order=asc", sender))
+        .body;
+      assert.equal(pagination.total, data.length);
+      return data.map(({ id, sandboxOf, hasEvents }: Record<string, unknown>) => [id, sandboxOf, hasEvents]);
+    };
+    const own = [projectId, null, false];
+    assert.deepEqual(await list({ token }), [own, [sandboxProjectId, projectId, false]]);
+    const event = { eventType: "game.won", externalUserId: "ada" };
+    await api.post("/api/v1/events?wait=true", event, { key: test });
+    await eventuallyHolds(async () =>
+      assert.deepEqual(await list({ token }), [own, [sandboxProjectId, projectId, true]]),
+    );
+    assert.deepEqual(await list({ key }), [own]);
+    assert.deepEqual(await list({ key: test }), [own, [sandboxProjectId, projectId, true]]);
+    assert.deepEqual((await api.get("/api/v1/projects", { key: test })).body.data.length, 1);
   });
 
   it("change only in what is given", async () => {

@@ -122,13 +122,17 @@ describe("rate limits", () => {
   });
 
   describe("of users", () => {
-    it("are 600 a minute for each, wherever they ask from", async () => {
+    it("are 600 a minute for each, wherever they ask from, and 1,800 reads", async () => {
       const { token } = await aMember(api, tenant.tenantId, "VIEWER");
-      assert.deepEqual(numbers(await api.get("/api/v1/projects", { token })), [600, 599]);
+      assert.deepEqual(numbers(await api.get("/api/v1/projects", { token })), [1_800, 1_799]);
       const refused = await api.post("/api/v1/projects", { name: "A game" }, { token });
       assertError(refused, 403, "INSUFFICIENT_ROLE");
-      assert.deepEqual(numbers(refused), [600, 598]);
-      await api.app.limiter.consume(LIMITS.user, (await me(token)).id, 600);
+      assert.deepEqual(numbers(refused), [600, 599]);
+      const { id } = await me(token);
+      await api.app.limiter.consume(LIMITS.user, id, 600);
+      assertError(await api.post("/api/v1/projects", { name: "A game" }, { token }), 429, "USER_RATE");
+      assert.equal((await api.get("/api/v1/projects", { token })).status, 200);
+      await api.app.limiter.consume(LIMITS.userReads, id, 1_800);
       assertError(await api.get("/api/v1/projects", { token }), 429, "USER_RATE");
       assert.equal((await api.get("/api/v1/projects", { token: tenant.token })).status, 200);
     });

@@ -151,6 +151,18 @@ type ListEventTypes = PageQuery &
     enforcement?: Enforcement | undefined;
   };
 
+/** Returns those of some projects that have got an event. */
+export const findProjectsWithEvents = async (
+  { db }: Work,
+  projectIds: readonly string[],
+): Promise<ReadonlySet<string>> => {
+  const { rows } = await sql<{ id: string }>`
+    select p.id::text from json_array_elements_text(${JSON.stringify(projectIds)}::json) as given(id)
+    cross join lateral (select given.id::uuid as id) p
+    where exists (select 1 from event_types t where t.project_id = p.id and t.total > 0)`.execute(db);
+  return new Set(rows.map(({ id }) => id));
+};
+
 /** Returns a page of a project's event types, by name. */
 export const listEventTypes = async (
   work: Work,

@@ -37,7 +37,8 @@ import { group } from "../route.ts";
 /** What each rate applies to, in the order in which they are listed; null: it is not told. */
 const RATE_TEXTS: Readonly<Record<LimitName, readonly [unit: Limit["unit"], appliesTo: string] | null>> = {
   anonymous: ["requests", "requests of one address without credentials, or with refused ones"],
-  user: ["requests", "requests of one console user"],
+  user: ["requests", "requests of one console user, but for GET"],
+  userReads: ["requests", "GET requests of one console user"],
   admin: ["requests", "requests of one super-admin"],
   registration: ["requests", "registrations from one address"],
   verifyEmail: ["requests", "proofs of an email address from one address"],

@@ -23,6 +23,7 @@ import {
   SettingsShape,
   showProject,
 } from "../../domain/accounts/projects/projects.ts";
+import { findProjectsWithEvents } from "../../domain/tracking/event-schemas.ts";
 import { syncSandbox } from "../../domain/registries/sync/definitions.ts";
 import { group, Reply } from "../route.ts";
 import { invalid, notFound } from "../../domain/kernel/errors.ts";
@@ -277,23 +278,38 @@ const ProjectBody = z
   })
   .meta({ id: "Project" });
 
+const ListedProjectBody = ProjectBody.extend({
+  hasEvents: z.boolean().meta({ description: "Whether it has got an event" }),
+}).meta({ id: "ListedProject" });
+
 /** "none": these operations read or change the project itself; they do not take place in it. */
 const common = group({ tag: "Projects", project: "none" });
 
 const plainRoutes = [
   common.get("/projects", "listProjects", {
     summary: "List projects",
-    description: "Without sandboxes. An API key sees its own project.",
+    description: "An API key sees its own project and, a test key, its sandbox.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
     query: PageQuery.extend({
       sort: z.enum(PROJECT_SORTS).default("createdAt"),
       order: Order,
       search: z.string().min(1).max(255).optional().meta({ description: "Part of the name, in any case" }),
+      include: z.enum(["sandboxes"]).optional().meta({ description: "Lists sandboxes too" }),
     }),
-    response: pageBody(ProjectBody),
-    run: async (work, { caller, query }) => {
-      const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
-      return pageReply(await listProjects(work, tenantOf(caller), { ...query, onlyId }), "projects", query);
+    response: pageBody(ListedProjectBody),
+    outside: async (app, { caller, query, actor }) => {
+      const tenantId = tenantOf(caller);
+      const onlyIds = caller.kind === "key" ? [caller.ownerProjectId, caller.projectId] : undefined;
+      const listed = await app.transact((work) => listProjects(work, tenantId, { ...query, onlyIds }));
+      const projectIds = listed.projects.map(({ id }) => id);
+      // Rows of projects are read in the scope of these.
+      const within = app.transactAs({ role: "web", tenantId, projectIds, by: actor });
+      const active = await within((work) => findProjectsWithEvents(work, projectIds));
+      const show = (project: (typeof listed.projects)[number]) => ({
+        ...project,
+        hasEvents: active.has(project.id),
+      });
+      return pageReply(listed, "projects", query, show);
     },
   }),
   common.post("/projects", "createProject", {

@@ -246,7 +246,7 @@ export const credentialsFor = (
 
 /** The limits of people are smaller than a sweep. */
 export const forgetLimits = async ({ app }: TestApp, { tenant }: Side, adminId: string): Promise<void> => {
-  await app.limiter.reset(LIMITS.user, tenant.userId);
+  for (const limit of [LIMITS.user, LIMITS.userReads]) await app.limiter.reset(limit, tenant.userId);
   await app.limiter.reset(LIMITS.admin, adminId);
 };
 

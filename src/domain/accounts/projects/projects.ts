@@ -181,19 +181,20 @@ type ListProjects = PageQuery & {
   order: "asc" | "desc";
   /** Case-insensitive part of the name. */
   search?: string | undefined;
-  /** The one project that a key may see. */
-  onlyId?: string | undefined;
+  include?: "sandboxes" | undefined;
+  /** Those that a key may see. */
+  onlyIds?: readonly string[] | undefined;
 };
 
-/** Returns a page of the tenant's projects, without sandboxes. */
+/** Returns a page of the tenant's projects, without sandboxes unless they are included. */
 export const listProjects = async (work: Work, tenantId: string, query: ListProjects) => {
-  const { sort, order, search, onlyId } = query;
+  const { sort, order, search, include, onlyIds } = query;
   const where: FilterQuery<Project> = {
     tenantId,
-    sandboxOf: null,
     deletedAt: null,
+    ...(include === "sandboxes" ? {} : { sandboxOf: null }),
     ...(search === undefined ? {} : { name: { $ilike: containing(search) } }),
-    ...(onlyId === undefined ? {} : { id: onlyId }),
+    ...(onlyIds === undefined ? {} : { id: { $in: [...onlyIds] } }),
   };
   const projects = await work.em.find(Project, where, {
     orderBy: [{ [sort]: order }, { id: order }],

@@ -175,6 +175,8 @@ export const LIMITS = {
   /** Requests without credentials, per address. */
   anonymous: { name: "ip", points: 300, seconds: MINUTE },
   user: { name: "user", points: 600, seconds: MINUTE },
+  /** A page of the console asks several things at once, again and again. */
+  userReads: { name: "user-reads", points: 1_800, seconds: MINUTE },
   admin: { name: "admin", points: 600, seconds: MINUTE },
   registration: { name: "registration", points: 5, seconds: HOUR },
   badKeys: { name: "bad-keys", points: 60, seconds: MINUTE },
@@ -239,10 +241,13 @@ const limitsOfKey = ({ keyId, ownerProjectId, rateLimit, tenant }: KeyCaller): R
   ];
 };
 
-const limitsOfCaller = (caller: Caller, address: string): RequestLimit[] => {
+const limitsOfCaller = (caller: Caller, address: string, isRead: boolean): RequestLimit[] => {
   const whoseUser = { reason: "USER_RATE", whose: "of this user" };
   if (caller.kind === "key") return limitsOfKey(caller);
-  if (caller.kind === "user") return [{ bucket: LIMITS.user, key: caller.userId, ...whoseUser }];
+  if (caller.kind === "user") {
+    const bucket = isRead ? LIMITS.userReads : LIMITS.user;
+    return [{ bucket, key: caller.userId, ...whoseUser }];
+  }
   if (caller.kind === "scim") {
     const whose = "of the tenant's SCIM tokens";
     return [{ bucket: LIMITS.scim, key: caller.tenantId, reason: "SCIM_RATE", whose }];
@@ -285,6 +290,9 @@ const consume = async (
   return narrowest;
 };
 
+/** What a request counts as. `names`: limits by address; `isRead`: it changes nothing. */
+type Counting = { names?: readonly LimitName[]; isRead?: boolean };
+
 /**
  * Counts a request against all its limits: its caller's, then those of `names`, which are by address. After
  * an exhausted one, the following ones are not counted.
@@ -296,6 +304,9 @@ export const countRequest = (
   parts: RequestLimitParts,
   caller: Caller,
   address: string,
-  names: readonly LimitName[],
+  { names = [], isRead = false }: Counting = {},
 ): Promise<Counted | undefined> =>
-  consume(parts, [...limitsOfCaller(caller, address), ...names.map((name) => limitOfAddress(name, address))]);
+  consume(parts, [
+    ...limitsOfCaller(caller, address, isRead),
+    ...names.map((name) => limitOfAddress(name, address)),
+  ]);
