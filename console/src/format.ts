@@ -29,13 +29,11 @@ export const moment = (iso: string | null | undefined): string =>
 
 export const time = (iso: string): string => formatter({ timeStyle: "medium" }, zone).format(new Date(iso));
 
-/** A day of the API, which is text: its zone was applied by the server. */
+/** A day of the API, which is text: its zone was applied by the server. Other text stays as it is. */
 export const day = (date: string): string =>
   /^\d{4}-\d{2}-\d{2}$/.test(date)
     ? formatter({ month: "short", day: "numeric" }, "UTC").format(new Date(`${date}T00:00:00Z`))
-    : date.length > 10
-      ? moment(date)
-      : date;
+    : date;
 
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["second", 60],
@@ -107,7 +105,9 @@ export const words = (name: string): string => {
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/[_.-]+/g, " ")
     .toLowerCase()
-    .replace(/\b(xp|id|ids|url|api|sso|ip|csv|json|smtp|utc|mfa|scim)\b/g, (word) => word.toUpperCase())
+    .replace(/\b(xp|id|ids|url|api|sso|oidc|saml|ip|csv|json|smtp|utc|mfa|scim)\b/g, (word) =>
+      word.toUpperCase(),
+    )
     .trim();
   return text.charAt(0).toUpperCase() + text.slice(1);
 };

@@ -8,7 +8,7 @@ export const theme = createTheme({
   fontFamily: "system-ui, -apple-system, Segoe UI, Roboto, sans-serif",
   cursorType: "pointer",
   components: {
-    Badge: { defaultProps: { tt: "none", variant: "light", radius: "sm" } },
+    Badge: { defaultProps: { tt: "none", variant: "light", radius: "sm", miw: "max-content" } },
     Tooltip: { defaultProps: { openDelay: 300 } },
     Button: { defaultProps: { size: "sm" } },
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },

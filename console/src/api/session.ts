@@ -72,6 +72,7 @@ onExpired(() => {
 });
 
 const signedOut = (why?: string): void => {
+  localStorage.removeItem(REMEMBERED);
   credentials.token = undefined;
   credentials.project = undefined;
   queryClient.clear();
@@ -82,9 +83,13 @@ export const readAccount = async (): Promise<void> => {
   set({ status: "in", account: await call("getAccount") });
 };
 
+/** Says that there may be a cookie to go on with; scripts cannot see the cookie itself. */
+const REMEMBERED = "laurel-signed-in";
+
 /** Takes what a sign-in has answered. */
 export const signIn = async ({ accessToken }: { accessToken: string }): Promise<void> => {
   credentials.token = accessToken;
+  localStorage.setItem(REMEMBERED, "yes");
   await readAccount();
 };
 
@@ -102,7 +107,7 @@ export const signOut = async (): Promise<void> => {
 
 /** Goes on with the session of the cookie, if there is one. */
 export const resume = async (): Promise<void> => {
-  if (!(await renew())) {
+  if (localStorage.getItem(REMEMBERED) === null || !(await renew())) {
     if (session.status === "loading") set({ status: "out" });
     return;
   }

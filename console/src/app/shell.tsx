@@ -22,7 +22,7 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import { Suspense, useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
-import { type Answer, credentials } from "../api/client.ts";
+import { credentials } from "../api/client.ts";
 import { useAct, useApi } from "../api/hooks.ts";
 import { signOut, useAccount, useCan } from "../api/session.ts";
 import { setZone } from "../format.ts";
@@ -31,10 +31,8 @@ import { Boundary, Empty, Loaded, Page } from "../ui/page.tsx";
 import { FormButton } from "../ui/form.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
-import { ProjectContext } from "./project.ts";
+import { type Project, ProjectContext } from "./project.ts";
 import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
-
-export type Project = Answer<"getProject">;
 
 const LAST = "laurel-last-project";
 
@@ -44,12 +42,12 @@ export const Shell = () => {
   const [path] = useLocation();
   const [, params] = useRoute("/p/:project/*?");
   const chosen = params?.project ?? localStorage.getItem(LAST) ?? undefined;
-  const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } as never });
+  const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
   useEffect(close, [path]);
   return (
     <Loaded query={projects}>
       {({ data }) => {
-        const project = data.find(({ id }) => id === chosen) ?? (params ? undefined : (data as Project[])[0]);
+        const project = data.find(({ id }) => id === chosen) ?? (params ? undefined : firstOf(data));
         // Set while rendering, so that what is asked by the screens below names it.
         credentials.project = project?.id;
         setZone(project?.timezone ?? "UTC");
@@ -73,19 +71,19 @@ export const Shell = () => {
                     size="sm"
                     aria-label="Navigation"
                   />
-                  <Switcher projects={data as Project[]} project={project as Project | undefined} />
+                  <Switcher projects={data} project={project} />
                 </Group>
                 <Right />
               </Group>
             </AppShell.Header>
             <AppShell.Navbar p="xs" aria-label="Main">
               <ScrollArea viewportProps={{ tabIndex: 0 }}>
-                <Navigation project={project as Project | undefined} />
+                <Navigation project={project} />
               </ScrollArea>
             </AppShell.Navbar>
             <AppShell.Main id="main">
-              <Notices project={project as Project | undefined} />
-              <Screens project={project as Project | undefined} hasProjects={data.length > 0} />
+              <Notices project={project} />
+              <Screens project={project} hasProjects={data.length > 0} />
             </AppShell.Main>
             <Palette project={project?.id} />
             <Proof />
@@ -94,6 +92,14 @@ export const Shell = () => {
       }}
     </Loaded>
   );
+};
+
+/** Where there is something to see: a demo has all of its events in the sandbox. */
+const firstOf = <P extends { hasEvents: boolean; sandboxOf: string | null }>(
+  projects: P[],
+): P | undefined => {
+  const live = projects.filter(({ sandboxOf }) => sandboxOf === null);
+  return live.find(({ hasEvents }) => hasEvents) ?? projects.find(({ hasEvents }) => hasEvents) ?? live[0];
 };
 
 const Waiting = () => (
@@ -279,7 +285,8 @@ const Right = () => {
       </ActionIcon>
       <Menu position="bottom-end">
         <Menu.Target>
-          <UnstyledButton aria-label="Your account" p={6}>
+          <UnstyledButton p={6}>
+            <span className="skip">Your account</span>
             <Text size="sm" className="wide-only" maw={160} truncate>
               {user.name || user.email}
             </Text>

@@ -547,19 +547,19 @@ const Funnels = () => {
                   )}
                 />
                 <Group gap="xs">
-                  {data.steps.slice(1).map(({ index, eventType, dropOff }) => (
+                  {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) => (
                     <Button
                       key={index}
                       size="compact-xs"
                       variant="default"
                       onClick={() =>
                         setBehind({
-                          title: `Lost before ${eventType}`,
+                          title: `Lost after ${eventType}`,
                           query: { ...query, of: "funnels", step: String(index), state: "dropped" },
                         })
                       }
                     >
-                      {`${number(dropOff)} lost before ${eventType}`}
+                      {`${number(dropOff)} lost after ${eventType}`}
                     </Button>
                   ))}
                 </Group>
@@ -624,7 +624,11 @@ const Segments = () => {
 const Experiments = () => {
   const [filters, choose] = useFilters({ period: "30d", rule: "", against: "holdout" });
   const rules = useApi("listRules", { query: { limit: 100 } });
-  const tried = rules.data?.data.filter(({ published }) => published?.rollout) ?? [];
+  const tried =
+    rules.data?.data.filter(
+      ({ published }) =>
+        (published?.rollout?.holdoutPercent ?? 0) > 0 || (published?.rollout?.percent ?? 100) < 100,
+    ) ?? [];
   const ruleId = filters["rule"] || tried[0]?.id || "";
   const experiment = useAny(
     "getAnalyticsExperiment",

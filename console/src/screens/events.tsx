@@ -78,7 +78,7 @@ const Stream = () => {
   const waiting = useRef<{ rows: Event[]; skipped: number }>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
   const key = JSON.stringify(asked);
-  const recent = useApi("listEvents", { query: { limit: 50, ...asked } as never });
+  const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
   useEffect(() => {
     setRows([]);
     waiting.current = { rows: [], skipped: 0 };
@@ -182,12 +182,11 @@ const Rows = ({ rows }: { rows: Event[] }) => {
   );
 };
 
-const nameOf = (row: Event): string =>
-  (row as { displayName?: string | null }).displayName ?? row.externalUserId;
+const nameOf = (row: Event): string => row.displayName ?? row.externalUserId;
 
 /** How many effects of each kind an event had. */
 const Summary = ({ row }: { row: Event }) => {
-  const effects = (row as { effects?: Record<string, number> }).effects ?? {};
+  const effects = row.effectCounts ?? {};
   return (
     <Group gap={4}>
       {Object.entries(effects).map(([type, count]) => (

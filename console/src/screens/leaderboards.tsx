@@ -69,7 +69,7 @@ export const Leaderboards = () => {
                 title: "Ranks by",
                 cell: ({ metric }) => words((metric as any).source ?? (metric as any).aggregate ?? ""),
               },
-              { title: "Period", cell: ({ period }) => words((period as any)?.type ?? ""), isWideOnly: true },
+              { title: "Period", cell: ({ period }) => words(period.kind), isWideOnly: true },
               { title: "Status", cell: ({ status }) => <Status value={status} /> },
               { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} />, isWideOnly: true },
             ]}
@@ -204,7 +204,7 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
                 Status: <Status value={found.status} />,
                 Key: found.key,
                 "Better is": found.sort === "DESC" ? "more" : "less",
-                Period: words((found.period as any)?.type ?? ""),
+                Period: words(found.period.kind),
               }}
             />
             <Tabs

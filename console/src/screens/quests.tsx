@@ -113,7 +113,7 @@ export const Quests = () => {
               { title: "Steps", cell: ({ steps }) => number(steps.length), isNumber: true },
               {
                 title: "Again",
-                cell: ({ repeat }) => (repeat ? words(repeat.mode) : "Once"),
+                cell: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
                 isWideOnly: true,
               },
               { title: "Status", cell: ({ status }) => <Status value={status} /> },

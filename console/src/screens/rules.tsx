@@ -107,8 +107,21 @@ export const Rules = () => {
   );
 };
 
-const valueText = (value: any): string =>
-  value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
+const SIGNS: Record<string, string> = { add: " + ", sub: " − ", mul: " × ", div: " ÷ " };
+
+/** A value, a reference or an expression, as one would write it on paper. */
+const valueText = (value: any): string => {
+  if (value === undefined || value === null) return "";
+  if (typeof value !== "object") return String(value);
+  if (Array.isArray(value)) return value.map(valueText).join(", ");
+  if (typeof value.ref === "string") return value.ref.replace(/^event\.properties\./, "");
+  const { op, args } = value;
+  if (typeof op !== "string" || !Array.isArray(args)) return JSON.stringify(value);
+  const parts = args.map((part: any) =>
+    part?.op in SIGNS && op !== "add" ? `(${valueText(part)})` : valueText(part),
+  );
+  return op in SIGNS ? parts.join(SIGNS[op]) : `${op}(${parts.join(", ")})`;
+};
 
 const conditionText = (condition: any): string => {
   for (const [group, between] of [

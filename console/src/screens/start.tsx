@@ -134,7 +134,7 @@ export const Start = () => {
       about={
         <>
           Five steps from nothing to a game that rewards its players. The{" "}
-          <Anchor href="/docs" target="_blank" size="sm">
+          <Anchor href="/docs" target="_blank" size="sm" underline="always">
             API reference
           </Anchor>{" "}
           has every operation.
@@ -149,6 +149,7 @@ export const Start = () => {
                 color={isDone ? "teal" : "gray"}
                 variant={isDone ? "filled" : "light"}
                 radius="xl"
+                role="img"
                 aria-label={isDone ? "Done" : `Step ${index + 1}`}
               >
                 {isDone ? <Icon name="start" size={14} /> : <Text size="sm">{index + 1}</Text>}

@@ -1,4 +1,4 @@
-import { Badge, Button, Modal, Select, Text } from "@mantine/core";
+import { Badge, Button, Group, Modal, Select, Text } from "@mantine/core";
 import { useState } from "react";
 import { useAct } from "../api/hooks.ts";
 import { signOut, useAccount, useCan } from "../api/session.ts";
@@ -178,13 +178,16 @@ export const Team = () => {
           }
         />
       </Section>
-      <Confirm
-        label="Leave the team"
-        title="Leave the team?"
-        onConfirm={() => leave.mutateAsync({ body: {} as never })}
-      >
-        You are signed out and cannot come back without a new invitation.
-      </Confirm>
+      <Group>
+        {" "}
+        <Confirm
+          label="Leave the team"
+          title="Leave the team?"
+          onConfirm={() => leave.mutateAsync({ body: {} as never })}
+        >
+          You are signed out and cannot come back without a new invitation.
+        </Confirm>
+      </Group>
     </Page>
   );
 };

@@ -29,6 +29,7 @@ export const Chart = ({ name, labels, series, height = 260, isPercent = false }:
       {
         width: element.clientWidth || 600,
         height,
+        legend: { show: false },
         scales: { x: { time: false }, y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
         axes: [
           {

@@ -8,6 +8,7 @@ import {
   JsonInput,
   MultiSelect,
   NumberInput,
+  PasswordInput,
   Select,
   Stack,
   Switch,
@@ -76,10 +77,11 @@ const errorAt = ({ errors }: Context, path: string): string | undefined =>
 const optionsOf = (schema: Schema): string[] | undefined =>
   schema.enum ?? (schema.const === undefined ? undefined : [schema.const]);
 
-const typeOf = (schema: Schema): string =>
-  optionsOf(schema)
-    ? "enum"
-    : (schema.type ?? (schema.properties ? "object" : (schema.anyOf ?? schema.oneOf) ? "any-of" : "any"));
+const typeOf = (schema: Schema): string => {
+  if (optionsOf(schema)) return "enum";
+  if (schema.anyOf ?? schema.oneOf) return "any-of";
+  return schema.type ?? (schema.properties ? "object" : "any");
+};
 
 /** Draws one value as its schema describes it. */
 export const Field = (props: FieldProps): ReactNode => {
@@ -103,8 +105,9 @@ export const Field = (props: FieldProps): ReactNode => {
         <Select
           {...common}
           data={optionsOf(schema)!.map((one) => ({ value: String(one), label: words(String(one)) }))}
-          value={value ?? null}
-          onChange={clear}
+          value={value === undefined || value === null ? null : String(value)}
+          // The options of a number are numbers.
+          onChange={(next) => clear(optionsOf(schema)!.find((one) => String(one) === next))}
           clearable={!isRequired}
           clearButtonProps={{ "aria-label": `Clear ${common.label}` }}
           placeholder={schema.default === undefined ? "" : words(String(schema.default))}
@@ -135,7 +138,16 @@ export const Field = (props: FieldProps): ReactNode => {
     case "string":
       if (reference) return <Reference {...common} kind={reference} value={value ?? ""} onChange={clear} />;
       if (schema.format === "date-time") return <Moment {...common} value={value ?? ""} onChange={clear} />;
-      if ((schema.maxLength ?? 0) > 400)
+      if (/secret|password/i.test(name))
+        return (
+          <PasswordInput
+            {...common}
+            value={value ?? ""}
+            onChange={(event) => clear(event.currentTarget.value)}
+            autoComplete={/new/i.test(name) ? "new-password" : "off"}
+          />
+        );
+      if ((schema.maxLength ?? 0) > 1_000 || /description|note|body|certificate/i.test(name))
         return (
           <Textarea
             {...common}
@@ -149,7 +161,7 @@ export const Field = (props: FieldProps): ReactNode => {
       return (
         <TextInput
           {...common}
-          type={schema.format === "date" ? "date" : /password|secret/i.test(name) ? "password" : "text"}
+          type={schema.format === "date" ? "date" : "text"}
           value={value ?? ""}
           onChange={(event) => clear(event.currentTarget.value)}
           placeholder={schema.default == null ? "" : String(schema.default)}

@@ -113,14 +113,16 @@ export const OperationForm = ({
       }}
     >
       <Stack gap="sm">
-        <SegmentedControl
-          size="xs"
-          data={["Form", "JSON"]}
-          value={mode}
-          onChange={switchTo}
-          style={{ alignSelf: "flex-end" }}
-          aria-label="How to edit"
-        />
+        {(known === undefined || Object.keys(known).length > 3) && (
+          <SegmentedControl
+            size="xs"
+            data={["Form", "JSON"]}
+            value={mode}
+            onChange={switchTo}
+            style={{ alignSelf: "flex-end" }}
+            aria-label="How to edit"
+          />
+        )}
         {mode === "JSON" ? (
           <JsonInput
             label="JSON"

@@ -87,8 +87,8 @@ export const CopyIcon = ({ value, label = "Copy" }: { value: string; label?: str
 
 /** A secret or a command, to be copied. */
 export const Copyable = ({ value }: { value: string }) => (
-  <Group gap={4} wrap="nowrap" align="flex-start">
-    <Code block style={{ flex: 1, overflow: "auto" }} tabIndex={0}>
+  <Group gap={4} wrap="nowrap" align="flex-start" w="100%">
+    <Code block style={{ flex: 1, minWidth: 0, overflow: "auto" }} tabIndex={0}>
       {value}
     </Code>
     <CopyIcon value={value} />

@@ -79,8 +79,12 @@ export const PlainTable = <T,>({ name, rows, columns, keyOf = keyOfRow, onRow, a
                 }
               : {})}
           >
-            {columns.map(({ title, cell, isNumber, isWideOnly }) => (
-              <Table.Td key={title} className={classOf(isNumber, isWideOnly)}>
+            {columns.map(({ title, cell, isNumber, isWideOnly }, column) => (
+              <Table.Td
+                key={title}
+                className={classOf(isNumber, isWideOnly)}
+                miw={column === 0 ? 140 : undefined}
+              >
                 {cell(row) ?? "–"}
               </Table.Td>
             ))}
