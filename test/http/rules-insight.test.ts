@@ -204,4 +204,28 @@ describe("insight into rules", () => {
     ]);
     assert.ok(catalogue.eventTypes.includes("player.badge_earned"));
   });
+
+  it("tells editors what fields are called, are measured in and refer to", async () => {
+    const catalogue = must(await rules.get("/catalogue"), 200);
+    const fieldsOf = (list: string, type: string) =>
+      catalogue[list].find((one: { type: string }) => one.type === type).schema.properties;
+    const { currencyKey, delaySeconds, amount } = fieldsOf("actions", "adjust_currency");
+    assert.partialDeepStrictEqual(currencyKey, { title: "Currency", "x-ref": "currency", type: "string" });
+    assert.partialDeepStrictEqual(delaySeconds, { title: "Delay", unit: "seconds", type: "integer" });
+    assert.deepEqual(Object.keys(amount).toSorted(), ["$ref", "title"]);
+    assert.equal(fieldsOf("conditions", "progress_state").key["x-ref"], "entity");
+    assert.equal(fieldsOf("conditions", "event_property").path["x-ref"], "path");
+    assert.equal("x-ref" in fieldsOf("conditions", "event_aggregate").metric, false);
+    assert.equal(catalogue.definitions.RuleMetricReading.properties.metric["x-ref"], "metric");
+    assert.equal(fieldsOf("triggers", "EVENT").eventTypes["x-ref"], "eventType");
+    assert.equal(fieldsOf("triggers", "SCHEDULE").segmentKey["x-ref"], "segment");
+    assert.equal(catalogue.limits.properties.cooldownSeconds.unit, "seconds");
+    const typesOf = Object.fromEntries(
+      catalogue.operators.map(({ name, valueTypes }: { name: string; valueTypes: string[] }) => [
+        name,
+        valueTypes,
+      ]),
+    );
+    assert.deepEqual([typesOf.contains_any, typesOf.gte], [["list"], ["string", "number"]]);
+  });
 });

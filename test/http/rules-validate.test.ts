@@ -50,28 +50,58 @@ describe("checking a rule", () => {
       conditions: { all: [{ type: "event_property", path: "a", op: "gte" }, { type: "nonsense" }] },
       actions: [{ type: "grant_xp", amount: "5" }],
       limits: { perPlayer: [{ max: 0, window: "DAY" }] },
-    });
-    assert.deepEqual([answer.valid, answer.needs, answer.estimatedCost], [false, null, null]);
-    // What the tree of conditions has wrong is told alone: the rest would be told of a document that is none.
-    assert.deepEqual(
-      answer.errors.map(({ field }: { field: string }) => field),
-      ["conditions.all.0.value", "conditions.all.1.type"],
-    );
-    const rest = await validate({
-      key: "Bad Key",
-      triggers: [{ kind: "EVENT", eventTypes: [] }],
-      actions: [{ type: "grant_xp", amount: "5" }],
-      limits: { perPlayer: [{ max: 0, window: "DAY" }] },
       wrong: 1,
     });
-    assert.deepEqual(rest.errors.map(({ field }: { field: string }) => field).toSorted(), [
+    assert.deepEqual([answer.valid, answer.needs, answer.estimatedCost], [false, null, null]);
+    assert.deepEqual(answer.errors.map(({ field }: { field: string }) => field).toSorted(), [
       "actions.0.amount",
+      "conditions.all.0.value",
+      "conditions.all.1.type",
       "key",
       "limits.perPlayer.0.max",
       "name",
       "triggers.0.eventTypes",
       "wrong",
     ]);
+  });
+
+  it("tells what a bad one names that the project does not have, beside its other problems", async () => {
+    const answer = await validate(
+      aLessonRule({
+        priority: 5_000,
+        conditions: {
+          all: [
+            { type: "streak", streakKey: "daily", op: "gte", value: "three" },
+            { any: [{ type: "nonsense" }, { type: "segment", segmentKeys: ["vip"] }] },
+          ],
+        },
+        actions: [
+          { type: "grant_xp" },
+          { type: "adjust_currency", currencyKey: "coins", amount: 1, delaySecond: 5 },
+          { type: "update_badge", badgeKey: "first", operation: "AWARD", tier: 0 },
+        ],
+        limits: { budgets: [{ asset: "reward:box", max: 1, window: "DAY" }], cooldownSeconds: -1 },
+      }),
+    );
+    const fieldsOf = (list: Json[]) => list.map(({ field }) => field);
+    assert.deepEqual([answer.valid, answer.needs], [false, null]);
+    assert.deepEqual(fieldsOf(answer.errors).toSorted(), [
+      "actions.0.amount",
+      "actions.1.delaySecond",
+      "actions.2.tier",
+      "conditions.all.0.value",
+      "conditions.all.1.any.0.type",
+      "limits.cooldownSeconds",
+      "priority",
+    ]);
+    assert.deepEqual(fieldsOf(answer.warnings).toSorted(), [
+      "actions.1.currencyKey",
+      "actions.2.badgeKey",
+      "conditions.all.0.streakKey",
+      "conditions.all.1.any.1.segmentKeys",
+      "limits.budgets.0.asset",
+    ]);
+    assert.ok(answer.warnings.every(({ blocksPublish }: Json) => blocksPublish));
   });
 
   it("warns of what would keep it from being published", async () => {

@@ -2,7 +2,12 @@ import { z } from "zod";
 import type { EventTrace, ExplainedNode } from "../../domain/evaluation/trace/trace.ts";
 import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/groups.ts";
 import { QUEST_REASONS } from "../../domain/evaluation/turn.ts";
-import { EXECUTION_MODES, getCatalogue, listExecutions } from "../../domain/rules/insight/execution-list.ts";
+import {
+  EXECUTION_MODES,
+  getCatalogue,
+  listExecutions,
+  VALUE_TYPES,
+} from "../../domain/rules/insight/execution-list.ts";
 import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/economy/loops/graph.ts";
 import {
   LIFT_DAYS_MAX,
@@ -238,17 +243,25 @@ export const ruleInsightRoutes = [
   read.get("/rules/catalogue", "getRuleCatalogue", {
     summary: "Get the building blocks of rules",
     description:
-      "The kinds of conditions and actions with their JSON Schemas, the operators, and the events of the " +
-      "service that can trigger a rule. For editors; the same for every project.",
+      "The kinds of conditions, actions and triggers with their JSON Schemas, that of limits, the operators, " +
+      "and the events of the service that can trigger a rule. Each field of a schema has a title, a unit " +
+      "where it has one, and x-ref where it names something of the project: currency, badge, streak, " +
+      "leaderboard, reward, boost, segment, eventType, metric (of the rule), path (of a property of events), " +
+      "or entity, which is what the field of that name says. For editors; the same for every project.",
     response: z
       .object({
         conditions: z.array(Item),
         actions: z.array(Item),
+        triggers: z.array(Item),
+        limits: JsonObject.meta({ description: "JSON Schema of the limits of a rule" }),
         operators: z.array(
           z.object({
             name: z.string(),
             operand: z.enum(["NONE", "RANGE", "LIST", "DURATION", "SCALAR"]),
             isNumeric: z.boolean().meta({ description: "Also for conditions on numbers alone" }),
+            valueTypes: z
+              .array(z.enum(VALUE_TYPES))
+              .meta({ description: "Types of values that it can say something about" }),
           }),
         ),
         listMax: z.int(),
@@ -258,8 +271,9 @@ export const ruleInsightRoutes = [
       })
       .meta({ id: "RuleCatalogue" }),
     outside: async () => {
-      const { aggregates, ...catalogue } = getCatalogue();
-      return { ...catalogue, aggregates: [...aggregates] };
+      const { aggregates, operators, ...catalogue } = getCatalogue();
+      const shown = operators.map((one) => ({ ...one, valueTypes: [...one.valueTypes] }));
+      return { ...catalogue, operators: shown, aggregates: [...aggregates] };
     },
   }),
   read.get("/rules/{ruleId}/executions", "listRuleExecutions", {

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { ACTION_SUMMARIES, ActionSchema } from "../../evaluation/actions/action-kinds.ts";
 import { CONDITION_SUMMARIES, ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";
+import { StoredRule } from "../../evaluation/language/document.ts";
 import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../../evaluation/language/operators.ts";
 import { describeReference } from "../../evaluation/language/syntax.ts";
 import { AGGREGATES } from "../../evaluation/metrics/aggregates.ts";
@@ -13,6 +14,7 @@ import { PAGE_BYTES_MAX } from "../../kernel/paging.ts";
 import type { Work } from "../../kernel/work.ts";
 import { getPlayer } from "../../progression/players/players.ts";
 import { findRule } from "../rules.ts";
+import { withFormHints } from "./form-hints.ts";
 
 type Summaries = readonly (readonly [type: string, summary: string])[];
 
@@ -29,6 +31,38 @@ const operandOf = (name: OperatorName): OperandKind => {
   return LISTS.includes(name) ? "LIST" : "SCALAR";
 };
 
+const SCALARS = ["string", "number", "boolean", "null"] as const;
+const ORDERED = ["string", "number"] as const;
+/** Types of values that rules compare; a time is a string. */
+export const VALUE_TYPES = [...SCALARS, "list", "time"] as const;
+type ValueType = (typeof VALUE_TYPES)[number];
+
+/** The types of values about which an operator says something. */
+const VALUE_TYPES_OF: Readonly<Record<OperatorName, readonly ValueType[]>> = {
+  eq: SCALARS,
+  neq: SCALARS,
+  gt: ORDERED,
+  gte: ORDERED,
+  lt: ORDERED,
+  lte: ORDERED,
+  between: ORDERED,
+  in: SCALARS,
+  not_in: SCALARS,
+  contains: ["string", "list"],
+  not_contains: ["string", "list"],
+  contains_any: ["list"],
+  contains_all: ["list"],
+  starts_with: ["string"],
+  ends_with: ["string"],
+  glob: ["string"],
+  exists: VALUE_TYPES,
+  not_exists: VALUE_TYPES,
+  before: ["time"],
+  after: ["time"],
+  within_last: ["time"],
+  older_than: ["time"],
+};
+
 type CatalogueItem = {
   type: string;
   summary: string;
@@ -40,7 +74,10 @@ type CatalogueItem = {
 type Catalogue = {
   conditions: CatalogueItem[];
   actions: CatalogueItem[];
-  operators: { name: string; operand: OperandKind; isNumeric: boolean }[];
+  triggers: CatalogueItem[];
+  /** JSON Schema of `limits`. */
+  limits: Json;
+  operators: { name: string; operand: OperandKind; isNumeric: boolean; valueTypes: readonly ValueType[] }[];
   /** Maximum number of members of a LIST operand. */
   listMax: number;
   aggregates: readonly string[];
@@ -49,25 +86,41 @@ type Catalogue = {
   definitions: Json;
 };
 
-type Branch = Json & { properties: { type: { const: string } } };
+type Branch = Json & { properties: Partial<Record<"type" | "kind", { const: string }>> };
+
+const TRIGGER_SUMMARIES: Summaries = [
+  ["EVENT", "Events of some types"],
+  ["SCHEDULE", "Times, for every active player or the members of a segment"],
+];
 
 /** Schemas shared by others are referenced as `#/definitions/…` of the catalogue. */
 const toJsonSchema = () => {
-  const both = z.object({ conditions: ConditionSchema, actions: ActionSchema });
-  const schema = z.toJSONSchema(both, {
+  const { triggers, limits } = StoredRule.shape;
+  const parts = { triggers: triggers.element, limits: limits.unwrap() };
+  const all = z.object({ conditions: ConditionSchema, actions: ActionSchema, ...parts });
+  const schema = z.toJSONSchema(all, {
     io: "input",
     unrepresentable: "any",
     override: describeReference,
   });
-  const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/definitions/');
+  const { properties, $defs = {} } = schema;
+  const hinted = {
+    properties: Object.fromEntries(
+      Object.entries(properties!).map(([name, one]) => [name, withFormHints(one)]),
+    ),
+    $defs: Object.fromEntries(Object.entries($defs).map(([name, one]) => [name, withFormHints(one)])),
+  };
+  const text = JSON.stringify(hinted).replaceAll('"#/$defs/', '"#/definitions/');
   return JSON.parse(text) as {
-    properties: Record<"conditions" | "actions", { oneOf: Branch[] }>;
-    $defs?: Json;
+    properties: Record<"conditions" | "actions" | "triggers", { oneOf: Branch[] }> & { limits: Json };
+    $defs: Json;
   };
 };
 
 const itemsOf = (summaries: Summaries, branches: readonly Branch[]): CatalogueItem[] => {
-  const byType = new Map(branches.map((branch) => [branch.properties.type.const, branch]));
+  const byType = new Map(
+    branches.map((branch) => [(branch.properties.type ?? branch.properties.kind)!.const, branch]),
+  );
   return summaries.map(([type, summary]) => {
     const schema = byType.get(type) ?? null;
     return { type, summary, available: schema !== null, schema };
@@ -79,14 +132,17 @@ let made: Catalogue | undefined;
 /** Returns all building blocks of rules, for editors: the same for all projects. */
 export const getCatalogue = (): Catalogue => {
   if (made) return made;
-  const { properties, $defs = {} } = toJsonSchema();
+  const { properties, $defs } = toJsonSchema();
   made = {
     conditions: itemsOf(CONDITION_SUMMARIES, properties.conditions.oneOf),
     actions: itemsOf(ACTION_SUMMARIES, properties.actions.oneOf),
+    triggers: itemsOf(TRIGGER_SUMMARIES, properties.triggers.oneOf),
+    limits: properties.limits,
     operators: OPERATOR_NAMES.map((name) => ({
       name,
       operand: operandOf(name),
       isNumeric: NUMBERS.includes(name),
+      valueTypes: VALUE_TYPES_OF[name],
     })),
     listMax: LIST_MAX,
     aggregates: AGGREGATES,

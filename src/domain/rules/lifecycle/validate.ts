@@ -1,14 +1,19 @@
-import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
 import type { Metric } from "../../evaluation/metrics/compile.ts";
 import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { bytesOf } from "../../kernel/hostile-json.ts";
 import type { Work } from "../../kernel/work.ts";
-import { identifyActions, mentionsOf, needsOf, RuleDocument } from "../../evaluation/language/document.ts";
+import {
+  identifyActions,
+  mentionsOf,
+  needsOf,
+  type RuleDocument,
+} from "../../evaluation/language/document.ts";
 import { cyclesWith, cycleText, LOOP_ADVICE } from "../../economy/loops/loops.ts";
 import type { GraphRule } from "../../economy/loops/graph.ts";
 import { namedProblems } from "../named.ts";
 import { Rule } from "../rules.ts";
+import { readMended } from "./mend.ts";
 import { visitLeaves } from "../../evaluation/language/trees.ts";
 
 /** A warning; one that `blocksPublish` allows a rule to be saved, but not to be published. */
@@ -51,22 +56,6 @@ export type Validation = {
   estimatedCost: EstimatedCost | null;
 };
 
-const fieldOf = (path: readonly PropertyKey[]): string =>
-  path.length === 0 ? "rule" : path.map(String).join(".");
-
-/** Returns each problem with the dotted path of its field. */
-export const problemsOf = (error: z.ZodError): FieldProblem[] =>
-  error.issues
-    .flatMap((issue) =>
-      issue.code === "unrecognized_keys"
-        ? issue.keys.map((key) => ({
-            field: fieldOf([...issue.path, key]),
-            message: "there is no such field",
-          }))
-        : [{ field: fieldOf(issue.path), message: issue.message }],
-    )
-    .slice(0, PROBLEMS_MAX);
-
 /** Builds a 400 that names every problem. */
 export const refusal = (details: FieldProblem[], reason?: string): DomainError => {
   const [first] = details;
@@ -82,19 +71,22 @@ export const refusal = (details: FieldProblem[], reason?: string): DomainError =
  * @param document any value sent by a caller
  */
 export const validateRule = async (work: Work, projectId: string, document: unknown): Promise<Validation> => {
-  const parsed = RuleDocument.safeParse(document);
-  if (!parsed.success) return withErrors(problemsOf(parsed.error));
-  const rule = parsed.data;
+  const { errors, rule } = readMended(document);
+  if (!rule) return withErrors(errors);
+  const named = (await namedProblems(work, projectId, rule)).map((problem) => ({
+    ...problem,
+    blocksPublish: true,
+  }));
+  if (errors.length > 0) return { ...withErrors(errors), warnings: named };
   const bytes = bytesOf({ ...rule, actions: identifyActions(rule.actions) });
   if (bytes > RULE_MAX_BYTES)
     return withErrors([{ field: "rule", message: `must be at most ${RULE_MAX_BYTES} bytes of JSON` }]);
   const { key } = rule;
   const existing = await work.em.findOne(Rule, { projectId, key });
   const own: GraphRule = { id: existing?.id ?? "", key, status: "DRAFT", definition: rule };
-  const named = await namedProblems(work, projectId, rule);
   const cycles = await cyclesWith(work, projectId, own);
   const warnings: RuleWarning[] = [
-    ...named.map((problem) => ({ ...problem, blocksPublish: true })),
+    ...named,
     ...cycles.map((cycle) => ({
       field: "triggers",
       message: cycle.isBounded ? cycleText(cycle) : `${cycleText(cycle)}: ${LOOP_ADVICE}`,
