@@ -125,19 +125,19 @@ describe("links of mails at custom domains", () => {
 
   const patch = (body: object, { token }: Pick<Tenant, "token"> = tenant) =>
     api.patch(TENANT, body, { token });
-  /** Where the link of the next mail about a password leads. */
-  const origin = async (): Promise<string> => {
+  /** The address whose page the link of the next mail about a password leads to. */
+  const base = async (): Promise<string> => {
     const { email } = await aMember(api, tenant.tenantId, "VIEWER");
     must(await api.post("/api/v1/auth/forgot-password", { email }), 200);
     const { text = "" } = await aMailTo(email, /password/i);
-    return new URL(/https?:\/\/\S+reset-password\?token=\S+/.exec(text)![0]).origin;
+    return /(https?:\/\/\S+)\/reset-password\?token=\S+/.exec(text)![1]!;
   };
   const console_ = () => api.app.config.consoleUrl;
 
   it("lead there when an OWNER wants that, to the console, while the domain is the tenant's", async () => {
-    assert.equal(await origin(), console_(), "a domain alone changes nothing");
+    assert.equal(await base(), console_(), "a domain alone changes nothing");
     assert.equal(must(await patch({ linkDomain: own.domain }), 200).linkDomain, own.domain);
-    assert.equal(await origin(), `https://${own.domain}`);
+    assert.equal(await base(), `https://${own.domain}`);
     for (const doubt of [
       sql`failing_since = now()`,
       sql`failing_since = null, txt = 'UNKNOWN'`,
@@ -145,13 +145,13 @@ describe("links of mails at custom domains", () => {
       sql`status = 'SUSPENDED'`,
     ]) {
       await setDomain(api, own.id, doubt);
-      assert.equal(await origin(), console_());
+      assert.equal(await base(), console_());
     }
     await setDomain(api, own.id, sql`status = 'ACTIVE'`);
-    assert.equal(await origin(), `https://${own.domain}`);
+    assert.equal(await base(), `https://${own.domain}`);
     await removeDomain(api, tenant, own.id);
     assert.equal(must(await api.get(TENANT, { token: tenant.token }), 200).linkDomain, null);
-    assert.equal(await origin(), console_());
+    assert.equal(await base(), console_());
   });
 
   it("prove no address there: those of invitations and new addresses lead to the console", async () => {
