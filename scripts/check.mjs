@@ -1,6 +1,6 @@
-// What must hold before a change is merged: format, lint, types, dead code and the gate of the tests. With
-// --all also every other suite and the tools that read OpenAPI documents. All steps run, whatever fails; a
-// table of them comes last, and under it one line that counts the tests and each other step that failed.
+// What must hold before a change is merged: format, the console, lint, types, dead code and the gate of the
+// tests. With --all also every other suite and the tools that read OpenAPI documents. All steps run, whatever
+// fails; a table of them comes last, and under it one line that counts the tests and each step that failed.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -11,6 +11,8 @@ const tests = (suite) => [process.execPath, "scripts/test.mjs", suite];
 
 const STEPS = {
   format: [tool("oxfmt"), "--check", "."],
+  // Before the linter, which reads the types that this step makes.
+  console: [process.execPath, "scripts/console.mjs", "--check"],
   lint: [tool("oxlint"), "--type-aware", "--deny-warnings"],
   types: [tool("tsc"), "--noEmit", "--project", "."],
   "dead code": [tool("knip")],

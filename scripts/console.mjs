@@ -10,6 +10,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
 const isBackground = process.argv.includes("--background");
+/** Also checks the types, for which it takes more packages than a build. */
+const isChecked = process.argv.includes("--check");
 const root = join(import.meta.dirname, "..");
 const folder = process.argv.slice(2).find((text) => !text.startsWith("--")) ?? join(root, "console");
 const dist = join(folder, "dist");
@@ -67,13 +69,24 @@ const place = (stamp) => {
   fs.writeFileSync(stampFile, JSON.stringify({ stamp, files }));
 };
 
-const build = async (stamp) => {
+const install = async () => {
   const wanted = hashOf(read(join(folder, "package-lock.json")));
-  if (read(installedFile) !== wanted) {
-    await npm("ci", "--include=dev", "--loglevel=error", "--no-audit", "--no-fund", "--no-progress");
-    fs.mkdirSync(dirname(installedFile), { recursive: true });
-    fs.writeFileSync(installedFile, wanted);
-  }
+  const [installed, extent] = read(installedFile).split(" ");
+  if (installed === wanted && (!isChecked || extent === "all")) return;
+  await npm(
+    "ci",
+    isChecked ? "--include=dev" : "--omit=dev",
+    "--loglevel=error",
+    "--no-audit",
+    "--no-fund",
+    "--no-progress",
+  );
+  fs.mkdirSync(dirname(installedFile), { recursive: true });
+  fs.writeFileSync(installedFile, `${wanted} ${isChecked ? "all" : "run"}`);
+};
+
+const build = async (stamp) => {
+  await install();
   await npm("run", "generate");
   fs.rmSync(next, { recursive: true, force: true });
   await npm("run", "build", "--", "--outDir", next);
@@ -117,6 +130,10 @@ try {
     await build(stamp);
     console.log(`The console was built in ${Math.round((Date.now() - startedAt) / 1000)} s`);
   } else if (!isBackground) console.log("The console is up to date");
+  if (isChecked) {
+    await install();
+    await npm("run", "types");
+  }
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

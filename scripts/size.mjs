@@ -25,6 +25,11 @@ const table = [
   ["src", `${lines(source)}, ${thousands(source.length)} files`, "85,000 lines, 600 files"],
   ["test", `${lines(tests)}, ${thousands(testFiles)} files of tests`, "60,000 lines"],
   ["bench, loadtest, scripts", lines(filesOf("{bench,loadtest,scripts}/**/*.{ts,mjs,js}")), "2,500 lines"],
+  [
+    "console",
+    lines(filesOf("console/{,src/**/}*.{ts,tsx,mjs,css,html}").filter((file) => !file.includes("generated"))),
+    "9,000 lines",
+  ],
   ["recorded JSON", lines(filesOf("src/http/*.json")), "0"],
   ["docs", lines(docs), "5,000 lines"],
   ["docs/ARCHITECTURE.md", `${lines(["docs/ARCHITECTURE.md"])}, ${terms} terms`, "300 lines, 25 terms"],

@@ -304,18 +304,19 @@ export const ACCOUNT_SCREENS: Screen[] = [
 ];
 
 const auth = () => import("../screens/auth.tsx");
+const join = () => import("../screens/join.tsx");
 
 /** Pages for people who are not signed in, and those that links of mails lead to. */
 export const OPEN_SCREENS: { path: string; component: ComponentType<any> }[] = [
-  { path: "/register", component: screen(auth, "Register") },
-  { path: "/forgot-password", component: screen(auth, "Forgot") },
-  { path: "/reset-password", component: screen(auth, "Reset") },
-  { path: "/verify-email", component: screen(auth, "Verify") },
-  { path: "/accept-invitation", component: screen(auth, "Accept") },
+  { path: "/register", component: screen(join, "Register") },
+  { path: "/forgot-password", component: screen(join, "Forgot") },
+  { path: "/reset-password", component: screen(join, "Reset") },
+  { path: "/verify-email", component: screen(join, "Verify") },
+  { path: "/accept-invitation", component: screen(join, "Accept") },
   { path: "/oauth", component: screen(auth, "OAuthReturn") },
 ];
 
 export const SignIn = screen(auth, "SignIn");
-export const CompleteProfile = screen(auth, "CompleteProfile");
+export const CompleteProfile = screen(join, "CompleteProfile");
 export const SuperAdmin = screen(() => import("../screens/superadmin.tsx"), "SuperAdmin");
 export const Shell = screen(() => import("./shell.tsx"), "Shell");

@@ -9,7 +9,7 @@ import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } fro
 import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
 import { List, useOpen } from "../ui/table.tsx";
 
 const OPERATIONS: DraftOperations = {
@@ -59,16 +59,7 @@ export const Adventures = () => {
         columns={[
           {
             title: "Adventure",
-            cell: ({ name, key }) => (
-              <>
-                <Text size="sm" fw={500}>
-                  {name}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {key}
-                </Text>
-              </>
-            ),
+            cell: ({ name, key }) => <Named name={name} more={key} />,
           },
           { title: "Quests", cell: ({ items }) => number(items.length), isNumber: true },
           { title: "Tiers", cell: ({ tiers }) => number(tiers.length), isNumber: true, isWideOnly: true },

@@ -1,18 +1,17 @@
-import { Badge, Button, Grid, Group, Modal, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { Badge, Grid, Group, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
-import { call, type Id } from "../api/client.ts";
+import { type Id } from "../api/client.ts";
 import { useAct, useAny, useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { number, words } from "../format.ts";
-import { Bars } from "../ui/chart.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Json, Section, Status, Tile, When } from "../ui/small.tsx";
-import { type Column, List, PlainTable } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.ts";
+import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Confirm, Facts, Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
+import { type Column, List } from "../ui/table.tsx";
+import { Curve, EventTypes } from "./levels.tsx";
 
 /** A kind of definition, by the names of its operations and of what a designer sees of it. */
 type Kind = {
@@ -259,16 +258,7 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
         columns={[
           {
             title: "Name",
-            cell: ({ name, key }) => (
-              <>
-                <Text size="sm" fw={500}>
-                  {name}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {key}
-                </Text>
-              </>
-            ),
+            cell: ({ name, key }) => <Named name={name} more={key} />,
           },
           ...of.columns,
           { title: "Status", cell: ({ status }) => <Status value={status} /> },
@@ -470,135 +460,5 @@ const Members = ({ segment }: { segment: any }) => {
         ]}
       />
     </Section>
-  );
-};
-
-const Curve = () => {
-  const curve = useApi("getLevelCurve");
-  const can = useCan();
-  return (
-    <Loaded query={curve}>
-      {(data) => (
-        <Grid>
-          <Grid.Col span={{ base: 12, md: 5 }}>
-            {can("putLevelCurve") ? (
-              <CurveForm curve={data} key={data.version} />
-            ) : (
-              <Json value={data.params} />
-            )}
-          </Grid.Col>
-          <Grid.Col span={{ base: 12, md: 7 }}>
-            <Section title={`XP for each of ${number(data.maxLevel)} levels`}>
-              <PlainTable
-                name="Levels"
-                rows={data.thresholds.slice(0, 100).map((xp, index) => ({
-                  level: index + 1,
-                  xp,
-                  more: xp - (data.thresholds[index - 1] ?? 0),
-                }))}
-                keyOf={({ level }) => String(level)}
-                columns={[
-                  { title: "Level", cell: ({ level }) => level, isNumber: true },
-                  { title: "From XP", cell: ({ xp }) => number(xp), isNumber: true },
-                  { title: "More than the one before", cell: ({ more }) => number(more), isNumber: true },
-                ]}
-              />
-            </Section>
-          </Grid.Col>
-        </Grid>
-      )}
-    </Loaded>
-  );
-};
-
-const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
-  const initial = { type: curve.type, params: curve.params };
-  const [value, setValue] = useState<any>(initial);
-  const [job, setJob] = useState<string>();
-  const [preview, setPreview] = useState<{ level: number; players: number }[]>();
-  const { error, isBusy, send } = useSending();
-  const look = send(async () => {
-    const { recalculate: _later, ...body } = value;
-    setPreview((await call("previewLevelCurve", { body })).distribution);
-  });
-  return (
-    <Stack>
-      <OperationForm
-        id="putLevelCurve"
-        initial={initial}
-        onChange={setValue}
-        onDone={({ job: started }) => started && setJob(started.id)}
-      >
-        <Button variant="default" onClick={() => look()} loading={isBusy}>
-          Where would players be?
-        </Button>
-      </OperationForm>
-      {error !== undefined && <ErrorNote error={error} />}
-      {job && <JobProgress id={job} title="Levels of all players" />}
-      <Modal opened={preview !== undefined} onClose={() => setPreview(undefined)} title="Players by level">
-        <Bars
-          rows={(preview ?? []).map(({ level, players }) => ({ name: `Level ${level}`, value: players }))}
-        />
-      </Modal>
-    </Stack>
-  );
-};
-
-const EventTypes = () => {
-  const can = useCan();
-  const [open, setOpen] = useState<any>();
-  return (
-    <>
-      <List
-        id="listEventTypes"
-        name="Event types"
-        filters={["search", "enforcement"]}
-        onRow={setOpen}
-        keyOf={({ name }) => name}
-        empty={
-          <Empty title="No events have come yet">
-            Each type shows up with its properties as soon as one comes.
-          </Empty>
-        }
-        columns={[
-          { title: "Name", cell: ({ name }) => name },
-          { title: "Events", cell: ({ total }) => number(total), isNumber: true },
-          {
-            title: "Properties",
-            cell: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
-            isWideOnly: true,
-          },
-          { title: "Schema", cell: ({ schema, enforcement }) => (schema ? words(enforcement) : "–") },
-          { title: "Last", cell: ({ lastSeenAt }) => <When at={lastSeenAt} /> },
-        ]}
-      />
-      <Modal opened={open !== undefined} onClose={() => setOpen(undefined)} title={open?.name} size="lg">
-        {open && (
-          <Stack>
-            <PlainTable
-              name="Properties"
-              rows={open.properties as any[]}
-              keyOf={({ path }) => path}
-              columns={[
-                { title: "Property", cell: ({ path }) => path },
-                { title: "Types", cell: ({ types }) => types.join(", ") },
-                {
-                  title: "For example",
-                  cell: ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
-                },
-              ]}
-            />
-            {can("putEventType") && (
-              <OperationForm
-                id="putEventType"
-                path={{ name: open.name }}
-                initial={{ schema: open.schema ?? undefined, enforcement: open.enforcement }}
-                onDone={() => setOpen(undefined)}
-              />
-            )}
-          </Stack>
-        )}
-      </Modal>
-    </>
   );
 };

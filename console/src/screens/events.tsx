@@ -284,7 +284,13 @@ export const EventPage = ({ id }: { id: string }) => {
     >
       <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
       <Section title="Why">
-        <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
+        {trace.error?.status === 404 ? (
+          <Empty title="No trace is kept of this event">
+            {`A part of the events is traced, for some days: see “Rules of the game” in the project's settings.`}
+          </Empty>
+        ) : (
+          <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
+        )}
       </Section>
     </Page>
   );

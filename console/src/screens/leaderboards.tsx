@@ -11,7 +11,7 @@ import { number, words } from "../format.ts";
 import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Section, Status, When } from "../ui/small.tsx";
+import { Confirm, Facts, Section, Status, When, Named } from "../ui/small.tsx";
 import { List, PlainTable, useOpen } from "../ui/table.tsx";
 
 type Board = Answer<"getLeaderboard">;
@@ -54,16 +54,7 @@ export const Leaderboards = () => {
             columns={[
               {
                 title: "Name",
-                cell: ({ name, key }) => (
-                  <>
-                    <Text size="sm" fw={500}>
-                      {name}
-                    </Text>
-                    <Text size="xs" c="dimmed">
-                      {key}
-                    </Text>
-                  </>
-                ),
+                cell: ({ name, key }) => <Named name={name} more={key} />,
               },
               {
                 title: "Ranks by",

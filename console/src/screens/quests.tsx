@@ -11,7 +11,7 @@ import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } fro
 import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
 import { List, useOpen } from "../ui/table.tsx";
 
 type Quest = Answer<"getQuest">;
@@ -99,16 +99,7 @@ export const Quests = () => {
             columns={[
               {
                 title: "Quest",
-                cell: ({ name, key }) => (
-                  <>
-                    <Text size="sm" fw={500}>
-                      {name}
-                    </Text>
-                    <Text size="xs" c="dimmed">
-                      {key}
-                    </Text>
-                  </>
-                ),
+                cell: ({ name, key }) => <Named name={name} more={key} />,
               },
               { title: "Steps", cell: ({ steps }) => number(steps.length), isNumber: true },
               {

@@ -25,7 +25,7 @@ import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Chips, Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Chips, Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
 import { List, useOpen } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.ts";
 import { Trace } from "./events.tsx";
@@ -86,16 +86,7 @@ export const Rules = () => {
         columns={[
           {
             title: "Rule",
-            cell: ({ name, key }) => (
-              <>
-                <Text size="sm" fw={500}>
-                  {name}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {key}
-                </Text>
-              </>
-            ),
+            cell: ({ name, key }) => <Named name={name} more={key} />,
           },
           { title: "Does", cell: ({ draft }) => <Text size="sm">{sentence(draft)}</Text>, isWideOnly: true },
           { title: "Status", cell: ({ status }) => <Status value={status} /> },

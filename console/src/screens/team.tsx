@@ -1,11 +1,11 @@
-import { Badge, Button, Group, Modal, Select, Text } from "@mantine/core";
+import { Badge, Button, Group, Modal, Select } from "@mantine/core";
 import { useState } from "react";
 import { useAct } from "../api/hooks.ts";
 import { signOut, useAccount, useCan } from "../api/session.ts";
 import { words } from "../format.ts";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Page } from "../ui/page.tsx";
-import { Confirm, Json, Section, Status, When } from "../ui/small.tsx";
+import { Confirm, Json, Section, Status, When, Named } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
 
 const ROLES = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"] as const;
@@ -20,13 +20,7 @@ const ROLE_TEXT: Record<(typeof ROLES)[number], string> = {
 };
 
 export const Team = () => {
-  const { user } = useAccount();
   const can = useCan();
-  const update = useAct("updateMember", { done: "Changed" });
-  const remove = useAct("removeMember", { done: "Removed from the team" });
-  const reset = useAct("resetMemberMfa", { done: "The second factor is gone" });
-  const resend = useAct("resendInvitation", { done: "Sent again" });
-  const revoke = useAct("revokeInvitation", { done: "Taken back" });
   const leave = useAct("leaveTeam", { onDone: () => void signOut() });
   return (
     <Page
@@ -45,139 +39,8 @@ export const Team = () => {
         )
       }
     >
-      <Section title="Members">
-        <List
-          id="listMembers"
-          name="Members"
-          filters={["role", "status"]}
-          columns={[
-            {
-              title: "Name",
-              cell: ({ name, email }) => (
-                <>
-                  <Text size="sm" fw={500}>
-                    {name}
-                  </Text>
-                  <Text size="xs" c="dimmed">
-                    {email}
-                  </Text>
-                </>
-              ),
-            },
-            {
-              title: "Role",
-              cell: ({ id, role, userId }) =>
-                can("updateMember") && userId !== user.id ? (
-                  <Select
-                    aria-label="Role"
-                    size="xs"
-                    w={140}
-                    allowDeselect={false}
-                    data={ROLES.map((one) => ({ value: one, label: words(one) }))}
-                    value={role}
-                    onChange={(next) =>
-                      next && update.mutate({ path: { memberId: id }, body: { role: next as typeof role } })
-                    }
-                  />
-                ) : (
-                  <Badge color="gray">{words(role)}</Badge>
-                ),
-            },
-            { title: "Status", cell: ({ status }) => <Status value={status} /> },
-            {
-              title: "Second factor",
-              cell: ({ mfaEnabled }) => (mfaEnabled === undefined ? "–" : mfaEnabled ? "yes" : "no"),
-              isWideOnly: true,
-            },
-            { title: "Last sign-in", cell: ({ lastLoginAt }) => <When at={lastLoginAt} />, isWideOnly: true },
-          ]}
-          actions={
-            can("removeMember")
-              ? ({ id, name, userId, status, mfaEnabled }) =>
-                  userId !== user.id && (
-                    <>
-                      {status !== "ACTIVE" ? (
-                        <Button
-                          size="compact-xs"
-                          onClick={() =>
-                            update.mutate({ path: { memberId: id }, body: { status: "ACTIVE" } })
-                          }
-                        >
-                          {status === "PENDING" ? "Accept" : "Let in again"}
-                        </Button>
-                      ) : (
-                        <Button
-                          size="compact-xs"
-                          variant="default"
-                          onClick={() =>
-                            update.mutate({ path: { memberId: id }, body: { status: "SUSPENDED" } })
-                          }
-                        >
-                          Suspend
-                        </Button>
-                      )}
-                      {mfaEnabled && can("resetMemberMfa") && (
-                        <Confirm
-                          label="Reset second factor"
-                          size="compact-xs"
-                          title={`Reset ${name}'s second factor?`}
-                          onConfirm={() => reset.mutateAsync({ path: { memberId: id }, body: {} })}
-                        >
-                          Do this when they have lost it, and you know that it is them.
-                        </Confirm>
-                      )}
-                      <Confirm
-                        label="Remove"
-                        size="compact-xs"
-                        title={`Remove ${name}?`}
-                        name={name}
-                        onConfirm={() => remove.mutateAsync({ path: { memberId: id } })}
-                      >
-                        They are signed out at once. What they made stays.
-                      </Confirm>
-                    </>
-                  )
-              : undefined
-          }
-        />
-      </Section>
-      <Section title="Invitations">
-        <List
-          id="listInvitations"
-          name="Invitations"
-          empty={<Empty title="Nobody is invited" />}
-          columns={[
-            { title: "Email", cell: ({ email }) => email },
-            { title: "Role", cell: ({ role }) => words(role) },
-            { title: "Status", cell: ({ status }) => <Status value={status} /> },
-            { title: "Sent", cell: ({ sentAt }) => <When at={sentAt} /> },
-            { title: "Expires", cell: ({ expiresAt }) => <When at={expiresAt} /> },
-          ]}
-          actions={
-            can("revokeInvitation")
-              ? ({ id, status }) =>
-                  status === "PENDING" && (
-                    <>
-                      <Button
-                        size="compact-xs"
-                        variant="default"
-                        onClick={() => resend.mutate({ path: { invitationId: id } })}
-                      >
-                        Send again
-                      </Button>
-                      <Button
-                        size="compact-xs"
-                        variant="default"
-                        onClick={() => revoke.mutate({ path: { invitationId: id } })}
-                      >
-                        Take back
-                      </Button>
-                    </>
-                  )
-              : undefined
-          }
-        />
-      </Section>
+      <Members />
+      <Invitations />
       <Group>
         {" "}
         <Confirm
@@ -189,6 +52,146 @@ export const Team = () => {
         </Confirm>
       </Group>
     </Page>
+  );
+};
+
+const Members = () => {
+  const { user } = useAccount();
+  const can = useCan();
+  const update = useAct("updateMember", { done: "Changed" });
+  const remove = useAct("removeMember", { done: "Removed from the team" });
+  const reset = useAct("resetMemberMfa", { done: "The second factor is gone" });
+  return (
+    <Section title="Members">
+      <List
+        id="listMembers"
+        name="Members"
+        filters={["role", "status"]}
+        columns={[
+          {
+            title: "Name",
+            cell: ({ name, email }) => <Named name={name} more={email} />,
+          },
+          {
+            title: "Role",
+            cell: ({ id, role, userId }) =>
+              can("updateMember") && userId !== user.id ? (
+                <Select
+                  aria-label="Role"
+                  size="xs"
+                  w={140}
+                  allowDeselect={false}
+                  data={ROLES.map((one) => ({ value: one, label: words(one) }))}
+                  value={role}
+                  onChange={(next) =>
+                    next && update.mutate({ path: { memberId: id }, body: { role: next as typeof role } })
+                  }
+                />
+              ) : (
+                <Badge color="gray">{words(role)}</Badge>
+              ),
+          },
+          { title: "Status", cell: ({ status }) => <Status value={status} /> },
+          {
+            title: "Second factor",
+            cell: ({ mfaEnabled }) => (mfaEnabled === undefined ? "–" : mfaEnabled ? "yes" : "no"),
+            isWideOnly: true,
+          },
+          { title: "Last sign-in", cell: ({ lastLoginAt }) => <When at={lastLoginAt} />, isWideOnly: true },
+        ]}
+        actions={
+          can("removeMember")
+            ? ({ id, name, userId, status, mfaEnabled }) =>
+                userId !== user.id && (
+                  <>
+                    {status !== "ACTIVE" ? (
+                      <Button
+                        size="compact-xs"
+                        onClick={() => update.mutate({ path: { memberId: id }, body: { status: "ACTIVE" } })}
+                      >
+                        {status === "PENDING" ? "Accept" : "Let in again"}
+                      </Button>
+                    ) : (
+                      <Button
+                        size="compact-xs"
+                        variant="default"
+                        onClick={() =>
+                          update.mutate({ path: { memberId: id }, body: { status: "SUSPENDED" } })
+                        }
+                      >
+                        Suspend
+                      </Button>
+                    )}
+                    {mfaEnabled && can("resetMemberMfa") && (
+                      <Confirm
+                        label="Reset second factor"
+                        size="compact-xs"
+                        title={`Reset ${name}'s second factor?`}
+                        onConfirm={() => reset.mutateAsync({ path: { memberId: id }, body: {} })}
+                      >
+                        Do this when they have lost it, and you know that it is them.
+                      </Confirm>
+                    )}
+                    <Confirm
+                      label="Remove"
+                      size="compact-xs"
+                      title={`Remove ${name}?`}
+                      name={name}
+                      onConfirm={() => remove.mutateAsync({ path: { memberId: id } })}
+                    >
+                      They are signed out at once. What they made stays.
+                    </Confirm>
+                  </>
+                )
+            : undefined
+        }
+      />
+    </Section>
+  );
+};
+
+const Invitations = () => {
+  const can = useCan();
+  const resend = useAct("resendInvitation", { done: "Sent again" });
+  const revoke = useAct("revokeInvitation", { done: "Taken back" });
+  return (
+    <Section title="Invitations">
+      <List
+        id="listInvitations"
+        name="Invitations"
+        empty={<Empty title="Nobody is invited" />}
+        columns={[
+          { title: "Email", cell: ({ email }) => email },
+          { title: "Role", cell: ({ role }) => words(role) },
+          { title: "Status", cell: ({ status }) => <Status value={status} /> },
+          { title: "Sent", cell: ({ sentAt }) => <When at={sentAt} /> },
+          { title: "Expires", cell: ({ expiresAt }) => <When at={expiresAt} /> },
+        ]}
+        actions={
+          can("revokeInvitation")
+            ? ({ id, status }) =>
+                status === "PENDING" && (
+                  <>
+                    <Button
+                      size="compact-xs"
+                      variant="default"
+                      onClick={() => resend.mutate({ path: { invitationId: id } })}
+                    >
+                      Send again
+                    </Button>
+                    <Button
+                      size="compact-xs"
+                      variant="default"
+                      onClick={() => revoke.mutate({ path: { invitationId: id } })}
+                    >
+                      Take back
+                    </Button>
+                  </>
+                )
+            : undefined
+        }
+      />
+    </Section>
   );
 };
 

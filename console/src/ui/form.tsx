@@ -14,7 +14,8 @@ import { type ReactNode, useState } from "react";
 import { ApiError, callAny, type Id } from "../api/client.ts";
 import { resolve, useForms } from "../api/forms.ts";
 import { queryClient, tell } from "../api/hooks.ts";
-import { type Context, Field, Properties, type PropertiesProps, startOf } from "./fields.tsx";
+import { Field, Properties, type PropertiesProps, startOf } from "./fields.tsx";
+import type { Context } from "./values.tsx";
 import { ErrorNote } from "./page.tsx";
 
 type FormProps = {

@@ -57,6 +57,20 @@ export const Status = ({ value }: { value: string | null | undefined }) =>
     </Text>
   );
 
+/** A name, and under it what tells two of the same name apart. */
+export const Named = ({ name, more }: { name: ReactNode; more?: ReactNode }) => (
+  <>
+    <Text size="sm" fw={500}>
+      {name}
+    </Text>
+    {more && (
+      <Text size="xs" c="dimmed">
+        {more}
+      </Text>
+    )}
+  </>
+);
+
 /** How long ago, with the exact time under the pointer. */
 export const When = ({ at }: { at: string | null | undefined }) =>
   at == null ? (

@@ -1,0 +1,143 @@
+import { Button, Grid, Modal, Stack } from "@mantine/core";
+import { useState } from "react";
+import { call } from "../api/client.ts";
+import { useApi } from "../api/hooks.ts";
+import { useCan } from "../api/session.ts";
+import { number, words } from "../format.ts";
+import { Bars } from "../ui/chart.tsx";
+import { OperationForm } from "../ui/form.tsx";
+import { JobProgress } from "../ui/job.tsx";
+import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
+import { Json, Section, When } from "../ui/small.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
+import { useSending } from "../ui/sending.ts";
+
+export const Curve = () => {
+  const curve = useApi("getLevelCurve");
+  const can = useCan();
+  return (
+    <Loaded query={curve}>
+      {(data) => (
+        <Grid>
+          <Grid.Col span={{ base: 12, md: 5 }}>
+            {can("putLevelCurve") ? (
+              <CurveForm curve={data} key={data.version} />
+            ) : (
+              <Json value={data.params} />
+            )}
+          </Grid.Col>
+          <Grid.Col span={{ base: 12, md: 7 }}>
+            <Section title={`XP for each of ${number(data.maxLevel)} levels`}>
+              <PlainTable
+                name="Levels"
+                rows={data.thresholds.slice(0, 100).map((xp, index) => ({
+                  level: index + 1,
+                  xp,
+                  more: xp - (data.thresholds[index - 1] ?? 0),
+                }))}
+                keyOf={({ level }) => String(level)}
+                columns={[
+                  { title: "Level", cell: ({ level }) => level, isNumber: true },
+                  { title: "From XP", cell: ({ xp }) => number(xp), isNumber: true },
+                  { title: "More than the one before", cell: ({ more }) => number(more), isNumber: true },
+                ]}
+              />
+            </Section>
+          </Grid.Col>
+        </Grid>
+      )}
+    </Loaded>
+  );
+};
+
+const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
+  const initial = { type: curve.type, params: curve.params };
+  const [value, setValue] = useState<any>(initial);
+  const [job, setJob] = useState<string>();
+  const [preview, setPreview] = useState<{ level: number; players: number }[]>();
+  const { error, isBusy, send } = useSending();
+  const look = send(async () => {
+    const { recalculate: _later, ...body } = value;
+    setPreview((await call("previewLevelCurve", { body })).distribution);
+  });
+  return (
+    <Stack>
+      <OperationForm
+        id="putLevelCurve"
+        initial={initial}
+        onChange={setValue}
+        onDone={({ job: started }) => started && setJob(started.id)}
+      >
+        <Button variant="default" onClick={() => look()} loading={isBusy}>
+          Where would players be?
+        </Button>
+      </OperationForm>
+      {error !== undefined && <ErrorNote error={error} />}
+      {job && <JobProgress id={job} title="Levels of all players" />}
+      <Modal opened={preview !== undefined} onClose={() => setPreview(undefined)} title="Players by level">
+        <Bars
+          rows={(preview ?? []).map(({ level, players }) => ({ name: `Level ${level}`, value: players }))}
+        />
+      </Modal>
+    </Stack>
+  );
+};
+
+export const EventTypes = () => {
+  const can = useCan();
+  const [open, setOpen] = useState<any>();
+  return (
+    <>
+      <List
+        id="listEventTypes"
+        name="Event types"
+        filters={["search", "enforcement"]}
+        onRow={setOpen}
+        keyOf={({ name }) => name}
+        empty={
+          <Empty title="No events have come yet">
+            Each type shows up with its properties as soon as one comes.
+          </Empty>
+        }
+        columns={[
+          { title: "Name", cell: ({ name }) => name },
+          { title: "Events", cell: ({ total }) => number(total), isNumber: true },
+          {
+            title: "Properties",
+            cell: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
+            isWideOnly: true,
+          },
+          { title: "Schema", cell: ({ schema, enforcement }) => (schema ? words(enforcement) : "–") },
+          { title: "Last", cell: ({ lastSeenAt }) => <When at={lastSeenAt} /> },
+        ]}
+      />
+      <Modal opened={open !== undefined} onClose={() => setOpen(undefined)} title={open?.name} size="lg">
+        {open && (
+          <Stack>
+            <PlainTable
+              name="Properties"
+              rows={open.properties as any[]}
+              keyOf={({ path }) => path}
+              columns={[
+                { title: "Property", cell: ({ path }) => path },
+                { title: "Types", cell: ({ types }) => types.join(", ") },
+                {
+                  title: "For example",
+                  cell: ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
+                },
+              ]}
+            />
+            {can("putEventType") && (
+              <OperationForm
+                id="putEventType"
+                path={{ name: open.name }}
+                initial={{ schema: open.schema ?? undefined, enforcement: open.enforcement }}
+                onDone={() => setOpen(undefined)}
+              />
+            )}
+          </Stack>
+        )}
+      </Modal>
+    </>
+  );
+};
