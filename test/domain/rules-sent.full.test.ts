@@ -14,7 +14,8 @@ describe("actions that are sent", () => {
   const { database, domain } = memoryDomain();
 
   const eventsOf = async (projectId: string, eventType: string): Promise<TrackedEvent[]> =>
-    (await domain.transact((work) => listEvents(work, projectId, { limit: 100, eventType: [eventType] }))).events;
+    (await domain.transact((work) => listEvents(work, projectId, { limit: 100, eventType: [eventType] })))
+      .events;
   const settings = (projectId: string, values: Json) =>
     rowsOf(
       domain,

@@ -380,9 +380,11 @@ export const eventRoutes = [
     query: AfterId.extend({
       order: Direction.optional().meta({ description: "asc with after, otherwise desc" }),
       after: z.uuid().optional().meta({ description: "Events that arrived after the one with this id" }),
-      eventType: textList({ max: EVENT_TYPES_ASKED_MAX }).optional().meta({
-        description: `Of one of these types, at most ${EVENT_TYPES_ASKED_MAX}: by comma, or given several times`,
-      }),
+      eventType: textList({ max: EVENT_TYPES_ASKED_MAX })
+        .optional()
+        .meta({
+          description: `Of one of these types, at most ${EVENT_TYPES_ASKED_MAX}: by comma, or given several times`,
+        }),
       externalUserId: z.string().max(EXTERNAL_ID_MAX).optional(),
       idempotencyKey: z
         .string()
