@@ -70,6 +70,7 @@ export type OAuthSettings = ReturnType<typeof oauthOf>;
 export const oauthOf = (env: Parsed) => {
   const google = clientOf(env.OAUTH_GOOGLE_CLIENT_ID, env.OAUTH_GOOGLE_CLIENT_SECRET);
   const github = clientOf(env.OAUTH_GITHUB_CLIENT_ID, env.OAUTH_GITHUB_CLIENT_SECRET);
+  const { consoleUrl } = networkOf(env);
   return {
     google: google && { ...google, issuer: env.OAUTH_GOOGLE_ISSUER },
     /** Both URLs without a trailing slash. */
@@ -78,8 +79,8 @@ export const oauthOf = (env: Parsed) => {
       url: withoutSlash(env.OAUTH_GITHUB_URL),
       apiUrl: withoutSlash(env.OAUTH_GITHUB_API_URL),
     },
-    /** Redirect addresses allowed for every tenant, besides the tenant's own list. */
-    redirectUris: env.OAUTH_REDIRECT_URIS,
+    /** Redirect addresses allowed for every tenant, besides its own list; the last are those of the console. */
+    redirectUris: [...env.OAUTH_REDIRECT_URIS, ...["oauth", "account"].map((page) => `${consoleUrl}/${page}`)],
   };
 };
 
