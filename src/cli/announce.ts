@@ -161,10 +161,9 @@ const demoReady = (demo: ReturnType<typeof demoFields> & { selfTestMs?: number; 
       ...(season
         ? [row("", `${name}: ${quests} quests, ${tiers} tiers, ${count(playing!)} players, until ${until}`)]
         : []),
-      row("Console", "not built yet; its login works: POST /auth/login"),
       password === undefined
-        ? row("", `${email}   (for a new password: ${LAUREL} demo password)`)
-        : row("", `${email}  /  ${styleText("bold", password)}   (shown only now)`),
+        ? row("Sign in", `${email}   (for a new password: ${LAUREL} demo password)`)
+        : row("Sign in", `${email}  /  ${styleText("bold", password)}   (shown only now)`),
       row("Test key", `${styleText("bold", key)}   (kept in ${keyFile})`),
       row("", "test keys act on the project's sandbox: the demo data are there"),
       row(
