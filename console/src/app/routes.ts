@@ -36,89 +36,83 @@ const team = () => import("../screens/team.tsx");
 const account = () => import("../screens/account.tsx");
 const tenant = () => import("../screens/tenant.tsx");
 
+/** A screen that one reaches from another: its path, and who may see it. */
+type Hidden = [path: string, component: ComponentType<any>, needs?: Id];
 /** A screen of the navigation. */
-const shown = (
+type Shown = [
+  path: string,
+  component: ComponentType<any>,
+  needs: Id | undefined,
   group: Screen["group"],
   icon: IconName,
-  path: string,
   title: string,
-  component: ComponentType<any>,
-  needs?: Id,
-): Screen => ({ group, icon, path, title, component, ...(needs ? { needs } : {}) });
+];
 
-/** A screen that one reaches from another. */
-const hidden = (path: string, component: ComponentType<any>, needs?: Id): Screen => ({
-  ...shown("Account", "players", path, "Your account", component, needs),
-  isHidden: true,
+const screenOf = ([path, component, needs, group, icon, title]: Hidden | Shown): Screen => ({
+  path,
+  component,
+  ...(needs ? { needs } : {}),
+  ...(group && icon && title
+    ? { group, icon, title }
+    : { group: "Account", icon: "players", title: "Your account", isHidden: true }),
 });
 
 /** Screens of a project; those with a parameter stand before those without. */
-export const PROJECT_SCREENS: Screen[] = [
-  shown("Watch", "start", "/start", "Get started", screen(start, "Start")),
-  shown("Watch", "overview", "/overview", "Overview", screen(start, "Overview"), "getAnalyticsOverview"),
-  hidden("/events/:id", screen(events, "EventPage"), "getEvent"),
-  shown("Watch", "live", "/events", "Live events", screen(events, "Events"), "listEvents"),
-  hidden("/players/:id", screen(player, "PlayerPage"), "getPlayer"),
-  shown("Watch", "players", "/players", "Players", screen(players, "Players"), "listPlayers"),
-  hidden("/rules/:id", screen(rules, "RulePage"), "getRule"),
-  shown("Design", "rules", "/rules", "Rules", screen(rules, "Rules"), "listRules"),
-  hidden("/economy/:kind/:id", screen(economy, "DefinitionPage")),
-  hidden("/economy/:kind", screen(economy, "Economy")),
-  shown("Design", "economy", "/economy", "Economy", screen(economy, "Economy"), "listCurrencies"),
-  hidden("/quests/:id", screen(quests, "QuestPage"), "getQuest"),
-  shown("Design", "quests", "/quests", "Quests", screen(quests, "Quests"), "listQuests"),
-  hidden("/adventures/:id", screen(adventures, "AdventurePage"), "getAdventure"),
-  shown(
-    "Design",
-    "adventures",
-    "/adventures",
-    "Adventures",
-    screen(adventures, "Adventures"),
-    "listAdventures",
-  ),
-  hidden("/leaderboards/:id", screen(boards, "LeaderboardPage"), "getLeaderboard"),
-  shown(
-    "Play",
-    "boards",
-    "/leaderboards",
-    "Leaderboards",
-    screen(boards, "Leaderboards"),
-    "listLeaderboards",
-  ),
-  hidden("/lobbies/:id", screen(lobbies, "LobbyPage"), "getLobby"),
-  shown("Play", "lobbies", "/lobbies", "Lobbies", screen(lobbies, "Lobbies"), "listLobbies"),
-  hidden("/chat/:tab", screen(chat, "Chat"), "listChatReports"),
-  shown("Play", "chat", "/chat", "Chat moderation", screen(chat, "Chat"), "listChatReports"),
-  hidden("/analytics/:tab", screen(analytics, "Analytics"), "getAnalyticsTrends"),
-  shown(
-    "Understand",
-    "analytics",
+const PROJECT: (Hidden | Shown)[] = [
+  ["/start", screen(start, "Start"), undefined, "Watch", "start", "Get started"],
+  ["/overview", screen(start, "Overview"), "getAnalyticsOverview", "Watch", "overview", "Overview"],
+  ["/events/:id", screen(events, "EventPage"), "getEvent"],
+  ["/events", screen(events, "Events"), "listEvents", "Watch", "live", "Live events"],
+  ["/players/:id", screen(player, "PlayerPage"), "getPlayer"],
+  ["/players", screen(players, "Players"), "listPlayers", "Watch", "players", "Players"],
+  ["/rules/:id", screen(rules, "RulePage"), "getRule"],
+  ["/rules", screen(rules, "Rules"), "listRules", "Design", "rules", "Rules"],
+  ["/economy/:kind/:id", screen(economy, "DefinitionPage")],
+  ["/economy/:kind", screen(economy, "Economy")],
+  ["/economy", screen(economy, "Economy"), "listCurrencies", "Design", "economy", "Economy"],
+  ["/quests/:id", screen(quests, "QuestPage"), "getQuest"],
+  ["/quests", screen(quests, "Quests"), "listQuests", "Design", "quests", "Quests"],
+  ["/adventures/:id", screen(adventures, "AdventurePage"), "getAdventure"],
+  ["/adventures", screen(adventures, "Adventures"), "listAdventures", "Design", "adventures", "Adventures"],
+  ["/leaderboards/:id", screen(boards, "LeaderboardPage"), "getLeaderboard"],
+  ["/leaderboards", screen(boards, "Leaderboards"), "listLeaderboards", "Play", "boards", "Leaderboards"],
+  ["/lobbies/:id", screen(lobbies, "LobbyPage"), "getLobby"],
+  ["/lobbies", screen(lobbies, "Lobbies"), "listLobbies", "Play", "lobbies", "Lobbies"],
+  ["/chat/:tab", screen(chat, "Chat"), "listChatReports"],
+  ["/chat", screen(chat, "Chat"), "listChatReports", "Play", "chat", "Chat moderation"],
+  ["/analytics/:tab", screen(analytics, "Analytics"), "getAnalyticsTrends"],
+  [
     "/analytics",
-    "Analytics",
     screen(analytics, "Analytics"),
     "getAnalyticsTrends",
-  ),
-  hidden("/webhooks/:id", screen(webhooks, "WebhookPage"), "getWebhook"),
-  shown("Connect", "webhooks", "/webhooks", "Webhooks", screen(webhooks, "Webhooks"), "listWebhooks"),
-  shown("Connect", "keys", "/keys", "API keys", screen(project, "Keys"), "listApiKeys"),
-  shown(
-    "Connect",
-    "settings",
+    "Understand",
+    "analytics",
+    "Analytics",
+  ],
+  ["/webhooks/:id", screen(webhooks, "WebhookPage"), "getWebhook"],
+  ["/webhooks", screen(webhooks, "Webhooks"), "listWebhooks", "Connect", "webhooks", "Webhooks"],
+  ["/keys", screen(project, "Keys"), "listApiKeys", "Connect", "keys", "API keys"],
+  [
     "/project",
-    "Project settings",
     screen(project, "ProjectSettings"),
     "getProjectSettings",
-  ),
+    "Connect",
+    "settings",
+    "Project settings",
+  ],
 ];
 
 /** Screens of the account and its tenant. */
-export const ACCOUNT_SCREENS: Screen[] = [
-  shown("Account", "team", "/team", "Team", screen(team, "Team"), "listMembers"),
-  hidden("/settings/:tab", screen(tenant, "Settings")),
-  shown("Account", "settings", "/settings", "Settings", screen(tenant, "Settings"), "getTenant"),
-  shown("Account", "audit", "/audit", "Audit log", screen(team, "Audit"), "listAuditLog"),
-  hidden("/account", screen(account, "AccountPage")),
+const ACCOUNT: (Hidden | Shown)[] = [
+  ["/team", screen(team, "Team"), "listMembers", "Account", "team", "Team"],
+  ["/settings/:tab", screen(tenant, "Settings")],
+  ["/settings", screen(tenant, "Settings"), "getTenant", "Account", "settings", "Settings"],
+  ["/audit", screen(team, "Audit"), "listAuditLog", "Account", "audit", "Audit log"],
+  ["/account", screen(account, "AccountPage")],
 ];
+
+export const PROJECT_SCREENS = PROJECT.map(screenOf);
+export const ACCOUNT_SCREENS = ACCOUNT.map(screenOf);
 
 const auth = () => import("../screens/auth.tsx");
 const join = () => import("../screens/join.tsx");

@@ -1,4 +1,4 @@
-import { SimpleGrid, Stack, Tabs, Text, Tooltip } from "@mantine/core";
+import { SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
 import { useTo } from "../app/project.ts";
 import type { Row } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
@@ -6,11 +6,11 @@ import { useCan } from "../api/session.ts";
 import { day, moment, number, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } from "../ui/draft.tsx";
-import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
 import { Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
 import { List, useOpen } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 
 const OPERATIONS: DraftOperations = {
   publish: "publishAdventure",
@@ -139,7 +139,6 @@ export const AdventurePage = ({ id }: { id: string }) => {
   const stats = useApi("getAdventureStats", { path: { adventureId: id } });
   const to = useTo();
   const can = useCan();
-  const [{ tab }, choose] = useFilters({ tab: "design" });
   const data = adventure.data;
   const drafted = data && { ...data, draft: draftOf(data) };
   return (
@@ -161,61 +160,65 @@ export const AdventurePage = ({ id }: { id: string }) => {
         {(found) => (
           <Stack>
             <DraftState of={drafted as never} />
-            <Tabs
-              value={tab ?? "design"}
-              onChange={(next) => choose({ tab: next ?? "design" })}
-              keepMounted={false}
-            >
-              <Tabs.List>
-                <Tabs.Tab value="design">Design</Tabs.Tab>
-                <Tabs.Tab value="stats">How it goes</Tabs.Tab>
-                <Tabs.Tab value="versions">Versions</Tabs.Tab>
-              </Tabs.List>
-              <Tabs.Panel value="design" pt="sm">
-                {can("updateAdventure") && found.status !== "ARCHIVED" ? (
-                  <OperationForm
-                    id="updateAdventure"
-                    path={{ adventureId: id }}
-                    initial={draftOf(found)}
-                    fixed={{ draftVersion: found.draftVersion }}
-                    first={FIRST}
-                    hidden={["draftVersion"]}
-                    submit="Save the draft"
-                    done="Draft saved"
-                    key={found.draftVersion}
-                  />
-                ) : (
-                  <Json value={draftOf(found)} />
-                )}
-              </Tabs.Panel>
-              <Tabs.Panel value="stats" pt="sm">
-                <Loaded query={stats}>
-                  {({ players, states, premium, averagePoints, items, tiers }) => (
-                    <Stack>
-                      <SimpleGrid cols={{ base: 2, md: 4 }}>
-                        <Tile name="Players" value={number(players)} />
-                        <Tile name="With premium" value={number(premium)} />
-                        <Tile name="Points on average" value={number(averagePoints)} />
-                        {Object.entries(states as Record<string, number>).map(([state, count]) => (
-                          <Tile key={state} name={words(state)} value={number(count)} />
-                        ))}
-                      </SimpleGrid>
-                      <Section title="Quests done">
-                        <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
-                      </Section>
-                      <Section title="Tiers reached">
-                        <Bars
-                          rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))}
-                        />
-                      </Section>
-                    </Stack>
-                  )}
-                </Loaded>
-              </Tabs.Panel>
-              <Tabs.Panel value="versions" pt="sm">
-                <Versions of={drafted as never} param="adventureId" operations={OPERATIONS} />
-              </Tabs.Panel>
-            </Tabs>
+            <Pages
+              pages={{
+                design: [
+                  "Design",
+                  () =>
+                    can("updateAdventure") && found.status !== "ARCHIVED" ? (
+                      <OperationForm
+                        id="updateAdventure"
+                        path={{ adventureId: id }}
+                        initial={draftOf(found)}
+                        fixed={{ draftVersion: found.draftVersion }}
+                        first={FIRST}
+                        hidden={["draftVersion"]}
+                        submit="Save the draft"
+                        done="Draft saved"
+                        key={found.draftVersion}
+                      />
+                    ) : (
+                      <Json value={draftOf(found)} />
+                    ),
+                ],
+                stats: [
+                  "How it goes",
+                  () => (
+                    <Loaded query={stats}>
+                      {({ players, states, premium, averagePoints, items, tiers }) => (
+                        <Stack>
+                          <SimpleGrid cols={{ base: 2, md: 4 }}>
+                            <Tile name="Players" value={number(players)} />
+                            <Tile name="With premium" value={number(premium)} />
+                            <Tile name="Points on average" value={number(averagePoints)} />
+                            {Object.entries(states as Record<string, number>).map(([state, count]) => (
+                              <Tile key={state} name={words(state)} value={number(count)} />
+                            ))}
+                          </SimpleGrid>
+                          <Section title="Quests done">
+                            <Bars
+                              rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))}
+                            />
+                          </Section>
+                          <Section title="Tiers reached">
+                            <Bars
+                              rows={tiers.map(({ tier, reached }) => ({
+                                name: `Tier ${tier}`,
+                                value: reached,
+                              }))}
+                            />
+                          </Section>
+                        </Stack>
+                      )}
+                    </Loaded>
+                  ),
+                ],
+                versions: [
+                  "Versions",
+                  () => <Versions of={drafted as never} param="adventureId" operations={OPERATIONS} />,
+                ],
+              }}
+            />
           </Stack>
         )}
       </Loaded>

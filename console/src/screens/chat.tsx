@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Modal, Stack, Tabs, Text, Textarea } from "@mantine/core";
+import { Badge, Button, Group, Modal, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
@@ -11,40 +11,24 @@ import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, Section, Status, When } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 import { useSending } from "../ui/sending.ts";
-
-const TABS = { reports: "Reports", sanctions: "Mutes and bans", words: "Word lists", channels: "Channels" };
 
 export const Chat = ({ tab = "reports" }: { tab?: string }) => {
   const to = useTo();
   const [, go] = useLocation();
   return (
     <Page title="Chat moderation">
-      <Tabs
-        value={tab}
-        onChange={(next) => go(to(next === "reports" ? "/chat" : `/chat/${next}`))}
-        keepMounted={false}
-      >
-        <Tabs.List>
-          {Object.entries(TABS).map(([value, title]) => (
-            <Tabs.Tab key={value} value={value}>
-              {title}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Tabs.Panel value="reports" pt="sm">
-          <Reports />
-        </Tabs.Panel>
-        <Tabs.Panel value="sanctions" pt="sm">
-          <Sanctions />
-        </Tabs.Panel>
-        <Tabs.Panel value="words" pt="sm">
-          <Words />
-        </Tabs.Panel>
-        <Tabs.Panel value="channels" pt="sm">
-          <Channels />
-        </Tabs.Panel>
-      </Tabs>
+      <Pages
+        open={tab}
+        onOpen={(next) => go(to(next === "reports" ? "/chat" : `/chat/${next}`))}
+        pages={{
+          reports: ["Reports", () => <Reports />],
+          sanctions: ["Mutes and bans", () => <Sanctions />],
+          words: ["Word lists", () => <Words />],
+          channels: ["Channels", () => <Channels />],
+        }}
+      />
     </Page>
   );
 };

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Modal, Select, Stack, Table, Tabs, Text } from "@mantine/core";
+import { Badge, Button, Group, Modal, Select, Stack, Table, Text } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
@@ -8,11 +8,11 @@ import { tellError, useAct, useApi } from "../api/hooks.ts";
 import { useRoom } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { number, words } from "../format.ts";
-import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, Facts, Section, Status, When, Named } from "../ui/small.tsx";
 import { List, PlainTable, useOpen } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 
 type Board = Answer<"getLeaderboard">;
 
@@ -22,7 +22,6 @@ export const Leaderboards = () => {
   const to = useTo();
   const can = useCan();
   const open = useOpen<{ id: string }>(({ id }) => to(`/leaderboards/${id}`));
-  const [{ tab }, choose] = useFilters({ tab: "boards" });
   const create = can("createLeaderboard") && (
     <FormButton
       id="createLeaderboard"
@@ -35,41 +34,36 @@ export const Leaderboards = () => {
   );
   return (
     <Page title="Leaderboards" actions={create}>
-      <Tabs
-        value={tab ?? "boards"}
-        onChange={(next) => choose({ tab: next ?? "boards" })}
-        keepMounted={false}
-      >
-        <Tabs.List>
-          <Tabs.Tab value="boards">Leaderboards</Tabs.Tab>
-          {can("listScoreReviews") && <Tabs.Tab value="reviews">Held scores</Tabs.Tab>}
-        </Tabs.List>
-        <Tabs.Panel value="boards" pt="sm">
-          <List
-            id="listLeaderboards"
-            name="Leaderboards"
-            filters={["search", "status"]}
-            onRow={open}
-            empty={<Empty title="No leaderboards yet">{create}</Empty>}
-            columns={[
-              {
-                title: "Name",
-                cell: ({ name, key }) => <Named name={name} more={key} />,
-              },
-              {
-                title: "Ranks by",
-                cell: ({ metric }) => words((metric as any).source ?? (metric as any).aggregate ?? ""),
-              },
-              { title: "Period", cell: ({ period }) => words(period.kind), isWideOnly: true },
-              { title: "Status", cell: ({ status }) => <Status value={status} /> },
-              { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} />, isWideOnly: true },
-            ]}
-          />
-        </Tabs.Panel>
-        <Tabs.Panel value="reviews" pt="sm">
-          <Reviews />
-        </Tabs.Panel>
-      </Tabs>
+      <Pages
+        pages={{
+          boards: [
+            "Leaderboards",
+            () => (
+              <List
+                id="listLeaderboards"
+                name="Leaderboards"
+                filters={["search", "status"]}
+                onRow={open}
+                empty={<Empty title="No leaderboards yet">{create}</Empty>}
+                columns={[
+                  {
+                    title: "Name",
+                    cell: ({ name, key }) => <Named name={name} more={key} />,
+                  },
+                  {
+                    title: "Ranks by",
+                    cell: ({ metric }) => words((metric as any).source ?? (metric as any).aggregate ?? ""),
+                  },
+                  { title: "Period", cell: ({ period }) => words(period.kind), isWideOnly: true },
+                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
+                  { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} />, isWideOnly: true },
+                ]}
+              />
+            ),
+          ],
+          reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />],
+        }}
+      />
     </Page>
   );
 };
@@ -125,7 +119,6 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
   const to = useTo();
   const can = useCan();
   const [, go] = useLocation();
-  const [{ tab }, choose] = useFilters({ tab: "live" });
   const pause = useAct("pauseLeaderboard", { done: "Paused" });
   const resume = useAct("resumeLeaderboard", { done: "Running again" });
   const rebuild = useAct("rebuildLeaderboard", { done: "Read from the database again" });
@@ -198,44 +191,31 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
                 Period: words(found.period.kind),
               }}
             />
-            <Tabs
-              value={tab ?? "live"}
-              onChange={(next) => choose({ tab: next ?? "live" })}
-              keepMounted={false}
-            >
-              <Tabs.List>
-                <Tabs.Tab value="live">Live</Tabs.Tab>
-                <Tabs.Tab value="all">All places</Tabs.Tab>
-                <Tabs.Tab value="periods">Periods and prizes</Tabs.Tab>
-                {(found.breakdownAttribute ?? found.breakdownProperty) && (
-                  <Tabs.Tab value="values">By value</Tabs.Tab>
-                )}
-                {can("updateLeaderboard") && <Tabs.Tab value="design">Design</Tabs.Tab>}
-              </Tabs.List>
-              <Tabs.Panel value="live" pt="sm">
-                <Live board={found} />
-              </Tabs.Panel>
-              <Tabs.Panel value="all" pt="sm">
-                <Places board={found} />
-              </Tabs.Panel>
-              <Tabs.Panel value="periods" pt="sm">
-                <Periods board={found} />
-              </Tabs.Panel>
-              <Tabs.Panel value="values" pt="sm">
-                <Values board={found} />
-              </Tabs.Panel>
-              <Tabs.Panel value="design" pt="sm">
-                <OperationForm
-                  id="updateLeaderboard"
-                  path={path}
-                  initial={found}
-                  first={["name", "description", "prizes", "bounds"]}
-                  hidden={["version"]}
-                  fixed={{ version: found.version }}
-                  key={found.version}
-                />
-              </Tabs.Panel>
-            </Tabs>
+            <Pages
+              pages={{
+                live: ["Live", () => <Live board={found} />],
+                all: ["All places", () => <Places board={found} />],
+                periods: ["Periods and prizes", () => <Periods board={found} />],
+                values: (found.breakdownAttribute ?? found.breakdownProperty) != null && [
+                  "By value",
+                  () => <Values board={found} />,
+                ],
+                design: can("updateLeaderboard") && [
+                  "Design",
+                  () => (
+                    <OperationForm
+                      id="updateLeaderboard"
+                      path={path}
+                      initial={found}
+                      first={["name", "description", "prizes", "bounds"]}
+                      hidden={["version"]}
+                      fixed={{ version: found.version }}
+                      key={found.version}
+                    />
+                  ),
+                ],
+              }}
+            />
           </Stack>
         )}
       </Loaded>

@@ -1,21 +1,20 @@
-import { Badge, Button, Group, Stack, Tabs, Text } from "@mantine/core";
+import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
 import { useAct, useApi } from "../api/hooks.ts";
 import { useRoom } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
-import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, CopyIcon, Facts, Json, Section, Status, When } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 
 export const Lobbies = () => {
   const to = useTo();
   const can = useCan();
   const [, go] = useLocation();
-  const [{ tab }, choose] = useFilters({ tab: "live" });
   return (
     <Page
       title="Lobbies"
@@ -31,31 +30,33 @@ export const Lobbies = () => {
         )
       }
     >
-      <Tabs value={tab ?? "live"} onChange={(next) => choose({ tab: next ?? "live" })} keepMounted={false}>
-        <Tabs.List>
-          <Tabs.Tab value="live">Open now</Tabs.Tab>
-          <Tabs.Tab value="all">All</Tabs.Tab>
-        </Tabs.List>
-        <Tabs.Panel value="live" pt="sm">
-          <Live />
-        </Tabs.Panel>
-        <Tabs.Panel value="all" pt="sm">
-          <List
-            id="listLobbies"
-            name="Lobbies"
-            filters={["status", "mode", "visibility", "hasSpace"]}
-            onRow={({ id }) => go(to(`/lobbies/${id}`))}
-            empty={<Empty title="No lobbies yet">Players open them through the SDK.</Empty>}
-            columns={[
-              { title: "Name", cell: ({ name, code }) => `${name} (${code})` },
-              { title: "Mode", cell: ({ mode }) => mode },
-              { title: "Status", cell: ({ status }) => <Status value={status} /> },
-              { title: "Players", cell: ({ memberCount, maxPlayers }) => `${memberCount} of ${maxPlayers}` },
-              { title: "Made", cell: ({ createdAt }) => <When at={createdAt} /> },
-            ]}
-          />
-        </Tabs.Panel>
-      </Tabs>
+      <Pages
+        pages={{
+          live: ["Open now", () => <Live />],
+          all: [
+            "All",
+            () => (
+              <List
+                id="listLobbies"
+                name="Lobbies"
+                filters={["status", "mode", "visibility", "hasSpace"]}
+                onRow={({ id }) => go(to(`/lobbies/${id}`))}
+                empty={<Empty title="No lobbies yet">Players open them through the SDK.</Empty>}
+                columns={[
+                  { title: "Name", cell: ({ name, code }) => `${name} (${code})` },
+                  { title: "Mode", cell: ({ mode }) => mode },
+                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
+                  {
+                    title: "Players",
+                    cell: ({ memberCount, maxPlayers }) => `${memberCount} of ${maxPlayers}`,
+                  },
+                  { title: "Made", cell: ({ createdAt }) => <When at={createdAt} /> },
+                ]}
+              />
+            ),
+          ],
+        }}
+      />
     </Page>
   );
 };

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Menu, Modal, Progress, SimpleGrid, Stack, Tabs } from "@mantine/core";
+import { Badge, Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
@@ -6,12 +6,12 @@ import type { Answer } from "../api/client.ts";
 import { useAct, useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { moment, number, words } from "../format.ts";
-import { useFilters } from "../ui/filters.ts";
 import { KeyChoice } from "../ui/values.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Chips, Confirm, CopyIcon, Facts, Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Pages } from "../ui/tabs.tsx";
 import { Timeline, Ledger, Badges, Goals, Rewards, Events } from "./player-parts.tsx";
 
 export type Player = Answer<"getPlayer">;
@@ -33,7 +33,6 @@ export const PlayerPage = ({ id }: { id: string }) => {
 
 const Whole = ({ player }: { player: Player }) => {
   const { levelProgress, currencies, lives } = player;
-  const [{ tab }, choose] = useFilters({ tab: "timeline" });
   const [job, setJob] = useState<string>();
   return (
     <Stack>
@@ -84,42 +83,17 @@ const Whole = ({ player }: { player: Player }) => {
         }}
       />
       {job && <JobProgress id={job} title="Export of the player" />}
-      <Tabs
-        value={tab ?? "timeline"}
-        onChange={(next) => choose({ tab: next ?? "timeline" })}
-        keepMounted={false}
-      >
-        <Tabs.List>
-          <Tabs.Tab value="timeline">Timeline</Tabs.Tab>
-          <Tabs.Tab value="ledger">Ledger</Tabs.Tab>
-          <Tabs.Tab value="badges">Badges</Tabs.Tab>
-          <Tabs.Tab value="goals">Quests and streaks</Tabs.Tab>
-          <Tabs.Tab value="rewards">Rewards and inbox</Tabs.Tab>
-          <Tabs.Tab value="events">Events</Tabs.Tab>
-          <Tabs.Tab value="data">Data</Tabs.Tab>
-        </Tabs.List>
-        <Tabs.Panel value="timeline" pt="sm">
-          <Timeline player={player} />
-        </Tabs.Panel>
-        <Tabs.Panel value="ledger" pt="sm">
-          <Ledger player={player} />
-        </Tabs.Panel>
-        <Tabs.Panel value="badges" pt="sm">
-          <Badges player={player} />
-        </Tabs.Panel>
-        <Tabs.Panel value="goals" pt="sm">
-          <Goals player={player} />
-        </Tabs.Panel>
-        <Tabs.Panel value="rewards" pt="sm">
-          <Rewards player={player} />
-        </Tabs.Panel>
-        <Tabs.Panel value="events" pt="sm">
-          <Events player={player} />
-        </Tabs.Panel>
-        <Tabs.Panel value="data" pt="sm">
-          <Data player={player} onJob={setJob} />
-        </Tabs.Panel>
-      </Tabs>
+      <Pages
+        pages={{
+          timeline: ["Timeline", () => <Timeline player={player} />],
+          ledger: ["Ledger", () => <Ledger player={player} />],
+          badges: ["Badges", () => <Badges player={player} />],
+          goals: ["Quests and streaks", () => <Goals player={player} />],
+          rewards: ["Rewards and inbox", () => <Rewards player={player} />],
+          events: ["Events", () => <Events player={player} />],
+          data: ["Data", () => <Data player={player} onJob={setJob} />],
+        }}
+      />
     </Stack>
   );
 };

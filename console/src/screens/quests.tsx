@@ -1,4 +1,4 @@
-import { Button, Group, Modal, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { Button, Group, Modal, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
@@ -8,11 +8,11 @@ import { useCan } from "../api/session.ts";
 import { duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } from "../ui/draft.tsx";
-import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
 import { Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
 import { List, useOpen } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 
 type Quest = Answer<"getQuest">;
 
@@ -58,7 +58,6 @@ export const Quests = () => {
   const to = useTo();
   const can = useCan();
   const open = useOpen<{ id: string }>(({ id }) => to(`/quests/${id}`));
-  const [{ tab }, choose] = useFilters({ tab: "quests" });
   const create = can("createQuest") && (
     <FormButton
       id="createQuest"
@@ -76,46 +75,41 @@ export const Quests = () => {
       about="Goals with steps and rewards: once, daily, or for those who qualify."
       actions={create}
     >
-      <Tabs
-        value={tab ?? "quests"}
-        onChange={(next) => choose({ tab: next ?? "quests" })}
-        keepMounted={false}
-      >
-        <Tabs.List>
-          <Tabs.Tab value="quests">Quests</Tabs.Tab>
-          {can("listQuestReviews") && <Tabs.Tab value="reviews">To be reviewed</Tabs.Tab>}
-        </Tabs.List>
-        <Tabs.Panel value="quests" pt="sm">
-          <List
-            id="listQuests"
-            name="Quests"
-            filters={["search", "status", "category", "tag"]}
-            onRow={open}
-            empty={
-              <Empty title="No quests yet">
-                Something to do for players, with a reward at its end. {create}
-              </Empty>
-            }
-            columns={[
-              {
-                title: "Quest",
-                cell: ({ name, key }) => <Named name={name} more={key} />,
-              },
-              { title: "Steps", cell: ({ steps }) => number(steps.length), isNumber: true },
-              {
-                title: "Again",
-                cell: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
-                isWideOnly: true,
-              },
-              { title: "Status", cell: ({ status }) => <Status value={status} /> },
-              { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} /> },
-            ]}
-          />
-        </Tabs.Panel>
-        <Tabs.Panel value="reviews" pt="sm">
-          <Reviews />
-        </Tabs.Panel>
-      </Tabs>
+      <Pages
+        pages={{
+          quests: [
+            "Quests",
+            () => (
+              <List
+                id="listQuests"
+                name="Quests"
+                filters={["search", "status", "category", "tag"]}
+                onRow={open}
+                empty={
+                  <Empty title="No quests yet">
+                    Something to do for players, with a reward at its end. {create}
+                  </Empty>
+                }
+                columns={[
+                  {
+                    title: "Quest",
+                    cell: ({ name, key }) => <Named name={name} more={key} />,
+                  },
+                  { title: "Steps", cell: ({ steps }) => number(steps.length), isNumber: true },
+                  {
+                    title: "Again",
+                    cell: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
+                    isWideOnly: true,
+                  },
+                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
+                  { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} /> },
+                ]}
+              />
+            ),
+          ],
+          reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />],
+        }}
+      />
     </Page>
   );
 };
@@ -205,7 +199,6 @@ export const QuestPage = ({ id }: { id: string }) => {
   const quest = useApi("getQuest", { path: { questId: id } });
   const to = useTo();
   const can = useCan();
-  const [{ tab }, choose] = useFilters({ tab: "design" });
   const data = quest.data;
   const drafted = data && { ...data, draft: draftOf(data) };
   return (
@@ -227,45 +220,39 @@ export const QuestPage = ({ id }: { id: string }) => {
         {(found) => (
           <Stack>
             <DraftState of={drafted as never} />
-            <Tabs
-              value={tab ?? "design"}
-              onChange={(next) => choose({ tab: next ?? "design" })}
-              keepMounted={false}
-            >
-              <Tabs.List>
-                <Tabs.Tab value="design">Design</Tabs.Tab>
-                <Tabs.Tab value="stats">How it goes</Tabs.Tab>
-                <Tabs.Tab value="players">Players</Tabs.Tab>
-                <Tabs.Tab value="versions">Versions</Tabs.Tab>
-              </Tabs.List>
-              <Tabs.Panel value="design" pt="sm">
-                {can("updateQuest") && found.status !== "ARCHIVED" ? (
-                  <OperationForm
-                    id="updateQuest"
-                    path={{ questId: id }}
-                    initial={draftOf(found)}
-                    fixed={{ draftVersion: found.draftVersion }}
-                    first={FIRST}
-                    hidden={["draftVersion"]}
-                    submit="Save the draft"
-                    done="Draft saved"
-                    key={found.draftVersion}
-                  />
-                ) : (
-                  <Json value={draftOf(found)} />
-                )}
-                <Codes quest={found} />
-              </Tabs.Panel>
-              <Tabs.Panel value="stats" pt="sm">
-                <Stats id={id} />
-              </Tabs.Panel>
-              <Tabs.Panel value="players" pt="sm">
-                <QuestPlayers id={id} />
-              </Tabs.Panel>
-              <Tabs.Panel value="versions" pt="sm">
-                <Versions of={drafted as never} param="questId" operations={OPERATIONS} />
-              </Tabs.Panel>
-            </Tabs>
+            <Pages
+              pages={{
+                design: [
+                  "Design",
+                  () => (
+                    <>
+                      {can("updateQuest") && found.status !== "ARCHIVED" ? (
+                        <OperationForm
+                          id="updateQuest"
+                          path={{ questId: id }}
+                          initial={draftOf(found)}
+                          fixed={{ draftVersion: found.draftVersion }}
+                          first={FIRST}
+                          hidden={["draftVersion"]}
+                          submit="Save the draft"
+                          done="Draft saved"
+                          key={found.draftVersion}
+                        />
+                      ) : (
+                        <Json value={draftOf(found)} />
+                      )}
+                      <Codes quest={found} />
+                    </>
+                  ),
+                ],
+                stats: ["How it goes", () => <Stats id={id} />],
+                players: ["Players", () => <QuestPlayers id={id} />],
+                versions: [
+                  "Versions",
+                  () => <Versions of={drafted as never} param="questId" operations={OPERATIONS} />,
+                ],
+              }}
+            />
           </Stack>
         )}
       </Loaded>

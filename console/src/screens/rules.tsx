@@ -8,7 +8,6 @@ import {
   Select,
   SimpleGrid,
   Stack,
-  Tabs,
   Text,
 } from "@mantine/core";
 import { useState } from "react";
@@ -21,12 +20,12 @@ import { day, duration, number, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftActions, type DraftOperations, DraftState, Versions } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
-import { useFilters } from "../ui/filters.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Chips, Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
 import { List, useOpen } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 import { useSending } from "../ui/sending.ts";
 import { Trace } from "./events.tsx";
 
@@ -164,7 +163,6 @@ export const sentence = (rule: any): string => {
 export const RulePage = ({ id }: { id: string }) => {
   const rule = useApi("getRule", { path: { ruleId: id } });
   const to = useTo();
-  const [{ tab }, choose] = useFilters({ tab: "design" });
   return (
     <Page
       title={rule.data?.name ?? "Rule"}
@@ -185,34 +183,15 @@ export const RulePage = ({ id }: { id: string }) => {
           <Stack>
             <DraftState of={data} />
             {data.pauseReason && <Alert color="orange" title={data.pauseReason} />}
-            <Tabs
-              value={tab ?? "design"}
-              onChange={(next) => choose({ tab: next ?? "design" })}
-              keepMounted={false}
-            >
-              <Tabs.List>
-                <Tabs.Tab value="design">Design</Tabs.Tab>
-                <Tabs.Tab value="try">Try it</Tabs.Tab>
-                <Tabs.Tab value="stats">Statistics</Tabs.Tab>
-                <Tabs.Tab value="fired">When it fired</Tabs.Tab>
-                <Tabs.Tab value="versions">Versions</Tabs.Tab>
-              </Tabs.List>
-              <Tabs.Panel value="design" pt="sm">
-                <Design rule={data} key={data.draftVersion} />
-              </Tabs.Panel>
-              <Tabs.Panel value="try" pt="sm">
-                <Try rule={data} />
-              </Tabs.Panel>
-              <Tabs.Panel value="stats" pt="sm">
-                <Stats rule={data} />
-              </Tabs.Panel>
-              <Tabs.Panel value="fired" pt="sm">
-                <Fired rule={data} />
-              </Tabs.Panel>
-              <Tabs.Panel value="versions" pt="sm">
-                <Versions of={data} param="ruleId" operations={OPERATIONS} />
-              </Tabs.Panel>
-            </Tabs>
+            <Pages
+              pages={{
+                design: ["Design", () => <Design rule={data} key={data.draftVersion} />],
+                try: ["Try it", () => <Try rule={data} />],
+                stats: ["Statistics", () => <Stats rule={data} />],
+                fired: ["When it fired", () => <Fired rule={data} />],
+                versions: ["Versions", () => <Versions of={data} param="ruleId" operations={OPERATIONS} />],
+              }}
+            />
           </Stack>
         )}
       </Loaded>

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Progress, SegmentedControl, SimpleGrid, Stack, Tabs } from "@mantine/core";
+import { Alert, Button, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { call } from "../api/client.ts";
@@ -9,6 +9,7 @@ import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Facts, Section, Status, Tile, When } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
+import { Pages } from "../ui/tabs.tsx";
 import { useSending } from "../ui/sending.ts";
 import { Sso, Scim, Domains } from "./enterprise.tsx";
 
@@ -17,38 +18,18 @@ export const Settings = ({ tab = "general" }: { tab?: string }) => {
   const can = useCan();
   return (
     <Page title="Settings">
-      <Tabs
-        value={tab}
-        onChange={(next) => go(next === "general" ? "/settings" : `/settings/${next}`)}
-        keepMounted={false}
-      >
-        <Tabs.List>
-          <Tabs.Tab value="general">General</Tabs.Tab>
-          {can("getBillingUsage") && <Tabs.Tab value="billing">Billing and usage</Tabs.Tab>}
-          {can("getSso") && <Tabs.Tab value="sso">Single sign-on</Tabs.Tab>}
-          {can("getScim") && <Tabs.Tab value="scim">SCIM</Tabs.Tab>}
-          {can("listCustomDomains") && <Tabs.Tab value="domains">Domains</Tabs.Tab>}
-          {can("listEmailLogs") && <Tabs.Tab value="mails">Mails</Tabs.Tab>}
-        </Tabs.List>
-        <Tabs.Panel value="general" pt="sm">
-          <General />
-        </Tabs.Panel>
-        <Tabs.Panel value="billing" pt="sm">
-          <Billing />
-        </Tabs.Panel>
-        <Tabs.Panel value="sso" pt="sm">
-          <Sso />
-        </Tabs.Panel>
-        <Tabs.Panel value="scim" pt="sm">
-          <Scim />
-        </Tabs.Panel>
-        <Tabs.Panel value="domains" pt="sm">
-          <Domains />
-        </Tabs.Panel>
-        <Tabs.Panel value="mails" pt="sm">
-          <Mails />
-        </Tabs.Panel>
-      </Tabs>
+      <Pages
+        open={tab}
+        onOpen={(next) => go(next === "general" ? "/settings" : `/settings/${next}`)}
+        pages={{
+          general: ["General", () => <General />],
+          billing: can("getBillingUsage") && ["Billing and usage", () => <Billing />],
+          sso: can("getSso") && ["Single sign-on", () => <Sso />],
+          scim: can("getScim") && ["SCIM", () => <Scim />],
+          domains: can("listCustomDomains") && ["Domains", () => <Domains />],
+          mails: can("listEmailLogs") && ["Mails", () => <Mails />],
+        }}
+      />
     </Page>
   );
 };
