@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Alert, Button, Code, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { callAny } from "../api/client.ts";
@@ -222,7 +223,6 @@ const Linked = () => {
 
 const Sessions = () => {
   const sessions = useApi("listSessions", { query: { limit: 50 } });
-  const revoke = useAct("revokeSession", { done: "Ended" });
   const logout = useAct("logout", { onDone: () => void signOut() });
   return (
     <Section
@@ -255,13 +255,9 @@ const Sessions = () => {
             ]}
             actions={({ id, current }) =>
               !current && (
-                <Button
-                  size="compact-xs"
-                  variant="default"
-                  onClick={() => revoke.mutate({ path: { sessionId: id } })}
-                >
+                <Act id="revokeSession" path={{ sessionId: id }} done="Ended">
                   End
-                </Button>
+                </Act>
               )
             }
           />

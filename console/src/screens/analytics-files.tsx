@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Button, Group, Modal, Stack } from "@mantine/core";
 import { useState } from "react";
 import { download } from "../api/client.ts";
@@ -11,7 +12,6 @@ import { List, PlainTable } from "../ui/table.tsx";
 
 export const Reports = () => {
   const can = useCan();
-  const run = useAct("startAnalyticsReportRun", { done: "It runs" });
   const remove = useAct("deleteAnalyticsReport", { done: "Removed" });
   const [open, setOpen] = useState<string>();
   return (
@@ -36,13 +36,9 @@ export const Reports = () => {
           can("startAnalyticsReportRun")
             ? ({ id, name }) => (
                 <>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    onClick={() => run.mutate({ path: { reportId: id } })}
-                  >
+                  <Act id="startAnalyticsReportRun" path={{ reportId: id }} done="It runs">
                     Run
-                  </Button>
+                  </Act>
                   <Confirm
                     label="Remove"
                     size="compact-xs"
@@ -101,7 +97,6 @@ const Runs = ({ reportId }: { reportId: string }) => {
 
 export const Exports = () => {
   const can = useCan();
-  const remove = useAct("deleteAnalyticsExport", { done: "Removed" });
   return (
     <Stack gap="xs">
       {can("createAnalyticsExport") && (
@@ -148,13 +143,9 @@ export const Exports = () => {
               </Button>
             )}
             {can("deleteAnalyticsExport") && (
-              <Button
-                size="compact-xs"
-                variant="default"
-                onClick={() => remove.mutate({ path: { exportId: id } })}
-              >
+              <Act id="deleteAnalyticsExport" path={{ exportId: id }} done="Removed">
                 Remove
-              </Button>
+              </Act>
             )}
           </>
         )}

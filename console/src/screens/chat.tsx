@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Badge, Button, Group, Modal, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -162,7 +163,6 @@ const Report = ({ id, onDone }: { id: string; onDone: () => void }) => {
 const Sanctions = () => {
   const can = useCan();
   const revoke = useAct("revokeChatSanction", { done: "It has ended" });
-  const answer = useAct("answerChatAppeal", { done: "Answered" });
   return (
     <Stack gap="xs">
       {can("createChatSanction") && (
@@ -202,19 +202,23 @@ const Sanctions = () => {
           <>
             {appeal?.status === "OPEN" && can("answerChatAppeal") && (
               <>
-                <Button
-                  size="compact-xs"
-                  onClick={() => answer.mutate({ path: { sanctionId: id }, body: { status: "ACCEPTED" } })}
+                <Act
+                  id="answerChatAppeal"
+                  path={{ sanctionId: id }}
+                  body={{ status: "ACCEPTED" }}
+                  done="Answered"
+                  isMain
                 >
                   Accept
-                </Button>
-                <Button
-                  size="compact-xs"
-                  variant="default"
-                  onClick={() => answer.mutate({ path: { sanctionId: id }, body: { status: "REJECTED" } })}
+                </Act>
+                <Act
+                  id="answerChatAppeal"
+                  path={{ sanctionId: id }}
+                  body={{ status: "REJECTED" }}
+                  done="Answered"
                 >
                   Reject
-                </Button>
+                </Act>
               </>
             )}
             {isActive && can("revokeChatSanction") && (
@@ -403,8 +407,6 @@ const Channel = ({ id }: { id: string }) => {
   const can = useCan();
   const lock = useAct("lockChatChannel", { done: "Only moderators may speak" });
   const unlock = useAct("unlockChatChannel", { done: "Everybody may speak again" });
-  const remove = useAct("deleteChatMessage", { done: "Deleted" });
-  const restore = useAct("restoreChatMessage", { done: "Shown again" });
   return (
     <Stack>
       <Loaded query={channel} lines={1}>
@@ -446,21 +448,19 @@ const Channel = ({ id }: { id: string }) => {
                   {can("deleteChatMessage") && (
                     <Group gap={4} wrap="nowrap">
                       {(message.moderation === "HELD" || message.moderation === "MASKED") && (
-                        <Button
-                          size="compact-xs"
-                          onClick={() => restore.mutate({ path: { ...path, seq: message.seq } })}
+                        <Act
+                          id="restoreChatMessage"
+                          path={{ ...path, seq: message.seq }}
+                          done="Shown again"
+                          isMain
                         >
                           Show it
-                        </Button>
+                        </Act>
                       )}
                       {!message.deletedAt && (
-                        <Button
-                          size="compact-xs"
-                          variant="default"
-                          onClick={() => remove.mutate({ path: { ...path, seq: message.seq } })}
-                        >
+                        <Act id="deleteChatMessage" path={{ ...path, seq: message.seq }} done="Deleted">
                           Delete
-                        </Button>
+                        </Act>
                       )}
                     </Group>
                   )}

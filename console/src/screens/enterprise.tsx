@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useAct, useApi } from "../api/hooks.ts";
@@ -14,7 +15,6 @@ export const Sso = () => {
   const failures = useApi("listSsoFailures");
   const can = useCan();
   const test = useAct("testSso");
-  const verify = useAct("verifySsoDomain", { done: "Looked" });
   const removeDomain = useAct("removeSsoDomain", { done: "Removed" });
   const remove = useAct("deleteSso", { done: "Single sign-on is off" });
   const data = sso.data as any;
@@ -112,9 +112,9 @@ export const Sso = () => {
                 actions={({ id, domain, status }) => (
                   <>
                     {status === "PENDING" && (
-                      <Button size="compact-xs" onClick={() => verify.mutate({ path: { domainId: id } })}>
+                      <Act id="verifySsoDomain" path={{ domainId: id }} done="Looked" isMain>
                         Look now
-                      </Button>
+                      </Act>
                     )}
                     <Confirm
                       label="Remove"
@@ -221,7 +221,6 @@ export const Scim = () => {
 export const Domains = () => {
   const domains = useApi("listCustomDomains", {}, { refetchInterval: 10_000 });
   const can = useCan();
-  const verify = useAct("verifyCustomDomain", { done: "Looked" });
   const remove = useAct("removeCustomDomain", { done: "Removed" });
   return (
     <Section
@@ -249,13 +248,9 @@ export const Domains = () => {
                 title={domain}
                 actions={
                   <>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() => verify.mutate({ path: { domainId: id } })}
-                    >
+                    <Act id="verifyCustomDomain" path={{ domainId: id }} done="Looked">
                       Look now
-                    </Button>
+                    </Act>
                     <Confirm
                       label="Remove"
                       size="compact-xs"

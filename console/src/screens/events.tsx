@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import {
   Alert,
   Badge,
@@ -248,7 +249,6 @@ export const EventPage = ({ id }: { id: string }) => {
   const to = useTo();
   const can = useCan();
   const revert = useAct("revertEvent", { done: "Reverted" });
-  const retry = useAct("retryEvent", { done: "It is processed again" });
   const data = event.data;
   return (
     <Page
@@ -258,9 +258,9 @@ export const EventPage = ({ id }: { id: string }) => {
         data && (
           <>
             {can("retryEvent") && data.status === "FAILED" && (
-              <Button variant="default" onClick={() => retry.mutate({ path: { eventId: id } })}>
+              <Act id="retryEvent" path={{ eventId: id }} done="It is processed again" size="sm">
                 Try again
-              </Button>
+              </Act>
             )}
             {can("revertEvent") && data.status === "PROCESSED" && (
               <Confirm

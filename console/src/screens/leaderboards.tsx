@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Badge, Button, Group, Modal, Select, Stack, Table, Text } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
@@ -71,7 +72,6 @@ export const Leaderboards = () => {
 /** Scores beyond a board's bounds, which somebody looks at before they count. */
 const Reviews = () => {
   const can = useCan();
-  const decide = useAct("decideScoreReview", { done: "Decided" });
   return (
     <List
       id="listScoreReviews"
@@ -92,19 +92,23 @@ const Reviews = () => {
           ? ({ id, status }) =>
               status === "OPEN" && (
                 <>
-                  <Button
-                    size="compact-xs"
-                    onClick={() => decide.mutate({ path: { reviewId: id }, body: { decision: "ACCEPT" } })}
+                  <Act
+                    id="decideScoreReview"
+                    path={{ reviewId: id }}
+                    body={{ decision: "ACCEPT" }}
+                    done="Decided"
+                    isMain
                   >
                     Accept
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    onClick={() => decide.mutate({ path: { reviewId: id }, body: { decision: "REJECT" } })}
+                  </Act>
+                  <Act
+                    id="decideScoreReview"
+                    path={{ reviewId: id }}
+                    body={{ decision: "REJECT" }}
+                    done="Decided"
                   >
                     Reject
-                  </Button>
+                  </Act>
                 </>
               )
           : undefined
@@ -119,9 +123,6 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
   const to = useTo();
   const can = useCan();
   const [, go] = useLocation();
-  const pause = useAct("pauseLeaderboard", { done: "Paused" });
-  const resume = useAct("resumeLeaderboard", { done: "Running again" });
-  const rebuild = useAct("rebuildLeaderboard", { done: "Read from the database again" });
   const archive = useAct("archiveLeaderboard", { done: "Archived", onDone: () => go(to("/leaderboards")) });
   const data = board.data;
   return (
@@ -145,17 +146,17 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
             {can("resetLeaderboard") && data.status !== "ARCHIVED" && (
               <>
                 {data.status === "PAUSED" ? (
-                  <Button variant="default" onClick={() => resume.mutate({ path })}>
+                  <Act id="resumeLeaderboard" path={path} done="Running again" size="sm">
                     Resume
-                  </Button>
+                  </Act>
                 ) : (
-                  <Button variant="default" onClick={() => pause.mutate({ path })}>
+                  <Act id="pauseLeaderboard" path={path} done="Paused" size="sm">
                     Pause
-                  </Button>
+                  </Act>
                 )}
-                <Button variant="default" onClick={() => rebuild.mutate({ path })}>
+                <Act id="rebuildLeaderboard" path={path} done="Read from the database again" size="sm">
                   Rebuild
-                </Button>
+                </Act>
                 <FormButton
                   id="resetLeaderboard"
                   path={path}

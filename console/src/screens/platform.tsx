@@ -1,4 +1,5 @@
-import { Button, Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Act } from "../ui/act.tsx";
+import { Group, Modal, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useAct, useApi } from "../api/hooks.ts";
 import { bytes, number, words } from "../format.ts";
@@ -72,7 +73,6 @@ const sum = (counts: Record<string, number> | null | undefined): number =>
 
 const Room = ({ roomId }: { roomId: string }) => {
   const room = useApi("getLiveRoom", { path: { roomId } });
-  const end = useAct("disconnectLiveClient", { done: "Disconnected" });
   return (
     <Loaded query={room}>
       {(data) => (
@@ -91,13 +91,9 @@ const Room = ({ roomId }: { roomId: string }) => {
               },
             ]}
             actions={({ sessionId }) => (
-              <Button
-                size="compact-xs"
-                variant="default"
-                onClick={() => end.mutate({ path: { roomId, sessionId } })}
-              >
+              <Act id="disconnectLiveClient" path={{ roomId, sessionId }} done="Disconnected">
                 Disconnect
-              </Button>
+              </Act>
             )}
           />
           <Json value={data.state} />
@@ -111,7 +107,6 @@ export const Addresses = () => {
   const [ip, setIp] = useState("");
   const found = useApi("getIpRateLimit", { path: { ip } }, { enabled: /^[\d.:a-f]{3,}$/i.test(ip) });
   const unblock = useAct("unblockIp", { done: "Let in again" });
-  const reset = useAct("resetIpRateLimit", { done: "Counted from zero" });
   return (
     <Stack>
       <Section title="An address">
@@ -132,9 +127,9 @@ export const Addresses = () => {
                 submit="Block"
                 done="Blocked"
               />
-              <Button variant="default" onClick={() => reset.mutate({ path: { ip } })}>
+              <Act id="resetIpRateLimit" path={{ ip }} done="Counted from zero" size="sm">
                 Count from zero
-              </Button>
+              </Act>
             </>
           )}
         </Group>
@@ -169,7 +164,6 @@ export const Addresses = () => {
 };
 
 export const Mails = () => {
-  const resend = useAct("resendEmail", { done: "It is sent again" });
   return (
     <List
       id="listPlatformEmailLogs"
@@ -183,13 +177,9 @@ export const Mails = () => {
       ]}
       actions={({ id, status }) =>
         status === "FAILED" && (
-          <Button
-            size="compact-xs"
-            variant="default"
-            onClick={() => resend.mutate({ path: { emailLogId: id } })}
-          >
+          <Act id="resendEmail" path={{ emailLogId: id }} done="It is sent again">
             Send again
-          </Button>
+          </Act>
         )
       }
     />

@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Badge, Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -215,7 +216,6 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
   const to = useTo();
   const path = { playerId: player.id };
   const identities = useApi("listPlayerIdentities", { path });
-  const exported = useAct("exportPlayer", { onDone: ({ id }) => onJob(id) });
   const erase = useAct("erasePlayer", { done: "The player is being erased" });
   return (
     <Stack>
@@ -236,14 +236,9 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
       {can("erasePlayer") && (
         <Section title="All of it">
           <Group>
-            <Button
-              variant="default"
-              size="xs"
-              loading={exported.isPending}
-              onClick={() => exported.mutate({ path })}
-            >
+            <Act id="exportPlayer" path={path} onDone={({ id }) => onJob(id)} size="xs">
               Export everything
-            </Button>
+            </Act>
             <FormButton
               id="mergePlayer"
               path={path}

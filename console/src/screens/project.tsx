@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Alert, Badge, Button, Group, Modal, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -211,9 +212,7 @@ const Sandbox = () => {
     { enabled: has && can("getSandboxClock"), refetchInterval: 5_000 },
   );
   const [advance, setAdvance] = useState("1d");
-  const move = useAct("setSandboxClock", { done: "The clock moves" });
   const sync = useAct("syncSandbox", { done: "The sandbox has the definitions of the live project" });
-  const create = useAct("createSandbox", { done: "The sandbox is there" });
   if (!can("getSandboxClock")) return null;
   return (
     <Section title="Sandbox">
@@ -221,9 +220,9 @@ const Sandbox = () => {
         <Group>
           <Text size="sm">A copy to try definitions in, with its own players and its own clock.</Text>
           {can("createSandbox") && (
-            <Button size="xs" onClick={() => create.mutate({ path })} loading={create.isPending}>
+            <Act id="createSandbox" path={path} done="The sandbox is there" size="xs" isMain>
               Make a sandbox
-            </Button>
+            </Act>
           )}
         </Group>
       ) : (
@@ -251,16 +250,12 @@ const Sandbox = () => {
               onChange={(event) => setAdvance(event.currentTarget.value)}
               w={200}
             />
-            <Button
-              variant="default"
-              onClick={() => move.mutate({ path, body: { advance } })}
-              loading={move.isPending}
-            >
+            <Act id="setSandboxClock" path={path} body={{ advance }} done="The clock moves" size="sm">
               Move
-            </Button>
-            <Button variant="default" onClick={() => move.mutate({ path, body: { reset: true } })}>
+            </Act>
+            <Act id="setSandboxClock" path={path} body={{ reset: true }} done="The clock moves" size="sm">
               Back to the real time
-            </Button>
+            </Act>
             {can("syncSandbox") && (
               <Confirm
                 label="Copy the live definitions into the sandbox"

@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import {
   Alert,
   Anchor,
@@ -16,7 +17,7 @@ import {
 import { useState } from "react";
 import { Link, useLocation, useRoute } from "wouter";
 import { ApiError, call, callAny } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
+import { useApi } from "../api/hooks.ts";
 import { type Admin, signInAdmin, signOut, useSession } from "../api/session.ts";
 import { number, words } from "../format.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
@@ -142,7 +143,6 @@ const Frame = ({ admin }: { admin: Admin }) => {
 const Tenants = () => {
   const stats = useApi("getPlatformStats");
   const [open, setOpen] = useState<string>();
-  const approve = useAct("approveTenant", { done: "Approved" });
   return (
     <Stack>
       <Loaded query={stats} lines={2}>
@@ -182,9 +182,9 @@ const Tenants = () => {
         ]}
         actions={({ id, approvalStatus }) =>
           approvalStatus === "PENDING" && (
-            <Button size="compact-xs" onClick={() => approve.mutate({ path: { tenantId: id } })}>
+            <Act id="approveTenant" path={{ tenantId: id }} done="Approved" isMain>
               Approve
-            </Button>
+            </Act>
           )
         }
       />
@@ -197,8 +197,6 @@ const Tenants = () => {
 
 const Tenant = (path: { tenantId: string }) => {
   const tenant = useApi("getPlatformTenant", { path });
-  const approve = useAct("approveTenant", { done: "Approved" });
-  const unsuspend = useAct("unsuspendTenant", { done: "Let in again" });
   return (
     <Loaded query={tenant}>
       {(data) => (
@@ -215,9 +213,9 @@ const Tenant = (path: { tenantId: string }) => {
           />
           <Group gap="xs">
             {data.approvalStatus !== "APPROVED" && data.approvalStatus !== "SUSPENDED" && (
-              <Button size="xs" onClick={() => approve.mutate({ path })}>
+              <Act id="approveTenant" path={path} done="Approved" size="xs" isMain>
                 Approve
-              </Button>
+              </Act>
             )}
             {data.approvalStatus === "PENDING" && (
               <FormButton
@@ -231,9 +229,9 @@ const Tenant = (path: { tenantId: string }) => {
               />
             )}
             {data.approvalStatus === "SUSPENDED" ? (
-              <Button size="xs" variant="default" onClick={() => unsuspend.mutate({ path })}>
+              <Act id="unsuspendTenant" path={path} done="Let in again" size="xs">
                 Let in again
-              </Button>
+              </Act>
             ) : (
               <FormButton
                 id="suspendTenant"
@@ -262,7 +260,6 @@ const Tenant = (path: { tenantId: string }) => {
 };
 
 const Users = () => {
-  const enable = useAct("enableUser", { done: "Let in again" });
   return (
     <List
       id="listPlatformUsers"
@@ -282,13 +279,9 @@ const Users = () => {
       actions={({ id, disabledAt, mfaEnabled }) => (
         <>
           {disabledAt ? (
-            <Button
-              size="compact-xs"
-              variant="default"
-              onClick={() => enable.mutate({ path: { userId: id } })}
-            >
+            <Act id="enableUser" path={{ userId: id }} done="Let in again">
               Let in again
-            </Button>
+            </Act>
           ) : (
             <FormButton
               id="disableUser"

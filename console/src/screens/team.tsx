@@ -1,3 +1,4 @@
+import { Act } from "../ui/act.tsx";
 import { Badge, Button, Group, Modal, Select } from "@mantine/core";
 import { useState } from "react";
 import { useAct } from "../api/hooks.ts";
@@ -152,8 +153,6 @@ const Members = () => {
 
 const Invitations = () => {
   const can = useCan();
-  const resend = useAct("resendInvitation", { done: "Sent again" });
-  const revoke = useAct("revokeInvitation", { done: "Taken back" });
   return (
     <Section title="Invitations">
       <List
@@ -172,20 +171,12 @@ const Invitations = () => {
             ? ({ id, status }) =>
                 status === "PENDING" && (
                   <>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() => resend.mutate({ path: { invitationId: id } })}
-                    >
+                    <Act id="resendInvitation" path={{ invitationId: id }} done="Sent again">
                       Send again
-                    </Button>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() => revoke.mutate({ path: { invitationId: id } })}
-                    >
+                    </Act>
+                    <Act id="revokeInvitation" path={{ invitationId: id }} done="Taken back">
                       Take back
-                    </Button>
+                    </Act>
                   </>
                 )
             : undefined

@@ -1,8 +1,9 @@
+import { Act } from "../ui/act.tsx";
 import { Alert, Button, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { call } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
+import { useApi } from "../api/hooks.ts";
 import { readAccount, useAccount, useCan } from "../api/session.ts";
 import { moment, number, words } from "../format.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
@@ -38,8 +39,6 @@ const General = () => {
   const tenant = useApi("getTenant");
   const { user } = useAccount();
   const can = useCan();
-  const again = useAct("requestApproval", { done: "Asked again" });
-  const restore = useAct("restoreTenant", { done: "The account stays", onDone: () => void readAccount() });
   return (
     <Loaded query={tenant}>
       {(data) => (
@@ -55,9 +54,9 @@ const General = () => {
           {data.approvalReason && (
             <Alert color="orange" title={data.approvalReason}>
               {can("requestApproval") && (
-                <Button size="xs" variant="default" onClick={() => again.mutate({})}>
+                <Act id="requestApproval" done="Asked again" size="xs">
                   Ask for approval again
-                </Button>
+                </Act>
               )}
             </Alert>
           )}
@@ -94,9 +93,9 @@ const General = () => {
                   submit="Delete in 30 days"
                   done="It is deleted in 30 days"
                 />
-                <Button size="xs" variant="default" onClick={() => restore.mutate({})}>
+                <Act id="restoreTenant" done="The account stays" onDone={() => void readAccount()} size="xs">
                   Take a deletion back
-                </Button>
+                </Act>
               </Group>
             </Section>
           )}

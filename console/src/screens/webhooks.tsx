@@ -1,4 +1,5 @@
-import { Accordion, Alert, Button, Group, Modal, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Act } from "../ui/act.tsx";
+import { Accordion, Alert, Group, Modal, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useProject, useTo } from "../app/project.ts";
@@ -146,7 +147,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
   const [, go] = useLocation();
   const [tested, setTested] = useState<Answer<"testWebhook">>();
   const [secret, setSecret] = useState<string>();
-  const test = useAct("testWebhook", { onDone: setTested });
   const remove = useAct("deleteWebhook", { done: "Removed", onDone: () => go(to("/webhooks")) });
   const data = webhook.data;
   return (
@@ -157,9 +157,9 @@ export const WebhookPage = ({ id }: { id: string }) => {
         data &&
         can("testWebhook") && (
           <>
-            <Button loading={test.isPending} onClick={() => test.mutate({ path, body: {} })}>
+            <Act id="testWebhook" path={path} body={{}} onDone={setTested} size="sm" isMain>
               Send a test
-            </Button>
+            </Act>
             <FormButton
               id="updateWebhook"
               path={path}
@@ -246,7 +246,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
 const Deliveries = ({ id }: { id: string }) => {
   const [shown, setShown] = useState<string>();
   const can = useCan();
-  const retry = useAct("retryWebhookDelivery", { done: "It is sent again" });
   return (
     <>
       <List
@@ -269,13 +268,14 @@ const Deliveries = ({ id }: { id: string }) => {
           can("retryWebhookDelivery")
             ? ({ id: deliveryId, status }) =>
                 status !== "success" && (
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    onClick={() => retry.mutate({ path: { webhookId: id, deliveryId }, body: {} as never })}
+                  <Act
+                    id="retryWebhookDelivery"
+                    path={{ webhookId: id, deliveryId }}
+                    body={{} as never}
+                    done="It is sent again"
                   >
                     Send again
-                  </Button>
+                  </Act>
                 )
             : undefined
         }
@@ -291,7 +291,6 @@ const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 
 const Delivery = (path: { webhookId: string; deliveryId: string }) => {
   const delivery = useApi("getWebhookDelivery", { path });
-  const retry = useAct("retryWebhookDelivery", { done: "It is sent again" });
   const can = useCan();
   return (
     <Loaded query={delivery}>
@@ -300,13 +299,16 @@ const Delivery = (path: { webhookId: string; deliveryId: string }) => {
           <Group justify="space-between">
             <Status value={STATUS[data.status]} />
             {can("retryWebhookDelivery") && (
-              <Button
+              <Act
+                id="retryWebhookDelivery"
+                path={path}
+                body={{} as never}
+                done="It is sent again"
                 size="xs"
-                onClick={() => retry.mutate({ path, body: {} as never })}
-                loading={retry.isPending}
+                isMain
               >
                 Send again
-              </Button>
+              </Act>
             )}
           </Group>
           <PlainTable
