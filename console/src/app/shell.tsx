@@ -214,7 +214,7 @@ const Switcher = ({ projects, project }: { projects: Project[]; project: Project
       <Select
         aria-label="Project"
         size="xs"
-        w={180}
+        w={{ base: 120, sm: 180 }}
         searchable
         allowDeselect={false}
         placeholder="Project"
@@ -276,6 +276,7 @@ const Right = () => {
         </ActionIcon>
       </Tooltip>
       <ActionIcon
+        className="wide-only"
         variant="default"
         size="lg"
         aria-label={isDark ? "Light colours" : "Dark colours"}
@@ -298,6 +299,9 @@ const Right = () => {
         <Menu.Dropdown>
           <Menu.Label>{`${tenant.name} · ${user.role.toLowerCase()}`}</Menu.Label>
           <Menu.Item onClick={() => go("/account")}>Your account</Menu.Item>
+          <Menu.Item onClick={() => setColorScheme(isDark ? "light" : "dark")}>
+            {isDark ? "Light colours" : "Dark colours"}
+          </Menu.Item>
           <Menu.Item component="a" href="/docs" target="_blank">
             API reference
           </Menu.Item>

@@ -68,7 +68,7 @@ export const Choice = ({ name, options, filters, choose, label = words(name) }: 
     label={label}
     size="xs"
     w={140}
-    data={options.map((value) => ({ value, label: words(value) }))}
+    data={options.map((value) => ({ value, label: value === "none" ? "Nothing" : words(value) }))}
     value={filters[name] ?? options[0]!}
     onChange={(next) => next && choose({ [name]: next })}
     allowDeselect={false}

@@ -77,7 +77,9 @@ export const When = ({ at }: { at: string | null | undefined }) =>
     "–"
   ) : (
     <Tooltip label={moment(at)}>
-      <time dateTime={at}>{ago(at)}</time>
+      <time dateTime={at} style={{ whiteSpace: "nowrap" }}>
+        {ago(at)}
+      </time>
     </Tooltip>
   );
 
