@@ -92,7 +92,11 @@ describe("an event whose evaluation takes too long", () => {
     assert.equal(done.events, 0);
     assert.deepEqual(blamed, []);
     assert.deepEqual(await done.preparing, [PART], "it is tried again soon");
-    assert.equal((await claim(createStatsRecorder())).events, 2);
+    // The machine may stand still again: a claim that has done nothing is repeated.
+    let events = 0;
+    for (let claims = 0; claims < CLAIMS_MAX && events === 0; claims++)
+      ({ events } = await claim(createStatsRecorder()));
+    assert.equal(events, 2);
     assert.deepEqual(await xpOf(domain, projectId), { [user]: 2 });
     assert.deepEqual(await rowsOf(domain, sql`select from event_claims`), []);
   });
