@@ -267,8 +267,9 @@ const Deliveries = ({ id }: { id: string }) => {
         ]}
         actions={
           can("retryWebhookDelivery")
-            ? ({ id: deliveryId, status }) =>
-                status !== "success" && (
+            ? ({ id: deliveryId, status, isTest }) =>
+                status === "failed" &&
+                !isTest && (
                   <Button
                     size="compact-xs"
                     variant="default"
@@ -299,7 +300,7 @@ const Delivery = (path: { webhookId: string; deliveryId: string }) => {
         <Stack>
           <Group justify="space-between">
             <Status value={STATUS[data.status]} />
-            {can("retryWebhookDelivery") && (
+            {can("retryWebhookDelivery") && data.status !== "pending" && !data.isTest && (
               <Button
                 size="xs"
                 onClick={() => retry.mutate({ path, body: {} as never })}
