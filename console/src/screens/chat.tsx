@@ -3,7 +3,7 @@ import { Badge, Button, Group, Modal, Stack, Text, Textarea } from "@mantine/cor
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
-import { type Answer, call } from "../api/client.ts";
+import { type Answer, type Body, call } from "../api/client.ts";
 import { useAct, useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { moment, words } from "../format.ts";
@@ -101,17 +101,22 @@ const Report = ({ id, onDone }: { id: string; onDone: () => void }) => {
   const report = useApi("getChatReport", { path });
   const can = useCan();
   const decide = useAct("updateChatReport", { done: "Decided", onDone });
+  const { isBusy, error, send } = useSending();
+  /** A report is decided by whoever has taken it: one moderator at a time. */
+  const settle = (body: Body<"updateChatReport">) =>
+    send(async () => {
+      if (report.data!.report.status === "OPEN")
+        await call("updateChatReport", { path, body: { status: "IN_REVIEW" } });
+      decide.mutate({ path, body });
+    })();
   const act = (action: keyof typeof ACTIONS) =>
-    decide.mutate({
-      path,
-      body: {
-        status: "RESOLVED",
-        action,
-        ...(action === "MUTE" ? { durationSeconds: 86_400 } : {}),
-        ...(action === "MUTE" || action === "BAN" || action === "WARN"
-          ? { reason: words(report.data!.report.reason) }
-          : {}),
-      },
+    settle({
+      status: "RESOLVED",
+      action,
+      ...(action === "MUTE" ? { durationSeconds: 86_400 } : {}),
+      ...(action === "MUTE" || action === "BAN" || action === "WARN"
+        ? { reason: words(report.data!.report.reason) }
+        : {}),
     });
   return (
     <Loaded query={report}>
@@ -138,21 +143,18 @@ const Report = ({ id, onDone }: { id: string; onDone: () => void }) => {
                       key={action}
                       size="xs"
                       variant={action === "REMOVE" ? "filled" : "default"}
-                      loading={decide.isPending}
+                      loading={isBusy || decide.isPending}
                       onClick={() => act(action)}
                     >
                       {ACTIONS[action]}
                     </Button>
                   ))}
-                  <Button
-                    size="xs"
-                    variant="default"
-                    onClick={() => decide.mutate({ path, body: { status: "DISMISSED" } })}
-                  >
+                  <Button size="xs" variant="default" onClick={() => settle({ status: "DISMISSED" })}>
                     Dismiss the report
                   </Button>
                 </Group>
               )}
+            {error !== undefined && <ErrorNote error={error} />}
           </Stack>
         );
       }}

@@ -360,7 +360,7 @@ const Files = () => {
                     loading={apply.isPending}
                     onClick={() => apply.mutate({ body: { document: found.document } as never })}
                   >
-                    {`Bring ${number(found.changes.length)} changes into ${project.name}`}
+                    {`Bring ${number(found.changes.length)} ${found.changes.length === 1 ? "change" : "changes"} into ${project.name}`}
                   </Button>
                 </Group>
               </>

@@ -266,8 +266,9 @@ const Deliveries = ({ id }: { id: string }) => {
         ]}
         actions={
           can("retryWebhookDelivery")
-            ? ({ id: deliveryId, status }) =>
-                status !== "success" && (
+            ? ({ id: deliveryId, status, isTest }) =>
+                status === "failed" &&
+                !isTest && (
                   <Act
                     id="retryWebhookDelivery"
                     path={{ webhookId: id, deliveryId }}
@@ -298,7 +299,7 @@ const Delivery = (path: { webhookId: string; deliveryId: string }) => {
         <Stack>
           <Group justify="space-between">
             <Status value={STATUS[data.status]} />
-            {can("retryWebhookDelivery") && (
+            {data.status !== "pending" && !data.isTest && (
               <Act
                 id="retryWebhookDelivery"
                 path={path}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { anAdmin } from "../support/app/admin.ts";
+import { aTenant } from "../support/app/app.ts";
+import { theConsole } from "../support/browser/console.ts";
+import { must } from "../support/http/client.ts";
+import { totpCode } from "../support/mfa/second-factor.ts";
+
+const SECRET = /^[A-Z2-7]{32}$/m;
+
+describe("people at the console", () => {
+  const { api, aPerson, at } = theConsole();
+
+  it("stay signed in when they reload, until they sign out", async () => {
+    const ada = await at(await aTenant(api), "/rules");
+    await ada.sees("No rules yet");
+    await ada.page.reload();
+    await ada.sees("No rules yet");
+    await ada.press("Your account Test Owner");
+    await ada.press("Sign out");
+    await ada.sees("Forgot your password?");
+    await ada.page.reload();
+    await ada.sees("Forgot your password?");
+    await ada.seesNo("No rules yet");
+  });
+
+  it("come by a link to what it shows, with its filters, through the sign-in", async () => {
+    const tenant = await aTenant(api);
+    for (const externalUserId of ["ada", "adele", "bob"])
+      must(await api.post("/api/v1/players", { externalUserId }, { key: tenant.key }), 201);
+    const ada = await at(tenant, "/players?search=ad&sort=externalUserId&order=desc");
+    await ada.sees(/adele\s.*\s+ada\s.*\s+2 in all/s);
+    assert.match(ada.page.url(), /players\?search=ad&sort=externalUserId&order=desc$/);
+  });
+
+  it("are approved with their team by a super-admin", async () => {
+    const admin = await anAdmin(api);
+    const owner = { email: `${randomUUID()}@example.com`, password: "Engine-No-1" };
+    const tenantName = `Studio ${randomUUID()}`;
+    const { user } = must(
+      await api.post("/api/v1/auth/register", { ...owner, name: "Ada", tenantName }),
+      201,
+    );
+    await api.app.transact(({ db }) =>
+      sql`update tenants set approval_status = 'PENDING' where id = ${user.tenantId}::uuid`.execute(db),
+    );
+    const ada = await aPerson();
+    await ada.signIn(owner);
+    await ada.sees("Your account is pending");
+    const operator = await aPerson();
+    await operator.open("/superadmin");
+    await operator.fill("Email", admin.email);
+    await operator.fill("Password", admin.password);
+    await operator.press("Sign in");
+    await operator.press("Set one up");
+    await operator.fill("Your password", admin.password);
+    await operator.press("Use an app");
+    await operator.sees(SECRET);
+    const [secret] = SECRET.exec(await operator.text())!;
+    await operator.fill("Code of your app", totpCode(secret));
+    await operator.press("Switch it on");
+    await operator.sees("Your recovery codes");
+    await operator.press("Tenants");
+    await operator.fill("Search", tenantName);
+    await operator.sees("1 in all");
+    await operator.press("Approve", tenantName);
+    await operator.sees(/Studio \S+\s+Approved/);
+    await ada.page.reload();
+    await ada.sees("Create your first project");
+    await ada.seesNo("Your account is pending");
+  });
+});

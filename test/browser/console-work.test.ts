@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { sql } from "kysely";
+import { aKey } from "../support/app/app.ts";
+import { aGame } from "../support/app/game.ts";
+import { theConsole } from "../support/browser/console.ts";
+import { eventually } from "../support/eventually.ts";
+import { must } from "../support/http/client.ts";
+import { madeForEach } from "../support/made.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("the work of a team in the console", () => {
+  const { api, at } = theConsole();
+  const game = madeForEach(() => aGame(api));
+
+  /** Attempts are minutes and hours apart. */
+  const hurryToLastAttempt = (webhookId: string) =>
+    api.app.transact(({ db }) =>
+      sql`update webhook_deliveries set attempts = 50, due_at = now()
+        where webhook_id = ${webhookId}::uuid`.execute(db),
+    );
+
+  it("sends what a webhook has missed again, once its receiver is mended", async () => {
+    let status = 500;
+    const receiver = await startReceiver((response) => {
+      response.statusCode = status;
+      response.end();
+    });
+    try {
+      const { token } = game.tenant;
+      const body = { url: receiver.url, events: ["player.created"] };
+      const { id } = must(await api.post("/api/v1/webhooks", body, { token }), 201);
+      const developer = await at(game.tenant, `/webhooks/${id}`);
+      await game.player("ada");
+      await developer.sees(/player\.created\s+Pending\s+500/);
+      await hurryToLastAttempt(id);
+      await developer.sees(/player\.created\s+Failed\s+500/);
+      status = 200;
+      await developer.press("Send again", "player.created");
+      await developer.sees(/player\.created\s+Delivered\s+200/);
+    } finally {
+      await receiver.close();
+    }
+  });
+
+  it("reads how many players come back and how far they come, and saves that as CSV", async () => {
+    const send = async (externalUserId: string, eventType: string, daysAgo: number) => {
+      const timestamp = new Date(Date.now() - daysAgo * DAY_MS).toISOString();
+      must(await game.post("/events?wait=true", { externalUserId, eventType, timestamp }), 200);
+    };
+    for (const player of ["ada", "bob", "cleo"]) await send(player, "joined", 2);
+    for (const player of ["ada", "bob"]) await send(player, "bought", 1);
+    const steps = "steps=joined,bought&window=7d&order=ordered&period=30d";
+    await eventually(
+      async () => must(await game.get(`/analytics/funnels?${steps}`), 200).steps[1].players === 2,
+    );
+    const folder = await temporaryDir();
+    try {
+      const analyst = await at(game.tenant, "/analytics/retention", folder.path);
+      await analyst.sees(/Began\s+Players\s+0\s+1/);
+      await analyst.sees(/\b3\s+100%\s+66\.7%/);
+      await analyst.press("Funnels");
+      await analyst.fill("Steps, in order", "joined", "Enter");
+      await analyst.fill("Steps, in order", "bought", "Enter");
+      await analyst.sees(/Began\s+3\s+Came to the end\s+2\s+66\.7%/);
+      await analyst.sees("1 lost after joined");
+      await analyst.press("Save as CSV");
+      const csv = await eventually(() => readFile(join(folder.path, "funnels.csv"), "utf8"));
+      assert.match(csv, /joined,.*\r?\n.*bought,/);
+    } finally {
+      await folder.remove();
+    }
+  });
+
+  it("erases a player whose external id is typed", async () => {
+    const player = await game.player("ada-1815");
+    const admin = await at(game.tenant, `/players/${player}`);
+    await admin.press("Data");
+    await admin.press("Erase");
+    await admin.sees("Erase the player?");
+    await admin.fill("Type ada-1815 to confirm", "ada-1816");
+    assert.equal(await admin.isOff("Erase"), true);
+    await admin.fill("Type ada-1815 to confirm", "ada-1815", "Enter");
+    await admin.sees("The player is being erased");
+    await admin.sees("No players yet");
+    await eventually(async () => (await game.get("/players/ext:ada-1815")).status === 404);
+  });
+
+  it("brings what was changed in the sandbox into the live project", async () => {
+    const { token, projectId } = game.tenant;
+    must(await api.post(`/api/v1/projects/${projectId}/sandbox`, {}, { token }), 201);
+    const key = await aKey(api, { token, projectId, environment: "test" });
+    must(await game.post("/currencies", { key: "gems", name: "Gems of the deep" }, key), 201);
+    const designer = await at(game.tenant, "/project");
+    await designer.press("Bring the sandbox's definitions here");
+    await designer.sees("gems");
+    await designer.press("Bring 1 change into Test Game");
+    await designer.sees("The definitions are here");
+    await designer.press("Economy");
+    await designer.sees("Gems of the deep");
+    assert.equal(must(await game.get("/currencies/gems"), 200).name, "Gems of the deep");
+  });
+});
