@@ -292,7 +292,6 @@ const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 
 const Delivery = (path: { webhookId: string; deliveryId: string }) => {
   const delivery = useApi("getWebhookDelivery", { path });
-  const can = useCan();
   return (
     <Loaded query={delivery}>
       {(data) => (
