@@ -121,9 +121,10 @@ if (isBackground) {
   // The server leads no more: all that it has started here goes too, which is a process group of its own.
   setInterval(() => process.ppid === parent || process.kill(0, "SIGKILL"), LOOK_EVERY_MS).unref();
 }
+let held;
 try {
   if (!fs.existsSync(join(folder, "package.json"))) throw new Error(`There is no console in ${folder}`);
-  await lock();
+  held = await lock();
   const startedAt = Date.now();
   const stamp = stampOf();
   if (JSON.parse(read(stampFile) || "{}").stamp !== stamp) {
@@ -138,5 +139,6 @@ try {
   console.error(error.message);
   process.exitCode = 1;
 } finally {
+  clearInterval(held);
   if (read(lockFile) === String(process.pid)) fs.rmSync(lockFile);
 }

@@ -2,7 +2,7 @@ import type { Room } from "@colyseus/sdk";
 import { useEffect, useRef, useState } from "react";
 import { call, credentials } from "./client.ts";
 
-type Watched = { status: "joining" | "live" | "lost"; why?: string };
+export type Watched = { status: "joining" | "live" | "lost"; why?: string };
 
 /**
  * Joins a room as whoever is signed in, and again after it was lost; the SDK is loaded by the first that joins.
@@ -58,4 +58,31 @@ export const useRoom = (
     };
   }, [key, isOn]);
   return watched;
+};
+
+/** A room that changes a hundred times a second is drawn this often: more renders cost more than a reader sees. */
+export const RENDER_MS = 250;
+
+/** What a room shows, read from its state anew whenever that has changed. */
+export const useMirror = <T>(
+  name: string,
+  options: Record<string, unknown>,
+  read: (state: any) => T,
+): Watched & { shown: T | undefined } => {
+  const [shown, setShown] = useState<T>();
+  const changed = useRef<unknown>(undefined);
+  const watched = useRoom(name, options, (room) => {
+    room.onStateChange((state) => (changed.current = state));
+  });
+  const reader = useRef(read);
+  reader.current = read;
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (changed.current === undefined) return;
+      setShown(reader.current(changed.current));
+      changed.current = undefined;
+    }, RENDER_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return { ...watched, shown };
 };

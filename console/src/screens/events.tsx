@@ -16,22 +16,20 @@ import { useLocation } from "wouter";
 import { useProject, useTo } from "../app/project.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { useAct, useApi } from "../api/hooks.ts";
-import { useRoom } from "../api/rooms.ts";
+import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { number, time, words } from "../format.ts";
 import { Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Json, Section, Status, When } from "../ui/small.tsx";
+import { Confirm, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
 import { FilterBar, List } from "../ui/table.tsx";
 
 type Event = Row<"listEvents">;
 
 /** Rows kept on the screen. */
 const KEPT = 500;
-/** New rows come onto the screen this often: more renders cost more than a reader sees. */
-const RENDER_MS = 250;
 
 export const Events = () => {
   const [{ view }, choose] = useFilters({ view: "live" });
@@ -113,13 +111,9 @@ const Stream = () => {
           checked={isPaused}
           onChange={(event) => setPaused(event.currentTarget.checked)}
         />
-        <Badge color={watched.status === "live" ? "teal" : "yellow"} ml="auto">
-          {watched.status === "live"
-            ? "Live"
-            : watched.status === "joining"
-              ? "Connecting"
-              : "Connecting again"}
-        </Badge>
+        <span style={{ marginLeft: "auto" }}>
+          <Live {...watched} />
+        </span>
       </Group>
       {skipped > 0 && (
         <Text

@@ -1,17 +1,17 @@
 import { Act } from "../ui/act.tsx";
-import { Badge, Button, Group, Modal, Select, Stack, Table, Text } from "@mantine/core";
-import { useEffect, useRef, useState } from "react";
+import { Button, Group, Modal, Select, Stack, Table, Text } from "@mantine/core";
+import { useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
 import type { Answer } from "../api/client.ts";
 import { download } from "../api/client.ts";
 import { tellError, useAct, useApi } from "../api/hooks.ts";
-import { useRoom } from "../api/rooms.ts";
+import { useMirror } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { number, words } from "../format.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Section, Status, When, Named } from "../ui/small.tsx";
+import { Confirm, Facts, Section, Status, When, Named, Live } from "../ui/small.tsx";
 import { List, PlainTable, useOpen } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 
@@ -194,7 +194,7 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
             />
             <Pages
               pages={{
-                live: ["Live", () => <Live board={found} />],
+                live: ["Live", () => <LivePlaces board={found} />],
                 all: ["All places", () => <Places board={found} />],
                 periods: ["Periods and prizes", () => <Periods board={found} />],
                 values: (found.breakdownAttribute ?? found.breakdownProperty) != null && [
@@ -225,54 +225,39 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
 };
 
 type Place = { rank: number; playerId: string; externalUserId: string; displayName: string; score: number };
-/** A board that moves a hundred times a second is drawn this often. */
-const RENDER_MS = 250;
 
 /** The first hundred places, as the room of the board shows them. */
-const Live = ({ board }: { board: Board }) => {
-  const [places, setPlaces] = useState<Place[]>([]);
-  const [about, setAbout] = useState({ size: 0, periodKey: "" });
-  const changed = useRef<(() => void) | undefined>(undefined);
+const LivePlaces = ({ board }: { board: Board }) => {
   const to = useTo();
   const [, go] = useLocation();
-  const watched = useRoom("leaderboard", { leaderboardKey: board.key, top: 100 }, (room) => {
-    room.onStateChange((state: any) => {
-      changed.current = () => {
-        setPlaces(
-          Array.from(
-            state.top as Iterable<Place>,
-            ({ rank, playerId, externalUserId, displayName, score }) => ({
-              rank,
-              playerId,
-              externalUserId,
-              displayName,
-              score,
-            }),
-          ),
-        );
-        setAbout({ size: state.size, periodKey: state.periodKey });
-      };
-    });
-  });
-  useEffect(() => {
-    const timer = setInterval(() => {
-      changed.current?.();
-      changed.current = undefined;
-    }, RENDER_MS);
-    return () => clearInterval(timer);
-  }, []);
+  const { shown, ...watched } = useMirror(
+    "leaderboard",
+    { leaderboardKey: board.key, top: 100 },
+    (state) => ({
+      places: Array.from(
+        state.top as Iterable<Place>,
+        ({ rank, playerId, externalUserId, displayName, score }) => ({
+          rank,
+          playerId,
+          externalUserId,
+          displayName,
+          score,
+        }),
+      ),
+      size: state.size as number,
+      periodKey: state.periodKey as string,
+    }),
+  );
+  const places = shown?.places ?? [];
   return (
     <Stack gap="xs">
       <Group>
-        <Badge color={watched.status === "live" ? "teal" : "yellow"}>
-          {watched.status === "live" ? "Live" : (watched.why ?? "Connecting")}
-        </Badge>
-        <Text
-          size="sm"
-          c="dimmed"
-        >{`${number(about.size)} players${about.periodKey ? `, period ${about.periodKey}` : ""}`}</Text>
+        <Live {...watched} />
+        <Text size="sm" c="dimmed">
+          {shown && `${number(shown.size)} players${shown.periodKey ? `, period ${shown.periodKey}` : ""}`}
+        </Text>
       </Group>
-      {watched.status === "live" && places.length === 0 ? (
+      {shown && places.length === 0 ? (
         <Empty title="Nobody is on it yet" />
       ) : (
         <div className="live-rows" style={{ height: "60vh" }} tabIndex={0} role="region" aria-label="Places">

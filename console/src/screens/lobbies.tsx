@@ -1,13 +1,12 @@
-import { Badge, Button, Group, Stack, Text } from "@mantine/core";
-import { useEffect, useRef, useState } from "react";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
 import { useAct, useApi } from "../api/hooks.ts";
-import { useRoom } from "../api/rooms.ts";
+import { useMirror } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, CopyIcon, Facts, Json, Section, Status, When } from "../ui/small.tsx";
+import { Confirm, CopyIcon, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 
@@ -32,7 +31,7 @@ export const Lobbies = () => {
     >
       <Pages
         pages={{
-          live: ["Open now", () => <Live />],
+          live: ["Open now", () => <OpenLobbies />],
           all: [
             "All",
             () => (
@@ -73,30 +72,16 @@ type Open = {
 };
 
 /** Public lobbies that may be joined, as the room of them shows it. */
-const Live = () => {
-  const [lobbies, setLobbies] = useState<Open[]>([]);
-  const changed = useRef<(() => void) | undefined>(undefined);
+const OpenLobbies = () => {
   const to = useTo();
   const [, go] = useLocation();
-  const watched = useRoom("lobbies", {}, (room) => {
-    room.onStateChange((state: any) => {
-      changed.current = () =>
-        setLobbies([...(state.lobbies.values() as Iterable<Open>)].map((one) => ({ ...one })));
-    });
-  });
-  useEffect(() => {
-    const timer = setInterval(() => {
-      changed.current?.();
-      changed.current = undefined;
-    }, 250);
-    return () => clearInterval(timer);
-  }, []);
+  const { shown: lobbies = [], ...watched } = useMirror("lobbies", {}, (state) =>
+    [...(state.lobbies.values() as Iterable<Open>)].map((one) => ({ ...one })),
+  );
   return (
     <Stack gap="xs">
       <Group>
-        <Badge color={watched.status === "live" ? "teal" : "yellow"}>
-          {watched.status === "live" ? "Live" : (watched.why ?? "Connecting")}
-        </Badge>
+        <Live {...watched} />
       </Group>
       {lobbies.length === 0 ? (
         <Empty title="No public lobby is open" />

@@ -291,3 +291,14 @@ export const Chips = ({ of }: { of: readonly string[] | undefined }) => (
     ))}
   </Group>
 );
+
+/** Whether what is shown is live. */
+export const Live = ({ status, why }: { status: "joining" | "live" | "lost"; why?: string }) => (
+  <Badge color={status === "live" ? "teal" : "yellow"}>
+    {status === "live"
+      ? "Live"
+      : status === "joining"
+        ? "Connecting"
+        : `Connecting again${why ? `: ${why}` : ""}`}
+  </Badge>
+);
