@@ -160,7 +160,9 @@ const Rows = ({ rows }: { rows: Event[] }) => {
               onClick={() => go(to(`/events/${row.id}`))}
               onKeyDown={(event) => event.key === "Enter" && go(to(`/events/${row.id}`))}
             >
-              <Table.Td>{time(row.receivedAt)}</Table.Td>
+              <Table.Td>
+                <time>{time(row.receivedAt)}</time>
+              </Table.Td>
               <Table.Td>{row.eventType}</Table.Td>
               <Table.Td>{nameOf(row)}</Table.Td>
               <Table.Td>
