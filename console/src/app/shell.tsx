@@ -214,7 +214,7 @@ const Switcher = ({ projects, project }: { projects: Project[]; project: Project
       <Select
         aria-label="Project"
         size="xs"
-        w={{ base: 130, sm: 180 }}
+        w={{ base: 110, sm: 180 }}
         searchable
         allowDeselect={false}
         placeholder="Project"

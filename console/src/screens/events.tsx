@@ -21,7 +21,7 @@ import { number, time, words } from "../format.ts";
 import { Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, Facts, Json, Section, Status, When } from "../ui/small.tsx";
 import { FilterBar, List } from "../ui/table.tsx";
 
@@ -77,6 +77,9 @@ const Stream = () => {
   const [isPaused, setPaused] = useState(false);
   const waiting = useRef<{ rows: Event[]; skipped: number }>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
+  // People know players by the game's own ids.
+  const { playerId: who } = asked;
+  if (who && !/^ext:|^[\da-f-]{36}$/.test(who)) asked["playerId"] = `ext:${who}`;
   const key = JSON.stringify(asked);
   const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
   useEffect(() => {
@@ -126,8 +129,12 @@ const Stream = () => {
           c="dimmed"
         >{`${number(skipped)} events came too fast to be shown; the history has them.`}</Text>
       )}
-      {shown.length === 0 ? (
-        <Empty title="No events yet">They appear here within a second of being sent.</Empty>
+      {recent.error ? (
+        <ErrorNote error={recent.error} />
+      ) : shown.length === 0 ? (
+        <Empty title={key === "{}" ? "No events yet" : "No such events yet"}>
+          They appear here within a second of being sent.
+        </Empty>
       ) : (
         <Rows rows={shown} />
       )}
