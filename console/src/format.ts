@@ -86,6 +86,21 @@ const WORDS: Record<string, string> = {
   starts_with: "starts with",
   endsWith: "ends with",
   ends_with: "ends with",
+  not_contains: "does not contain",
+  contains_any: "contains one of",
+  contains_all: "contains all of",
+  glob: "looks like",
+  within_last: "is within the last",
+  older_than: "is older than",
+  op: "Comparison",
+  path: "Property",
+  update_badge: "Badge: award, progress or revoke",
+  update_quest: "Quest: start, advance, complete or reset",
+  adjust_currency: "Currency: give or take",
+  adjust_lives: "Lives: give or take",
+  avgDau: "Active players a day",
+  wau: "Active players in a week",
+  mau: "Active players in a month",
   exists: "is there",
   notExists: "is not there",
   not_exists: "is not there",
@@ -114,3 +129,13 @@ export const words = (name: string): string => {
     .trim();
   return text.charAt(0).toUpperCase() + text.slice(1);
 };
+
+/** A key as one would write it for a name: “Three stars!” → three-stars. */
+export const keyFor = (name = ""): string =>
+  name
+    .normalize("NFD")
+    .replace(/\p{M}/gu, "")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, 64)
+    .replace(/^-|-$/g, "");

@@ -54,7 +54,14 @@ export const resolve = (schema: Schema, forms: Forms): Schema => {
   }
   if (schema.allOf) {
     const { allOf, ...beside } = schema;
-    return Object.assign({}, ...allOf.map((part) => resolve(part, forms)), beside) as Schema;
+    const parts = allOf.map((part) => resolve(part, forms));
+    const merged = Object.assign({}, ...parts, beside) as Schema;
+    if (!parts.some(({ properties }) => properties)) return merged;
+    // Of several ways to say one thing of an object, such as who the player is, the first is drawn.
+    const drawn = parts.map((part) => (part.anyOf?.[0] ? resolve(part.anyOf[0], forms) : part));
+    delete merged.anyOf;
+    merged.properties = Object.assign({}, ...drawn.map(({ properties }) => properties));
+    return { ...merged, required: drawn.flatMap(({ required = [] }) => required) };
   }
   return schema;
 };

@@ -214,7 +214,7 @@ const Switcher = ({ projects, project }: { projects: Project[]; project: Project
       <Select
         aria-label="Project"
         size="xs"
-        w={{ base: 120, sm: 180 }}
+        w={{ base: 110, sm: 180 }}
         searchable
         allowDeselect={false}
         placeholder="Project"
@@ -357,6 +357,9 @@ const Notices = ({ project }: { project: Project | undefined }) => {
     <Stack gap="xs" mb="sm" maw={1400}>
       {!user.emailVerified && (
         <Alert color="yellow" title="Your email address is not verified yet">
+          <Text size="sm" mb="xs">
+            {`Follow the link in the mail to ${user.email}. Inviting people, single sign-on and payment may wait for it; the rest works.`}
+          </Text>
           <Button
             size="xs"
             variant="default"

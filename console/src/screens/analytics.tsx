@@ -53,13 +53,13 @@ const Trends = () => {
     period: "30d",
     metric: "activePlayers",
     interval: "day",
-    compare: "none",
+    compare: "nothing",
   });
   const query: Filters = {
     ...rangeOf(filters),
     metric: filters["metric"]!,
     interval: filters["interval"]!,
-    ...(filters["compare"] === "none" ? {} : { compare: filters["compare"]! }),
+    ...(filters["compare"] === "nothing" ? {} : { compare: filters["compare"]! }),
     ...(filters["breakdown"] ? { breakdown: filters["breakdown"], limit: "8" } : {}),
     ...(filters["cumulative"] ? { cumulative: "true" } : {}),
   };
@@ -80,7 +80,7 @@ const Trends = () => {
         <Choice name="interval" options={["day", "hour", "week", "month"]} {...{ filters, choose }} />
         <Choice
           name="compare"
-          options={["none", "previous_period", "previous_week", "previous_year"]}
+          options={["nothing", "previous_period", "previous_week", "previous_year"]}
           {...{ filters, choose }}
           label="Compared with"
         />
@@ -120,7 +120,7 @@ const Trends = () => {
                     key={`${series.metric} ${series.breakdown}`}
                     name={[words(series.metric), series.breakdown].filter(Boolean).join(" · ")}
                     value={compact(series.total)}
-                    note={series.previous && `before: ${compact(series.previous.total)}`}
+                    note={series.previous && `${compact(series.previous.total)} before`}
                   />
                 ))}
               </SimpleGrid>

@@ -140,6 +140,7 @@ export const OtherWays = ({ email, flow = "login" }: { email: string; flow?: "lo
     const options = await callAny("startPasskeyLogin");
     await signIn(await callAny("loginWithPasskey", { body: { credential: await passkeyAnswer(options) } }));
   };
+  if (flow === "signup" && enabled.length === 0) return null;
   return (
     <>
       <Divider label="or" />

@@ -22,7 +22,7 @@ import { number, time, words } from "../format.ts";
 import { Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
 import { FilterBar, List } from "../ui/table.tsx";
 
@@ -76,6 +76,9 @@ const Stream = () => {
   const [isPaused, setPaused] = useState(false);
   const waiting = useRef<{ rows: Event[]; skipped: number }>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
+  // People know players by the game's own ids.
+  const { playerId: who } = asked;
+  if (who && !/^ext:|^[\da-f-]{36}$/.test(who)) asked["playerId"] = `ext:${who}`;
   const key = JSON.stringify(asked);
   const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
   useEffect(() => {
@@ -121,8 +124,12 @@ const Stream = () => {
           c="dimmed"
         >{`${number(skipped)} events came too fast to be shown; the history has them.`}</Text>
       )}
-      {shown.length === 0 ? (
-        <Empty title="No events yet">They appear here within a second of being sent.</Empty>
+      {recent.error ? (
+        <ErrorNote error={recent.error} />
+      ) : shown.length === 0 ? (
+        <Empty title={key === "{}" ? "No events yet" : "No such events yet"}>
+          They appear here within a second of being sent.
+        </Empty>
       ) : (
         <Rows rows={shown} />
       )}
@@ -155,7 +162,9 @@ const Rows = ({ rows }: { rows: Event[] }) => {
               onClick={() => go(to(`/events/${row.id}`))}
               onKeyDown={(event) => event.key === "Enter" && go(to(`/events/${row.id}`))}
             >
-              <Table.Td>{time(row.receivedAt)}</Table.Td>
+              <Table.Td>
+                <time>{time(row.receivedAt)}</time>
+              </Table.Td>
               <Table.Td>{row.eventType}</Table.Td>
               <Table.Td>{nameOf(row)}</Table.Td>
               <Table.Td>

@@ -64,7 +64,7 @@ export const Players = () => {
             ),
           },
           { title: "Tags", cell: ({ tags }) => <Chips of={tags.slice(0, 3)} />, isWideOnly: true },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
+          { title: "Status", cell: ({ status }) => <Status value={status} />, isWideOnly: true },
           { title: "Last seen", cell: ({ lastSeenAt }) => <When at={lastSeenAt} /> },
         ]}
       />

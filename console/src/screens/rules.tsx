@@ -127,9 +127,15 @@ const conditionText = (condition: any): string => {
   const { type, path, field, op, value, metric, streakKey, key, leaderboardKey, segmentKeys } = condition;
   const what = path ?? field ?? streakKey ?? key ?? leaderboardKey ?? segmentKeys?.join(", ") ?? "";
   const counted = metric ? `${metric.aggregate} of ${metric.eventTypes?.join(", ")}` : "";
-  return [words(type ?? ""), what || counted, op ? words(op) : "", valueText(value)]
-    .filter(Boolean)
-    .join(" ");
+  const kind =
+    type === "event_property" ? "" : type === "player_property" ? "the player's" : words(type ?? "");
+  return [kind, what || counted, op ? words(op) : "", valueText(value)].filter(Boolean).join(" ");
+};
+
+const VERBS: Record<string, string> = {
+  grant_xp: "give",
+  adjust_currency: "give",
+  adjust_lives: "give lives",
 };
 
 const actionText = ({
@@ -145,7 +151,8 @@ const actionText = ({
   operation,
 }: any): string => {
   const what = currencyKey ?? badgeKey ?? rewardKey ?? key ?? leaderboardKey ?? eventType ?? boostKey ?? "";
-  return [words(type ?? ""), operation ? words(operation).toLowerCase() : "", valueText(amount), what]
+  const does = operation ? `${operation} ${type.replace("update_", "")}`.toLowerCase() : VERBS[type];
+  return [does ?? words(type ?? "").toLowerCase(), valueText(amount), type === "grant_xp" ? "XP" : what]
     .filter(Boolean)
     .join(" ");
 };
@@ -297,7 +304,7 @@ const Try = ({ rule }: { rule: Rule }) => {
           <Group align="flex-end">
             <Select
               label="Event"
-              w={360}
+              style={{ flex: 1, minWidth: 240 }}
               data={events.map((one) => ({
                 value: one.id,
                 label: `${one.eventType} of ${one.externalUserId}: ${JSON.stringify(one.properties)}`,
@@ -336,15 +343,24 @@ const Try = ({ rule }: { rule: Rule }) => {
             initial={{
               from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
               to: new Date().toISOString(),
-              draft: true,
             }}
-            first={["from", "to", "draft"]}
+            first={["from", "to"]}
             submit="Start"
             done=""
             onDone={({ id }) => setJob(id)}
           />
         </Group>
-        {job && <JobProgress id={job} title="Backtest" />}
+        {job && (
+          <JobProgress
+            id={job}
+            title="Backtest"
+            result={(found) => (
+              <Text size="sm">
+                {`It would have fired ${number(found.fired)} times on ${number(found.events)} events, for ${number(found.playersReached)} of ${number(found.players)} players.`}
+              </Text>
+            )}
+          />
+        )}
       </Section>
     </Stack>
   );

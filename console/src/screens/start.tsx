@@ -73,7 +73,7 @@ export const Start = () => {
         <>
           <Text size="sm">Paste this into a terminal. The event shows up under Live events at once.</Text>
           <Copyable
-            value={`curl -s '${location.origin}/api/v1/events?wait=true' -H 'X-API-Key: ${key}' -H 'Content-Type: application/json' -d '{"externalUserId":"ada","eventType":"level_finished","properties":{"level":1,"stars":3}}'`}
+            value={`curl -s '${location.origin}/api/v1/events?wait=true' -H "X-API-Key: ${key}" -H 'Content-Type: application/json' -d '{"externalUserId":"ada","eventType":"level_finished","properties":{"level":1,"stars":3}}'`}
           />
           {can("trackEvent") && (
             <FormButton
@@ -122,9 +122,12 @@ export const Start = () => {
       title: "Tell your own systems",
       isDone: has(webhooks),
       children: (
-        <Button component={Link} href={to("/webhooks")} size="xs" variant="default">
-          To the webhooks
-        </Button>
+        <>
+          <Text size="sm">A webhook tells your backend of level-ups, badges and more as they happen.</Text>
+          <Button component={Link} href={to("/webhooks")} size="xs" variant="default">
+            To the webhooks
+          </Button>
+        </>
       ),
     },
   ];
@@ -218,6 +221,9 @@ const TILES = [
   "questsCompleted",
 ];
 
+/** Shares are shown as such. */
+const shown = (name: string) => (/rate|stickiness/i.test(name) ? percent : compact);
+
 const Numbers = ({
   overview,
   waiting,
@@ -242,8 +248,8 @@ const Numbers = ({
           <Tile
             key={name}
             name={words(name)}
-            value={compact(metrics[name]!.value)}
-            note={<Change metric={metrics[name]!} />}
+            value={shown(name)(metrics[name]!.value)}
+            note={<Change metric={metrics[name]!} show={shown(name)} />}
           />
         ))}
         <Tile name="Events that wait" value={number(waiting)} note="to be processed, now" />
@@ -273,8 +279,8 @@ const Numbers = ({
             <Tile
               key={name}
               name={words(name)}
-              value={compact(metrics[name]!.value)}
-              note={<Change metric={metrics[name]!} />}
+              value={shown(name)(metrics[name]!.value)}
+              note={<Change metric={metrics[name]!} show={shown(name)} />}
             />
           ))}
         </SimpleGrid>
@@ -284,8 +290,15 @@ const Numbers = ({
 };
 
 /** How it changed against the period before. */
-const Change = ({ metric: { changePct, previous, trend } }: { metric: Metric }) => {
+const Change = ({
+  metric: { changePct, previous, trend },
+  show,
+}: {
+  metric: Metric;
+  show: typeof compact;
+}) => {
   if (previous == null) return null;
   const arrow = trend === "up" ? "▲" : trend === "down" ? "▼" : "";
-  return <>{`${arrow} ${changePct == null ? "" : percent(changePct / 100)} before: ${compact(previous)}`}</>;
+  const change = changePct == null ? "" : `${percent(Math.abs(changePct) / 100)}, `;
+  return <>{`${arrow} ${change}${show(previous)} before`}</>;
 };

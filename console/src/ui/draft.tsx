@@ -50,6 +50,8 @@ const KEPT = new Set([
 export const draftOf = (row: object): any =>
   Object.fromEntries(Object.entries(row).filter(([name, value]) => !KEPT.has(name) && value !== null));
 
+const isPublished = (of: Drafted): boolean => JSON.stringify(of.draft) === JSON.stringify(of.published);
+
 type Props = {
   of: Drafted;
   /** The name of the id in addresses: ruleId. */
@@ -75,7 +77,11 @@ export const DraftActions = ({ of, param, operations, to }: Props) => {
   const { status } = of;
   return (
     <>
-      {status !== "ARCHIVED" && <Button onClick={() => setOpen(true)}>Publish…</Button>}
+      {status !== "ARCHIVED" && (
+        <Button variant={isPublished(of) ? "default" : "filled"} onClick={() => setOpen(true)}>
+          Publish…
+        </Button>
+      )}
       {status === "ACTIVE" && (
         <Button variant="default" onClick={run(pause)}>
           Pause
@@ -175,12 +181,11 @@ const PublishForm = ({ id, path, onDone }: { id: Id; path: object; onDone: () =>
 
 /** The state of a draft beside what is published. */
 export const DraftState = ({ of }: { of: Drafted }) => {
-  const isChanged = of.published && JSON.stringify(of.draft) !== JSON.stringify(of.published);
   return (
     <Group gap="xs">
       <Status value={of.status} />
       {of.publishedVersion != null && <Badge color="gray">{`Version ${of.publishedVersion}`}</Badge>}
-      {isChanged && <Badge color="yellow">Unpublished changes</Badge>}
+      {of.published && !isPublished(of) && <Badge color="yellow">Unpublished changes</Badge>}
     </Group>
   );
 };

@@ -17,7 +17,7 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import { type ReactNode } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
-import { words } from "../format.ts";
+import { keyFor, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 import {
   Free,
@@ -33,6 +33,9 @@ import {
   errorAt,
   type Common,
 } from "./values.tsx";
+
+/** Fields that hold the conditions of a group. */
+const GROUPS = /^(all|any|none)$/;
 
 /** Text: a date, a secret, a key of something, or words. */
 const StringField = ({ schema, name, value, common, onChange: clear }: FieldProps & { common: Common }) => {
@@ -137,7 +140,7 @@ export const Field = (props: FieldProps): ReactNode => {
         Object.keys(schema.additionalProperties).length > 0
       )
         return <RecordField {...props} schema={schema} items={schema.additionalProperties} />;
-      return <Free {...common} value={value} onChange={onChange} />;
+      return <Free {...common} value={value} onChange={onChange} placeholder='{"stars": 3}' />;
     case "any-of":
       return <AnyOf {...props} schema={schema} />;
     default:
@@ -214,7 +217,10 @@ export const Properties = ({ path, schema, value, onChange, context, first }: Pr
         context={context}
         onChange={(next) => {
           const { [name]: _old, ...others } = value;
-          onChange(next === undefined ? others : { ...value, [name]: next });
+          const changed = next === undefined ? others : { ...value, [name]: next };
+          // The key of something new follows its name until somebody writes one.
+          const follows = name === "name" && required.has("key") && (value.key ?? "") === keyFor(value.name);
+          onChange(follows ? { ...changed, key: keyFor(next) } : changed);
         }}
       />
     );
@@ -274,7 +280,7 @@ const ArrayField = (props: FieldProps) => {
         onChange={(next) => set(next.map(Number).filter(Number.isFinite))}
       />
     );
-  const one = /^(all|any|none)$/.test(name) ? "Condition" : label.replace(/ies$/, "y").replace(/s$/, "");
+  const one = GROUPS.test(name) ? "Condition" : label.replace(/ies$/, "y").replace(/s$/, "");
   return (
     <Fieldset legend={label}>
       <Stack gap="sm">
@@ -392,7 +398,9 @@ export const startOf = (given: Schema, forms: Forms): any => {
   const schema = resolve(given, forms);
   if (schema.default !== undefined) return schema.default;
   const kinds = schema.anyOf ?? schema.oneOf;
-  if (kinds?.[0]) return startOf(kinds[0], forms);
+  // Of a condition or a group of them: a condition.
+  const kind = kinds?.find((one) => resolve(one, forms).oneOf) ?? kinds?.[0];
+  if (kind) return startOf(kind, forms);
   const options = optionsOf(schema);
   if (options) return options.length === 1 ? options[0] : undefined;
   if (schema.properties) {
@@ -449,7 +457,12 @@ const AnyOf = ({ name, path, schema, value, isRequired = false, onChange, contex
           value={chosen?.label ?? null}
           onChange={(next) => {
             const one = choices.find((choice) => choice.label === next);
-            onChange(one ? startOf(one.schema, forms) : undefined);
+            const start = one && startOf(one.schema, forms);
+            const group = Object.keys(start ?? {}).find((key) => GROUPS.test(key));
+            const items = group && one?.schema.properties?.[group]?.items;
+            // A group begins with what it held as another kind of group, or with one condition.
+            const held = Object.entries(value ?? {}).find(([key]) => GROUPS.test(key))?.[1];
+            onChange(items ? { [group]: held ?? [startOf(items, forms)] } : start);
           }}
           searchable
           clearable={!isRequired}

@@ -185,12 +185,30 @@ export const FormButton = ({
   ...form
 }: FormButtonProps) => {
   const [opened, { open, close }] = useDisclosure(false);
+  const [isBegun, setBegun] = useState(false);
   return (
     <>
-      <Button variant={variant} size={size} onClick={open} disabled={disabled}>
+      <Button
+        variant={variant}
+        size={size}
+        disabled={disabled}
+        onClick={() => {
+          setBegun(false);
+          open();
+        }}
+      >
         {label}
       </Button>
-      <Modal opened={opened} onClose={close} title={title} size="lg">
+      <Modal
+        opened={opened}
+        onClose={close}
+        title={title}
+        size="lg"
+        // What somebody has filled in is not lost by a click beside it or a key: the cross closes it.
+        closeOnClickOutside={!isBegun}
+        closeOnEscape={!isBegun}
+        onInput={() => setBegun(true)}
+      >
         {about && (
           <Text size="sm" c="dimmed" mb="sm" component="div">
             {about}
@@ -199,6 +217,10 @@ export const FormButton = ({
         {opened && (
           <OperationForm
             {...form}
+            onChange={(value) => {
+              setBegun(true);
+              form.onChange?.(value);
+            }}
             onDone={(answer) => {
               close();
               onDone?.(answer);

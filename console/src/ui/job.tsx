@@ -1,18 +1,26 @@
 import { Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { download } from "../api/client.ts";
-import { tellError, useAct, useApi } from "../api/hooks.ts";
-import { useState } from "react";
+import { tellError, useAct, useAny, useApi } from "../api/hooks.ts";
+import { type ReactNode, useState } from "react";
 import { ErrorNote } from "./page.tsx";
 import { Status } from "./small.tsx";
 
 const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 
 /** How far long work is, until it ends. */
-export const JobProgress = ({ id, title }: { id: string; title: string }) => {
+export const JobProgress = (props: {
+  id: string;
+  title: string;
+  /** Shows the result when it is there. */
+  result?: (result: any) => ReactNode;
+}) => {
+  const { id, title } = props;
   const [isOver, setOver] = useState(false);
   const job = useApi("getJob", { path: { jobId: id } }, { refetchInterval: isOver ? false : 1_000 });
   const cancel = useAct("cancelJob");
   const { data } = job;
+  const isDone = data?.status === "SUCCEEDED";
+  const result = useAny("getJobResult", { path: { jobId: id } }, { enabled: isDone && !!props.result });
   if (data && OVER.has(data.status) !== isOver) setOver(OVER.has(data.status));
   if (!data) return job.error ? <ErrorNote error={job.error} /> : <Progress value={0} aria-label={title} />;
   const save = () =>
@@ -34,13 +42,14 @@ export const JobProgress = ({ id, title }: { id: string; title: string }) => {
           {data.error}
         </Text>
       )}
+      {result.data && props.result?.(result.data)}
       <Group gap="xs">
         {!isOver && (
           <Button size="xs" variant="default" onClick={() => cancel.mutate({ path: { jobId: id } })}>
             Cancel
           </Button>
         )}
-        {data.status === "SUCCEEDED" && (
+        {isDone && (
           <Button size="xs" variant="default" onClick={() => void save().catch(tellError)}>
             Save the result
           </Button>

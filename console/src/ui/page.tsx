@@ -51,10 +51,11 @@ export const Page = ({ title, actions, about, parent, children }: PageProps) => 
 /** What went wrong, and what to tell whoever runs the server. */
 export const ErrorNote = ({ error, onRetry }: { error: unknown; onRetry?: () => void }) => {
   const api = error instanceof ApiError ? error : undefined;
+  const told = api?.details.filter(({ message }) => !api.message.includes(message)) ?? [];
   return (
     <Alert color="red" title={api?.message ?? String(error)} role="alert">
       <Stack gap="xs" align="flex-start">
-        {api?.details.map(({ field, message }) => (
+        {told.map(({ field, message }) => (
           <Text size="sm" key={`${field} ${message}`}>
             <Code>{field}</Code> {message}
           </Text>

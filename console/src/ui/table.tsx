@@ -284,7 +284,7 @@ const FilterField = ({ filter: { name, schema }, options, value, onChange }: Fie
         onChange={(next) => onChange(next ?? "")}
         clearable
         clearButtonProps={{ "aria-label": `Clear ${label}` }}
-        placeholder="Any"
+        placeholder={/^(sort|order)$/.test(name) ? "As usual" : "Any"}
         w={150}
         size="xs"
       />

@@ -75,8 +75,9 @@ export type Common = {
 export const Free = ({
   value,
   onChange,
+  placeholder = "a number, text or JSON",
   ...common
-}: Common & { value: any; onChange: (value: any) => void }) => {
+}: Common & { value: any; onChange: (value: any) => void; placeholder?: string }) => {
   const [text, setText] = useState(
     value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value),
   );
@@ -99,7 +100,7 @@ export const Free = ({
       minRows={1}
       maxRows={12}
       classNames={{ input: "mono" }}
-      placeholder="a number, text or JSON"
+      placeholder={placeholder}
       validationError={undefined}
     />
   );
