@@ -1,17 +1,6 @@
 import { Act } from "../ui/act.tsx";
-import {
-  Alert,
-  Badge,
-  Button,
-  Code,
-  Group,
-  SegmentedControl,
-  Stack,
-  Switch,
-  Table,
-  Text,
-} from "@mantine/core";
-import { useEffect, useRef, useState } from "react";
+import { Alert, Badge, Button, Code, Group, SegmentedControl, Stack, Switch, Text } from "@mantine/core";
+import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { useProject, useTo } from "../app/project.ts";
 import type { Answer, Row } from "../api/client.ts";
@@ -24,7 +13,8 @@ import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
-import { FilterBar, List } from "../ui/table.tsx";
+import { LiveTable } from "../ui/live.tsx";
+import { type Column, FilterBar, List } from "../ui/table.tsx";
 
 type Event = Row<"listEvents">;
 
@@ -69,42 +59,26 @@ export const Events = () => {
 
 const FILTERS = ["eventType", "playerId", "status"];
 
+type Waiting = { rows: Event[]; skipped: number };
+
 const Stream = () => {
   const [filters, choose] = useFilters();
-  const [rows, setRows] = useState<Event[]>([]);
-  const [skipped, setSkipped] = useState(0);
   const [isPaused, setPaused] = useState(false);
-  const waiting = useRef<{ rows: Event[]; skipped: number }>({ rows: [], skipped: 0 });
+  const waiting = useRef<Waiting>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
   // People know players by the game's own ids.
   const { playerId: who } = asked;
   if (who && !/^ext:|^[\da-f-]{36}$/.test(who)) asked["playerId"] = `ext:${who}`;
   const key = JSON.stringify(asked);
   const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
-  useEffect(() => {
-    setRows([]);
-    waiting.current = { rows: [], skipped: 0 };
-  }, [key]);
   const options = asked["eventType"] ? { ...asked, eventType: [asked["eventType"]] } : asked;
   const watched = useRoom("events", options, (room) => {
     room.onMessage("events", ({ data }: { data: { events: Event[]; skipped: number } }) => {
-      waiting.current.rows.push(...data.events);
-      waiting.current.skipped += data.skipped;
+      const { rows, skipped } = waiting.current;
+      // A paused screen remembers no more than it will show.
+      waiting.current = { rows: [...rows, ...data.events].slice(-KEPT), skipped: skipped + data.skipped };
     });
   });
-  useEffect(() => {
-    if (isPaused) return;
-    const timer = setInterval(() => {
-      const { rows: news, skipped: more } = waiting.current;
-      if (news.length === 0 && more === 0) return;
-      waiting.current = { rows: [], skipped: 0 };
-      setRows((before) => [...news.toReversed(), ...before].slice(0, KEPT));
-      if (more > 0) setSkipped((before) => before + more);
-    }, RENDER_MS);
-    return () => clearInterval(timer);
-  }, [isPaused]);
-  const seen = new Set(rows.map(({ id }) => id));
-  const shown = [...rows, ...(recent.data?.data ?? []).filter(({ id }) => !seen.has(id))].slice(0, KEPT);
   return (
     <Stack gap="xs">
       <Group align="flex-end" gap="xs">
@@ -118,89 +92,87 @@ const Stream = () => {
           <Live {...watched} />
         </span>
       </Group>
-      {skipped > 0 && (
-        <Text
-          size="xs"
-          c="dimmed"
-        >{`${number(skipped)} events came too fast to be shown; the history has them.`}</Text>
-      )}
       {recent.error ? (
         <ErrorNote error={recent.error} />
-      ) : shown.length === 0 ? (
-        <Empty title={key === "{}" ? "No events yet" : "No such events yet"}>
-          They appear here within a second of being sent.
-        </Empty>
       ) : (
-        <Rows rows={shown} />
+        <Flow
+          key={key}
+          waiting={waiting}
+          recent={recent.data?.data ?? []}
+          isPaused={isPaused}
+          isNarrowed={key !== "{}"}
+        />
       )}
     </Stack>
   );
 };
 
-const Rows = ({ rows }: { rows: Event[] }) => {
+type FlowProps = { waiting: RefObject<Waiting>; recent: Event[]; isPaused: boolean; isNarrowed: boolean };
+
+/** The events themselves, newest first; they stand still while one reads further down. */
+const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
+  const [rows, setRows] = useState<Event[]>([]);
+  const [skipped, setSkipped] = useState(0);
+  const [isTop, setTop] = useState(true);
   const to = useTo();
   const [, go] = useLocation();
+  useEffect(() => {
+    waiting.current = { rows: [], skipped: 0 };
+  }, [waiting]);
+  useEffect(() => {
+    if (isPaused || !isTop) return;
+    const timer = setInterval(() => {
+      const { rows: news, skipped: more } = waiting.current;
+      if (news.length === 0 && more === 0) return;
+      waiting.current = { rows: [], skipped: 0 };
+      setRows((before) => [...news.toReversed(), ...before].slice(0, KEPT));
+      if (more > 0) setSkipped((before) => before + more);
+    }, RENDER_MS);
+    return () => clearInterval(timer);
+  }, [waiting, isPaused, isTop]);
+  const seen = new Set(rows.map(({ id }) => id));
+  const shown = [...rows, ...recent.filter(({ id }) => !seen.has(id))].slice(0, KEPT);
+  const open = useCallback(({ id }: Event) => go(to(`/events/${id}`)), [go]);
+  if (shown.length === 0)
+    return (
+      <Empty title={isNarrowed ? "No such events yet" : "No events yet"}>
+        They appear here within a second of being sent.
+      </Empty>
+    );
   return (
-    <div className="live-rows" style={{ height: "70vh" }} tabIndex={0} role="region" aria-label="Events">
-      <Table highlightOnHover aria-label="Events">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Time</Table.Th>
-            <Table.Th>Event</Table.Th>
-            <Table.Th>Player</Table.Th>
-            <Table.Th>Status</Table.Th>
-            <Table.Th className="wide-only">Effects</Table.Th>
-            <Table.Th className="wide-only">Properties</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {rows.map((row) => (
-            <Table.Tr
-              key={row.id}
-              className="clickable"
-              tabIndex={0}
-              onClick={() => go(to(`/events/${row.id}`))}
-              onKeyDown={(event) => event.key === "Enter" && go(to(`/events/${row.id}`))}
-            >
-              <Table.Td>
-                <time>{time(row.receivedAt)}</time>
-              </Table.Td>
-              <Table.Td>{row.eventType}</Table.Td>
-              <Table.Td>{nameOf(row)}</Table.Td>
-              <Table.Td>
-                <Status value={row.status} />
-              </Table.Td>
-              <Table.Td className="wide-only">
-                <Summary row={row} />
-              </Table.Td>
-              <Table.Td className="wide-only">
-                <Text className="mono" maw={360} truncate>
-                  {JSON.stringify(row.properties)}
-                </Text>
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </div>
+    <>
+      {skipped > 0 && (
+        <Text size="xs" c="dimmed">
+          {`${number(skipped)} events came too fast to be shown; the history has them.`}
+        </Text>
+      )}
+      <LiveTable name="Events" rows={shown} keyOf={idOf} columns={COLUMNS} onRow={open} onTop={setTop} />
+    </>
   );
 };
+
+const idOf = ({ id }: Event): string => id;
 
 const nameOf = (row: Event): string => row.displayName ?? row.externalUserId;
 
 /** How many effects of each kind an event had. */
-const Summary = ({ row }: { row: Event }) => {
-  const effects = row.effectCounts ?? {};
-  return (
-    <Group gap={4}>
-      {Object.entries(effects).map(([type, count]) => (
-        <Badge key={type} color="gray">
-          {`${words(type.replace(/^player\./, ""))}${count > 1 ? ` ×${count}` : ""}`}
-        </Badge>
-      ))}
-    </Group>
-  );
-};
+const summaryOf = ({ effectCounts = {} }: Event): string =>
+  Object.entries(effectCounts)
+    .map(([type, count]) => `${words(type.replace(/^player\./, ""))}${count > 1 ? ` ×${count}` : ""}`)
+    .join(", ");
+
+const COLUMNS: Column<Event>[] = [
+  { title: "Time", cell: ({ receivedAt }) => time(receivedAt) },
+  { title: "Event", cell: ({ eventType }) => eventType },
+  { title: "Player", cell: nameOf },
+  { title: "Status", cell: ({ status }) => <Status value={status} /> },
+  { title: "Effects", cell: summaryOf, isWideOnly: true },
+  {
+    title: "Properties",
+    cell: ({ properties }) => <span className="mono">{JSON.stringify(properties)}</span>,
+    isWideOnly: true,
+  },
+];
 
 const History = () => {
   const to = useTo();

@@ -1,5 +1,5 @@
 import { Act } from "../ui/act.tsx";
-import { Button, Group, Modal, Select, Stack, Table, Text } from "@mantine/core";
+import { Button, Group, Modal, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
@@ -12,7 +12,8 @@ import { number, words } from "../format.ts";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
 import { Confirm, Facts, Section, Status, When, Named, Live } from "../ui/small.tsx";
-import { List, PlainTable, useOpen } from "../ui/table.tsx";
+import { LiveTable } from "../ui/live.tsx";
+import { type Column, List, PlainTable, useOpen } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 
 type Board = Answer<"getLeaderboard">;
@@ -226,6 +227,13 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
 
 type Place = { rank: number; playerId: string; externalUserId: string; displayName: string; score: number };
 
+const idOf = ({ playerId }: Place): string => playerId;
+const PLACES: Column<Place>[] = [
+  { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
+  { title: "Player", cell: ({ displayName, externalUserId }) => displayName || externalUserId },
+  { title: "Score", cell: ({ score }) => number(score), isNumber: true },
+];
+
 /** The first hundred places, as the room of the board shows them. */
 const LivePlaces = ({ board }: { board: Board }) => {
   const to = useTo();
@@ -260,32 +268,14 @@ const LivePlaces = ({ board }: { board: Board }) => {
       {shown && places.length === 0 ? (
         <Empty title="Nobody is on it yet" />
       ) : (
-        <div className="live-rows" style={{ height: "60vh" }} tabIndex={0} role="region" aria-label="Places">
-          <Table aria-label="Places" highlightOnHover>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th className="number">Rank</Table.Th>
-                <Table.Th>Player</Table.Th>
-                <Table.Th className="number">Score</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {places.map(({ rank, playerId, externalUserId, displayName, score }) => (
-                <Table.Tr
-                  key={playerId}
-                  className="clickable"
-                  tabIndex={0}
-                  onClick={() => go(to(`/players/${playerId}`))}
-                  onKeyDown={(event) => event.key === "Enter" && go(to(`/players/${playerId}`))}
-                >
-                  <Table.Td className="number">{number(rank)}</Table.Td>
-                  <Table.Td>{displayName || externalUserId}</Table.Td>
-                  <Table.Td className="number">{number(score)}</Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </div>
+        <LiveTable
+          name="Places"
+          rows={places}
+          keyOf={idOf}
+          columns={PLACES}
+          onRow={({ playerId }) => go(to(`/players/${playerId}`))}
+          height="60vh"
+        />
       )}
     </Stack>
   );

@@ -51,10 +51,10 @@ export const Status = ({ value }: { value: string | null | undefined }) =>
   value == null ? (
     "–"
   ) : (
-    <Text span size="sm" style={{ whiteSpace: "nowrap" }}>
+    <span style={{ whiteSpace: "nowrap" }}>
       <span className="dot" style={{ background: `var(--mantine-color-${COLOURS[value] ?? "gray"}-6)` }} />
       {words(value)}
-    </Text>
+    </span>
   );
 
 /** A name, and under it what tells two of the same name apart. */

@@ -1,0 +1,81 @@
+import { memo, type ReactNode, useState } from "react";
+import type { Column } from "./table.tsx";
+
+/** Height of a row, in pixels: with rows of one height, which are to be seen follows from how far one has scrolled. */
+const ROW = 34;
+/** Rows drawn at once: some more than a tall screen has. */
+const DRAWN = 36;
+
+type Props<T> = {
+  name: string;
+  rows: T[];
+  keyOf: (row: T) => string;
+  /** The same for every render: rows that have not changed are not drawn again. */
+  columns: Column<T>[];
+  onRow: (row: T) => void;
+  /** Told whether one sees the newest rows. */
+  onTop?: (isTop: boolean) => void;
+  height?: string;
+};
+
+/** A table that changes several times a second: of its rows only those are drawn that can be seen. */
+export const LiveTable = <T,>({ name, rows, keyOf, columns, onRow, onTop, height = "65vh" }: Props<T>) => {
+  const [first, setFirst] = useState(0);
+  const begin = Math.max(0, Math.min(first, rows.length - DRAWN));
+  const drawn = rows.slice(begin, begin + DRAWN);
+  return (
+    <div
+      className="live-rows"
+      style={{ height }}
+      tabIndex={0}
+      role="region"
+      aria-label={name}
+      onScroll={({ currentTarget: { scrollTop } }) => {
+        // Ten rows at a time, so that not every pixel is a render.
+        setFirst(Math.max(0, Math.floor(scrollTop / ROW / 10) * 10 - 5));
+        onTop?.(scrollTop < ROW);
+      }}
+    >
+      <table className="live" aria-label={name} aria-rowcount={rows.length}>
+        <thead>
+          <tr>
+            {columns.map(({ title, isNumber, isWideOnly }) => (
+              <th key={title} className={`${isNumber ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {begin > 0 && <tr aria-hidden style={{ height: begin * ROW }} />}
+          {drawn.map((row) => (
+            <Row
+              key={keyOf(row)}
+              row={row}
+              columns={columns as Column<unknown>[]}
+              onRow={onRow as (row: unknown) => void}
+            />
+          ))}
+          <tr aria-hidden style={{ height: Math.max(0, rows.length - begin - DRAWN) * ROW }} />
+        </tbody>
+      </table>
+    </div>
+  );
+};
+
+type RowProps = { row: unknown; columns: Column<unknown>[]; onRow: (row: unknown) => void };
+
+const Row = memo(({ row, columns, onRow }: RowProps): ReactNode => (
+  <tr
+    className="clickable"
+    tabIndex={0}
+    onClick={() => onRow(row)}
+    onKeyDown={(event) => event.key === "Enter" && onRow(row)}
+  >
+    {columns.map(({ title, cell, isNumber, isWideOnly }) => (
+      <td key={title} className={`${isNumber ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`}>
+        {cell(row)}
+      </td>
+    ))}
+  </tr>
+));
