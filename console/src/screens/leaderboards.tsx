@@ -234,15 +234,17 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
                 <Values board={found} />
               </Tabs.Panel>
               <Tabs.Panel value="design" pt="sm">
-                <OperationForm
-                  id="updateLeaderboard"
-                  path={path}
-                  initial={found}
-                  first={["name", "description", "prizes", "bounds"]}
-                  hidden={["version"]}
-                  fixed={{ version: found.version }}
-                  key={found.version}
-                />
+                {can("updateLeaderboard") && (
+                  <OperationForm
+                    id="updateLeaderboard"
+                    path={path}
+                    initial={found}
+                    first={["name", "description", "prizes", "bounds"]}
+                    hidden={["version"]}
+                    fixed={{ version: found.version }}
+                    key={found.version}
+                  />
+                )}
               </Tabs.Panel>
             </Tabs>
           </Stack>

@@ -173,6 +173,7 @@ export const sentence = (rule: any): string => {
 export const RulePage = ({ id }: { id: string }) => {
   const rule = useApi("getRule", { path: { ruleId: id } });
   const to = useTo();
+  const can = useCan();
   const [{ tab }, choose] = useFilters({ tab: "design" });
   return (
     <Page
@@ -201,7 +202,7 @@ export const RulePage = ({ id }: { id: string }) => {
             >
               <Tabs.List>
                 <Tabs.Tab value="design">Design</Tabs.Tab>
-                <Tabs.Tab value="try">Try it</Tabs.Tab>
+                {can("simulateRules") && <Tabs.Tab value="try">Try it</Tabs.Tab>}
                 <Tabs.Tab value="stats">Statistics</Tabs.Tab>
                 <Tabs.Tab value="fired">When it fired</Tabs.Tab>
                 <Tabs.Tab value="versions">Versions</Tabs.Tab>
@@ -210,7 +211,7 @@ export const RulePage = ({ id }: { id: string }) => {
                 <Design rule={data} key={data.draftVersion} />
               </Tabs.Panel>
               <Tabs.Panel value="try" pt="sm">
-                <Try rule={data} />
+                {can("simulateRules") && <Try rule={data} />}
               </Tabs.Panel>
               <Tabs.Panel value="stats" pt="sm">
                 <Stats rule={data} />
@@ -293,6 +294,7 @@ const Checked = ({ checked }: { checked: Answer<"validateRule"> }) => (
 /** Runs the draft on an event that really came, without effect. */
 const Try = ({ rule }: { rule: Rule }) => {
   const project = useProject();
+  const can = useCan();
   const types: string[] = rule.draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
   const exact = types.find((one) => !one.includes("*"));
   const recent = useApi("listEvents", {
@@ -353,29 +355,31 @@ const Try = ({ rule }: { rule: Rule }) => {
         {error !== undefined && <ErrorNote error={error} />}
         {traced !== undefined && <Trace trace={traced} />}
       </Section>
-      <Section title="On the past">
-        <Text size="sm" c="dimmed">
-          {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
-        </Text>
-        <Group>
-          <FormButton
-            id="backtestRule"
-            path={{ ruleId: rule.id }}
-            label="Backtest"
-            variant="default"
-            initial={{
-              from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
-              to: new Date().toISOString(),
-              draft: true,
-            }}
-            first={["from", "to", "draft"]}
-            submit="Start"
-            done=""
-            onDone={({ id }) => setJob(id)}
-          />
-        </Group>
-        {job && <JobProgress id={job} title="Backtest" />}
-      </Section>
+      {can("backtestRule") && (
+        <Section title="On the past">
+          <Text size="sm" c="dimmed">
+            {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
+          </Text>
+          <Group>
+            <FormButton
+              id="backtestRule"
+              path={{ ruleId: rule.id }}
+              label="Backtest"
+              variant="default"
+              initial={{
+                from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
+                to: new Date().toISOString(),
+                draft: true,
+              }}
+              first={["from", "to", "draft"]}
+              submit="Start"
+              done=""
+              onDone={({ id }) => setJob(id)}
+            />
+          </Group>
+          {job && <JobProgress id={job} title="Backtest" />}
+        </Section>
+      )}
     </Stack>
   );
 };
