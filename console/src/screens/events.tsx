@@ -244,9 +244,9 @@ const History = () => {
 
 export const EventPage = ({ id }: { id: string }) => {
   const event = useApi("getEvent", { path: { eventId: id } });
-  const trace = useApi("getEventTrace", { path: { eventId: id } });
   const to = useTo();
   const can = useCan();
+  const trace = useApi("getEventTrace", { path: { eventId: id } }, { enabled: can("getEventTrace") });
   const revert = useAct("revertEvent", { done: "Reverted" });
   const retry = useAct("retryEvent", { done: "It is processed again" });
   const data = event.data;
@@ -283,9 +283,11 @@ export const EventPage = ({ id }: { id: string }) => {
       }
     >
       <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
-      <Section title="Why">
-        <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
-      </Section>
+      {can("getEventTrace") && (
+        <Section title="Why">
+          <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
+        </Section>
+      )}
     </Page>
   );
 };
