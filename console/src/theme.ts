@@ -45,8 +45,10 @@ export const variables: CSSVariablesResolver = () => {
     "--mantine-color-anchor": "#63e6be",
   };
   for (const colour of COLOURS) {
+    // Yellow on yellow needs a darker one.
+    const share = colour === "yellow" ? 65 : 80;
     light[`--mantine-color-${colour}-light-color`] =
-      `color-mix(in srgb, var(--mantine-color-${colour}-9) 80%, black)`;
+      `color-mix(in srgb, var(--mantine-color-${colour}-9) ${share}%, black)`;
     dark[`--mantine-color-${colour}-light-color`] = `var(--mantine-color-${colour}-2)`;
   }
   return { variables: {}, light, dark };

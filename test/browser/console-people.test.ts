@@ -4,10 +4,18 @@ import { sql } from "kysely";
 import { anAdmin } from "../support/app/admin.ts";
 import { aTenant } from "../support/app/app.ts";
 import { theConsole } from "../support/browser/console.ts";
+import { aScene } from "../support/browser/scene.ts";
+import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
 import { must } from "../support/http/client.ts";
 import { totpCode } from "../support/mfa/second-factor.ts";
 
 const SECRET = /^[A-Z2-7]{32}$/m;
+
+/** What somebody may press who only looks: it shows, copies or saves, or is their own. */
+const LOOKING =
+  /^(|Ada|Its chat|Show numbers|Save .*as CSV|Save as a file|(Copy|Clear) ?.*|Try again|Leave the team|\d+%|\d+ lost after \w+)$/;
+/** Its buttons are groups of players, and show who is in them. */
+const GROUPS = "/analytics/segments";
 
 describe("people at the console", () => {
   const { api, aPerson, at } = theConsole();
@@ -32,6 +40,35 @@ describe("people at the console", () => {
     const ada = await at(tenant, "/players?search=ad&sort=externalUserId&order=desc");
     await ada.sees(/adele\s.*\s+ada\s.*\s+2 in all/s);
     assert.match(ada.page.url(), /players\?search=ad&sort=externalUserId&order=desc$/);
+  });
+
+  it("who may only look find no button that changes anything", async function () {
+    this.timeout(600_000);
+    const { game, screens } = await aScene(api, ["Ada", "Bob"]);
+    const owner = await at(game.tenant, "/start");
+    await owner.open("/team");
+    const email = `${randomUUID()}@example.com`;
+    await owner.press("Invite somebody");
+    await owner.fill("Email", email);
+    await owner.choose("Role", "Viewer");
+    await owner.press("Invite");
+    await owner.sees("The invitation is on its way");
+    const viewer = await aPerson();
+    await viewer.open(`/accept-invitation?token=${tokenIn(await aMailTo(email, /Test Studio/))}`);
+    await viewer.sees("as viewer");
+    await viewer.fill("Your name", "Vera");
+    await viewer.fill("Password", "Engine-No-1");
+    await viewer.press("Join");
+    await viewer.sees("Five steps from nothing");
+    const found = new Set<string>();
+    for (const path of [...screens.project, ...screens.account.filter((one) => one !== "/account")]) {
+      await viewer.visit(path);
+      const buttons = `[...document.querySelectorAll("main button:not([role=tab])")]
+        .map((button) => (button.getAttribute("aria-label") ?? button.innerText).trim())`;
+      for (const name of (await viewer.page.evaluate(buttons)) as string[])
+        if (!LOOKING.test(name) && !path.endsWith(GROUPS)) found.add(`${path}: ${name}`);
+    }
+    assert.deepEqual([...found], []);
   });
 
   it("are approved with their team by a super-admin", async () => {

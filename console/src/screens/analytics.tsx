@@ -28,6 +28,7 @@ const TABS: Record<string, { title: string; component: () => ReactNode }> = {
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   const to = useTo();
   const [, go] = useLocation();
+  const can = useCan();
   const shown = TABS[tab] ? tab : "trends";
   return (
     <Page title="Analytics">
@@ -36,11 +37,14 @@ export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
         onChange={(next) => go(to(next === "trends" ? "/analytics" : `/analytics/${next}`))}
       >
         <Tabs.List>
-          {Object.entries(TABS).map(([name, { title }]) => (
-            <Tabs.Tab key={name} value={name}>
-              {title}
-            </Tabs.Tab>
-          ))}
+          {Object.entries(TABS).map(
+            ([name, { title }]) =>
+              (name !== "exports" || can("listAnalyticsExports")) && (
+                <Tabs.Tab key={name} value={name}>
+                  {title}
+                </Tabs.Tab>
+              ),
+          )}
         </Tabs.List>
       </Tabs>
       <div key={shown}>{TABS[shown]!.component()}</div>

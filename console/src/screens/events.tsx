@@ -220,9 +220,9 @@ const History = () => {
 
 export const EventPage = ({ id }: { id: string }) => {
   const event = useApi("getEvent", { path: { eventId: id } });
-  const trace = useApi("getEventTrace", { path: { eventId: id } });
   const to = useTo();
   const can = useCan();
+  const trace = useApi("getEventTrace", { path: { eventId: id } }, { enabled: can("getEventTrace") });
   const revert = useAct("revertEvent", { done: "Reverted" });
   const data = event.data;
   return (
@@ -258,15 +258,17 @@ export const EventPage = ({ id }: { id: string }) => {
       }
     >
       <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
-      <Section title="Why">
-        {trace.error?.status === 404 ? (
-          <Empty title="No trace is kept of this event">
-            {`A part of the events is traced, for some days: see “Rules of the game” in the project's settings.`}
-          </Empty>
-        ) : (
-          <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
-        )}
-      </Section>
+      {can("getEventTrace") && (
+        <Section title="Why">
+          {trace.error?.status === 404 ? (
+            <Empty title="No trace is kept of this event">
+              {`A part of the events is traced, for some days: see “Rules of the game” in the project's settings.`}
+            </Empty>
+          ) : (
+            <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
+          )}
+        </Section>
+      )}
     </Page>
   );
 };

@@ -170,6 +170,7 @@ export const sentence = (rule: any): string => {
 export const RulePage = ({ id }: { id: string }) => {
   const rule = useApi("getRule", { path: { ruleId: id } });
   const to = useTo();
+  const can = useCan();
   return (
     <Page
       title={rule.data?.name ?? "Rule"}
@@ -193,7 +194,7 @@ export const RulePage = ({ id }: { id: string }) => {
             <Pages
               pages={{
                 design: ["Design", () => <Design rule={data} key={data.draftVersion} />],
-                try: ["Try it", () => <Try rule={data} />],
+                try: can("simulateRules") && ["Try it", () => <Try rule={data} />],
                 stats: ["Statistics", () => <Stats rule={data} />],
                 fired: ["When it fired", () => <Fired rule={data} />],
                 versions: ["Versions", () => <Versions of={data} param="ruleId" operations={OPERATIONS} />],
@@ -270,6 +271,7 @@ const Checked = ({ checked }: { checked: Answer<"validateRule"> }) => (
 /** Runs the draft on an event that really came, without effect. */
 const Try = ({ rule }: { rule: Rule }) => {
   const project = useProject();
+  const can = useCan();
   const types: string[] = rule.draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
   const exact = types.find((one) => !one.includes("*"));
   const recent = useApi("listEvents", {
@@ -330,38 +332,40 @@ const Try = ({ rule }: { rule: Rule }) => {
         {error !== undefined && <ErrorNote error={error} />}
         {traced !== undefined && <Trace trace={traced} />}
       </Section>
-      <Section title="On the past">
-        <Text size="sm" c="dimmed">
-          {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
-        </Text>
-        <Group>
-          <FormButton
-            id="backtestRule"
-            path={{ ruleId: rule.id }}
-            label="Backtest"
-            variant="default"
-            initial={{
-              from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
-              to: new Date().toISOString(),
-            }}
-            first={["from", "to"]}
-            submit="Start"
-            done=""
-            onDone={({ id }) => setJob(id)}
-          />
-        </Group>
-        {job && (
-          <JobProgress
-            id={job}
-            title="Backtest"
-            result={(found) => (
-              <Text size="sm">
-                {`It would have fired ${number(found.fired)} times on ${number(found.events)} events, for ${number(found.playersReached)} of ${number(found.players)} players.`}
-              </Text>
-            )}
-          />
-        )}
-      </Section>
+      {can("backtestRule") && (
+        <Section title="On the past">
+          <Text size="sm" c="dimmed">
+            {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
+          </Text>
+          <Group>
+            <FormButton
+              id="backtestRule"
+              path={{ ruleId: rule.id }}
+              label="Backtest"
+              variant="default"
+              initial={{
+                from: new Date(Date.now() - 7 * 86_400_000).toISOString(),
+                to: new Date().toISOString(),
+              }}
+              first={["from", "to"]}
+              submit="Start"
+              done=""
+              onDone={({ id }) => setJob(id)}
+            />
+          </Group>
+          {job && (
+            <JobProgress
+              id={job}
+              title="Backtest"
+              result={(found) => (
+                <Text size="sm">
+                  {`It would have fired ${number(found.fired)} times on ${number(found.events)} events, for ${number(found.playersReached)} of ${number(found.players)} players.`}
+                </Text>
+              )}
+            />
+          )}
+        </Section>
+      )}
     </Stack>
   );
 };

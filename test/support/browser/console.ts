@@ -69,8 +69,12 @@ const drawnOf = async (handle: ElementHandle): Promise<ElementHandle> => {
     const isHidden = shown.type === "radio" || shown.type === "checkbox";
     return (isHidden && shown.labels?.[0]) || shown;
   });
-  return drawn as unknown as ElementHandle;
+  return drawn;
 };
+
+/** A screen has its title, and nothing on it is still being read. */
+const IS_THERE = `document.querySelector("h1") !== null
+  && document.querySelector("[aria-busy=true], [aria-label=Loading]") === null`;
 
 const named = (name: string): string => `::-p-aria([name=${JSON.stringify(name)}])`;
 
@@ -152,6 +156,12 @@ const aPerson = async (browser: Browser, url: string, downloadPath?: string) => 
     text,
     /** Opens an address of the console, as a link from elsewhere does. */
     open: async (path: string): Promise<void> => void (await page.goto(`${url}/console${path}`)),
+    /** Goes on within the console, as its links do, and waits until all of the screen is there. */
+    visit: async (path: string): Promise<void> => {
+      await page.evaluate(`history.pushState(null, "", ${JSON.stringify(`/console${path}`)})`);
+      await page.waitForNetworkIdle({ idleTime: 200 });
+      await waitFor(`${path} is to be there`, async () => Boolean(await page.evaluate(IS_THERE)));
+    },
     /** Waits until the page shows a text. */
     sees: (wanted: string | RegExp) =>
       holds(`${String(wanted)} is to be seen`, (shown) => has(shown, wanted)),
