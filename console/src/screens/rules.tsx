@@ -349,7 +349,7 @@ const Try = ({ rule }: { rule: Rule }) => {
           </Group>
         )}
         {error !== undefined && <ErrorNote error={error} />}
-        {traced !== undefined && <Trace trace={traced} />}
+        {traced !== undefined && <Trace trace={traced} of={rule.draft} />}
       </Section>
       <Section title="On the past">
         <Text size="sm" c="dimmed">
