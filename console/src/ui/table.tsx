@@ -299,7 +299,7 @@ const FilterField = ({ filter: { name, schema }, options, value, onChange }: Fie
         setText(event.currentTarget.value);
         send(event.currentTarget.value);
       }}
-      w={isDate ? 140 : 180}
+      w={isDate ? 140 : 170}
       size="xs"
     />
   );
