@@ -80,7 +80,10 @@ export const oauthOf = (env: Parsed) => {
       apiUrl: withoutSlash(env.OAUTH_GITHUB_API_URL),
     },
     /** Redirect addresses allowed for every tenant, besides its own list; the last are those of the console. */
-    redirectUris: [...env.OAUTH_REDIRECT_URIS, ...["oauth", "account"].map((page) => `${consoleUrl}/${page}`)],
+    redirectUris: [
+      ...env.OAUTH_REDIRECT_URIS,
+      ...["oauth", "account"].map((page) => `${consoleUrl}/${page}`),
+    ],
   };
 };
 

@@ -19,7 +19,15 @@ import { type Filters, useFilters } from "../ui/filters.ts";
 import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
 import { Section, Tile } from "../ui/small.tsx";
 import { PlainTable } from "../ui/table.tsx";
-import { Range, rangeOf, Choice, SaveReport, type Behind, PlayersBehind } from "./analytics-parts.tsx";
+import {
+  Range,
+  rangeOf,
+  Choice,
+  MetricsInput,
+  SaveReport,
+  type Behind,
+  PlayersBehind,
+} from "./analytics-parts.tsx";
 
 export const Funnels = () => {
   const [filters, choose] = useFilters({ period: "30d", steps: "", window: "7d", order: "ordered" });
@@ -162,7 +170,12 @@ export const Segments = () => {
 };
 
 export const Experiments = () => {
-  const [filters, choose] = useFilters({ period: "30d", rule: "", against: "holdout" });
+  const [filters, choose] = useFilters({
+    period: "30d",
+    rule: "",
+    against: "holdout",
+    metric: "activePlayers,events,xpGranted",
+  });
   const rules = useApi("listRules", { query: { limit: 100 } });
   const tried =
     rules.data?.data.filter(
@@ -172,8 +185,11 @@ export const Experiments = () => {
   const ruleId = filters["rule"] || tried[0]?.id || "";
   const experiment = useAny(
     "getAnalyticsExperiment",
-    { path: { ruleId }, query: { ...rangeOf(filters), against: filters["against"]! } },
-    { enabled: ruleId !== "" },
+    {
+      path: { ruleId },
+      query: { ...rangeOf(filters), against: filters["against"]!, metric: filters["metric"]! },
+    },
+    { enabled: ruleId !== "" && filters["metric"] !== "" },
   );
   if (rules.data && tried.length === 0)
     return (
@@ -192,6 +208,7 @@ export const Experiments = () => {
           value={ruleId === "" ? null : ruleId}
           onChange={(next) => choose({ rule: next ?? "" })}
         />
+        <MetricsInput {...{ filters, choose }} />
         <SegmentedControl
           size="xs"
           data={[

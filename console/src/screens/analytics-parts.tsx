@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, Modal, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
 import { type Answer, download } from "../api/client.ts";
@@ -103,7 +103,7 @@ export const SaveReport = ({ report, query }: { report: string; query: Filters }
 };
 
 /** Metrics one may choose; others can be typed, as the API reference names them. */
-export const METRICS = [
+const METRICS = [
   "activePlayers",
   "newPlayers",
   "returningPlayers",
@@ -124,6 +124,18 @@ export const METRICS = [
   "messages",
   "webhookSuccessRate",
 ];
+
+export const MetricsInput = ({ filters, choose }: Pick<ChoiceProps, "filters" | "choose">) => (
+  <TagsInput
+    label="Metrics"
+    size="xs"
+    miw={220}
+    data={METRICS}
+    value={(filters["metric"] ?? "").split(",").filter(Boolean)}
+    onChange={(next) => choose({ metric: next.join(",") })}
+    maxTags={10}
+  />
+);
 
 export type Behind = { title: string; query: Filters };
 

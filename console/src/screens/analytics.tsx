@@ -1,7 +1,8 @@
-import { Group, SimpleGrid, Stack, Switch, Tabs, TagsInput, Text, TextInput } from "@mantine/core";
+import { Group, SimpleGrid, Stack, Switch, Tabs, Text, TextInput } from "@mantine/core";
 import { type ReactNode } from "react";
 import { useLocation } from "wouter";
 import { useTo } from "../app/project.ts";
+import { useCan } from "../api/session.ts";
 import { type Answer } from "../api/client.ts";
 import { useAny } from "../api/hooks.ts";
 import { compact, day, words } from "../format.ts";
@@ -12,7 +13,7 @@ import { Tile } from "../ui/small.tsx";
 import { Retention, Cohorts } from "./analytics-cohorts.tsx";
 import { Reports, Exports } from "./analytics-files.tsx";
 import { Funnels, Segments, Experiments } from "./analytics-funnels.tsx";
-import { Range, rangeOf, Choice, SaveReport, METRICS } from "./analytics-parts.tsx";
+import { Range, rangeOf, Choice, SaveReport, MetricsInput } from "./analytics-parts.tsx";
 
 const TABS: Record<string, { title: string; component: () => ReactNode }> = {
   trends: { title: "Trends", component: () => <Trends /> },
@@ -72,15 +73,7 @@ const Trends = () => {
     <Stack>
       <Group align="flex-end" gap="xs">
         <Range filters={filters} choose={choose} />
-        <TagsInput
-          label="Metrics"
-          size="xs"
-          miw={220}
-          data={METRICS}
-          value={(filters["metric"] ?? "").split(",").filter(Boolean)}
-          onChange={(next) => choose({ metric: next.join(",") })}
-          maxTags={10}
-        />
+        <MetricsInput {...{ filters, choose }} />
         <Choice name="interval" options={["day", "hour", "week", "month"]} {...{ filters, choose }} />
         <Choice
           name="compare"

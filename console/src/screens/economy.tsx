@@ -254,7 +254,7 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
         name={of.title}
         filters={["search", "status"]}
         onRow={({ id }) => go(to(`/economy/${kind}/${id}`))}
-        empty={<Empty title={`No ${of.title.toLowerCase()} yet`}>{of.about}</Empty>}
+        empty={<Empty title={`No ${of.title.toLowerCase()} yet`}>{create}</Empty>}
         columns={[
           {
             title: "Name",

@@ -8,7 +8,7 @@ import { useAct, useApi } from "../api/hooks.ts";
 import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { number, time, words } from "../format.ts";
-import { Effect } from "../ui/effects.tsx";
+import { describe, Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
@@ -158,7 +158,7 @@ const nameOf = (row: Event): string => row.displayName ?? row.externalUserId;
 /** How many effects of each kind an event had. */
 const summaryOf = ({ effectCounts = {} }: Event): string =>
   Object.entries(effectCounts)
-    .map(([type, count]) => `${words(type.replace(/^player\./, ""))}${count > 1 ? ` ×${count}` : ""}`)
+    .map(([type, count]) => `${describe(type, {})}${count > 1 ? ` ×${count}` : ""}`)
     .join(", ");
 
 const COLUMNS: Column<Event>[] = [
@@ -337,26 +337,29 @@ type Node = {
 };
 
 /** One condition, whether it held, and what it saw. */
-const Condition = ({ node, depth = 0 }: { node: Node; depth?: number }) => (
-  <div style={{ marginLeft: depth * 18 }}>
-    <Text size="sm" c={node.skipped ? "dimmed" : undefined}>
-      {node.skipped ? "– " : node.pass ? "✓ " : "✗ "}
-      {words(node.type)} {node.op ? words(node.op) : ""}{" "}
-      {node.expected !== undefined && <Code>{JSON.stringify(node.expected)}</Code>}
-      {node.actual !== undefined && (
-        <>
-          {" was "}
-          <Code>{JSON.stringify(node.actual)}</Code>
-        </>
-      )}
-    </Text>
-    {node.children?.map((child) => (
-      <Condition key={child.path} node={child} depth={depth + 1} />
-    ))}
-  </div>
-);
+const Condition = ({ node, of, depth = 0 }: { node: Node; of?: object | undefined; depth?: number }) => {
+  const said: any = (node.path.match(/\w+/g) ?? []).reduce((part: any, key) => part?.[key], of);
+  return (
+    <div style={{ marginLeft: depth * 18 }}>
+      <Text size="sm" c={node.skipped ? "dimmed" : undefined}>
+        {node.skipped ? "– " : node.pass ? "✓ " : "✗ "}
+        {words(node.type)} {said?.path ?? said?.field ?? said?.key} {node.op ? words(node.op) : ""}{" "}
+        {node.expected !== undefined && <Code>{JSON.stringify(node.expected)}</Code>}
+        {node.actual !== undefined && (
+          <>
+            {", was "}
+            <Code>{JSON.stringify(node.actual)}</Code>
+          </>
+        )}
+      </Text>
+      {node.children?.map((child) => (
+        <Condition key={child.path} node={child} of={of} depth={depth + 1} />
+      ))}
+    </div>
+  );
+};
 
-export const Trace = ({ trace }: { trace: any }) => {
+export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
   const rules = trace.rules as any[];
   const order = rules.toSorted((a, b) => Number(b.fired) - Number(a.fired));
   return (
@@ -380,7 +383,7 @@ export const Trace = ({ trace }: { trace: any }) => {
               </Text>
             )}
           </Group>
-          {rule.conditions && <Condition node={rule.conditions} />}
+          {rule.conditions && <Condition node={rule.conditions} of={of} />}
           {rule.effects.map((effect: any, index: number) => (
             <Text size="sm" key={index} ml="md">
               → <Effect type={effect.type} data={effect.data} />

@@ -9,6 +9,12 @@ import { ErrorNote, Loaded } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.ts";
 import { Card, To, PlainNote, OtherWays } from "./auth.tsx";
 
+const NEW_PASSWORD = {
+  autoComplete: "new-password",
+  description: "At least 8 characters, with an uppercase letter, a lowercase letter and a number",
+  required: true,
+};
+
 export const Register = () => {
   const [given, setGiven] = useState({ name: "", email: "", password: "", tenantName: "" });
   const { error, isBusy, send } = useSending();
@@ -56,10 +62,9 @@ export const Register = () => {
           />
           <PasswordInput
             label="Password"
-            autoComplete="new-password"
+            {...NEW_PASSWORD}
             value={given.password}
             onChange={set("password")}
-            required
           />
           {error !== undefined && <ErrorNote error={error} />}
           <Button type="submit" loading={isBusy}>
@@ -133,10 +138,9 @@ export const Reset = () => {
           <Stack gap="sm">
             <PasswordInput
               label="New password"
-              autoComplete="new-password"
+              {...NEW_PASSWORD}
               value={password}
               onChange={(event) => setPassword(event.currentTarget.value)}
-              required
               autoFocus
             />
             {error !== undefined && <ErrorNote error={error} />}
@@ -207,10 +211,9 @@ export const Accept = () => {
                 />
                 <PasswordInput
                   label="Password"
-                  autoComplete="new-password"
+                  {...NEW_PASSWORD}
                   value={password}
                   onChange={(event) => setPassword(event.currentTarget.value)}
-                  required
                 />
                 {error !== undefined && <ErrorNote error={error} />}
                 <Button type="submit" loading={isBusy}>

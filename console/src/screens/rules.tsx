@@ -330,7 +330,7 @@ const Try = ({ rule }: { rule: Rule }) => {
           </Group>
         )}
         {error !== undefined && <ErrorNote error={error} />}
-        {traced !== undefined && <Trace trace={traced} />}
+        {traced !== undefined && <Trace trace={traced} of={rule.draft} />}
       </Section>
       {can("backtestRule") && (
         <Section title="On the past">

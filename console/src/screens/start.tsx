@@ -79,6 +79,7 @@ export const Start = () => {
             <FormButton
               id="trackEvent"
               label="Or send one from here"
+              title="Send an event"
               size="xs"
               variant="default"
               initial={{

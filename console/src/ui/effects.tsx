@@ -23,7 +23,7 @@ export const describe = (type: string, data: any): string => {
   if (/lives/.test(type) && typeof amount === "number") return `${signed(amount)} lives`;
   if (/level/.test(type) && (d.newLevel ?? d.level) !== undefined)
     return `Level ${number(d.newLevel ?? d.level)}`;
-  const what = words(type.replace(/^player\./, ""));
+  const what = words(type.replace(/^player\.(?=.*_)/, ""));
   return key === undefined ? what : `${what}: ${d.name ?? key}`;
 };
 

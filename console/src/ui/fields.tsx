@@ -101,6 +101,7 @@ export const Field = (props: FieldProps): ReactNode => {
           value={value === undefined || value === null ? null : String(value)}
           // The options of a number are numbers.
           onChange={(next) => clear(optionsOf(schema)!.find((one) => String(one) === next))}
+          allowDeselect={false}
           clearable={!isRequired}
           clearButtonProps={{ "aria-label": `Clear ${common.label}` }}
           placeholder={schema.default === undefined ? "" : words(String(schema.default))}
@@ -465,6 +466,7 @@ const AnyOf = ({ name, path, schema, value, isRequired = false, onChange, contex
             onChange(items ? { [group]: held ?? [startOf(items, forms)] } : start);
           }}
           searchable
+          allowDeselect={false}
           clearable={!isRequired}
           clearButtonProps={{ "aria-label": `Clear ${label}` }}
         />

@@ -81,9 +81,9 @@ export const Empty = ({ title, children }: { title: string; children?: ReactNode
   <Stack align="center" py="xl" gap="xs">
     <Text fw={600}>{title}</Text>
     {children && (
-      <Text c="dimmed" size="sm" ta="center" component="div">
+      <Stack align="center" gap="xs" c="dimmed" fz="sm" ta="center">
         {children}
-      </Text>
+      </Stack>
     )}
   </Stack>
 );
