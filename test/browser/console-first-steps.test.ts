@@ -44,7 +44,7 @@ describe("the first steps in the console", () => {
     await ada.fill("Name", "Levels pay");
     await ada.fill("Key", "levels-pay");
     await ada.press("Save the draft");
-    await ada.sees("When level_finished, then Grant XP 10.");
+    await ada.sees("When level_finished, then give 10 XP.");
     await ada.sees("Draft");
     await ada.press("Try it");
     await ada.press("Simulate");

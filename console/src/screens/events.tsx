@@ -73,6 +73,8 @@ const Stream = () => {
   const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
   const options = asked["eventType"] ? { ...asked, eventType: [asked["eventType"]] } : asked;
   const watched = useRoom("events", options, (room) => {
+    // The room has no memory: what came before it was joined is in the list.
+    void recent.refetch();
     room.onMessage("events", ({ data }: { data: { events: Event[]; skipped: number } }) => {
       const { rows, skipped } = waiting.current;
       // A paused screen remembers no more than it will show.

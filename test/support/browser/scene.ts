@@ -47,10 +47,10 @@ const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
 const screensOf = (projectId: string, ids: Record<string, string>): Screens => {
   const values = valuesOf(ids);
   const [project = [], account = [], open = []] = readFileSync(ROUTES, "utf8")
-    .split(/export const \w+_SCREENS/)
+    .split(/^(?:export )?const (?:PROJECT|ACCOUNT|OPEN_SCREENS): /m)
     .slice(1)
     .map((part) =>
-      [...part.matchAll(/path: "(\/[^"]*)"/g)].flatMap(([, path = ""]) => {
+      [...part.matchAll(/(?:\[|path: )\s*"(\/[^"]*)"/g)].flatMap(([, path = ""]) => {
         assert.ok(path in values || !path.includes(":"), `test/support/browser/scene.ts lacks ${path}`);
         return values[path] ?? [path];
       }),
