@@ -148,12 +148,10 @@ const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
           {`${number(skipped)} events came too fast to be shown; the history has them.`}
         </Text>
       )}
-      <LiveTable name="Events" rows={shown} keyOf={idOf} columns={COLUMNS} onRow={open} onTop={setTop} />
+      <LiveTable name="Events" rows={shown} columns={COLUMNS} onRow={open} onTop={setTop} />
     </>
   );
 };
-
-const idOf = ({ id }: Event): string => id;
 
 const nameOf = (row: Event): string => row.displayName ?? row.externalUserId;
 

@@ -227,7 +227,6 @@ export const LeaderboardPage = ({ id }: { id: string }) => {
 
 type Place = { rank: number; playerId: string; externalUserId: string; displayName: string; score: number };
 
-const idOf = ({ playerId }: Place): string => playerId;
 const PLACES: Column<Place>[] = [
   { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
   { title: "Player", cell: ({ displayName, externalUserId }) => displayName || externalUserId },
@@ -271,7 +270,6 @@ const LivePlaces = ({ board }: { board: Board }) => {
         <LiveTable
           name="Places"
           rows={places}
-          keyOf={idOf}
           columns={PLACES}
           onRow={({ playerId }) => go(to(`/players/${playerId}`))}
           height="60vh"
