@@ -54,7 +54,7 @@ export type Platform = {
   ranks(source: EntrySource): RankStore;
   limiter: Limiter;
   limits: Limits;
-  /** Periodic maintenance for an engine without autovacuum. */
+  /** Periodic maintenance for an engine without background processes. */
   maintain?: () => Promise<void>;
   dependencies: readonly Dependency[];
   close(): Promise<void>;
@@ -112,7 +112,7 @@ const openEmbedded = async (
       pause,
       hasOneSession: true,
     },
-    ...(inMemory ? {} : { maintain: async () => void (await database.vacuum()) }),
+    ...(inMemory ? {} : { maintain: () => database.maintain() }),
     dependencies: [{ name: "database", check: () => database.ping() }],
     close: async () => {
       await database.close();
@@ -154,7 +154,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   await reachPostgres(databaseUrl, () => database.ping(), log);
   await reachRedis(redisUrl, () => redis.ping(), log);
   const peers = createRedisPeers(connections.open(), { namespace, log, subscriptions: presence });
-  const queue = createBullQueue({ connections, prefix: `${namespace}:bull`, log });
+  const queue = await createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
     database,
     ...(replica ? { replica } : {}),

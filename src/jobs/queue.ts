@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import Bull from "bull";
+import type Bull from "bull";
 import type { Logger } from "pino";
 
 /**
@@ -117,9 +117,9 @@ const CLOSE_MAX_MS = 2_000;
  * Creates the queue for several processes. A Bull job is acknowledged as soon as its key has reached a
  * runner: the rows are the work, and the sweep finds them again when the process dies.
  */
-export const createBullQueue = (options: BullOptions): Queue => {
+export const createBullQueue = async (options: BullOptions): Promise<Queue> => {
   const { connections, log } = options;
-  const { queueOf, closeQueues } = bullQueues(options);
+  const { queueOf, closeQueues } = bullQueues((await import("bull")).default, options);
   let runners: Runners | undefined;
   const local = new Set<QueuedJobName>();
   let isClosed = false;
@@ -159,7 +159,7 @@ export const createBullQueue = (options: BullOptions): Queue => {
 };
 
 /** Bull's queues by name, each created on demand. */
-const bullQueues = ({ connections, prefix }: BullOptions) => {
+const bullQueues = (Library: typeof Bull, { connections, prefix }: BullOptions) => {
   const queues = new Map<QueuedJobName, Bull.Queue>();
   const clients: BullClient[] = [];
   const shared = new Map<string, BullClient>();
@@ -177,7 +177,7 @@ const bullQueues = ({ connections, prefix }: BullOptions) => {
   const queueOf = (name: QueuedJobName): Bull.Queue => {
     const known = queues.get(name);
     if (known) return known;
-    const queue = new Bull(name, {
+    const queue = new Library(name, {
       prefix,
       createClient,
       defaultJobOptions: { removeOnComplete: true, removeOnFail: true },

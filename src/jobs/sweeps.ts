@@ -224,10 +224,10 @@ export const leaderboardPeriods: Job = {
   },
 };
 
-/** Maintains a database without autovacuum. */
+/** Maintains a database without background processes, as often as PostgreSQL's autovacuum looks by default. */
 export const maintain: Job = {
   concurrency: 1,
-  everyMs: 600_000,
+  everyMs: 60_000,
   run: (app) => app.maintain(),
 };
 

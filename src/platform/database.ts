@@ -1,11 +1,15 @@
 import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { setImmediate as turn, setTimeout as delay } from "node:timers/promises";
+import { createGunzip } from "node:zlib";
 import type { Transaction } from "@mikro-orm/core";
 import { Migrator } from "@mikro-orm/migrations";
 import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
+import { unpackTar } from "modern-tar/fs";
 import type { Logger } from "pino";
 import { makeDir } from "../domain/kernel/data-dir.ts";
 import { isLockConflict } from "../domain/kernel/outages.ts";
@@ -170,9 +174,8 @@ const CHANGED = sql<{ name: string }>`
 /**
  * Frees dead rows and updates the planner's statistics where much has changed, a table at a time: other
  * statements of an engine with one connection are served in between.
- * @returns the tables, as `schema.table`
  */
-const vacuumChanged = async (em: SqlEntityManager): Promise<string[]> => {
+const vacuumChanged = async (em: SqlEntityManager): Promise<void> => {
   const db = em.fork().getKysely();
   const { rows } = await CHANGED.execute(db);
   for (const { name } of rows) {
@@ -181,7 +184,18 @@ const vacuumChanged = async (em: SqlEntityManager): Promise<string[]> => {
     if (found.length > 0) await sql`vacuum analyze ${sql.raw(name)}`.execute(db);
     await turn();
   }
-  return rows.map(({ name }) => name);
+};
+
+/** So much may be read again after a crash, and lie on the disk until then. */
+const LOG_BYTES_MAX = 33_554_432;
+
+/** An engine within the process checkpoints only when it is closed: its log would grow with every change. */
+const shortenLog = async (em: SqlEntityManager): Promise<void> => {
+  const db = em.fork().getKysely();
+  const { rows } = await sql`
+    select from pg_control_checkpoint()
+    where pg_wal_lsn_diff(pg_current_wal_lsn(), redo_lsn) > ${LOG_BYTES_MAX}`.execute(db);
+  if (rows.length > 0) await sql`checkpoint`.execute(db);
 };
 
 type MigrationState = {
@@ -200,8 +214,8 @@ export type Database = {
    */
   migrateDown(expected?: string): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
-  /** Frees dead rows and updates the planner's statistics where much has changed. Returns these tables. */
-  vacuum(): Promise<string[]>;
+  /** Does for an embedded engine what PostgreSQL's background processes do: vacuum, statistics, checkpoints. */
+  maintain(): Promise<void>;
   /** @throws when the database does not answer */
   ping(): Promise<void>;
   /** The connections of this process as they are now; absent where the engine is in the process. */
@@ -251,6 +265,8 @@ const common = {
 };
 
 const IN_MEMORY = "memory://";
+/** What a laptop has for a database: the system keeps its files in memory as well. */
+const SMALL = ["shared_buffers=16MB", "max_wal_size=64MB", "min_wal_size=32MB"];
 
 /**
  * @param dataDir where PGlite keeps its files, or `memory://`
@@ -258,12 +274,14 @@ const IN_MEMORY = "memory://";
  */
 export const openEmbeddedDatabase = async (dataDir: string, cluster?: Blob): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/pglite");
+  const library = await import("@electric-sql/pglite");
   if (dataDir !== IN_MEMORY) await makeDataDir(dataDir);
-  const driverOptions = dataDir === IN_MEMORY ? await inMemory(cluster) : {};
+  const startParams = [...library.PGlite.defaultStartParams, ...SMALL.flatMap((setting) => ["-c", setting])];
+  const driverOptions = { startParams, ...(dataDir === IN_MEMORY ? await inMemory(cluster) : {}) };
   const orm = await MikroORM.init({ ...common, dbName: dataDir, driverOptions });
   const engine = await orm.em.getConnection().getNativeClient();
   setParsers(engine.parsers);
-  sendInOneMessage(engine, await import("@electric-sql/pglite"));
+  sendInOneMessage(engine, library);
   return databaseOf(orm, (run) => run());
 };
 
@@ -275,9 +293,8 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
   const draft = `${dataDir}.new`;
   await rm(draft, { recursive: true, force: true });
   await makeDir(draft);
-  const { PGlite } = await import("@electric-sql/pglite");
-  const engine = await PGlite.create({ dataDir: draft, loadDataDir: await emptyCluster() });
-  await engine.close();
+  const archive = Readable.fromWeb((await emptyCluster()).stream());
+  await pipeline(archive, createGunzip(), unpackTar(draft, { dmode: 0o700, fmode: 0o600 }));
   await rename(draft, dataDir);
 };
 
@@ -430,7 +447,10 @@ const databaseOf = (orm: Orm, alone: Alone): Database => ({
       return (await orm.migrator.down({ transaction })).map(({ name }) => name);
     }),
   migrationStates: () => statesOf(orm),
-  vacuum: () => vacuumChanged(orm.em),
+  maintain: async () => {
+    await vacuumChanged(orm.em);
+    await shortenLog(orm.em);
+  },
   ping: async () => void (await sql`select 1`.execute(orm.em.fork().getKysely())),
   close: () => orm.close(),
 });

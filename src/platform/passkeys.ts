@@ -1,10 +1,3 @@
-import {
-  generateAuthenticationOptions,
-  generateRegistrationOptions,
-  verifyAuthenticationResponse,
-  verifyRegistrationResponse,
-} from "@simplewebauthn/server";
-import { decodeAttestationObject, isoBase64URL } from "@simplewebauthn/server/helpers";
 import type { PasskeySettings } from "../config/sections.ts";
 import {
   type Assertion,
@@ -15,6 +8,9 @@ import {
   type PasskeyVerifier,
   type VerifiedCredential,
 } from "../domain/accounts/mfa/passkeys.ts";
+
+/** Loaded when somebody has a passkey: it is large, and every start would wait for it. */
+const library = () => import("@simplewebauthn/server");
 
 const NAME = "Laurel";
 /** COSE algorithms: Ed25519, ECDSA with P-256, and RSA of older Windows devices. */
@@ -28,8 +24,9 @@ const plain = (options: { challenge: string }): PasskeyOptions => ({ ...options 
  * Whether the attestation names no maker. Browsers send no other when none is asked for, and the certificates
  * of one could name addresses that the library would fetch.
  */
-const isAnonymous = (attestationObject: string): boolean => {
-  const object = decodeAttestationObject(isoBase64URL.toBuffer(attestationObject));
+const isAnonymous = async (attestationObject: string): Promise<boolean> => {
+  const { decodeAttestationObject } = await import("@simplewebauthn/server/helpers");
+  const object = decodeAttestationObject(new Uint8Array(Buffer.from(attestationObject, "base64url")));
   const format = object.get("fmt");
   return format === "none" || (format === "packed" && object.get("attStmt").get("x5c") === undefined);
 };
@@ -45,7 +42,7 @@ const attempt = async <T>(verify: () => Promise<T | undefined>): Promise<T | und
 
 const credentialOf = ({ credentialId, publicKey, counter }: KnownCredential) => ({
   id: credentialId,
-  publicKey: isoBase64URL.toBuffer(publicKey),
+  publicKey: new Uint8Array(Buffer.from(publicKey, "base64url")),
   counter,
 });
 
@@ -66,8 +63,10 @@ const verifyNew = async (
 ): Promise<VerifiedCredential | undefined> => {
   const { id, rawId, type } = credential;
   const { clientDataJSON, attestationObject, transports = [] } = credential.response;
-  if (!isAnonymous(attestationObject)) return undefined;
-  const { registrationInfo: made } = await verifyRegistrationResponse({
+  if (!(await isAnonymous(attestationObject))) return undefined;
+  const { registrationInfo: made } = await (
+    await library()
+  ).verifyRegistrationResponse({
     response: {
       id,
       rawId,
@@ -81,7 +80,7 @@ const verifyNew = async (
   if (!made || made.credential.publicKey.length > PUBLIC_KEY_MAX) return undefined;
   return {
     credentialId: made.credential.id,
-    publicKey: isoBase64URL.fromBuffer(made.credential.publicKey),
+    publicKey: Buffer.from(made.credential.publicKey).toString("base64url"),
     counter: made.credential.counter,
     transports,
     isBackedUp: made.credentialBackedUp,
@@ -95,7 +94,9 @@ const verify = async (
   const { id, rawId, type } = assertion;
   const { clientDataJSON, authenticatorData, signature } = assertion.response;
   const response = { clientDataJSON, authenticatorData, signature };
-  const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+  const { verified, authenticationInfo } = await (
+    await library()
+  ).verifyAuthenticationResponse({
     response: { id, rawId, type, response, clientExtensionResults: {} },
     credential: credentialOf(known),
     ...expectedBy(settings, challenge),
@@ -108,7 +109,9 @@ const verify = async (
 export const createPasskeys = (settings: PasskeySettings): PasskeyVerifier => ({
   creationOptions: async (challenge, user, known) =>
     plain(
-      await generateRegistrationOptions({
+      await (
+        await library()
+      ).generateRegistrationOptions({
         rpName: NAME,
         rpID: settings.rpId,
         userID: new TextEncoder().encode(user.id),
@@ -124,7 +127,9 @@ export const createPasskeys = (settings: PasskeySettings): PasskeyVerifier => ({
     ),
   requestOptions: async (challenge) =>
     plain(
-      await generateAuthenticationOptions({
+      await (
+        await library()
+      ).generateAuthenticationOptions({
         rpID: settings.rpId,
         challenge: new Uint8Array(challenge),
         timeout: TIMEOUT_MS,

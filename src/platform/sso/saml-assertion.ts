@@ -14,7 +14,7 @@ import {
   PROTOCOL_NS,
   SamlRefused,
 } from "./saml-document.ts";
-import { type RequestCache, SAML, type SamlConfig, type XmlElement } from "./saml-libraries.ts";
+import { loadSaml, type RequestCache, type SamlConfig, type XmlElement } from "./saml-libraries.ts";
 
 const escaped = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
@@ -262,6 +262,7 @@ const verifiedAssertion = async (
   xml: string,
 ): Promise<string> => {
   const isAsked = arrival.requestId !== undefined;
+  const { SAML } = loadSaml();
   const library = new SAML({
     ...configOf(settings),
     validateInResponseTo: isAsked ? "always" : "never",
@@ -311,6 +312,7 @@ const refusal = (error: unknown, isAnybodys = true): OAuthError => {
 export const createSaml = (probe: SsoClients["saml"]["probe"]): SsoClients["saml"] => ({
   probe,
   authorizationUrl: (settings, { requestId, relayState }) => {
+    const { SAML } = loadSaml();
     const library = new SAML({ ...configOf(settings), generateUniqueId: () => requestId });
     return library.getAuthorizeUrlAsync(relayState, undefined, {});
   },

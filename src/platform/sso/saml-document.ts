@@ -1,4 +1,4 @@
-import { DOMParser, type XmlDocument, type XmlElement, type XmlNode } from "./saml-libraries.ts";
+import { loadDom, type XmlDocument, type XmlElement, type XmlNode } from "./saml-libraries.ts";
 
 /** Maximum bytes of a response, decoded. */
 export const RESPONSE_MAX_BYTES = 192 * 1_024;
@@ -57,6 +57,7 @@ export const parseXml = (xml: string): XmlDocument => {
   };
   const errorHandler = { warning: refuse, error: refuse, fatalError: refuse };
   try {
+    const { DOMParser } = loadDom();
     return new DOMParser({ errorHandler }).parseFromString(xml, "text/xml");
   } catch {
     return refuse();

@@ -56,5 +56,6 @@ type SamlClass = new (config: SamlConfig) => {
 // Their own types would bring those of browsers into every file.
 const require = createRequire(import.meta.url);
 
-export const { SAML } = require("@node-saml/node-saml") as { SAML: SamlClass };
-export const { DOMParser } = require("@xmldom/xmldom") as { DOMParser: ParserClass };
+// Loaded when somebody signs in by SAML: they are large, and every start would wait for them.
+export const loadSaml = () => require("@node-saml/node-saml") as { SAML: SamlClass };
+export const loadDom = () => require("@xmldom/xmldom") as { DOMParser: ParserClass };
