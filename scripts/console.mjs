@@ -37,12 +37,21 @@ const filesOf = (from, left = [], path = "") => {
     });
 };
 
-/** What a build depends on: the console's files, and the operations of the API that its forms are made of. */
+const below = (from, left) => filesOf(from, left).map((file) => [file, read(join(from, file))]);
+const NOT_OWN = ["node_modules", "dist"];
+
+/**
+ * What decides whether there may be anything to do: the console's files, and the server's, all of which may say
+ * what operations take and answer.
+ */
 const stampOf = () => {
-  const below = (from, left) => filesOf(from, left).map((file) => [file, read(join(from, file))]);
-  const own = below(folder, ["node_modules", "dist", "src/generated"]);
-  return hashOf([...own, ...below(join(root, "src/http/resources")), read(join(root, "package.json"))]);
+  const server = join(folder, "..");
+  const own = below(folder, [...NOT_OWN, "src/generated"]);
+  return hashOf([...own, ...below(join(server, "src")), read(join(server, "package.json"))]);
 };
+
+/** What a build is made of: the console's files with what was generated of the API, but for its types. */
+const sourcesOf = () => hashOf(below(folder, [...NOT_OWN, "src/generated/api.d.ts"]));
 
 const npm = async (...args) => {
   const env = { ...process.env, PATH: `${join(root, "node_modules/.bin")}${delimiter}${process.env.PATH}` };
@@ -56,17 +65,21 @@ const npm = async (...args) => {
   }
 };
 
-/** Puts a build in place, its page last; the assets of the build before stay, for pages that are open. */
-const place = (stamp) => {
+const lastBuild = () => JSON.parse(read(stampFile) || "{}");
+
+/**
+ * Puts a build in place, its page last; the assets of the build before stay, for pages that are open.
+ * @returns its files
+ */
+const place = (before = []) => {
   const files = filesOf(next);
-  const { files: before = [] } = JSON.parse(read(stampFile) || "{}");
   for (const file of [...files.filter((one) => one !== "index.html"), "index.html"]) {
     fs.mkdirSync(dirname(join(dist, file)), { recursive: true });
     fs.renameSync(join(next, file), join(dist, file));
   }
   const kept = [...files, ...before.filter((file) => file.startsWith("assets/")), ".stamp", ".lock", ".next"];
   for (const file of filesOf(dist, kept)) fs.rmSync(join(dist, file));
-  fs.writeFileSync(stampFile, JSON.stringify({ stamp, files }));
+  return files;
 };
 
 const install = async () => {
@@ -85,13 +98,21 @@ const install = async () => {
   fs.writeFileSync(installedFile, `${wanted} ${isChecked ? "all" : "run"}`);
 };
 
+/** @returns whether there is a new build: most changes of the server change nothing of its API */
 const build = async (stamp) => {
   await install();
   await npm("run", "generate");
-  fs.rmSync(next, { recursive: true, force: true });
-  await npm("run", "build", "--", "--outDir", next);
-  place(stamp);
-  fs.rmSync(next, { recursive: true });
+  const [last, sources] = [lastBuild(), sourcesOf()];
+  const isNew = last.sources !== sources;
+  let { files } = last;
+  if (isNew) {
+    fs.rmSync(next, { recursive: true, force: true });
+    await npm("run", "build", "--", "--outDir", next);
+    files = place(files);
+    fs.rmSync(next, { recursive: true });
+  }
+  fs.writeFileSync(stampFile, JSON.stringify({ stamp, sources, files }));
+  return isNew;
 };
 
 /** Whoever has the lock touches it again and again, so that one of a process that was killed does not count. */
@@ -127,8 +148,7 @@ try {
   held = await lock();
   const startedAt = Date.now();
   const stamp = stampOf();
-  if (JSON.parse(read(stampFile) || "{}").stamp !== stamp) {
-    await build(stamp);
+  if (lastBuild().stamp !== stamp && (await build(stamp))) {
     console.log(`The console was built in ${Math.round((Date.now() - startedAt) / 1000)} s`);
   } else if (!isBackground) console.log("The console is up to date");
   if (isChecked) {

@@ -117,8 +117,8 @@ const WORDS: Record<string, string> = {
 
 /** A name of the API in words: `externalUserId` → External user ID, `IN_PROGRESS` → In progress. */
 export const words = (name: string): string => {
-  const known = WORDS[name];
-  if (known) return known;
+  // Of its own: an integrator may call a currency `constructor`.
+  if (Object.hasOwn(WORDS, name)) return WORDS[name]!;
   const text = name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/[_.-]+/g, " ")

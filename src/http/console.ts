@@ -31,8 +31,11 @@ const BUILDING_SECONDS = 2;
 /** One plain file of a folder: no path leads out of it, and what begins with a dot is none. */
 const FILE = /^[\w-]+(\.[\w-]+)+$/;
 
+/** What a file system says of a name that no file has; ENAMETOOLONG: that none may have. */
+const MISSING: ReadonlySet<unknown> = new Set(["ENOENT", "ENAMETOOLONG"]);
+
 const missing = (error: unknown): undefined => {
-  if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+  if (error instanceof Error && "code" in error && MISSING.has(error.code)) return undefined;
   throw error;
 };
 

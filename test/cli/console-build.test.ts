@@ -46,10 +46,13 @@ describe("the build of the console", () => {
     }
   };
 
+  const operation = (text: string) => writeFile(join(dir.path, "src/operation.ts"), text);
+
   beforeEach(async () => {
-    await mkdir(join(folder(), "src"), { recursive: true });
+    for (const path of [join(folder(), "src"), join(dir.path, "src")]) await mkdir(path, { recursive: true });
+    await operation("-first");
     const names = { name: "console", version: "1.0.0" };
-    const generate = "mkdir -p src/generated && date +%N > src/generated/forms";
+    const generate = "mkdir -p src/generated && cut -c1-7 ../src/operation.ts > src/generated/forms";
     const scripts = { generate, build: "node build.mjs" };
     const lock = { ...names, lockfileVersion: 3, requires: true, packages: { "": names } };
     for (const [name, text] of [
@@ -74,6 +77,20 @@ describe("the build of the console", () => {
     assert.match(await page(), /^three/);
     assert.deepEqual(await assets(), ["main-three.js", "main-two.js"]);
     assert.deepEqual(await builds(), ["one", "two", "three"]);
+  });
+
+  it("is done again for what operations of the server say, and for nothing else of it", async () => {
+    await run();
+    for (const [text, shown] of [
+      ["-second", "one-second"],
+      ["-second, in other words", "one-second"],
+    ] as const) {
+      await operation(text);
+      assert.equal((await run()).code, 0);
+      assert.equal((await page()).slice(0, 10), shown);
+    }
+    assert.deepEqual(await builds(), ["one", "one"]);
+    assert.match((await run()).said, /up to date/);
   });
 
   it("that fails says why, leaves the last one in place, and is tried again", async () => {

@@ -97,6 +97,8 @@ describe("the console's files", () => {
       "/console/.stamp",
       "/console/index.html",
       "/console/gone.js",
+      `/console/${"a".repeat(300)}.js`,
+      `/console/assets/${"a".repeat(5_000)}.js`,
     ]) {
       const { status, json } = await get(path);
       assert.deepEqual([status, json?.error.code], [404, "NOT_FOUND"], path);

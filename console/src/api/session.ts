@@ -53,7 +53,12 @@ const renew = (): Promise<boolean> => {
     return Promise.resolve(false);
   }
   renewing ??= call("refreshSession", { body: {} as never })
-    .then(({ accessToken }) => {
+    .then(({ accessToken, user }) => {
+      if (session.status === "in" && session.account.user.id !== user.id) {
+        // Another tab has signed somebody else in: what this one shows is not theirs.
+        location.reload();
+        return false;
+      }
       credentials.token = accessToken;
       return true;
     })

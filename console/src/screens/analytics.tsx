@@ -30,7 +30,7 @@ export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   const to = useTo();
   const [, go] = useLocation();
   const can = useCan();
-  const shown = TABS[tab] ? tab : "trends";
+  const shown = Object.hasOwn(TABS, tab) ? tab : "trends";
   return (
     <Page title="Analytics">
       <Tabs

@@ -115,13 +115,20 @@ export const SignIn = ({ why }: { why?: string }) => {
   );
 };
 
+/** Says that a sign-in elsewhere has begun in this tab, until it comes back here. */
+const BEGUN = "laurel-sign-in-begun";
+const leaveFor = (address: string): void => {
+  sessionStorage.setItem(BEGUN, "yes");
+  location.assign(address);
+};
+
 const enter = (provider: string, flow: "login" | "signup") => {
   const query = new URLSearchParams({
     flow,
     response_mode: "code",
     redirect_uri: `${location.origin}/console/oauth`,
   });
-  location.assign(`/api/v1/auth/oauth/${provider}?${query.toString()}`);
+  leaveFor(`/api/v1/auth/oauth/${provider}?${query.toString()}`);
 };
 
 export const OtherWays = ({ email, flow = "login" }: { email: string; flow?: "login" | "signup" }) => {
@@ -134,7 +141,7 @@ export const OtherWays = ({ email, flow = "login" }: { email: string; flow?: "lo
     const url = new URL(authUrl, location.origin);
     url.searchParams.set("response_mode", "code");
     url.searchParams.set("redirect_uri", `${location.origin}/console/oauth`);
-    location.assign(url.href);
+    leaveFor(url.href);
   };
   const passkey = async () => {
     const options = await callAny("startPasskeyLogin");
@@ -246,16 +253,21 @@ export const SecondFactor = ({ challenge, onBack, complete = completeLogin, onDo
 
 const completeLogin = async (answer: object) => signIn(await callAny("completeLogin", { body: answer }));
 
-/** Where a provider's sign-in comes back to, with a code that is good once. */
+/**
+ * Where a provider's sign-in comes back to, with a code that is good once. One that has not begun here may be a
+ * link to somebody else's account, whose owner would see all that is written there: a person has to want it.
+ */
 export const OAuthReturn = () => {
   const query = new URLSearchParams(useSearch());
   const [, go] = useLocation();
+  const [isWanted, setWanted] = useState(() => sessionStorage.getItem(BEGUN) !== null);
   const [error, setError] = useState<unknown>();
   const [challenge, setChallenge] = useState<ApiError["challenge"]>();
   const code = query.get("code");
   const refused = query.get("error_description") ?? query.get("error");
+  useEffect(() => sessionStorage.removeItem(BEGUN), []);
   useEffect(() => {
-    if (code === null) return;
+    if (code === null || !isWanted) return;
     call("exchangeOAuthCode", { body: { code } })
       .then(signIn)
       .then(() => go("/", { replace: true }))
@@ -263,7 +275,7 @@ export const OAuthReturn = () => {
         if (failure instanceof ApiError && failure.challenge) setChallenge(failure.challenge);
         else setError(failure);
       });
-  }, [code]);
+  }, [code, isWanted]);
   const token = query.get("challenge_token");
   const owed = challenge ?? (token === null ? undefined : { token, methods: ["TOTP", "PASSKEY"] });
   if (owed)
@@ -272,7 +284,20 @@ export const OAuthReturn = () => {
     );
   return (
     <Card title="Signing in">
-      {refused !== null && code === null ? <Alert color="red">{refused}</Alert> : null}
+      {refused !== null && code === null && (
+        <Alert color="red">{isWanted ? refused : "The sign-in has failed."}</Alert>
+      )}
+      {code !== null && !isWanted && (
+        <>
+          <Text size="sm">
+            This sign-in did not begin in this window. Go on only if you have just chosen Laurel where you
+            sign in to your company: a link from somebody else may lead into their account.
+          </Text>
+          <Button variant="default" onClick={() => setWanted(true)}>
+            Go on
+          </Button>
+        </>
+      )}
       {error !== undefined && <ErrorNote error={error} />}
       <To to="/login">Back to signing in</To>
     </Card>

@@ -217,8 +217,8 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
         <Curve />
       ) : kind === "event-types" ? (
         <EventTypes />
-      ) : KINDS[kind] ? (
-        <Definitions kind={kind} of={KINDS[kind]} key={kind} />
+      ) : Object.hasOwn(KINDS, kind) ? (
+        <Definitions kind={kind} of={KINDS[kind]!} key={kind} />
       ) : (
         <Empty title="There is no such kind of definition" />
       )}
@@ -272,8 +272,10 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
 /** Fields that the server keeps, and no form sends. */
 const KEPT = ["id", "status", "version", "createdAt", "updatedAt", "memberCount", "projectId"];
 
-export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) => {
-  const of = KINDS[kind]!;
+export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) =>
+  Object.hasOwn(KINDS, kind) ? <Definition kind={kind} of={KINDS[kind]!} id={id} /> : <Economy kind={kind} />;
+
+const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) => {
   const to = useTo();
   const [, go] = useLocation();
   const can = useCan();

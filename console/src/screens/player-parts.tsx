@@ -99,7 +99,7 @@ export const Badges = ({ player }: { player: Player }) => {
     <Stack gap="xs">
       {can("awardBadge") && (
         <Group justify="flex-end">
-          <Button size="xs" onClick={() => setOpen(true)}>
+          <Button size="xs" onClick={() => setOpen(true)} aria-haspopup="dialog">
             Award a badge
           </Button>
         </Group>

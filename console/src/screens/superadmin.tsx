@@ -106,7 +106,7 @@ const TABS: Record<string, { title: string; component: () => React.ReactNode }> 
 const Frame = ({ admin }: { admin: Admin }) => {
   const [, params] = useRoute("/superadmin/:tab");
   const [, go] = useLocation();
-  const tab = params?.tab && TABS[params.tab] ? params.tab : "tenants";
+  const tab = params?.tab && Object.hasOwn(TABS, params.tab) ? params.tab : "tenants";
   return (
     <Container size="xl" py="md" component="main">
       <Page

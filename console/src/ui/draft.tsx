@@ -78,7 +78,11 @@ export const DraftActions = ({ of, param, operations, to }: Props) => {
   return (
     <>
       {status !== "ARCHIVED" && (
-        <Button variant={isPublished(of) ? "default" : "filled"} onClick={() => setOpen(true)}>
+        <Button
+          variant={isPublished(of) ? "default" : "filled"}
+          aria-haspopup="dialog"
+          onClick={() => setOpen(true)}
+        >
           Publish…
         </Button>
       )}

@@ -192,6 +192,7 @@ export const FormButton = ({
         variant={variant}
         size={size}
         disabled={disabled}
+        aria-haspopup="dialog"
         onClick={() => {
           setBegun(false);
           open();

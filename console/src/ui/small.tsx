@@ -238,7 +238,7 @@ export const Confirm = ({
   };
   return (
     <>
-      <Button size={size} variant={variant} onClick={open} disabled={disabled}>
+      <Button size={size} variant={variant} onClick={open} disabled={disabled} aria-haspopup="dialog">
         {label}
       </Button>
       <Modal opened={opened} onClose={close} title={title}>

@@ -213,8 +213,11 @@ const quoted = (value: string): string => `concat("", "${value.replaceAll('"', `
 /** The console of the shared server, and a browser of a `describe`'s own. */
 export type TheConsole = {
   api: TestApp;
-  /** @param downloads a folder for what they save */
-  aPerson(downloads?: string): Promise<Person>;
+  /**
+   * @param downloads a folder for what they save
+   * @param url of another server than the shared one
+   */
+  aPerson(downloads?: string, url?: string): Promise<Person>;
   /** Somebody who has signed in and looks at a screen of the tenant's project. */
   at(tenant: Tenant, path: string, downloads?: string): Promise<Person>;
 };
@@ -227,8 +230,8 @@ export const theConsole = (): TheConsole => {
   const api = madeOnce(startApp);
   const browser = madeOnce(launchChromium, (made) => made.close());
   const people: Person[] = [];
-  const newPerson = async (downloads?: string): Promise<Person> => {
-    const person = await aPerson(browser, api.url, downloads);
+  const newPerson = async (downloads?: string, url = api.url): Promise<Person> => {
+    const person = await aPerson(browser, url, downloads);
     people.push(person);
     return person;
   };

@@ -6,8 +6,8 @@ import type { TestApp } from "../app/app.ts";
 import { must } from "../http/client.ts";
 import { manual } from "../quests/quest-game.ts";
 
-/** Which screens of the console there are, by who sees them. */
-export type Screens = { project: string[]; account: string[]; open: string[] };
+/** Which screens of the console there are, by who sees them; `lists` are those that have pages. */
+export type Screens = { project: string[]; account: string[]; open: string[]; lists: string[] };
 
 /** A project with some of everything that the console shows, and the addresses of all screens. */
 export type Scene = { game: Game; screens: Screens };
@@ -18,6 +18,27 @@ const QUESTIONS = ["retention", "cohorts", "funnels", "funnels?steps=played,won"
 const REPORTS = [...QUESTIONS, "reports", "exports"];
 const KINDS = ["currencies", "badges", "streaks", "rewards", "boosts", "segments", "levels"];
 
+/** What every object has, and no screen: addresses may be written by hand. */
+const NO_NAME = "constructor";
+const NAMED = [
+  "/players",
+  "/rules",
+  "/quests",
+  "/adventures",
+  "/leaderboards",
+  "/lobbies?tab=all",
+  "/webhooks",
+];
+const REVIEWED = ["/quests?tab=reviews", "/chat", "/chat/sanctions"];
+/** Where several pages of texts are. */
+const LISTS = [
+  ...NAMED,
+  ...REVIEWED,
+  "/keys",
+  "/players/PLAYER?tab=ledger",
+  ...KINDS.map((kind) => `/economy/${kind}`),
+];
+
 /** What stands for the parameters of screens: a screen that is new has to be named here. */
 const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
   const tabs = (path: string, ...names: string[]) => names.map((name) => `${path}?tab=${name}`);
@@ -26,8 +47,12 @@ const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
     "/events/:id": [`/events/${ids["event"]}`],
     "/players/:id": PLAYER_TABS.map((tab) => `/players/${ids["player"]}?tab=${tab}`),
     "/rules/:id": tabs(`/rules/${ids["rule"]}`, "design", "try", "stats", "fired", "versions"),
-    "/economy/:kind": [...KINDS, "curve", "event-types"].map((kind) => `/economy/${kind}`),
-    "/economy/:kind/:id": [`/economy/badges/${ids["badge"]}`, `/economy/currencies/${ids["currency"]}`],
+    "/economy/:kind": [...KINDS, "curve", "event-types", NO_NAME].map((kind) => `/economy/${kind}`),
+    "/economy/:kind/:id": [
+      `/economy/${NO_NAME}/1`,
+      `/economy/badges/${ids["badge"]}`,
+      `/economy/currencies/${ids["currency"]}`,
+    ],
     "/quests": ["/quests", "/quests?tab=reviews"],
     "/quests/:id": tabs(`/quests/${ids["quest"]}`, "design", "stats", "players", "versions"),
     "/adventures/:id": tabs(`/adventures/${ids["adventure"]}`, "design", "stats", "versions"),
@@ -38,7 +63,7 @@ const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
     "/chat/:tab": ["sanctions", "words", "channels", `channels?open=${ids["channel"]}`].map(
       (tab) => `/chat/${tab}`,
     ),
-    "/analytics/:tab": REPORTS.map((tab) => `/analytics/${tab}`),
+    "/analytics/:tab": [...REPORTS, NO_NAME].map((tab) => `/analytics/${tab}`),
     "/webhooks/:id": [`/webhooks/${ids["webhook"]}`],
     "/settings/:tab": ["billing", "sso", "scim", "domains", "mails"].map((tab) => `/settings/${tab}`),
   };
@@ -56,8 +81,14 @@ const screensOf = (projectId: string, ids: Record<string, string>): Screens => {
       }),
     );
   assert.ok(project.length > 30 && account.length > 5 && open.length > 3);
-  return { project: project.map((path) => `/p/${projectId}${path}`), account, open };
+  const ofProject = (path: string) => `/p/${projectId}${path}`;
+  const lists = LISTS.map((list) => ofProject(list.replace("PLAYER", ids["player"]!)));
+  return { project: project.map(ofProject), account, open, lists };
 };
+
+/** Of some kinds a project may have no more. */
+const FEW = 20;
+const OBJECT_NAMES = ["constructor", "tostring", "valueof"];
 
 /** Makes a scene; each of the texts stands wherever players and integrators may write one. */
 export const aScene = async (api: TestApp, texts: readonly string[]): Promise<Scene> => {
@@ -75,8 +106,41 @@ export const aScene = async (api: TestApp, texts: readonly string[]): Promise<Sc
       ids[kind] ??= id;
     }
   };
-  await forEach("badge", (name, at) => game.make("/badges", { key: `badge-${at}`, name, description: name }));
-  await forEach("currency", (name, at) => game.make("/currencies", { key: `coins-${at}`, name }), 20);
+  /** Where there may be few, each has some of the texts. */
+  const several = (at: number): string => {
+    const size = Math.ceil(texts.length / FEW);
+    return [texts[at], ...texts.slice(at * size, (at + 1) * size)].join(" ");
+  };
+  await forEach("badge", (name, at) =>
+    game.make("/badges", { key: `badge-${at}`, name, description: name, category: name.slice(0, 64) }),
+  );
+  // Keys are short and plain, but some are names that every object has.
+  await forEach(
+    "currency",
+    (name, at) => {
+      const key = OBJECT_NAMES[at] ?? `coins-${at}`;
+      return game.make("/currencies", { key, name, description: several(at), initialBalance: 1 });
+    },
+    FEW,
+  );
+  const daily = { qualify: { parts: [{ metric: { eventTypes: ["seen"], aggregate: "count" } }] } };
+  await forEach(
+    "streak",
+    (name, at) => game.make("/streaks", { key: `streak-${at}`, name, description: several(at), ...daily }),
+    FEW,
+  );
+  await forEach("reward", (name, at) =>
+    game.make("/rewards", {
+      key: `reward-${at}`,
+      name,
+      description: name,
+      kind: "BUNDLE",
+      bundle: { xp: 1 },
+    }),
+  );
+  await forEach("segment", (name, at) =>
+    game.make("/segments", { key: `segment-${at}`, name, description: name, kind: "STATIC" }),
+  );
   await forEach("rule", (name, at) =>
     game.make("/rules", {
       key: `rule-${at}`,
@@ -145,9 +209,27 @@ export const aScene = async (api: TestApp, texts: readonly string[]): Promise<Sc
   await forEach("lobby", (name, at) =>
     game.make("/lobbies", { mode: "duel", maxPlayers: 2, name: name.slice(0, 60), playerId: players[at] }),
   );
-  await forEach("webhook", async (description, at) => {
-    const body = { url: `http://127.0.0.1:9/${at}`, events: ["player.level_up"], description, projectId };
-    return must(await api.post("/api/v1/webhooks", body, { token }), 201);
+  await forEach("entry", async (reason, at) => {
+    must(await game.post(`/players/${players[0]}/xp`, { amount: 1, reason }), 201);
+    const sanction = { playerId: players[at], kind: "MUTE", reason };
+    const { id } = await game.make("/chat/sanctions", sanction);
+    must(await game.post(`/chat/sanctions/${id}/appeal`, { playerId: players[at], text: reason }), 200);
+    return { id };
   });
+  await forEach("key", async (name) =>
+    must(
+      await api.post(`/api/v1/projects/${projectId}/api-keys`, { name, scopes: ["players:read"] }, { token }),
+      201,
+    ),
+  );
+  await forEach(
+    "webhook",
+    async (_, at) => {
+      const description = [texts[at], texts[at + Math.floor(texts.length / 2)]].join(" ");
+      const body = { url: `http://127.0.0.1:9/${at}`, events: ["player.level_up"], description, projectId };
+      return must(await api.post("/api/v1/webhooks", body, { token }), 201);
+    },
+    Math.ceil(texts.length / 2),
+  );
   return { game, screens: screensOf(projectId, ids) };
 };

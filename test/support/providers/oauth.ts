@@ -11,7 +11,7 @@ import { anAddress, type Client, clientOf } from "../http/client.ts";
 import { checkResponse } from "../http/openapi-check.ts";
 import { listen, PERSON_HEADER } from "./openid-provider.ts";
 
-/** The way back that the operator of the test server has registered. */
+/** The way back that the operator of the test server has registered, besides its own console. */
 export const CONSOLE = "https://console.test.example/oauth?from=laurel";
 
 export type OAuthServer = Client & { app: App; close(): Promise<void> };
@@ -31,7 +31,7 @@ export const startOAuthServer = async (
   let serve: RequestListener = (_request, response) => void response.end();
   const server = createServer((request, response) => serve(request, response));
   const { url, close } = await listen(server);
-  const oauth: OAuthSettings = { ...(await settings(url)), redirectUris: [CONSOLE] };
+  const oauth: OAuthSettings = { ...(await settings(url)), redirectUris: [CONSOLE, `${url}/console/oauth`] };
   const used = passkeys?.(new URL(url)) ?? app.config.passkeys;
   const config = { ...app.config, publicUrl: url, oauth, passkeys: used, ...parts };
   const own: App = {

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { aTenant } from "../support/app/app.ts";
+import { theConsole } from "../support/browser/console.ts";
+import { anAddress, must } from "../support/http/client.ts";
+import { githubServer } from "../support/providers/fake-github.ts";
+import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
+import { PERSON_HEADER } from "../support/providers/openid-provider.ts";
+
+describe("signing in to the console", () => {
+  const { api, aPerson, at } = theConsole();
+  const { server, addPerson } = githubServer();
+
+  /** Somebody who has an account here by way of GitHub. */
+  const aStranger = async () => {
+    const sub = randomUUID();
+    addPerson(sub, `${sub}@example.com`);
+    const browser = aBrowser(sub);
+    await browser.go(startUrl(server, "github", { flow: "signup" }));
+    return { sub, browser };
+  };
+
+  it("by a provider goes on by itself where it has begun", async () => {
+    const { sub } = await aStranger();
+    const ada = await aPerson(undefined, server.url);
+    await ada.page.setExtraHTTPHeaders({ "X-Forwarded-For": anAddress(), [PERSON_HEADER]: sub });
+    await ada.open("/login");
+    await ada.press("Go on with GitHub");
+    await ada.sees("Welcome to Laurel");
+    const elsewhere = ada.faults.splice(0);
+    assert.ok(elsewhere.length > 0 && elsewhere.every((fault) => /^request: .*\/login\/oauth\//.test(fault)));
+  });
+
+  it("by a link of somebody else leads into no account that one has not asked for", async () => {
+    const { browser } = await aStranger();
+    const { at: back } = await browser.go(startUrl(server, "github", { response_mode: "code" }));
+    const link = new URLSearchParams({ code: told(back)["code"]!, error_description: "Call 555-0100" });
+    const ada = await aPerson(undefined, server.url);
+    await ada.open(`/oauth?${link.toString()}`);
+    await ada.sees("did not begin in this window");
+    link.delete("code");
+    await ada.open(`/oauth?${link.toString()}`);
+    await ada.sees("The sign-in has failed");
+    assert.doesNotMatch(await ada.text(), /555/);
+    assert.deepEqual(await ada.page.cookies(), []);
+    await ada.open(`/oauth?code=${told(back)["code"]}`);
+    await ada.press("Go on");
+    await ada.sees("Welcome to Laurel");
+  });
+
+  it("as somebody else in another tab shows their work in this one, too", async () => {
+    const [tenant, other] = [await aTenant(api), await aTenant(api)];
+    must(await api.patch("/api/v1/auth/me", { name: "Bo Second" }, { token: other.token }), 200);
+    const ada = await at(tenant, "/players");
+    await ada.page.waitForNetworkIdle();
+    const { email, password } = other;
+    const headers = { Origin: api.url, "X-Session": "cookie" };
+    const { headers: answered } = await api.post("/api/v1/auth/login", { email, password }, { headers });
+    const [, name = "", value = ""] = /^([^=]+)=([^;]+)/.exec(answered.get("set-cookie")!)!;
+    const flags = { path: "/", secure: true, httpOnly: true, sameSite: "Strict" } as const;
+    await ada.page.browserContext().setCookie({ name, value, domain: "127.0.0.1", ...flags });
+    must(await api.post("/api/v1/auth/logout", { all: true }, { token: tenant.token }), 200);
+    await ada.press("Live events");
+    await ada.sees("Bo Second");
+    assert.doesNotMatch(await ada.text(), /Test Owner/);
+  });
+});
