@@ -210,7 +210,7 @@ export const aScene = async (api: TestApp, texts: readonly string[]): Promise<Sc
     game.make("/lobbies", { mode: "duel", maxPlayers: 2, name: name.slice(0, 60), playerId: players[at] }),
   );
   await forEach("entry", async (reason, at) => {
-    must(await game.post(`/players/${players[0]}/xp`, { amount: 1, reason }), 201);
+    must(await game.post(`/players/${ids["player"]}/xp`, { amount: 1, reason }), 201);
     const sanction = { playerId: players[at], kind: "MUTE", reason };
     const { id } = await game.make("/chat/sanctions", sanction);
     must(await game.post(`/chat/sanctions/${id}/appeal`, { playerId: players[at], text: reason }), 200);
