@@ -138,6 +138,10 @@ export const callAny = (
   given: { path?: object; query?: object; body?: unknown } = {},
 ): Promise<any> => call(id, given as Given<any>);
 
+/** The name of what one does with a kind of thing: publish, quest → publishQuest. */
+export const operation = (verb: string, noun: string): Id =>
+  `${verb}${noun.charAt(0).toUpperCase()}${noun.slice(1)}` as Id;
+
 /** Saves what an operation answers as a file. @throws ApiError */
 export const download = async (id: Id, name: string, given: Given<any> = {}): Promise<void> => {
   const response = await send(id, given);

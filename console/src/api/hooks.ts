@@ -57,14 +57,12 @@ export const tell = (title: string): void => {
 
 type Acting<I extends Id> = {
   /** Shown when it is done. */
-  done?: string;
-  onDone?: (answer: Answer<I>) => void;
-  /** The form shows the error itself. */
-  isQuiet?: boolean;
+  done?: string | undefined;
+  onDone?: ((answer: Answer<I>) => void) | undefined;
 };
 
 /** Calls an operation that changes something; everything on the screen is read anew afterwards. */
-export const useAct = <I extends Id>(id: I, { done, onDone, isQuiet }: Acting<I> = {}) => {
+export const useAct = <I extends Id>(id: I, { done, onDone }: Acting<I> = {}) => {
   const client = useQueryClient();
   return useMutation<Answer<I>, ApiError, Given<I>>({
     mutationFn: (given) => call(id, given),
@@ -73,8 +71,6 @@ export const useAct = <I extends Id>(id: I, { done, onDone, isQuiet }: Acting<I>
       if (done) tell(done);
       onDone?.(answer);
     },
-    onError: (error) => {
-      if (!isQuiet) tellError(error);
-    },
+    onError: tellError,
   });
 };

@@ -1,4 +1,5 @@
 import { createContext, useContext } from "react";
+import { useLocation } from "wouter";
 import type { Answer } from "../api/client.ts";
 
 export type Project = Answer<"getProject">;
@@ -11,8 +12,15 @@ export const useProject = (): Project => {
   return project;
 };
 
-/** Builds addresses of screens of the open project. */
+/** Builds addresses of screens of the open project; without one, of the console. */
 export const useTo = (): ((path: string) => string) => {
-  const { id } = useProject();
-  return (path) => `/p/${id}${path}`;
+  const project = useContext(ProjectContext);
+  return (path) => (project ? `/p/${project.id}${path}` : path);
+};
+
+/** Goes to a screen of the open project. */
+export const useGo = (): ((path: string) => void) => {
+  const to = useTo();
+  const [, go] = useLocation();
+  return (path) => go(to(path));
 };

@@ -37,11 +37,11 @@ export const Proof = () => {
             inputMode="numeric"
             data-autofocus
           />
-          {error !== undefined && <ErrorNote error={error} />}
+          <ErrorNote error={error} />
           <Button type="submit" loading={isBusy}>
             Go on
           </Button>
-          <Button variant="default" onClick={() => byPasskey()}>
+          <Button variant="default" onClick={byPasskey}>
             Use a passkey
           </Button>
         </Stack>

@@ -1,155 +1,110 @@
-import { Group, Select, Stack, Switch, Text, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { Stack, Text } from "@mantine/core";
 import { type Answer } from "../api/client.ts";
 import { useAny } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Chart } from "../ui/chart.tsx";
-import { type Filters, useFilters } from "../ui/filters.ts";
+import { useFilters } from "../ui/filters.ts";
 import { HeatTable } from "../ui/heat.tsx";
 import { Loaded } from "../ui/page.tsx";
-import { Range, rangeOf, Choice, SaveReport, type Behind, PlayersBehind } from "./analytics-parts.tsx";
+import { AddedUp, Choice, Controls, queryOf, Typed, useBehind } from "./analytics-parts.tsx";
 
 export const Retention = () => {
-  const [filters, choose] = useFilters({ period: "30d", unit: "day", type: "nday", entry: "first_time" });
-  const [behind, setBehind] = useState<Behind>();
-  const query: Filters = {
-    ...rangeOf(filters),
-    unit: filters["unit"]!,
-    type: filters["type"]!,
-    entry: filters["entry"]!,
-    ...(filters["startEvent"] ? { startEvent: filters["startEvent"] } : {}),
-    ...(filters["returnEvent"] ? { returnEvent: filters["returnEvent"] } : {}),
-  };
+  const [filters] = useFilters({ period: "30d", unit: "day", type: "nday", entry: "first_time" });
+  const [dialog, showBehind] = useBehind();
+  const query = queryOf(filters, ["unit", "type", "entry", "startEvent", "returnEvent"]);
   const retention = useAny("getAnalyticsRetention", { query });
   return (
     <Stack>
-      <Group align="flex-end" gap="xs">
-        <Range filters={filters} choose={choose} />
-        <Choice name="unit" options={["day", "week", "month"]} {...{ filters, choose }} />
-        <Choice name="type" options={["nday", "unbounded", "within"]} {...{ filters, choose }} />
-        <Choice name="entry" options={["first_time", "recurring"]} {...{ filters, choose }} />
-        {["startEvent", "returnEvent"].map((name) => (
-          <TextInput
-            key={name}
-            label={words(name)}
-            size="xs"
-            placeholder="any event"
-            value={filters[name] ?? ""}
-            onChange={(event) => choose({ [name]: event.currentTarget.value.trim() })}
-          />
-        ))}
-        <SaveReport report="retention" query={query} />
-      </Group>
+      <Controls report="retention" query={query}>
+        <Choice name="unit" options={["day", "week", "month"]} />
+        <Choice name="type" options={["nday", "unbounded", "within"]} />
+        <Choice name="entry" options={["first_time", "recurring"]} />
+        <Typed name="startEvent" placeholder="any event" />
+        <Typed name="returnEvent" placeholder="any event" />
+      </Controls>
       <Loaded query={retention}>
-        {(data: Answer<"getAnalyticsRetention">) => {
-          const offsets = data.overall.map(({ offset }) => offset);
+        {({ overall, unit, cohorts }: Answer<"getAnalyticsRetention">) => {
+          const offsets = overall.map(({ offset }) => offset);
+          const cellOf = (cells: any[], offset: number) => {
+            const cell = cells.find((one) => one.offset === offset);
+            if (!cell) return undefined;
+            return { share: cell.rate, text: percent(cell.rate), isComplete: cell.complete !== false };
+          };
           return (
             <Stack>
               <Chart
                 name="Players who come back"
-                labels={offsets.map((offset) => `${words(data.unit)} ${offset}`)}
-                series={[{ name: "Come back", values: data.overall.map(({ rate }) => rate) }]}
+                labels={offsets.map((offset) => `${words(unit)} ${offset}`)}
+                series={[{ name: "Come back", values: overall.map(({ rate }) => rate) }]}
                 isPercent
                 height={220}
               />
               <HeatTable
                 name="Retention by cohort"
                 first="Began"
-                columns={offsets.map((offset) => `${offset}`)}
-                rows={data.cohorts.map(({ period, size, cells }) => ({
+                columns={offsets.map(String)}
+                rows={cohorts.map(({ period, size, cells }) => ({
                   label: day(period),
                   size,
-                  cells: offsets.map((offset) => {
-                    const cell = (cells as any[]).find((one) => one.offset === offset);
-                    return cell
-                      ? { share: cell.rate, text: percent(cell.rate), isComplete: cell.complete !== false }
-                      : undefined;
-                  }),
+                  cells: offsets.map((offset) => cellOf(cells, offset)),
                 }))}
-                onCell={(row, column) =>
-                  setBehind({
-                    title: `Began ${day(data.cohorts[row]!.period)}, came back after ${offsets[column]}`,
-                    query: {
-                      ...query,
-                      of: "retention",
-                      cohort: data.cohorts[row]!.period,
-                      offset: String(offsets[column]),
-                      returned: "true",
-                    },
-                  })
-                }
+                onCell={(row, column) => {
+                  const cohort = cohorts[row]!.period;
+                  const offset = String(offsets[column]);
+                  showBehind(`Began ${day(cohort)}, came back after ${offset}`, {
+                    ...query,
+                    of: "retention",
+                    cohort,
+                    offset,
+                    returned: "true",
+                  });
+                }}
               />
-              <PlayersBehind behind={behind} onClose={() => setBehind(undefined)} />
             </Stack>
           );
         }}
       </Loaded>
+      {dialog}
     </Stack>
   );
 };
 
-const COHORT_METRICS = ["players", "rate", "events", "eventsPerPlayer", "xp"].map((value) => ({
-  value,
-  label: words(value),
-}));
-
 export const Cohorts = () => {
-  const [filters, choose] = useFilters({ period: "90d", unit: "week", metric: "players" });
-  const query: Filters = {
-    ...rangeOf(filters),
-    unit: filters["unit"]!,
-    metric: filters["metric"]!,
-    ...(filters["cumulative"] ? { cumulative: "true" } : {}),
-    ...(filters["property"] ? { segmentBy: "property", property: filters["property"] } : {}),
+  const [filters] = useFilters({ period: "90d", unit: "week", metric: "players" });
+  const query = {
+    ...queryOf(filters, ["unit", "metric", "cumulative", "property"]),
+    ...(filters["property"] ? { segmentBy: "property" } : {}),
   };
   const cohorts = useAny("getAnalyticsCohorts", { query });
   return (
     <Stack>
-      <Group align="flex-end" gap="xs">
-        <Range filters={filters} choose={choose} />
-        <Choice name="unit" options={["week", "day", "month"]} {...{ filters, choose }} />
-        <Select
-          label="Metric"
-          size="xs"
-          data={COHORT_METRICS}
-          value={filters["metric"]!}
-          onChange={(next) => next && choose({ metric: next })}
-          allowDeselect={false}
-          searchable
-        />
-        <TextInput
-          label="Cohorts by property"
-          size="xs"
-          placeholder="by the day they came"
-          value={filters["property"] ?? ""}
-          onChange={(event) => choose({ property: event.currentTarget.value.trim() })}
-        />
-        <Switch
-          label="Added up"
-          size="xs"
-          checked={filters["cumulative"] === "true"}
-          onChange={(event) => choose({ cumulative: event.currentTarget.checked ? "true" : "" })}
-        />
-        <SaveReport report="cohorts" query={query} />
-      </Group>
+      <Controls usual="90d" report="cohorts" query={query}>
+        <Choice name="unit" options={["week", "day", "month"]} />
+        <Choice name="metric" options={["players", "rate", "events", "eventsPerPlayer", "xp"]} />
+        <Typed name="property" label="Cohorts by property" placeholder="by the day they came" />
+        <AddedUp />
+      </Controls>
       <Loaded query={cohorts}>
         {(data: Answer<"getAnalyticsCohorts">) => {
-          const most = Math.max(
-            1,
-            ...data.cohorts.flatMap(({ values, size }) => values.map((value) => value / Math.max(1, size))),
-          );
-          const columns = Math.max(0, ...data.cohorts.map(({ values }) => values.length));
+          // Each number is for one player of its cohort.
+          const rows = data.cohorts.map(({ size, values, ...cohort }) => ({
+            ...cohort,
+            size,
+            shares: values.map((value) => value / Math.max(1, size)),
+          }));
+          const most = Math.max(1, ...rows.flatMap(({ shares }) => shares));
+          const columns = Math.max(0, ...rows.map(({ shares }) => shares.length));
           return (
             <HeatTable
               name="Cohorts"
               first="Cohort"
               columns={Array.from({ length: columns }, (_, k) => `${k}`)}
-              rows={data.cohorts.map(({ label, size, values, complete }) => ({
+              rows={rows.map(({ label, size, shares, complete }) => ({
                 label: day(label),
                 size,
-                cells: values.map((value, k) => ({
-                  share: value / Math.max(1, size) / most,
-                  text: compact(value / Math.max(1, size)),
+                cells: shares.map((value, k) => ({
+                  share: value / most,
+                  text: compact(value),
                   isComplete: complete[k] !== false,
                 })),
               }))}

@@ -1,35 +1,40 @@
-import { Act } from "../ui/act.tsx";
-import { Alert, Button, Stack, Text } from "@mantine/core";
+import { Alert, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useAct, useApi } from "../api/hooks.ts";
+import type { Answer, Row } from "../api/client.ts";
+import { useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
-import { number, words } from "../format.ts";
+import { words } from "../format.ts";
+import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Confirm, Copyable, Facts, SecretOnce, Section, Status, When } from "../ui/small.tsx";
-import { PlainTable } from "../ui/table.tsx";
+import { Copyable, Facts, SecretOnce, Section, Status, When } from "../ui/small.tsx";
+import { Rows } from "../ui/table.tsx";
+
+/** What of a provider its form sends. */
+const OF_PROVIDER =
+  /^(provider|displayName|saml(EntityId|SsoUrl|Certificate|IdpInitiated)|oidc(Issuer|ClientId|Scopes)|autoProvision|defaultRole|allowedDomains|enforceSso|breakGlassUserId|status)$/;
+
+const FIRST = [
+  "provider",
+  "displayName",
+  "oidcIssuer",
+  "oidcClientId",
+  "oidcClientSecret",
+  "allowedDomains",
+  "enforceSso",
+];
 
 export const Sso = () => {
   const sso = useApi("getSso");
   const domains = useApi("listSsoDomains");
   const failures = useApi("listSsoFailures");
   const can = useCan();
-  const test = useAct("testSso");
-  const removeDomain = useAct("removeSsoDomain", { done: "Removed" });
-  const remove = useAct("deleteSso", { done: "Single sign-on is off" });
-  const data = sso.data as any;
+  const [tested, setTested] = useState<Answer<"testSso">>();
+  const { data } = sso;
   if (sso.error && sso.error.status !== 404) return <ErrorNote error={sso.error} />;
-  const initial = data
-    ? Object.fromEntries(
-        Object.entries(data).filter(
-          ([name, value]) =>
-            value !== null &&
-            /^(provider|displayName|saml(EntityId|SsoUrl|Certificate|IdpInitiated)|oidc(Issuer|ClientId|Scopes)|autoProvision|defaultRole|allowedDomains|enforceSso|breakGlassUserId|status)$/.test(
-              name,
-            ),
-        ),
-      )
-    : { provider: "OIDC", displayName: "" };
+  const given = Object.entries(data ?? {}).filter(
+    ([name, value]) => value !== null && OF_PROVIDER.test(name),
+  );
   return (
     <Stack>
       <Section
@@ -37,38 +42,29 @@ export const Sso = () => {
         actions={
           data && (
             <>
-              <Button size="xs" variant="default" onClick={() => test.mutate({})} loading={test.isPending}>
+              <Act id="testSso" onDone={setTested}>
                 Test
-              </Button>
-              {can("deleteSso") && (
-                <Confirm
-                  label="Switch off"
-                  title="Switch single sign-on off?"
-                  onConfirm={() => remove.mutateAsync({})}
-                >
-                  Members sign in by password again.
-                </Confirm>
-              )}
+              </Act>
+              <Confirm
+                id="deleteSso"
+                label="Switch off"
+                title="Switch single sign-on off?"
+                done="Single sign-on is off"
+              >
+                Members sign in by password again.
+              </Confirm>
             </>
           )
         }
       >
-        {test.data?.checks.map(({ name, ok, message }) => (
+        {tested?.checks.map(({ name, ok, message }) => (
           <Text size="sm" key={name}>{`${ok ? "✓" : "✗"} ${words(name)}: ${message}`}</Text>
         ))}
         {can("putSso") ? (
           <OperationForm
             id="putSso"
-            initial={initial}
-            first={[
-              "provider",
-              "displayName",
-              "oidcIssuer",
-              "oidcClientId",
-              "oidcClientSecret",
-              "allowedDomains",
-              "enforceSso",
-            ]}
+            initial={data ? Object.fromEntries(given) : { provider: "OIDC", displayName: "" }}
+            first={FIRST}
             hidden={["providerType", "type"]}
             key={data?.updatedAt ?? "new"}
           />
@@ -79,76 +75,55 @@ export const Sso = () => {
       <Section
         title="Domains of email addresses"
         actions={
-          can("addSsoDomain") && (
-            <FormButton
-              id="addSsoDomain"
-              label="Claim a domain"
-              size="xs"
-              submit="Claim"
-              done="Add the TXT record now"
-            />
-          )
+          <FormButton
+            id="addSsoDomain"
+            label="Claim a domain"
+            isMain
+            submit="Claim"
+            done="Add the TXT record now"
+          />
         }
       >
-        <Loaded query={domains} lines={2}>
-          {({ data: rows }) =>
-            rows.length === 0 ? (
-              <Empty title="No domains yet">
-                People whose address is of a domain that is yours sign in through your provider.
-              </Empty>
-            ) : (
-              <PlainTable
-                name="Domains"
-                rows={rows}
-                columns={[
-                  { title: "Domain", cell: ({ domain }) => domain },
-                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                  {
-                    title: "TXT record",
-                    cell: ({ txtName, txtValue, status }) =>
-                      status === "PENDING" && <Copyable value={`${txtName}  ${txtValue}`} />,
-                  },
-                ]}
-                actions={({ id, domain, status }) => (
-                  <>
-                    {status === "PENDING" && (
-                      <Act id="verifySsoDomain" path={{ domainId: id }} done="Looked" isMain>
-                        Look now
-                      </Act>
-                    )}
-                    <Confirm
-                      label="Remove"
-                      size="compact-xs"
-                      title={`Remove ${domain}?`}
-                      onConfirm={() => removeDomain.mutateAsync({ path: { domainId: id } })}
-                    />
-                  </>
-                )}
-              />
-            )
+        <Rows
+          query={domains}
+          name="Domains"
+          empty={
+            <Empty title="No domains yet">
+              People whose address is of a domain that is yours sign in through your provider.
+            </Empty>
           }
-        </Loaded>
+          columns={{
+            Domain: "domain",
+            Status: "status",
+            "TXT record": ({ txtName, txtValue, status }) =>
+              status === "PENDING" && <Copyable value={`${txtName}  ${txtValue}`} />,
+          }}
+          actions={({ id, domain, status }) => (
+            <>
+              {status === "PENDING" && (
+                <Act id="verifySsoDomain" path={{ domainId: id }} done="Looked" isMain>
+                  Look now
+                </Act>
+              )}
+              <Confirm
+                id="removeSsoDomain"
+                path={{ domainId: id }}
+                label="Remove"
+                title={`Remove ${domain}?`}
+                done="Removed"
+              />
+            </>
+          )}
+        />
       </Section>
       <Section title="Sign-ins that failed">
-        <Loaded query={failures} lines={2}>
-          {({ data: rows }) =>
-            rows.length === 0 ? (
-              <Empty title="None" />
-            ) : (
-              <PlainTable
-                name="Failures"
-                rows={rows}
-                keyOf={({ requestId }) => requestId}
-                columns={[
-                  { title: "Last", cell: ({ lastAt }) => <When at={lastAt} /> },
-                  { title: "Why", cell: ({ message }) => message },
-                  { title: "Who", cell: ({ email }) => email },
-                  { title: "Times", cell: ({ times }) => number(times), isNumber: true },
-                ]}
-              />
-            )
-          }
-        </Loaded>
+        <Rows
+          query={failures}
+          name="Failures"
+          empty="None"
+          keyOf={({ requestId }) => requestId}
+          columns={{ Last: "lastAt", Why: "message", Who: "email", Times: "times" }}
+        />
       </Section>
     </Stack>
   );
@@ -158,58 +133,48 @@ export const Scim = () => {
   const scim = useApi("getScim");
   const can = useCan();
   const [token, setToken] = useState<string>();
-  const revoke = useAct("revokeScimToken", { done: "Revoked" });
   return (
     <Loaded query={scim}>
-      {(data) => (
+      {({ baseUrl, tokens, defaultRole, groups }) => (
         <Stack>
           {token && <SecretOnce title="The token for your identity provider" value={token} />}
           <Section title="Address for your identity provider">
-            <Copyable value={data.baseUrl} />
+            <Copyable value={baseUrl} />
           </Section>
           <Section
             title="Tokens"
             actions={
-              can("createScimToken") && (
-                <FormButton
-                  id="createScimToken"
-                  label="New token"
-                  size="xs"
-                  submit="Make the token"
-                  done=""
-                  onDone={(answer) => setToken(answer.token)}
-                />
-              )
+              <FormButton
+                id="createScimToken"
+                label="New token"
+                isMain
+                submit="Make the token"
+                done=""
+                onDone={(answer) => setToken(answer.token)}
+              />
             }
           >
-            {data.tokens.length === 0 ? (
-              <Empty title="No tokens yet" />
-            ) : (
-              <PlainTable
-                name="Tokens"
-                rows={data.tokens}
-                columns={[
-                  { title: "Name", cell: ({ name }) => name },
-                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                  { title: "Last used", cell: ({ lastUsedAt }) => <When at={lastUsedAt} /> },
-                  { title: "Expires", cell: ({ expiresAt }) => <When at={expiresAt} /> },
-                ]}
-                actions={({ id, name, status }) =>
-                  status === "ACTIVE" && (
-                    <Confirm
-                      label="Revoke"
-                      size="compact-xs"
-                      title={`Revoke ${name}?`}
-                      onConfirm={() => revoke.mutateAsync({ path: { tokenId: id } })}
-                    />
-                  )
-                }
-              />
-            )}
+            <Rows
+              query={{ ...scim, data: tokens }}
+              name="Tokens"
+              empty="No tokens yet"
+              columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
+              actions={({ id, name, status }) =>
+                status === "ACTIVE" && (
+                  <Confirm
+                    id="revokeScimToken"
+                    path={{ tokenId: id }}
+                    label="Revoke"
+                    title={`Revoke ${name}?`}
+                    done="Revoked"
+                  />
+                )
+              }
+            />
           </Section>
           {can("putScim") && (
             <Section title="Roles by group">
-              <OperationForm id="putScim" initial={{ defaultRole: data.defaultRole, groups: data.groups }} />
+              <OperationForm id="putScim" initial={{ defaultRole, groups }} />
             </Section>
           )}
         </Stack>
@@ -220,21 +185,17 @@ export const Scim = () => {
 
 export const Domains = () => {
   const domains = useApi("listCustomDomains", {}, { refetchInterval: 10_000 });
-  const can = useCan();
-  const remove = useAct("removeCustomDomain", { done: "Removed" });
   return (
     <Section
       title="Your own domains"
       actions={
-        can("addCustomDomain") && (
-          <FormButton
-            id="addCustomDomain"
-            label="Add a domain"
-            size="xs"
-            submit="Add"
-            done="Set its DNS records now"
-          />
-        )
+        <FormButton
+          id="addCustomDomain"
+          label="Add a domain"
+          isMain
+          submit="Add"
+          done="Set its DNS records now"
+        />
       }
     >
       <Loaded query={domains}>
@@ -242,51 +203,55 @@ export const Domains = () => {
           data.length === 0 ? (
             <Empty title="No domains yet">Game clients reach this server at an address of yours.</Empty>
           ) : (
-            data.map(({ id, domain, status, sslStatus, verification, checks, certificate, sslError }) => (
-              <Section
-                key={id}
-                title={domain}
-                actions={
-                  <>
-                    <Act id="verifyCustomDomain" path={{ domainId: id }} done="Looked">
-                      Look now
-                    </Act>
-                    <Confirm
-                      label="Remove"
-                      size="compact-xs"
-                      title={`Remove ${domain}?`}
-                      name={domain}
-                      onConfirm={() => remove.mutateAsync({ path: { domainId: id } })}
-                    >
-                      Clients that use it do not reach the server any more.
-                    </Confirm>
-                  </>
-                }
-              >
-                <Facts
-                  of={{
-                    Status: <Status value={status} />,
-                    Certificate: <Status value={sslStatus} />,
-                    "TXT record": <Status value={checks.txt === "OK" ? "VERIFIED" : checks.txt} />,
-                    "Leads here": <Status value={checks.routing === "OK" ? "VERIFIED" : checks.routing} />,
-                    "Valid until": <When at={certificate?.notAfter} />,
-                  }}
-                />
-                {(checks.error ?? sslError) && <Alert color="red">{checks.error ?? sslError}</Alert>}
-                {status !== "ACTIVE" && (
-                  <Copyable
-                    value={[
-                      `${verification.txtName}  TXT  ${verification.txtValue}`,
-                      ...(verification.cnameTarget ? [`${domain}  CNAME  ${verification.cnameTarget}`] : []),
-                      ...verification.aRecords.map((address: string) => `${domain}  A  ${address}`),
-                    ].join("\n")}
-                  />
-                )}
-              </Section>
-            ))
+            data.map((one) => <Domain key={one.id} of={one} />)
           )
         }
       </Loaded>
+    </Section>
+  );
+};
+
+const Domain = ({ of }: { of: Row<"listCustomDomains"> }) => {
+  const { id, domain, status, sslStatus, verification, checks, certificate, sslError } = of;
+  const { txtName, txtValue, cnameTarget, aRecords } = verification;
+  const records = [
+    `${txtName}  TXT  ${txtValue}`,
+    ...(cnameTarget ? [`${domain}  CNAME  ${cnameTarget}`] : []),
+    ...aRecords.map((address: string) => `${domain}  A  ${address}`),
+  ];
+  const stateOf = (check: string) => <Status value={check === "OK" ? "VERIFIED" : check} />;
+  return (
+    <Section
+      title={domain}
+      actions={
+        <>
+          <Act id="verifyCustomDomain" path={{ domainId: id }} done="Looked">
+            Look now
+          </Act>
+          <Confirm
+            id="removeCustomDomain"
+            path={{ domainId: id }}
+            label="Remove"
+            title={`Remove ${domain}?`}
+            name={domain}
+            done="Removed"
+          >
+            Clients that use it do not reach the server any more.
+          </Confirm>
+        </>
+      }
+    >
+      <Facts
+        of={{
+          Status: <Status value={status} />,
+          Certificate: <Status value={sslStatus} />,
+          "TXT record": stateOf(checks.txt),
+          "Leads here": stateOf(checks.routing),
+          "Valid until": <When at={certificate?.notAfter} />,
+        }}
+      />
+      {(checks.error ?? sslError) && <Alert color="red">{checks.error ?? sslError}</Alert>}
+      {status !== "ACTIVE" && <Copyable value={records.join("\n")} />}
     </Section>
   );
 };

@@ -1,19 +1,17 @@
-import { Act } from "../ui/act.tsx";
-import { Button, Group, Modal, Select, Stack, Text } from "@mantine/core";
+import { Group, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
+import { useGo } from "../app/project.ts";
 import type { Answer } from "../api/client.ts";
-import { download } from "../api/client.ts";
-import { tellError, useAct, useApi } from "../api/hooks.ts";
+import { useApi } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
-import { number, words } from "../format.ts";
+import { count, nameOf, number, words } from "../format.ts";
+import { Act, Confirm, SaveFile } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Section, Status, When, Named, Live } from "../ui/small.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { type Column, List, PlainTable, useOpen } from "../ui/table.tsx";
+import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Facts, Live, Named, Section, Status } from "../ui/small.tsx";
+import { type Column, List, Rows } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 
 type Board = Answer<"getLeaderboard">;
@@ -21,48 +19,41 @@ type Board = Answer<"getLeaderboard">;
 const FIRST = ["name", "key", "metric", "sort", "period", "prizes"];
 
 export const Leaderboards = () => {
-  const to = useTo();
   const can = useCan();
-  const open = useOpen<{ id: string }>(({ id }) => to(`/leaderboards/${id}`));
-  const create = can("createLeaderboard") && (
+  const go = useGo();
+  const create = (
     <FormButton
       id="createLeaderboard"
       label="New leaderboard"
+      isMain
       first={FIRST}
       initial={{ key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } }}
       done="Created"
-      onDone={open}
+      onDone={({ id }) => go(`/leaderboards/${id}`)}
+    />
+  );
+  const boards = () => (
+    <List
+      id="listLeaderboards"
+      name="Leaderboards"
+      filters={["search", "status"]}
+      to={({ id }) => `/leaderboards/${id}`}
+      empty={<Empty title="No leaderboards yet">{create}</Empty>}
+      columns={{
+        Name: ({ name, key }) => <Named name={name} more={key} />,
+        "Ranks by": ({ metric }: any) => words(metric.source ?? metric.aggregate ?? ""),
+        Period: ({ period }) => words(period.kind),
+        Status: "status",
+        Changed: "updatedAt",
+      }}
+      wide={["Period", "Changed"]}
     />
   );
   return (
     <Page title="Leaderboards" actions={create}>
       <Pages
         pages={{
-          boards: [
-            "Leaderboards",
-            () => (
-              <List
-                id="listLeaderboards"
-                name="Leaderboards"
-                filters={["search", "status"]}
-                onRow={open}
-                empty={<Empty title="No leaderboards yet">{create}</Empty>}
-                columns={[
-                  {
-                    title: "Name",
-                    cell: ({ name, key }) => <Named name={name} more={key} />,
-                  },
-                  {
-                    title: "Ranks by",
-                    cell: ({ metric }) => words((metric as any).source ?? (metric as any).aggregate ?? ""),
-                  },
-                  { title: "Period", cell: ({ period }) => words(period.kind), isWideOnly: true },
-                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                  { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} />, isWideOnly: true },
-                ]}
-              />
-            ),
-          ],
+          boards: ["Leaderboards", boards],
           reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />],
         }}
       />
@@ -71,157 +62,133 @@ export const Leaderboards = () => {
 };
 
 /** Scores beyond a board's bounds, which somebody looks at before they count. */
-const Reviews = () => {
-  const can = useCan();
+const Reviews = () => (
+  <List
+    id="listScoreReviews"
+    name="Held scores"
+    filters={["status"]}
+    defaults={{ status: "OPEN" }}
+    empty="No score is held"
+    columns={{
+      When: "submittedAt",
+      Leaderboard: "leaderboardKey",
+      Player: "externalUserId",
+      Score: "score",
+      Why: ({ violation }) => words(violation),
+      Status: "status",
+    }}
+    actions={({ id, status }) => {
+      const decide = { id: "decideScoreReview", path: { reviewId: id }, done: "Decided" } as const;
+      return (
+        status === "OPEN" && (
+          <>
+            <Act {...decide} body={{ decision: "ACCEPT" }} isMain>
+              Accept
+            </Act>
+            <Act {...decide} body={{ decision: "REJECT" }}>
+              Reject
+            </Act>
+          </>
+        )
+      );
+    }}
+  />
+);
+
+export const LeaderboardPage = ({ id }: { id: string }) => {
+  const board = useApi("getLeaderboard", { path: { leaderboardId: id } });
   return (
-    <List
-      id="listScoreReviews"
-      name="Held scores"
-      filters={["status"]}
-      defaults={{ status: "OPEN" }}
-      empty={<Empty title="No score is held" />}
-      columns={[
-        { title: "When", cell: ({ submittedAt }) => <When at={submittedAt} /> },
-        { title: "Leaderboard", cell: ({ leaderboardKey }) => leaderboardKey },
-        { title: "Player", cell: ({ externalUserId }) => externalUserId },
-        { title: "Score", cell: ({ score }) => number(score), isNumber: true },
-        { title: "Why", cell: ({ violation }) => words(violation) },
-        { title: "Status", cell: ({ status }) => <Status value={status} /> },
-      ]}
-      actions={
-        can("decideScoreReview")
-          ? ({ id, status }) =>
-              status === "OPEN" && (
-                <>
-                  <Act
-                    id="decideScoreReview"
-                    path={{ reviewId: id }}
-                    body={{ decision: "ACCEPT" }}
-                    done="Decided"
-                    isMain
-                  >
-                    Accept
-                  </Act>
-                  <Act
-                    id="decideScoreReview"
-                    path={{ reviewId: id }}
-                    body={{ decision: "REJECT" }}
-                    done="Decided"
-                  >
-                    Reject
-                  </Act>
-                </>
-              )
-          : undefined
-      }
-    />
+    <Page
+      title={board.data?.name ?? "Leaderboard"}
+      parent={["Leaderboards", "/leaderboards"]}
+      actions={board.data && <Actions board={board.data} />}
+    >
+      <Loaded query={board}>{(found) => <Whole board={found} />}</Loaded>
+    </Page>
   );
 };
 
-export const LeaderboardPage = ({ id }: { id: string }) => {
+const Actions = ({ board: { id, key, name, status } }: { board: Board }) => {
+  const go = useGo();
   const path = { leaderboardId: id };
-  const board = useApi("getLeaderboard", { path });
-  const to = useTo();
-  const can = useCan();
-  const [, go] = useLocation();
-  const archive = useAct("archiveLeaderboard", { done: "Archived", onDone: () => go(to("/leaderboards")) });
-  const data = board.data;
   return (
-    <Page
-      title={data?.name ?? "Leaderboard"}
-      parent={{ title: "Leaderboards", to: to("/leaderboards") }}
-      actions={
-        data && (
-          <>
-            <Button
-              variant="default"
-              onClick={() =>
-                void download("exportLeaderboard", `${data.key}.csv`, {
-                  path,
-                  query: { format: "csv" },
-                }).catch(tellError)
-              }
-            >
-              Save as CSV
-            </Button>
-            {can("resetLeaderboard") && data.status !== "ARCHIVED" && (
-              <>
-                {data.status === "PAUSED" ? (
-                  <Act id="resumeLeaderboard" path={path} done="Running again" size="sm">
-                    Resume
-                  </Act>
-                ) : (
-                  <Act id="pauseLeaderboard" path={path} done="Paused" size="sm">
-                    Pause
-                  </Act>
-                )}
-                <Act id="rebuildLeaderboard" path={path} done="Read from the database again" size="sm">
-                  Rebuild
-                </Act>
-                <FormButton
-                  id="resetLeaderboard"
-                  path={path}
-                  label="End the period now"
-                  variant="default"
-                  about="The period closes with its places, and a new one begins."
-                  submit="End it"
-                  done="A new period has begun"
-                />
-                <Confirm
-                  label="Archive"
-                  size="sm"
-                  title={`Archive ${data.name}?`}
-                  name={data.key}
-                  onConfirm={() => archive.mutateAsync({ path })}
-                >
-                  It counts nothing any more and leaves the lists.
-                </Confirm>
-              </>
-            )}
-          </>
-        )
-      }
-    >
-      <Loaded query={board}>
-        {(found) => (
-          <Stack>
-            <Facts
-              of={{
-                Status: <Status value={found.status} />,
-                Key: found.key,
-                "Better is": found.sort === "DESC" ? "more" : "less",
-                Period: words(found.period.kind),
-              }}
-            />
-            <Pages
-              pages={{
-                live: ["Live", () => <LivePlaces board={found} />],
-                all: ["All places", () => <Places board={found} />],
-                periods: ["Periods and prizes", () => <Periods board={found} />],
-                values: (found.breakdownAttribute ?? found.breakdownProperty) != null && [
-                  "By value",
-                  () => <Values board={found} />,
-                ],
-                design: can("updateLeaderboard") && [
-                  "Design",
-                  () => (
-                    <OperationForm
-                      id="updateLeaderboard"
-                      path={path}
-                      initial={found}
-                      first={["name", "description", "prizes", "bounds"]}
-                      hidden={["version"]}
-                      fixed={{ version: found.version }}
-                      key={found.version}
-                    />
-                  ),
-                ],
-              }}
-            />
-          </Stack>
-        )}
-      </Loaded>
-    </Page>
+    <>
+      <SaveFile id="exportLeaderboard" name={`${key}.csv`} path={path} query={{ format: "csv" }}>
+        Save as CSV
+      </SaveFile>
+      {status !== "ARCHIVED" && (
+        <>
+          {status === "PAUSED" ? (
+            <Act id="resumeLeaderboard" path={path} done="Running again">
+              Resume
+            </Act>
+          ) : (
+            <Act id="pauseLeaderboard" path={path} done="Paused">
+              Pause
+            </Act>
+          )}
+          <Act id="rebuildLeaderboard" path={path} done="Read from the database again">
+            Rebuild
+          </Act>
+          <FormButton
+            id="resetLeaderboard"
+            path={path}
+            label="End the period now"
+            about="The period closes with its places, and a new one begins."
+            submit="End it"
+            done="A new period has begun"
+          />
+          <Confirm
+            id="archiveLeaderboard"
+            path={path}
+            label="Archive"
+            title={`Archive ${name}?`}
+            name={key}
+            done="Archived"
+            onDone={() => go("/leaderboards")}
+          >
+            It counts nothing any more and leaves the lists.
+          </Confirm>
+        </>
+      )}
+    </>
+  );
+};
+
+const Whole = ({ board }: { board: Board }) => {
+  const can = useCan();
+  const isBroken = (board.breakdownAttribute ?? board.breakdownProperty) != null;
+  const design = () => (
+    <OperationForm
+      id="updateLeaderboard"
+      path={{ leaderboardId: board.id }}
+      initial={board}
+      first={["name", "description", "prizes", "bounds"]}
+      hidden={["version"]}
+      fixed={{ version: board.version }}
+      key={board.version}
+    />
+  );
+  return (
+    <Stack>
+      <Facts
+        of={{
+          Status: <Status value={board.status} />,
+          Key: board.key,
+          "Better is": board.sort === "DESC" ? "more" : "less",
+          Period: words(board.period.kind),
+        }}
+      />
+      <Pages
+        pages={{
+          live: ["Live", () => <LivePlaces board={board} />],
+          all: ["All places", () => <Places board={board} />],
+          periods: ["Periods and prizes", () => <Periods board={board} />],
+          values: isBroken && ["By value", () => <Values board={board} />],
+          design: can("updateLeaderboard") && ["Design", design],
+        }}
+      />
+    </Stack>
   );
 };
 
@@ -229,39 +196,26 @@ type Place = { rank: number; playerId: string; externalUserId: string; displayNa
 
 const PLACES: Column<Place>[] = [
   { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
-  { title: "Player", cell: ({ displayName, externalUserId }) => displayName || externalUserId },
+  { title: "Player", cell: nameOf },
   { title: "Score", cell: ({ score }) => number(score), isNumber: true },
 ];
 
 /** The first hundred places, as the room of the board shows them. */
 const LivePlaces = ({ board }: { board: Board }) => {
-  const to = useTo();
-  const [, go] = useLocation();
-  const { shown, ...watched } = useMirror(
-    "leaderboard",
-    { leaderboardKey: board.key, top: 100 },
-    (state) => ({
-      places: Array.from(
-        state.top as Iterable<Place>,
-        ({ rank, playerId, externalUserId, displayName, score }) => ({
-          rank,
-          playerId,
-          externalUserId,
-          displayName,
-          score,
-        }),
-      ),
-      size: state.size as number,
-      periodKey: state.periodKey as string,
-    }),
-  );
+  const go = useGo();
+  const options = { leaderboardKey: board.key, top: 100 };
+  const { shown, ...watched } = useMirror("leaderboard", options, (state) => ({
+    places: Array.from(state.top as Iterable<Place>, (place) => ({ ...place })),
+    size: state.size as number,
+    periodKey: state.periodKey as string,
+  }));
   const places = shown?.places ?? [];
   return (
     <Stack gap="xs">
       <Group>
         <Live {...watched} />
         <Text size="sm" c="dimmed">
-          {shown && `${number(shown.size)} players${shown.periodKey ? `, period ${shown.periodKey}` : ""}`}
+          {shown && `${count(shown.size, "players")}${shown.periodKey ? `, period ${shown.periodKey}` : ""}`}
         </Text>
       </Group>
       {shown && places.length === 0 ? (
@@ -271,7 +225,7 @@ const LivePlaces = ({ board }: { board: Board }) => {
           name="Places"
           rows={places}
           columns={PLACES}
-          onRow={({ playerId }) => go(to(`/players/${playerId}`))}
+          onRow={({ playerId }) => go(`/players/${playerId}`)}
           height="60vh"
         />
       )}
@@ -281,10 +235,6 @@ const LivePlaces = ({ board }: { board: Board }) => {
 
 const Places = ({ board }: { board: Board }) => {
   const path = { leaderboardId: board.id };
-  const to = useTo();
-  const [, go] = useLocation();
-  const can = useCan();
-  const remove = useAct("removeLeaderboardPlayer", { done: "Taken off the leaderboard" });
   return (
     <List
       id="listLeaderboardEntries"
@@ -292,96 +242,64 @@ const Places = ({ board }: { board: Board }) => {
       name="Places"
       filters={["period", "around", "board"]}
       limit={50}
-      onRow={({ playerId }) => go(to(`/players/${playerId}`))}
+      to={({ playerId }) => `/players/${playerId}`}
       keyOf={({ playerId }) => playerId}
-      empty={<Empty title="Nobody is on it yet" />}
-      columns={[
-        { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
-        { title: "Player", cell: ({ displayName, externalUserId }) => displayName ?? externalUserId },
-        { title: "Score", cell: ({ score }) => number(score), isNumber: true },
-        { title: "Reached", cell: ({ reachedAt }) => <When at={reachedAt} />, isWideOnly: true },
-      ]}
-      actions={
-        can("removeLeaderboardPlayer")
-          ? ({ playerId, displayName, externalUserId }) => (
-              <Confirm
-                label="Take off"
-                size="compact-xs"
-                title={`Take ${displayName ?? externalUserId} off?`}
-                onConfirm={() =>
-                  remove.mutateAsync({ path: { ...path, playerId }, body: { ban: true } } as never)
-                }
-              >
-                Their score goes, and later scores do not count on this leaderboard.
-              </Confirm>
-            )
-          : undefined
-      }
+      empty="Nobody is on it yet"
+      columns={{ Rank: "rank", Player: nameOf, Score: "score", Reached: "reachedAt" }}
+      wide={["Reached"]}
+      actions={(row) => (
+        <Confirm
+          id="removeLeaderboardPlayer"
+          path={{ ...path, playerId: row.playerId }}
+          body={{ ban: true } as never}
+          label="Take off"
+          title={`Take ${nameOf(row)} off?`}
+          done="Taken off the leaderboard"
+        >
+          Their score goes, and later scores do not count on this leaderboard.
+        </Confirm>
+      )}
     />
   );
 };
 
 const Periods = ({ board }: { board: Board }) => {
   const path = { leaderboardId: board.id };
-  const [open, setOpen] = useState<string>();
   return (
-    <>
-      <List
-        id="listLeaderboardPeriods"
-        path={path}
-        name="Periods"
-        filters={["status"]}
-        onRow={({ key, status }) => status === "CLOSED" && setOpen(key)}
-        columns={[
-          { title: "Period", cell: ({ key }) => key },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-          { title: "Players", cell: ({ participants }) => number(participants), isNumber: true },
-          {
-            title: "First",
-            cell: ({ leader }) =>
-              leader
-                ? `${leader.player?.displayName ?? leader.player?.externalUserId} (${number(leader.score)})`
-                : "–",
-          },
-          { title: "Ends", cell: ({ endsAt }) => <When at={endsAt} /> },
-        ]}
-      />
-      <Modal
-        opened={open !== undefined}
-        onClose={() => setOpen(undefined)}
-        title={`Places of ${open}`}
-        size="lg"
-      >
-        {open && <Results path={{ ...path, periodKey: open }} />}
-      </Modal>
-    </>
+    <List
+      id="listLeaderboardPeriods"
+      path={path}
+      name="Periods"
+      filters={["status"]}
+      dialog={[
+        ({ key }) => `Places of ${key}`,
+        ({ key, status }) => status === "CLOSED" && <Results path={{ ...path, periodKey: key }} />,
+      ]}
+      columns={{
+        Period: "key",
+        Status: "status",
+        Players: "participants",
+        First: ({ leader }) => leader && `${nameOf(leader.player)} (${number(leader.score)})`,
+        Ends: "endsAt",
+      }}
+    />
   );
 };
 
 const Results = ({ path }: { path: { leaderboardId: string; periodKey: string } }) => {
   const results = useApi("listLeaderboardResults", { path, query: { limit: 100 } });
   return (
-    <Loaded query={results}>
-      {({ data }) => (
-        <PlainTable
-          name="Places"
-          rows={data}
-          keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
-          columns={[
-            { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
-            {
-              title: "Player",
-              cell: ({ player }) => player?.displayName ?? player?.externalUserId ?? "erased",
-            },
-            { title: "Score", cell: ({ score }) => number(score), isNumber: true },
-            {
-              title: "Prize",
-              cell: ({ prize }) => (prize ? `${prize.prize + 1}: ${words(prize.status)}` : "–"),
-            },
-          ]}
-        />
-      )}
-    </Loaded>
+    <Rows
+      query={results}
+      name="Places"
+      keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
+      columns={{
+        Rank: "rank",
+        Player: ({ player }) => (player ? nameOf(player) : "erased"),
+        Score: "score",
+        Prize: ({ prize }) => prize && `${prize.prize + 1}: ${words(prize.status)}`,
+      }}
+    />
   );
 };
 
@@ -409,23 +327,19 @@ const Values = ({ board }: { board: Board }) => {
         />
       }
     >
-      <Loaded query={values}>
-        {({ data }) => (
-          <PlainTable
-            name="Values"
-            rows={data}
-            keyOf={({ value }) => value}
-            columns={[
-              { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
-              { title: "Value", cell: ({ value }) => value },
-              { title: "Players", cell: ({ players }) => number(players), isNumber: true },
-              { title: "Total", cell: ({ total }) => number(total), isNumber: true },
-              { title: "Average", cell: ({ average }) => number(average), isNumber: true },
-              { title: "Best", cell: ({ best }) => number(best), isNumber: true },
-            ]}
-          />
-        )}
-      </Loaded>
+      <Rows
+        query={values}
+        name="Values"
+        keyOf={({ value }) => value}
+        columns={{
+          Rank: "rank",
+          Value: "value",
+          Players: "players",
+          Total: "total",
+          Average: "average",
+          Best: "best",
+        }}
+      />
     </Section>
   );
 };

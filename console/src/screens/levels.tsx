@@ -8,7 +8,7 @@ import { Bars } from "../ui/chart.tsx";
 import { OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Json, Section, When } from "../ui/small.tsx";
+import { Json, Section } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.ts";
 
@@ -35,12 +35,7 @@ export const Curve = () => {
                   xp,
                   more: xp - (data.thresholds[index - 1] ?? 0),
                 }))}
-                keyOf={({ level }) => String(level)}
-                columns={[
-                  { title: "Level", cell: ({ level }) => level, isNumber: true },
-                  { title: "From XP", cell: ({ xp }) => number(xp), isNumber: true },
-                  { title: "More than the one before", cell: ({ more }) => number(more), isNumber: true },
-                ]}
+                columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
               />
             </Section>
           </Grid.Col>
@@ -72,7 +67,7 @@ const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
           Where would players be?
         </Button>
       </OperationForm>
-      {error !== undefined && <ErrorNote error={error} />}
+      <ErrorNote error={error} />
       {job && <JobProgress id={job} title="Levels of all players" />}
       <Modal opened={preview !== undefined} onClose={() => setPreview(undefined)} title="Players by level">
         <Bars
@@ -83,61 +78,51 @@ const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
   );
 };
 
-export const EventTypes = () => {
+export const EventTypes = () => (
+  <List
+    id="listEventTypes"
+    name="Event types"
+    filters={["search", "enforcement"]}
+    keyOf={({ name }) => name}
+    empty={
+      <Empty title="No events have come yet">
+        Each type shows up with its properties as soon as one comes.
+      </Empty>
+    }
+    columns={{
+      Name: "name",
+      Events: "total",
+      Properties: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
+      Schema: ({ schema, enforcement }) => schema && words(enforcement),
+      Last: "lastSeenAt",
+    }}
+    wide={["Properties"]}
+    dialog={[({ name }) => name, (type, close) => <EventType type={type} onDone={close} />]}
+  />
+);
+
+const EventType = ({ type, onDone }: { type: any; onDone: () => void }) => {
   const can = useCan();
-  const [open, setOpen] = useState<any>();
   return (
-    <>
-      <List
-        id="listEventTypes"
-        name="Event types"
-        filters={["search", "enforcement"]}
-        onRow={setOpen}
-        keyOf={({ name }) => name}
-        empty={
-          <Empty title="No events have come yet">
-            Each type shows up with its properties as soon as one comes.
-          </Empty>
-        }
-        columns={[
-          { title: "Name", cell: ({ name }) => name },
-          { title: "Events", cell: ({ total }) => number(total), isNumber: true },
-          {
-            title: "Properties",
-            cell: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
-            isWideOnly: true,
-          },
-          { title: "Schema", cell: ({ schema, enforcement }) => (schema ? words(enforcement) : "–") },
-          { title: "Last", cell: ({ lastSeenAt }) => <When at={lastSeenAt} /> },
-        ]}
+    <Stack>
+      <PlainTable
+        name="Properties"
+        rows={type.properties as any[]}
+        keyOf={({ path }) => path}
+        columns={{
+          Property: "path",
+          Types: "types",
+          "For example": ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
+        }}
       />
-      <Modal opened={open !== undefined} onClose={() => setOpen(undefined)} title={open?.name} size="lg">
-        {open && (
-          <Stack>
-            <PlainTable
-              name="Properties"
-              rows={open.properties as any[]}
-              keyOf={({ path }) => path}
-              columns={[
-                { title: "Property", cell: ({ path }) => path },
-                { title: "Types", cell: ({ types }) => types.join(", ") },
-                {
-                  title: "For example",
-                  cell: ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
-                },
-              ]}
-            />
-            {can("putEventType") && (
-              <OperationForm
-                id="putEventType"
-                path={{ name: open.name }}
-                initial={{ schema: open.schema ?? undefined, enforcement: open.enforcement }}
-                onDone={() => setOpen(undefined)}
-              />
-            )}
-          </Stack>
-        )}
-      </Modal>
-    </>
+      {can("putEventType") && (
+        <OperationForm
+          id="putEventType"
+          path={{ name: type.name }}
+          initial={{ schema: type.schema ?? undefined, enforcement: type.enforcement }}
+          onDone={onDone}
+        />
+      )}
+    </Stack>
   );
 };

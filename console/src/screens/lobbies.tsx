@@ -1,80 +1,61 @@
-import { Button, Group, Stack, Text } from "@mantine/core";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
-import { useAct, useApi } from "../api/hooks.ts";
+import { Group, Stack, Text } from "@mantine/core";
+import { useGo } from "../app/project.ts";
+import { useApi } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
+import { nameOf } from "../format.ts";
+import { Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, CopyIcon, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
+import { CopyIcon, Facts, Json, LinkButton, Live, Section, Status, When } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 
+type Lobby = { name: string; code: string; memberCount: number; maxPlayers: number };
+const titleOf = ({ name, code }: Lobby): string => `${name} (${code})`;
+const membersOf = ({ memberCount, maxPlayers }: Lobby): string => `${memberCount} of ${maxPlayers}`;
+
 export const Lobbies = () => {
-  const to = useTo();
-  const can = useCan();
-  const [, go] = useLocation();
+  const go = useGo();
+  const all = () => (
+    <List
+      id="listLobbies"
+      name="Lobbies"
+      filters={["status", "mode", "visibility", "hasSpace"]}
+      to={({ id }) => `/lobbies/${id}`}
+      empty={<Empty title="No lobbies yet">Players open them through the SDK.</Empty>}
+      columns={{
+        Name: titleOf,
+        Mode: "mode",
+        Status: "status",
+        Players: membersOf,
+        Made: "createdAt",
+      }}
+    />
+  );
   return (
     <Page
       title="Lobbies"
       actions={
-        can("createLobby") && (
-          <FormButton
-            id="createLobby"
-            label="New lobby"
-            first={["name", "mode", "maxPlayers", "visibility"]}
-            done="Created"
-            onDone={({ id }) => go(to(`/lobbies/${id}`))}
-          />
-        )
+        <FormButton
+          id="createLobby"
+          label="New lobby"
+          isMain
+          first={["name", "mode", "maxPlayers", "visibility"]}
+          done="Created"
+          onDone={({ id }) => go(`/lobbies/${id}`)}
+        />
       }
     >
-      <Pages
-        pages={{
-          live: ["Open now", () => <OpenLobbies />],
-          all: [
-            "All",
-            () => (
-              <List
-                id="listLobbies"
-                name="Lobbies"
-                filters={["status", "mode", "visibility", "hasSpace"]}
-                onRow={({ id }) => go(to(`/lobbies/${id}`))}
-                empty={<Empty title="No lobbies yet">Players open them through the SDK.</Empty>}
-                columns={[
-                  { title: "Name", cell: ({ name, code }) => `${name} (${code})` },
-                  { title: "Mode", cell: ({ mode }) => mode },
-                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                  {
-                    title: "Players",
-                    cell: ({ memberCount, maxPlayers }) => `${memberCount} of ${maxPlayers}`,
-                  },
-                  { title: "Made", cell: ({ createdAt }) => <When at={createdAt} /> },
-                ]}
-              />
-            ),
-          ],
-        }}
-      />
+      <Pages pages={{ live: ["Open now", () => <OpenLobbies />], all: ["All", all] }} />
     </Page>
   );
 };
 
-type Open = {
-  id: string;
-  code: string;
-  name: string;
-  mode: string;
-  memberCount: number;
-  maxPlayers: number;
-  hasPasscode: boolean;
-  createdAt: string;
-};
+type Open = Lobby & { id: string; mode: string; hasPasscode: boolean; createdAt: string };
 
 /** Public lobbies that may be joined, as the room of them shows it. */
 const OpenLobbies = () => {
-  const to = useTo();
-  const [, go] = useLocation();
   const { shown: lobbies = [], ...watched } = useMirror("lobbies", {}, (state) =>
     [...(state.lobbies.values() as Iterable<Open>)].map((one) => ({ ...one })),
   );
@@ -89,14 +70,14 @@ const OpenLobbies = () => {
         <PlainTable
           name="Open lobbies"
           rows={lobbies}
-          onRow={({ id }) => go(to(`/lobbies/${id}`))}
-          columns={[
-            { title: "Name", cell: ({ name, code }) => `${name} (${code})` },
-            { title: "Mode", cell: ({ mode }) => mode },
-            { title: "Players", cell: ({ memberCount, maxPlayers }) => `${memberCount} of ${maxPlayers}` },
-            { title: "Passcode", cell: ({ hasPasscode }) => (hasPasscode ? "yes" : "no") },
-            { title: "Made", cell: ({ createdAt }) => <When at={createdAt} /> },
-          ]}
+          to={({ id }) => `/lobbies/${id}`}
+          columns={{
+            Name: titleOf,
+            Mode: "mode",
+            Players: membersOf,
+            Passcode: "hasPasscode",
+            Made: "createdAt",
+          }}
         />
       )}
     </Stack>
@@ -106,25 +87,22 @@ const OpenLobbies = () => {
 export const LobbyPage = ({ id }: { id: string }) => {
   const path = { lobbyId: id };
   const lobby = useApi("getLobby", { path }, { refetchInterval: 2_000 });
-  const to = useTo();
   const can = useCan();
-  const [, go] = useLocation();
-  const close = useAct("closeLobby", { done: "Closed" });
-  const kick = useAct("kickFromLobby", { done: "Put out" });
-  const data = lobby.data;
+  const { data } = lobby;
+  const isOpen = data !== undefined && data.status !== "CLOSED";
   return (
     <Page
       title={data?.name ?? "Lobby"}
-      parent={{ title: "Lobbies", to: to("/lobbies") }}
+      parent={["Lobbies", "/lobbies"]}
       actions={
-        data &&
-        can("closeLobby") &&
-        data.status !== "CLOSED" && (
+        isOpen && (
           <Confirm
+            id="closeLobby"
+            path={path}
+            body={{}}
             label="Close the lobby"
-            size="sm"
             title={`Close ${data.name}?`}
-            onConfirm={() => close.mutateAsync({ path, body: {} })}
+            done="Closed"
           >
             Everybody in it is put out.
           </Confirm>
@@ -132,7 +110,7 @@ export const LobbyPage = ({ id }: { id: string }) => {
       }
     >
       <Loaded query={lobby}>
-        {(found) => (
+        {({ members, hostPlayerId, channelId, ...found }) => (
           <Stack>
             <Facts
               of={{
@@ -143,41 +121,38 @@ export const LobbyPage = ({ id }: { id: string }) => {
                   </>
                 ),
                 Mode: found.mode,
-                Players: `${found.memberCount} of ${found.maxPlayers}`,
+                Players: membersOf(found),
                 Visibility: found.visibility.toLowerCase(),
                 Made: <When at={found.createdAt} />,
               }}
             />
             <Section title="Members">
-              {(found.members ?? []).length === 0 ? (
+              {(members ?? []).length === 0 ? (
                 <Empty title="Nobody is in it" />
               ) : (
                 <PlainTable
                   name="Members"
-                  rows={found.members as any[]}
+                  rows={members as any[]}
                   keyOf={({ playerId }) => playerId}
-                  onRow={({ playerId }) => go(to(`/players/${playerId}`))}
-                  columns={[
-                    {
-                      title: "Player",
-                      cell: ({ displayName, externalUserId, playerId }) =>
-                        `${displayName ?? externalUserId}${playerId === found.hostPlayerId ? " (host)" : ""}`,
-                    },
-                    { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                    { title: "Team", cell: ({ team }) => team },
-                    { title: "Joined", cell: ({ joinedAt }) => <When at={joinedAt} /> },
-                  ]}
-                  actions={
-                    can("kickFromLobby") && found.status !== "CLOSED"
-                      ? ({ playerId, displayName, externalUserId }) => (
-                          <Confirm
-                            label="Put out"
-                            size="compact-xs"
-                            title={`Put ${displayName ?? externalUserId} out?`}
-                            onConfirm={() => kick.mutateAsync({ path, body: { playerId } })}
-                          />
-                        )
-                      : undefined
+                  to={({ playerId }) => `/players/${playerId}`}
+                  columns={{
+                    Player: (member) =>
+                      `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,
+                    Status: "status",
+                    Team: "team",
+                    Joined: "joinedAt",
+                  }}
+                  actions={(member) =>
+                    isOpen && (
+                      <Confirm
+                        id="kickFromLobby"
+                        path={path}
+                        body={{ playerId: member.playerId }}
+                        label="Put out"
+                        title={`Put ${nameOf(member)} out?`}
+                        done="Put out"
+                      />
+                    )
                   }
                 />
               )}
@@ -185,16 +160,8 @@ export const LobbyPage = ({ id }: { id: string }) => {
             <Section title="Settings">
               <Json value={found.settings} />
             </Section>
-            {can("listChatChannels") && found.channelId && (
-              <Group>
-                <Button
-                  variant="default"
-                  size="xs"
-                  onClick={() => go(to(`/chat/channels?open=${found.channelId}`))}
-                >
-                  Its chat
-                </Button>
-              </Group>
+            {can("listChatChannels") && channelId && (
+              <LinkButton to={`/chat/channels?open=${channelId}`}>Its chat</LinkButton>
             )}
             <Text size="xs" c="dimmed">
               This page looks again every two seconds.

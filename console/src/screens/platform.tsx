@@ -1,44 +1,34 @@
-import { Act } from "../ui/act.tsx";
-import { Group, Modal, Stack, TextInput } from "@mantine/core";
+import { Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useAct, useApi } from "../api/hooks.ts";
-import { bytes, number, words } from "../format.ts";
+import { useApi } from "../api/hooks.ts";
+import { bytes, words } from "../format.ts";
+import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Confirm, Json, SecretOnce, Section, Status, When } from "../ui/small.tsx";
-import { List, PlainTable } from "../ui/table.tsx";
+import { ErrorNote, Loaded } from "../ui/page.tsx";
+import { Json, SecretOnce, Section, When } from "../ui/small.tsx";
+import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 export const Rooms = () => {
   const processes = useApi("listLiveProcesses", {}, { refetchInterval: 5_000 });
-  const [open, setOpen] = useState<string>();
   return (
     <Stack>
       <Section title="Processes">
-        <Loaded query={processes}>
-          {({ data }) => (
-            <PlainTable
-              name="Processes"
-              rows={data}
-              keyOf={({ processId }) => processId}
-              columns={[
-                {
-                  title: "Process",
-                  cell: ({ host, pid, processId }) => (host ? `${host}, ${pid}` : processId),
-                },
-                { title: "Does", cell: ({ roles }) => roles?.join(", ") },
-                { title: "Version", cell: ({ version }) => version, isWideOnly: true },
-                { title: "Rooms", cell: ({ rooms }) => number(sum(rooms)), isNumber: true },
-                { title: "Clients", cell: ({ clients }) => number(sum(clients)), isNumber: true },
-                {
-                  title: "Memory",
-                  cell: ({ memory }) => (memory ? bytes(memory.rssBytes) : "–"),
-                  isNumber: true,
-                },
-                { title: "Answers", cell: ({ isAnswering }) => (isAnswering ? "yes" : "no") },
-              ]}
-            />
-          )}
-        </Loaded>
+        <Rows
+          query={processes}
+          name="Processes"
+          keyOf={({ processId }) => processId}
+          columns={{
+            Process: ({ host, pid, processId }) => (host ? `${host}, ${pid}` : processId),
+            Does: "roles",
+            Version: "version",
+            Rooms: ({ rooms }) => sum(rooms),
+            Clients: ({ clients }) => sum(clients),
+            Memory: ({ memory }) => memory && bytes(memory.rssBytes),
+            Answers: "isAnswering",
+          }}
+          wide={["Version"]}
+          right={["Memory"]}
+        />
       </Section>
       <Section title="Rooms">
         <List
@@ -46,24 +36,18 @@ export const Rooms = () => {
           name="Rooms"
           filters={["kind", "sort"]}
           refetchInterval={5_000}
-          onRow={({ roomId }) => setOpen(roomId)}
+          dialog={["Room", ({ roomId }) => <Room roomId={roomId} />]}
           keyOf={({ roomId }) => roomId}
-          empty={<Empty title="No room is open" />}
-          columns={[
-            { title: "Kind", cell: ({ kind }) => words(kind) },
-            { title: "Of", cell: ({ subject }) => subject },
-            {
-              title: "Clients",
-              cell: ({ clients, maxClients }) => `${clients} of ${maxClients}`,
-              isNumber: true,
-            },
-            { title: "Since", cell: ({ createdAt }) => <When at={createdAt} /> },
-          ]}
+          empty="No room is open"
+          columns={{
+            Kind: ({ kind }) => words(kind),
+            Of: "subject",
+            Clients: ({ clients, maxClients }) => `${clients} of ${maxClients}`,
+            Since: "createdAt",
+          }}
+          right={["Clients"]}
         />
       </Section>
-      <Modal opened={open !== undefined} onClose={() => setOpen(undefined)} title="Room" size="xl">
-        {open && <Room roomId={open} />}
-      </Modal>
     </Stack>
   );
 };
@@ -81,15 +65,12 @@ const Room = ({ roomId }: { roomId: string }) => {
             name="Sessions"
             rows={data.sessions}
             keyOf={({ sessionId }) => sessionId}
-            columns={[
-              { title: "Player or user", cell: ({ playerId, userId }) => playerId ?? userId },
-              { title: "Joined", cell: ({ joinedAt }) => <When at={joinedAt} /> },
-              {
-                title: "Waits to be read",
-                cell: ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
-                isNumber: true,
-              },
-            ]}
+            columns={{
+              "Player or user": ({ playerId, userId }) => playerId ?? userId,
+              Joined: "joinedAt",
+              "Waits to be read": ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
+            }}
+            right={["Waits to be read"]}
             actions={({ sessionId }) => (
               <Act id="disconnectLiveClient" path={{ roomId, sessionId }} done="Disconnected">
                 Disconnect
@@ -106,56 +87,49 @@ const Room = ({ roomId }: { roomId: string }) => {
 export const Addresses = () => {
   const [ip, setIp] = useState("");
   const found = useApi("getIpRateLimit", { path: { ip } }, { enabled: /^[\d.:a-f]{3,}$/i.test(ip) });
-  const unblock = useAct("unblockIp", { done: "Let in again" });
   return (
     <Stack>
       <Section title="An address">
         <Group align="flex-end">
           <TextInput
             label="IP address"
+            size="xs"
             value={ip}
             onChange={(event) => setIp(event.currentTarget.value.trim())}
           />
           {found.data && (
             <>
-              <FormButton
-                id="blockIp"
-                path={{ ip }}
-                label="Block"
-                size="sm"
-                variant="default"
-                submit="Block"
-                done="Blocked"
-              />
-              <Act id="resetIpRateLimit" path={{ ip }} done="Counted from zero" size="sm">
+              <FormButton id="blockIp" path={{ ip }} label="Block" submit="Block" done="Blocked" />
+              <Act id="resetIpRateLimit" path={{ ip }} done="Counted from zero">
                 Count from zero
               </Act>
             </>
           )}
         </Group>
         {found.data && <Json value={found.data} />}
-        {found.error && <ErrorNote error={found.error} />}
+        <ErrorNote error={found.error} />
       </Section>
       <List
         id="listIpBlocks"
         name="Blocked addresses"
         filters={["source"]}
         keyOf={({ network }) => network}
-        empty={<Empty title="No address is blocked" />}
-        columns={[
-          { title: "Address", cell: ({ network }) => network },
-          { title: "Why", cell: ({ reason }) => reason },
-          { title: "By", cell: ({ source }) => words(source) },
-          { title: "Since", cell: ({ createdAt }) => <When at={createdAt} /> },
-          { title: "Until", cell: ({ expiresAt }) => (expiresAt ? <When at={expiresAt} /> : "for ever") },
-        ]}
+        empty="No address is blocked"
+        columns={{
+          Address: "network",
+          Why: "reason",
+          By: ({ source }) => words(source),
+          Since: "createdAt",
+          Until: ({ expiresAt }) => <When at={expiresAt} never="for ever" />,
+        }}
         actions={({ network }) => (
           <Confirm
+            id="unblockIp"
+            path={{ ip: network }}
             label="Let in again"
-            size="compact-xs"
             color="teal"
             title={`Let ${network} in again?`}
-            onConfirm={() => unblock.mutateAsync({ path: { ip: network } })}
+            done="Let in again"
           />
         )}
       />
@@ -163,33 +137,9 @@ export const Addresses = () => {
   );
 };
 
-export const Mails = () => {
-  return (
-    <List
-      id="listPlatformEmailLogs"
-      name="Mails"
-      filters={["status", "template", "email"]}
-      columns={[
-        { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
-        { title: "To", cell: ({ to }) => to },
-        { title: "Subject", cell: ({ subject }) => subject },
-        { title: "Status", cell: ({ status }) => <Status value={status} /> },
-      ]}
-      actions={({ id, status }) =>
-        status === "FAILED" && (
-          <Act id="resendEmail" path={{ emailLogId: id }} done="It is sent again">
-            Send again
-          </Act>
-        )
-      }
-    />
-  );
-};
-
 export const Tokens = () => {
   const tokens = useApi("listPlatformTokens");
   const [token, setToken] = useState<string>();
-  const revoke = useAct("revokePlatformToken", { done: "Revoked" });
   return (
     <Stack>
       {token && <SecretOnce title="The token" value={token} />}
@@ -197,41 +147,30 @@ export const Tokens = () => {
         <FormButton
           id="createPlatformToken"
           label="New token"
-          size="xs"
+          isMain
           initial={{ name: "", scopes: ["blog:sync"] }}
           submit="Make the token"
           done=""
           onDone={(answer) => setToken(answer.token)}
         />
       </Group>
-      <Loaded query={tokens}>
-        {(data) =>
-          data.length === 0 ? (
-            <Empty title="No tokens" />
-          ) : (
-            <PlainTable
-              name="Tokens"
-              rows={data}
-              columns={[
-                { title: "Name", cell: ({ name }) => name },
-                { title: "Scopes", cell: ({ scopes }) => scopes.join(", ") },
-                { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                { title: "Last used", cell: ({ lastUsedAt }) => <When at={lastUsedAt} /> },
-              ]}
-              actions={({ id, name, status }) =>
-                status === "ACTIVE" && (
-                  <Confirm
-                    label="Revoke"
-                    size="compact-xs"
-                    title={`Revoke ${name}?`}
-                    onConfirm={() => revoke.mutateAsync({ path: { tokenId: id } })}
-                  />
-                )
-              }
+      <Rows
+        query={tokens}
+        name="Tokens"
+        empty="No tokens"
+        columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
+        actions={({ id, name, status }) =>
+          status === "ACTIVE" && (
+            <Confirm
+              id="revokePlatformToken"
+              path={{ tokenId: id }}
+              label="Revoke"
+              title={`Revoke ${name}?`}
+              done="Revoked"
             />
           )
         }
-      </Loaded>
+      />
     </Stack>
   );
 };
@@ -242,7 +181,7 @@ export const Blog = () => (
       <FormButton
         id="syncBlogPosts"
         label="Sync posts"
-        size="xs"
+        isMain
         initial={{ posts: [] }}
         submit="Sync"
         done="Synced"
@@ -252,37 +191,13 @@ export const Blog = () => (
       id="listBlogPosts"
       name="Posts"
       keyOf={({ slug }) => slug}
-      empty={<Empty title="No posts" />}
-      columns={[
-        { title: "Title", cell: ({ title }) => title },
-        { title: "Slug", cell: ({ slug }) => slug },
-        { title: "Date", cell: ({ postDate }) => String(postDate).slice(0, 10) },
-        { title: "Tags", cell: ({ tags }) => tags.join(", ") },
-      ]}
+      empty="No posts"
+      columns={{
+        Title: "title",
+        Slug: "slug",
+        Date: ({ postDate }) => String(postDate).slice(0, 10),
+        Tags: "tags",
+      }}
     />
   </Stack>
 );
-
-export const Audit = () => {
-  const [shown, setShown] = useState<unknown>();
-  return (
-    <>
-      <List
-        id="listPlatformAuditLog"
-        name="Audit log"
-        filters={["action", "actor", "tenantId", "from", "to"]}
-        onRow={setShown}
-        columns={[
-          { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
-          { title: "Who", cell: ({ actor }) => actor },
-          { title: "Did", cell: ({ action }) => words(action) },
-          { title: "To", cell: ({ target }) => (target ? `${words(target.type)} ${target.id}` : "–") },
-          { title: "From", cell: ({ ip }) => ip },
-        ]}
-      />
-      <Modal opened={shown !== undefined} onClose={() => setShown(undefined)} title="Entry" size="lg">
-        <Json value={shown} />
-      </Modal>
-    </>
-  );
-};

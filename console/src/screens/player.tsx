@@ -1,30 +1,27 @@
-import { Act } from "../ui/act.tsx";
-import { Badge, Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
+import { Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
+import { useGo } from "../app/project.ts";
 import type { Answer } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
+import { useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
-import { moment, number, words } from "../format.ts";
-import { KeyChoice } from "../ui/values.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { moment, nameOf, number, words } from "../format.ts";
+import { Act, Confirm } from "../ui/act.tsx";
+import { FormButton, KeyedForm, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
-import { Chips, Confirm, CopyIcon, Facts, Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Chips, CopyIcon, Facts, Json, Section, Status, Tile, When } from "../ui/small.tsx";
 import { Pages } from "../ui/tabs.tsx";
-import { Timeline, Ledger, Badges, Goals, Rewards, Events } from "./player-parts.tsx";
+import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts.tsx";
 
-export type Player = Answer<"getPlayer">;
+type Player = Answer<"getPlayer">;
 
 export const PlayerPage = ({ id }: { id: string }) => {
   const player = useApi("getPlayer", { path: { playerId: id } });
-  const to = useTo();
   const data = player.data;
   return (
     <Page
-      title={data ? (data.displayName ?? data.externalUserId) : "Player"}
-      parent={{ title: "Players", to: to("/players") }}
+      title={data ? nameOf(data) : "Player"}
+      parent={["Players", "/players"]}
       actions={data && <Actions player={data} />}
     >
       <Loaded query={player}>{(found) => <Whole player={found} />}</Loaded>
@@ -40,12 +37,12 @@ const Whole = ({ player }: { player: Player }) => {
       <SimpleGrid cols={{ base: 2, md: 4 }}>
         <Tile
           name={levelProgress.levelName ? `Level · ${levelProgress.levelName}` : "Level"}
-          value={number(player.level)}
+          value={player.level}
           note={<Progress value={levelProgress.percent} size="sm" mt={4} aria-label="To the next level" />}
         />
         <Tile
           name="XP"
-          value={number(player.xp)}
+          value={player.xp}
           note={
             levelProgress.xpForNextLevel == null
               ? "Highest level"
@@ -53,7 +50,7 @@ const Whole = ({ player }: { player: Player }) => {
           }
         />
         {Object.entries(currencies as Record<string, number>).map(([key, amount]) => (
-          <Tile key={key} name={words(key)} value={number(amount)} />
+          <Tile key={key} name={words(key)} value={amount} />
         ))}
         {lives && (
           <Tile
@@ -103,89 +100,38 @@ const Whole = ({ player }: { player: Player }) => {
 const Actions = ({ player }: { player: Player }) => {
   const can = useCan();
   const [open, setOpen] = useState<string>();
-  const [currency, setCurrency] = useState("");
-  const path = { playerId: player.id };
   if (!can("grantXp")) return null;
   const close = () => setOpen(undefined);
+  const path = { playerId: player.id };
+  const form = { path, onDone: close };
+  const currency = { ...form, kind: "currency", param: "currencyKey", first: ["amount", "reason"] };
+  const { displayName, country, timezone, locale, tags, attributes, status } = player;
+  const profile = { displayName, country, timezone, locale, tags, attributes };
   const entries: Record<string, React.ReactNode> = {
     "Grant XP": (
-      <OperationForm
-        id="grantXp"
-        path={path}
-        first={["amount", "reason"]}
-        submit="Grant"
-        done="Granted"
-        onDone={close}
-      />
+      <OperationForm {...form} id="grantXp" first={["amount", "reason"]} submit="Grant" done="Granted" />
     ),
-    "Grant currency": (
-      <Stack>
-        <KeyChoice kind="currency" label="Currency" value={currency} onChange={setCurrency} />
-        {currency !== "" && (
-          <OperationForm
-            id="grantCurrency"
-            path={{ ...path, currencyKey: currency }}
-            first={["amount", "reason"]}
-            submit="Grant"
-            done="Granted"
-            onDone={close}
-          />
-        )}
-      </Stack>
-    ),
-    "Take currency": (
-      <Stack>
-        <KeyChoice kind="currency" label="Currency" value={currency} onChange={setCurrency} />
-        {currency !== "" && (
-          <OperationForm
-            id="spendCurrency"
-            path={{ ...path, currencyKey: currency }}
-            first={["amount", "reason"]}
-            submit="Take"
-            done="Taken"
-            onDone={close}
-          />
-        )}
-      </Stack>
-    ),
-    "Give lives": <OperationForm id="grantLives" path={path} submit="Give" done="Given" onDone={close} />,
-    "Start a boost": (
-      <OperationForm id="startPlayerBoost" path={path} submit="Start" done="Started" onDone={close} />
-    ),
+    "Grant currency": <KeyedForm {...currency} id="grantCurrency" submit="Grant" done="Granted" />,
+    "Take currency": <KeyedForm {...currency} id="spendCurrency" submit="Take" done="Taken" />,
+    "Give lives": <OperationForm {...form} id="grantLives" submit="Give" done="Given" />,
+    "Start a boost": <OperationForm {...form} id="startPlayerBoost" submit="Start" done="Started" />,
     "Send a message": (
       <OperationForm
+        {...form}
         id="sendMessage"
-        path={path}
         first={["title", "body", "rewardKey"]}
         submit="Send"
         done="Sent"
-        onDone={close}
       />
     ),
-    "Change the profile": (
-      <OperationForm
-        id="updatePlayer"
-        path={path}
-        initial={{
-          displayName: player.displayName ?? undefined,
-          country: player.country ?? undefined,
-          timezone: player.timezone ?? undefined,
-          locale: player.locale ?? undefined,
-          tags: player.tags,
-          attributes: player.attributes,
-        }}
-        done="Changed"
-        onDone={close}
-      />
-    ),
+    "Change the profile": <OperationForm {...form} id="updatePlayer" initial={profile} done="Changed" />,
     "Change the status": (
       <OperationForm
+        {...form}
         id="setPlayerStatus"
-        path={path}
-        initial={{ status: player.status }}
+        initial={{ status }}
         first={["status", "reason"]}
         done="Changed"
-        onDone={close}
       />
     ),
   };
@@ -212,11 +158,9 @@ const Actions = ({ player }: { player: Player }) => {
 
 const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }) => {
   const can = useCan();
-  const [, go] = useLocation();
-  const to = useTo();
+  const go = useGo();
   const path = { playerId: player.id };
   const identities = useApi("listPlayerIdentities", { path });
-  const erase = useAct("erasePlayer", { done: "The player is being erased" });
   return (
     <Stack>
       <Section title="Attributes">
@@ -224,40 +168,32 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
       </Section>
       <Section title="IDs">
         <Loaded query={identities} lines={2}>
-          {({ data }) => (
-            <Group gap={4}>
-              {data.map(({ provider, externalId }) => (
-                <Badge key={`${provider} ${externalId}`} color="gray">{`${provider}: ${externalId}`}</Badge>
-              ))}
-            </Group>
-          )}
+          {({ data }) => <Chips of={data.map(({ provider, externalId }) => `${provider}: ${externalId}`)} />}
         </Loaded>
       </Section>
       {can("erasePlayer") && (
         <Section title="All of it">
           <Group>
-            <Act id="exportPlayer" path={path} onDone={({ id }) => onJob(id)} size="xs">
+            <Act id="exportPlayer" path={path} onDone={({ id }) => onJob(id)}>
               Export everything
             </Act>
             <FormButton
               id="mergePlayer"
               path={path}
               label="Merge another player in"
-              size="xs"
-              variant="default"
               first={["sourcePlayerId", "dryRun"]}
               about="What the other player owns moves here, and the other player is gone. With a dry run you see what would happen."
               done="Merged"
             />
             <Confirm
+              id="erasePlayer"
+              path={path}
+              body={{ reason: "asked in the console" }}
               label="Erase"
               title="Erase the player?"
               name={player.externalUserId}
-              onConfirm={async () => {
-                const { id } = await erase.mutateAsync({ path, body: { reason: "asked in the console" } });
-                if (id) onJob(id);
-                go(to("/players"));
-              }}
+              done="The player is being erased"
+              onDone={() => go("/players")}
             >
               Everything that is known of this person goes: profile, messages, properties of events. Totals of
               the game stay. This cannot be undone.

@@ -1,31 +1,18 @@
-import { Button, Group, Modal, SimpleGrid, Stack, Text } from "@mantine/core";
-import { useState } from "react";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
+import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
+import { useGo } from "../app/project.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { useAct, useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
-import { duration, number, percent, words } from "../format.ts";
+import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } from "../ui/draft.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { DraftForm, DraftPage } from "../ui/draft.tsx";
+import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
-import { List, useOpen } from "../ui/table.tsx";
+import { Named, Section, Tile } from "../ui/small.tsx";
+import { List } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 
 type Quest = Answer<"getQuest">;
-
-const OPERATIONS: DraftOperations = {
-  publish: "publishQuest",
-  pause: "pauseQuest",
-  resume: "resumeQuest",
-  end: "endQuest",
-  duplicate: "duplicateQuest",
-  archive: "archiveQuest",
-  rollback: "rollbackQuest",
-  versions: "listQuestVersions",
-};
 
 const FIRST = [
   "name",
@@ -39,34 +26,47 @@ const FIRST = [
   "availableUntil",
 ];
 
-const NEW = {
-  key: "my-first-quest",
-  name: "My first quest",
-  steps: [
-    {
-      key: "play",
-      name: "Play three levels",
-      kind: "EVENT",
-      metric: { eventTypes: ["level_finished"], aggregate: "count" },
-      target: 3,
-    },
-  ],
-  rewards: { xp: 50 },
+const STEP = {
+  key: "play",
+  name: "Play three levels",
+  kind: "EVENT",
+  metric: { eventTypes: ["level_finished"], aggregate: "count" },
+  target: 3,
 };
+const NEW = { key: "my-first-quest", name: "My first quest", steps: [STEP], rewards: { xp: 50 } };
 
 export const Quests = () => {
-  const to = useTo();
   const can = useCan();
-  const open = useOpen<{ id: string }>(({ id }) => to(`/quests/${id}`));
-  const create = can("createQuest") && (
+  const go = useGo();
+  const create = (
     <FormButton
       id="createQuest"
       label="New quest"
+      isMain
       first={FIRST}
       initial={NEW}
       submit="Save the draft"
       done="Saved as a draft"
-      onDone={open}
+      onDone={({ id }) => go(`/quests/${id}`)}
+    />
+  );
+  const quests = () => (
+    <List
+      id="listQuests"
+      name="Quests"
+      filters={["search", "status", "category", "tag"]}
+      to={({ id }) => `/quests/${id}`}
+      empty={
+        <Empty title="No quests yet">Something to do for players, with a reward at its end. {create}</Empty>
+      }
+      columns={{
+        Quest: ({ name, key }) => <Named name={name} more={key} />,
+        Steps: ({ steps }) => steps.length,
+        Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
+        Status: "status",
+        Changed: "updatedAt",
+      }}
+      wide={["Again"]}
     />
   );
   return (
@@ -77,36 +77,7 @@ export const Quests = () => {
     >
       <Pages
         pages={{
-          quests: [
-            "Quests",
-            () => (
-              <List
-                id="listQuests"
-                name="Quests"
-                filters={["search", "status", "category", "tag"]}
-                onRow={open}
-                empty={
-                  <Empty title="No quests yet">
-                    Something to do for players, with a reward at its end. {create}
-                  </Empty>
-                }
-                columns={[
-                  {
-                    title: "Quest",
-                    cell: ({ name, key }) => <Named name={name} more={key} />,
-                  },
-                  { title: "Steps", cell: ({ steps }) => number(steps.length), isNumber: true },
-                  {
-                    title: "Again",
-                    cell: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
-                    isWideOnly: true,
-                  },
-                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                  { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} /> },
-                ]}
-              />
-            ),
-          ],
+          quests: ["Quests", quests],
           reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />],
         }}
       />
@@ -117,65 +88,49 @@ export const Quests = () => {
 type Review = Row<"listQuestReviews">;
 
 /** What players have handed in, with what they say proves it. */
-const Reviews = () => {
-  const can = useCan();
-  const [shown, setShown] = useState<Review>();
-  return (
-    <>
-      <List
-        id="listQuestReviews"
-        name="Submissions"
-        filters={["status"]}
-        defaults={{ status: "PENDING" }}
-        refetchInterval={10_000}
-        onRow={setShown}
-        empty={<Empty title="Nothing waits for a review" />}
-        columns={[
-          { title: "Sent", cell: ({ submittedAt }) => <When at={submittedAt} /> },
-          { title: "Player", cell: ({ displayName, externalUserId }) => displayName ?? externalUserId },
-          { title: "Quest", cell: ({ questKey, stepKey }) => `${questKey} · ${stepKey}` },
-          {
-            title: "Evidence",
-            cell: ({ evidence }) => (
-              <Text size="sm" maw={320} truncate>
-                {evidence}
-              </Text>
-            ),
-          },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-        ]}
-        actions={
-          can("reviewPlayerQuestStep")
-            ? (row) => row.status === "PENDING" && <Decide review={row} />
-            : undefined
-        }
-      />
-      <Modal opened={shown !== undefined} onClose={() => setShown(undefined)} title="Submission" size="lg">
-        {shown && (
-          <Stack>
-            <Text size="sm">{`${shown.displayName ?? shown.externalUserId}, ${shown.questKey}, step ${shown.stepKey}`}</Text>
-            {/* Text of a player: it is shown, and never followed by itself. */}
-            <Text style={{ overflowWrap: "anywhere" }}>{shown.evidence ?? "Without evidence"}</Text>
-            {shown.note && <Text size="sm" c="dimmed">{`${shown.reviewedBy ?? ""}: ${shown.note}`}</Text>}
-            {shown.status === "PENDING" && can("reviewPlayerQuestStep") && (
-              <Decide review={shown} onDone={() => setShown(undefined)} />
-            )}
-          </Stack>
-        )}
-      </Modal>
-    </>
-  );
-};
+const Reviews = () => (
+  <List
+    id="listQuestReviews"
+    name="Submissions"
+    filters={["status"]}
+    defaults={{ status: "PENDING" }}
+    refetchInterval={10_000}
+    empty="Nothing waits for a review"
+    dialog={["Submission", (review, close) => <Submission review={review} onDone={close} />]}
+    columns={{
+      Sent: "submittedAt",
+      Player: nameOf,
+      Quest: ({ questKey, stepKey }) => `${questKey} · ${stepKey}`,
+      Evidence: ({ evidence }) => <Text size="sm" maw={320} truncate children={evidence} />,
+      Status: "status",
+    }}
+    actions={(row) => <Decide review={row} />}
+  />
+);
 
-const Decide = ({ review, onDone }: { review: Review; onDone?: () => void }) => {
-  const act = useAct("reviewPlayerQuestStep", { done: "Decided", ...(onDone ? { onDone } : {}) });
-  const path = { playerId: review.playerId, questId: review.questKey, stepKey: review.stepKey };
+type DecideProps = { review: Review; onDone?: () => void };
+
+const Submission = ({ review, onDone }: DecideProps) => (
+  <Stack>
+    <Text size="sm">{`${nameOf(review)}, ${review.questKey}, step ${review.stepKey}`}</Text>
+    {/* Text of a player: it is shown, and never followed by itself. */}
+    <Text style={{ overflowWrap: "anywhere" }}>{review.evidence ?? "Without evidence"}</Text>
+    {review.note && <Text size="sm" c="dimmed">{`${review.reviewedBy ?? ""}: ${review.note}`}</Text>}
+    <Decide review={review} onDone={onDone} />
+  </Stack>
+);
+
+const Decide = ({ review: { id, status, playerId, questKey, stepKey }, onDone }: DecideProps) => {
+  const can = useCan();
+  const act = useAct("reviewPlayerQuestStep", { done: "Decided", onDone });
+  if (status !== "PENDING" || !can("reviewPlayerQuestStep")) return null;
+  const path = { playerId, questId: questKey, stepKey };
   return (
     <Group gap={4} wrap="nowrap">
       <Button
         size="compact-xs"
         loading={act.isPending}
-        onClick={() => act.mutate({ path, body: { decision: "APPROVE", submissionId: review.id } })}
+        onClick={() => act.mutate({ path, body: { decision: "APPROVE", submissionId: id } })}
       >
         Approve
       </Button>
@@ -183,82 +138,32 @@ const Decide = ({ review, onDone }: { review: Review; onDone?: () => void }) => 
         id="reviewPlayerQuestStep"
         path={path}
         label="Reject"
-        size="compact-xs"
-        variant="default"
-        fixed={{ decision: "REJECT", submissionId: review.id }}
+        fixed={{ decision: "REJECT", submissionId: id }}
         hidden={["decision", "submissionId"]}
         submit="Reject"
         done="Rejected"
-        {...(onDone ? { onDone } : {})}
+        onDone={onDone}
       />
     </Group>
   );
 };
 
-export const QuestPage = ({ id }: { id: string }) => {
-  const quest = useApi("getQuest", { path: { questId: id } });
-  const to = useTo();
-  const can = useCan();
-  const data = quest.data;
-  const drafted = data && { ...data, draft: draftOf(data) };
-  return (
-    <Page
-      title={data?.name ?? "Quest"}
-      parent={{ title: "Quests", to: to("/quests") }}
-      actions={
-        drafted && (
-          <DraftActions
-            of={drafted as never}
-            param="questId"
-            operations={OPERATIONS}
-            to={(other) => to(other ? `/quests/${other}` : "/quests")}
-          />
-        )
-      }
-    >
-      <Loaded query={quest}>
-        {(found) => (
-          <Stack>
-            <DraftState of={drafted as never} />
-            <Pages
-              pages={{
-                design: [
-                  "Design",
-                  () => (
-                    <>
-                      {can("updateQuest") && found.status !== "ARCHIVED" ? (
-                        <OperationForm
-                          id="updateQuest"
-                          path={{ questId: id }}
-                          initial={draftOf(found)}
-                          fixed={{ draftVersion: found.draftVersion }}
-                          first={FIRST}
-                          hidden={["draftVersion"]}
-                          submit="Save the draft"
-                          done="Draft saved"
-                          key={found.draftVersion}
-                        />
-                      ) : (
-                        <Json value={draftOf(found)} />
-                      )}
-                      <Codes quest={found} />
-                    </>
-                  ),
-                ],
-                stats: ["How it goes", () => <Stats id={id} />],
-                players: ["Players", () => <QuestPlayers id={id} />],
-                versions: [
-                  "Versions",
-                  () => <Versions of={drafted as never} param="questId" operations={OPERATIONS} />,
-                ],
-              }}
-            />
-          </Stack>
-        )}
-      </Loaded>
-    </Page>
-  );
-};
+export const QuestPage = ({ id }: { id: string }) => (
+  <DraftPage
+    kind="quest"
+    id={id}
+    form={(quest) => (
+      <>
+        <DraftForm kind="quest" of={quest} first={FIRST} />
+        <Codes quest={quest} />
+      </>
+    )}
+    pages={() => ({
+      stats: ["How it goes", () => <Stats id={id} />],
+      players: ["Players", () => <QuestPlayers id={id} />],
+    })}
+  />
+);
 
 /** Steps that ask for a code have a pool of them. */
 const Codes = ({ quest }: { quest: Quest }) => {
@@ -274,8 +179,6 @@ const Codes = ({ quest }: { quest: Quest }) => {
             id="addQuestCodes"
             path={{ questId: quest.id, stepKey: key }}
             label="Add codes"
-            size="xs"
-            variant="default"
             submit="Add"
             done="Added"
           />
@@ -290,56 +193,52 @@ const Stats = ({ id }: { id: string }) => {
   const stats = useApi("getQuestStats", { path: { questId: id } });
   return (
     <Loaded query={stats}>
-      {({ started, states, steps, averageSeconds }) => (
-        <Stack>
-          <SimpleGrid cols={{ base: 2, md: 4 }}>
-            <Tile name="Started" value={number(started)} />
-            {Object.entries(states as Record<string, number>).map(([state, count]) => (
-              <Tile
-                key={state}
-                name={words(state)}
-                value={number(count)}
-                note={started > 0 ? percent(count / started) : ""}
+      {({ started, states, steps, averageSeconds }) => {
+        const share = (players: number) => (started > 0 ? percent(players / started) : "");
+        return (
+          <Stack>
+            <SimpleGrid cols={{ base: 2, md: 4 }}>
+              <Tile name="Started" value={started} />
+              {Object.entries(states as Record<string, number>).map(([state, players]) => (
+                <Tile key={state} name={words(state)} value={players} note={share(players)} />
+              ))}
+              {averageSeconds != null && <Tile name="Takes on average" value={duration(averageSeconds)} />}
+            </SimpleGrid>
+            <Section title="Step by step">
+              <Bars
+                rows={[
+                  { name: "Started", value: started },
+                  ...steps.map(({ name, done, waiting }) => ({
+                    name,
+                    value: done,
+                    note: `${share(done)}${waiting > 0 ? `, ${number(waiting)} wait for a review` : ""}`,
+                  })),
+                ]}
               />
-            ))}
-            {averageSeconds != null && <Tile name="Takes on average" value={duration(averageSeconds)} />}
-          </SimpleGrid>
-          <Section title="Step by step">
-            <Bars
-              rows={[
-                { name: "Started", value: started },
-                ...steps.map(({ name, done, waiting }) => ({
-                  name,
-                  value: done,
-                  note: `${started > 0 ? percent(done / started) : ""}${waiting > 0 ? `, ${number(waiting)} wait for a review` : ""}`,
-                })),
-              ]}
-            />
-          </Section>
-        </Stack>
-      )}
+            </Section>
+          </Stack>
+        );
+      }}
     </Loaded>
   );
 };
 
-const QuestPlayers = ({ id }: { id: string }) => {
-  const to = useTo();
-  const [, go] = useLocation();
-  return (
-    <List
-      id="listQuestPlayers"
-      path={{ questId: id }}
-      name="Players of the quest"
-      filters={["state", "cycleKey"]}
-      onRow={({ playerId }) => go(to(`/players/${playerId}`))}
-      columns={[
-        { title: "Player", cell: ({ displayName, externalUserId }) => displayName ?? externalUserId },
-        { title: "State", cell: ({ state }) => <Status value={state} /> },
-        { title: "Done", cell: (row) => percent(row.percent / 100), isNumber: true },
-        { title: "Cycle", cell: ({ cycleKey }) => cycleKey, isWideOnly: true },
-        { title: "Started", cell: ({ startedAt }) => <When at={startedAt} /> },
-        { title: "Completed", cell: ({ completedAt }) => <When at={completedAt} /> },
-      ]}
-    />
-  );
-};
+const QuestPlayers = ({ id }: { id: string }) => (
+  <List
+    id="listQuestPlayers"
+    path={{ questId: id }}
+    name="Players of the quest"
+    filters={["state", "cycleKey"]}
+    to={({ playerId }) => `/players/${playerId}`}
+    columns={{
+      Player: nameOf,
+      State: "state",
+      Done: (row) => percent(row.percent / 100),
+      Cycle: "cycleKey",
+      Started: "startedAt",
+      Completed: "completedAt",
+    }}
+    right={["Done"]}
+    wide={["Cycle"]}
+  />
+);

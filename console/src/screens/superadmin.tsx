@@ -1,112 +1,44 @@
-import { Act } from "../ui/act.tsx";
-import {
-  Alert,
-  Anchor,
-  Button,
-  Container,
-  Group,
-  Modal,
-  PasswordInput,
-  SimpleGrid,
-  Stack,
-  Tabs,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
-import { useState } from "react";
+import { Alert, Anchor, Button, Container, Group, SimpleGrid, Stack, Text } from "@mantine/core";
 import { Link, useLocation, useRoute } from "wouter";
-import { ApiError, call, callAny } from "../api/client.ts";
+import { call, callAny } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { type Admin, signInAdmin, signOut, useSession } from "../api/session.ts";
 import { number, words } from "../format.ts";
+import { Act } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
-import { ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Copyable, Facts, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
+import { Facts, Section, Status, Tile, When } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.ts";
-import { SecondFactor } from "./auth.tsx";
-import { Rooms, Addresses, Mails, Tokens, Blog, Audit } from "./platform.tsx";
+import { Pages } from "../ui/tabs.tsx";
+import { SignInCard, To } from "./auth.tsx";
+import { FactorSetup } from "./factor.tsx";
+import { AuditList, Mails } from "./logs.tsx";
+import { Addresses, Blog, Rooms, Tokens } from "./platform.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
 export const SuperAdmin = () => {
   const session = useSession();
-  if (session.status !== "admin") return <Login />;
-  return <Frame admin={session.admin} />;
-};
-
-const Login = () => {
-  const [email, setEmail] = useState("");
-  const [password, setPassword] = useState("");
-  const [challenge, setChallenge] = useState<ApiError["challenge"]>();
-  const { error, isBusy, send } = useSending();
-  const complete = async (answer: object) =>
-    signInAdmin(await callAny("completeSuperadminLogin", { body: answer }));
-  if (challenge)
-    return <SecondFactor challenge={challenge} onBack={() => setChallenge(undefined)} complete={complete} />;
-  const logIn = send(async () => {
-    try {
-      await signInAdmin(await call("superadminLogin", { body: { email, password } }));
-    } catch (failure) {
-      if (failure instanceof ApiError && failure.challenge) return setChallenge(failure.challenge);
-      throw failure;
-    }
-  });
+  if (session.status === "admin") return <Frame admin={session.admin} />;
   return (
-    <Container size={420} py="xl" component="main">
-      <Stack>
-        <Title order={1} size="h3">
-          Platform
-        </Title>
+    <SignInCard
+      title="Platform"
+      logIn={async (body) => signInAdmin(await call("superadminLogin", { body }))}
+      complete={async (body) => signInAdmin(await callAny("completeSuperadminLogin", { body }))}
+      above={
         <Text size="sm" c="dimmed">
           For whoever runs this server. A reload signs you out.
         </Text>
-        <form onSubmit={logIn}>
-          <Stack gap="sm">
-            <TextInput
-              label="Email"
-              type="email"
-              value={email}
-              onChange={(event) => setEmail(event.currentTarget.value)}
-              required
-              autoFocus
-            />
-            <PasswordInput
-              label="Password"
-              value={password}
-              onChange={(event) => setPassword(event.currentTarget.value)}
-              required
-            />
-            {error !== undefined && <ErrorNote error={error} />}
-            <Button type="submit" loading={isBusy}>
-              Sign in
-            </Button>
-          </Stack>
-        </form>
-        <Anchor component={Link} href="/login" size="sm">
-          To the console of your team
-        </Anchor>
-      </Stack>
-    </Container>
+      }
+      below={() => <To to="/login">To the console of your team</To>}
+    />
   );
 };
 
-const TABS: Record<string, { title: string; component: () => React.ReactNode }> = {
-  tenants: { title: "Tenants", component: () => <Tenants /> },
-  users: { title: "Users", component: () => <Users /> },
-  rooms: { title: "Rooms and processes", component: () => <Rooms /> },
-  addresses: { title: "Blocked addresses", component: () => <Addresses /> },
-  mails: { title: "Mails", component: () => <Mails /> },
-  tokens: { title: "Tokens", component: () => <Tokens /> },
-  blog: { title: "Blog", component: () => <Blog /> },
-  audit: { title: "Audit log", component: () => <Audit /> },
-  account: { title: "Your account", component: () => <Account /> },
-};
+const AUDIT_FILTERS = ["action", "actor", "tenantId", "from", "to"];
 
 const Frame = ({ admin }: { admin: Admin }) => {
   const [, params] = useRoute("/superadmin/:tab");
   const [, go] = useLocation();
-  const tab = params?.tab && TABS[params.tab] ? params.tab : "tenants";
   return (
     <Container size="xl" py="md" component="main">
       <Page
@@ -125,16 +57,21 @@ const Frame = ({ admin }: { admin: Admin }) => {
             </Anchor>
           </Alert>
         )}
-        <Tabs value={tab} onChange={(next) => go(`/superadmin/${next}`)}>
-          <Tabs.List>
-            {Object.entries(TABS).map(([name, { title }]) => (
-              <Tabs.Tab key={name} value={name}>
-                {title}
-              </Tabs.Tab>
-            ))}
-          </Tabs.List>
-        </Tabs>
-        <div key={tab}>{TABS[tab]!.component()}</div>
+        <Pages
+          open={params?.tab ?? "tenants"}
+          onOpen={(next) => go(`/superadmin/${next}`)}
+          pages={{
+            tenants: ["Tenants", () => <Tenants />],
+            users: ["Users", () => <Users />],
+            rooms: ["Rooms and processes", () => <Rooms />],
+            addresses: ["Blocked addresses", () => <Addresses />],
+            mails: ["Mails", () => <Mails id="listPlatformEmailLogs" />],
+            tokens: ["Tokens", () => <Tokens />],
+            blog: ["Blog", () => <Blog />],
+            audit: ["Audit log", () => <AuditList id="listPlatformAuditLog" filters={AUDIT_FILTERS} />],
+            account: ["Your account", () => <Account />],
+          }}
+        />
       </Page>
     </Container>
   );
@@ -142,7 +79,6 @@ const Frame = ({ admin }: { admin: Admin }) => {
 
 const Tenants = () => {
   const stats = useApi("getPlatformStats");
-  const [open, setOpen] = useState<string>();
   return (
     <Stack>
       <Loaded query={stats} lines={2}>
@@ -150,15 +86,15 @@ const Tenants = () => {
           <SimpleGrid cols={{ base: 2, md: 5 }}>
             <Tile
               name="Tenants"
-              value={number(tenants.total)}
+              value={tenants.total}
               note={`${number(tenants.byApprovalStatus.PENDING)} wait for approval`}
             />
-            <Tile name="Users" value={number(users)} />
-            <Tile name="Projects" value={number(projects)} />
-            <Tile name="Active keys" value={number(activeKeys)} />
+            <Tile name="Users" value={users} />
+            <Tile name="Projects" value={projects} />
+            <Tile name="Active keys" value={activeKeys} />
             <Tile
               name="Mails that wait"
-              value={number(mail.queued)}
+              value={mail.queued}
               note={`${number(mail.failedLastDay)} failed in a day`}
             />
           </SimpleGrid>
@@ -168,68 +104,50 @@ const Tenants = () => {
         id="listPlatformTenants"
         name="Tenants"
         filters={["search", "approvalStatus", "plan"]}
-        onRow={({ id }) => setOpen(id)}
-        columns={[
-          { title: "Tenant", cell: ({ name }) => name },
-          { title: "Approval", cell: ({ approvalStatus }) => <Status value={approvalStatus} /> },
-          { title: "Plan", cell: ({ plan }) => words(plan) },
-          {
-            title: "Asked",
-            cell: ({ approvalRequestedAt }) => <When at={approvalRequestedAt} />,
-            isWideOnly: true,
-          },
-          { title: "Since", cell: ({ createdAt }) => <When at={createdAt} /> },
-        ]}
-        actions={({ id, approvalStatus }) =>
-          approvalStatus === "PENDING" && (
-            <Act id="approveTenant" path={{ tenantId: id }} done="Approved" isMain>
-              Approve
-            </Act>
-          )
-        }
+        dialog={["Tenant", ({ id }) => <Tenant tenantId={id} />]}
+        columns={{
+          Tenant: "name",
+          Approval: ({ approvalStatus }) => <Status value={approvalStatus} />,
+          Plan: ({ plan }) => words(plan),
+          Asked: "approvalRequestedAt",
+          Since: "createdAt",
+        }}
+        wide={["Asked"]}
+        actions={({ id, approvalStatus }) => approvalStatus === "PENDING" && <Approve tenantId={id} />}
       />
-      <Modal opened={open !== undefined} onClose={() => setOpen(undefined)} title="Tenant" size="xl">
-        {open && <Tenant tenantId={open} />}
-      </Modal>
     </Stack>
   );
 };
+
+const Approve = (path: { tenantId: string }) => (
+  <Act id="approveTenant" path={path} done="Approved" isMain>
+    Approve
+  </Act>
+);
 
 const Tenant = (path: { tenantId: string }) => {
   const tenant = useApi("getPlatformTenant", { path });
   return (
     <Loaded query={tenant}>
-      {(data) => (
+      {({ id, name, approvalStatus, approvalReason, plan, planOverrides, createdAt }) => (
         <Stack>
           <Facts
             of={{
-              Name: data.name,
-              Approval: <Status value={data.approvalStatus} />,
-              Reason: data.approvalReason,
-              Plan: words(data.plan),
-              Since: <When at={data.createdAt} />,
-              ID: <span className="mono">{data.id}</span>,
+              Name: name,
+              Approval: <Status value={approvalStatus} />,
+              Reason: approvalReason,
+              Plan: words(plan),
+              Since: <When at={createdAt} />,
+              ID: <span className="mono">{id}</span>,
             }}
           />
           <Group gap="xs">
-            {data.approvalStatus !== "APPROVED" && data.approvalStatus !== "SUSPENDED" && (
-              <Act id="approveTenant" path={path} done="Approved" size="xs" isMain>
-                Approve
-              </Act>
+            {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
+            {approvalStatus === "PENDING" && (
+              <FormButton id="rejectTenant" path={path} label="Reject" submit="Reject" done="Rejected" />
             )}
-            {data.approvalStatus === "PENDING" && (
-              <FormButton
-                id="rejectTenant"
-                path={path}
-                label="Reject"
-                size="xs"
-                variant="default"
-                submit="Reject"
-                done="Rejected"
-              />
-            )}
-            {data.approvalStatus === "SUSPENDED" ? (
-              <Act id="unsuspendTenant" path={path} done="Let in again" size="xs">
+            {approvalStatus === "SUSPENDED" ? (
+              <Act id="unsuspendTenant" path={path} done="Let in again">
                 Let in again
               </Act>
             ) : (
@@ -237,8 +155,6 @@ const Tenant = (path: { tenantId: string }) => {
                 id="suspendTenant"
                 path={path}
                 label="Suspend"
-                size="xs"
-                variant="default"
                 about="Its keys and players are refused within seconds. Its owner is told the reason."
                 submit="Suspend"
                 done="Suspended"
@@ -249,7 +165,7 @@ const Tenant = (path: { tenantId: string }) => {
             <OperationForm
               id="updatePlatformTenant"
               path={path}
-              initial={{ plan: data.plan, planOverrides: data.planOverrides ?? undefined }}
+              initial={{ plan, planOverrides: planOverrides ?? undefined }}
               first={["plan", "planOverrides"]}
             />
           </Section>
@@ -259,119 +175,67 @@ const Tenant = (path: { tenantId: string }) => {
   );
 };
 
-const Users = () => {
-  return (
-    <List
-      id="listPlatformUsers"
-      name="Users"
-      filters={["search", "status", "disabled"]}
-      columns={[
-        { title: "Name", cell: ({ name }) => name },
-        { title: "Email", cell: ({ email }) => email },
-        { title: "Role", cell: ({ role }) => words(role) },
-        {
-          title: "Status",
-          cell: ({ status, disabledAt }) => <Status value={disabledAt ? "SUSPENDED" : status} />,
-        },
-        { title: "Second factor", cell: ({ mfaEnabled }) => (mfaEnabled ? "yes" : "no"), isWideOnly: true },
-        { title: "Last sign-in", cell: ({ lastLoginAt }) => <When at={lastLoginAt} /> },
-      ]}
-      actions={({ id, disabledAt, mfaEnabled }) => (
+const Users = () => (
+  <List
+    id="listPlatformUsers"
+    name="Users"
+    filters={["search", "status", "disabled"]}
+    columns={{
+      Name: "name",
+      Email: "email",
+      Role: ({ role }) => words(role),
+      Status: ({ status, disabledAt }) => <Status value={disabledAt ? "SUSPENDED" : status} />,
+      "Second factor": "mfaEnabled",
+      "Last sign-in": "lastLoginAt",
+    }}
+    wide={["Second factor"]}
+    actions={({ id, disabledAt, mfaEnabled }) => {
+      const path = { userId: id };
+      return (
         <>
           {disabledAt ? (
-            <Act id="enableUser" path={{ userId: id }} done="Let in again">
+            <Act id="enableUser" path={path} done="Let in again">
               Let in again
             </Act>
           ) : (
-            <FormButton
-              id="disableUser"
-              path={{ userId: id }}
-              label="Shut out"
-              size="compact-xs"
-              variant="default"
-              submit="Shut out"
-              done="Shut out"
-            />
+            <FormButton id="disableUser" path={path} label="Shut out" submit="Shut out" done="Shut out" />
           )}
           {mfaEnabled && (
             <FormButton
               id="resetUserMfa"
-              path={{ userId: id }}
+              path={path}
               label="Reset second factor"
-              size="compact-xs"
-              variant="default"
               submit="Reset"
               done="Reset"
             />
           )}
         </>
-      )}
-    />
-  );
-};
+      );
+    }}
+  />
+);
 
-const Account = () => {
-  const [password, setPassword] = useState("");
-  const [code, setCode] = useState("");
-  const [secret, setSecret] = useState<string>();
-  const [recovery, setRecovery] = useState<string[]>();
-  const { error, isBusy, send } = useSending();
-  const begin = send(async () =>
-    setSecret((await callAny("setUpSuperadminTotp", { body: { currentPassword: password } })).secret),
-  );
-  const enable = send(async () => {
-    const { recoveryCodes, login } = await callAny("enableSuperadminTotp", { body: { code: code.trim() } });
-    setRecovery(recoveryCodes);
-    setSecret(undefined);
-    if (login) await signInAdmin(login);
-  });
-  return (
-    <Stack>
-      <Section title="Password">
-        <Group>
-          <FormButton
-            id="superadminChangePassword"
-            label="Change the password"
-            size="xs"
-            variant="default"
-            submit="Change"
-            done="Changed"
-          />
-        </Group>
-      </Section>
-      <Section title="Second factor">
-        {recovery && (
-          <Alert color="yellow" title="Your recovery codes">
-            <Copyable value={recovery.join("\n")} />
-          </Alert>
-        )}
-        <Group align="flex-end">
-          <PasswordInput
-            label="Your password"
-            value={password}
-            onChange={(event) => setPassword(event.currentTarget.value)}
-            w={220}
-          />
-          {secret === undefined ? (
-            <Button variant="default" onClick={() => begin()} loading={isBusy}>
-              Use an app
-            </Button>
-          ) : (
-            <>
-              <TextInput
-                label="Code of your app"
-                value={code}
-                onChange={(event) => setCode(event.currentTarget.value)}
-              />
-              <Button onClick={() => enable()} loading={isBusy}>
-                Switch it on
-              </Button>
-            </>
-          )}
-        </Group>
-        {secret !== undefined && <Copyable value={secret} />}
-        {error !== undefined && <ErrorNote error={error} />}
-      </Section>
-    </Stack>
-  );
-};
+const Account = () => (
+  <Stack>
+    <Section title="Password">
+      <Group>
+        <FormButton
+          id="superadminChangePassword"
+          label="Change the password"
+          submit="Change"
+          done="Changed"
+        />
+      </Group>
+    </Section>
+    <Section title="Second factor">
+      <FactorSetup
+        begin={(body) => callAny("setUpSuperadminTotp", { body })}
+        enable={(code) => callAny("enableSuperadminTotp", { body: { code } })}
+        onDone={async ({ login }) => login && (await signInAdmin(login))}
+        hasPassword
+        isEnabled={false}
+        label="Use an app"
+      />
+    </Section>
+  </Stack>
+);

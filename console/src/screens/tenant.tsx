@@ -1,18 +1,17 @@
-import { Act } from "../ui/act.tsx";
-import { Alert, Button, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
+import { Alert, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { call } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { readAccount, useAccount, useCan } from "../api/session.ts";
 import { moment, number, words } from "../format.ts";
+import { Act } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
 import { Facts, Section, Status, Tile, When } from "../ui/small.tsx";
-import { List, PlainTable } from "../ui/table.tsx";
+import { Rows } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
-import { useSending } from "../ui/sending.ts";
-import { Sso, Scim, Domains } from "./enterprise.tsx";
+import { Domains, Scim, Sso } from "./enterprise.tsx";
+import { Mails } from "./logs.tsx";
 
 export const Settings = ({ tab = "general" }: { tab?: string }) => {
   const [, go] = useLocation();
@@ -28,7 +27,7 @@ export const Settings = ({ tab = "general" }: { tab?: string }) => {
           sso: can("getSso") && ["Single sign-on", () => <Sso />],
           scim: can("getScim") && ["SCIM", () => <Scim />],
           domains: can("listCustomDomains") && ["Domains", () => <Domains />],
-          mails: can("listEmailLogs") && ["Mails", () => <Mails />],
+          mails: can("listEmailLogs") && ["Mails", () => <Mails id="listEmailLogs" />],
         }}
       />
     </Page>
@@ -39,35 +38,35 @@ const General = () => {
   const tenant = useApi("getTenant");
   const { user } = useAccount();
   const can = useCan();
+  const isOwner = user.role === "OWNER";
+  const changed = () => void readAccount();
   return (
     <Loaded query={tenant}>
-      {(data) => (
+      {({ name, plan, approvalStatus, approvalReason, usage, limits, redirectUris }) => (
         <Stack>
           <Facts
             of={{
-              Plan: words(data.plan),
-              Approval: <Status value={data.approvalStatus} />,
-              Projects: `${number(data.usage.projects)} of ${data.limits.projects == null ? "any number" : number(data.limits.projects)}`,
-              Members: `${number(data.usage.members)} of ${data.limits.members == null ? "any number" : number(data.limits.members)}`,
+              Plan: words(plan),
+              Approval: <Status value={approvalStatus} />,
+              Projects: `${number(usage.projects)} of ${limitText(limits.projects, "any number")}`,
+              Members: `${number(usage.members)} of ${limitText(limits.members, "any number")}`,
             }}
           />
-          {data.approvalReason && (
-            <Alert color="orange" title={data.approvalReason}>
-              {can("requestApproval") && (
-                <Act id="requestApproval" done="Asked again" size="xs">
-                  Ask for approval again
-                </Act>
-              )}
+          {approvalReason && (
+            <Alert color="orange" title={approvalReason}>
+              <Act id="requestApproval" done="Asked again">
+                Ask for approval again
+              </Act>
             </Alert>
           )}
           {can("updateTenant") && (
             <Section title="The account">
               <OperationForm
                 id="updateTenant"
-                initial={{ name: data.name, redirectUris: data.redirectUris }}
+                initial={{ name, redirectUris }}
                 first={["name", "requireSecondFactor"]}
-                hidden={user.role === "OWNER" ? [] : ["redirectUris", "linkDomain", "requireSecondFactor"]}
-                onDone={() => void readAccount()}
+                hidden={isOwner ? [] : ["redirectUris", "linkDomain", "requireSecondFactor"]}
+                onDone={changed}
               />
             </Section>
           )}
@@ -77,23 +76,19 @@ const General = () => {
                 <FormButton
                   id="transferOwnership"
                   label="Make somebody else the owner"
-                  size="xs"
-                  variant="default"
                   about="You become an administrator."
                   submit="Make owner"
                   done="Done"
-                  onDone={() => void readAccount()}
+                  onDone={changed}
                 />
                 <FormButton
                   id="deleteTenant"
                   label="Delete the account"
-                  size="xs"
-                  variant="default"
-                  about={`Everything of ${data.name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`}
+                  about={`Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`}
                   submit="Delete in 30 days"
                   done="It is deleted in 30 days"
                 />
-                <Act id="restoreTenant" done="The account stays" onDone={() => void readAccount()} size="xs">
+                <Act id="restoreTenant" done="The account stays" onDone={changed}>
                   Take a deletion back
                 </Act>
               </Group>
@@ -105,22 +100,11 @@ const General = () => {
   );
 };
 
+const limitText = (limit: number | null | undefined, none: string): string =>
+  limit == null ? none : number(limit);
+
 const Billing = () => {
   const usage = useApi("getBillingUsage");
-  const subscription = useApi("getBillingSubscription");
-  const plans = useApi("listBillingPlans");
-  const can = useCan();
-  const [interval, setInterval] = useState<"monthly" | "yearly">("monthly");
-  const { error, isBusy, send } = useSending();
-  const here = `${location.origin}/console/settings/billing`;
-  const buy = (plan: string) =>
-    send(async () => {
-      const body = { plan: plan as "PRO", interval, successUrl: here, cancelUrl: here };
-      location.assign((await call("createBillingCheckout", { body })).url);
-    });
-  const portal = send(async () => {
-    location.assign((await call("createBillingPortal", { body: { returnUrl: here } })).url);
-  });
   return (
     <Stack>
       <Loaded query={usage}>
@@ -147,85 +131,88 @@ const Billing = () => {
           </Section>
         )}
       </Loaded>
-      {subscription.data && subscription.data.status !== "NONE" && (
-        <Section
-          title="Subscription"
-          actions={
-            can("createBillingPortal") && (
-              <Button size="xs" onClick={() => portal()} loading={isBusy}>
-                Payment and invoices
-              </Button>
-            )
-          }
-        >
-          <Facts
-            of={{
-              Plan: words(subscription.data.plan),
-              Status: <Status value={subscription.data.status} />,
-              "Renews or ends": <When at={subscription.data.currentPeriodEnd} />,
-              Ends: subscription.data.cancelAtPeriodEnd ? "yes, at the end of the period" : "no",
-            }}
-          />
-        </Section>
-      )}
-      {error !== undefined && <ErrorNote error={error} />}
-      <Loaded query={plans}>
-        {({ data }) => (
-          <Section
-            title="Plans"
-            actions={
-              <SegmentedControl
-                size="xs"
-                data={[
-                  { value: "monthly", label: "Monthly" },
-                  { value: "yearly", label: "Yearly" },
-                ]}
-                value={interval}
-                onChange={(next) => setInterval(next as typeof interval)}
-                aria-label="Paid"
-              />
-            }
-          >
-            <PlainTable
-              name="Plans"
-              rows={data}
-              keyOf={({ plan }) => plan}
-              columns={[
-                { title: "Plan", cell: ({ plan }) => words(plan) },
-                {
-                  title: "Events a month",
-                  cell: ({ limits }) =>
-                    limits.eventsPerMonth == null ? "any" : number(limits.eventsPerMonth),
-                  isNumber: true,
-                },
-                {
-                  title: "Projects",
-                  cell: ({ limits }) => (limits.projects == null ? "any" : number(limits.projects)),
-                  isNumber: true,
-                },
-                {
-                  title: "Members",
-                  cell: ({ limits }) => (limits.members == null ? "any" : number(limits.members)),
-                  isNumber: true,
-                  isWideOnly: true,
-                },
-                { title: "With", cell: ({ features }) => features.map(words).join(", "), isWideOnly: true },
-                { title: "Price", cell: ({ prices }) => priceOf(prices, interval) },
-              ]}
-              actions={({ plan, prices }) =>
-                can("createBillingCheckout") &&
-                prices?.some((price: any) => price.interval === interval) &&
-                plan !== usage.data?.plan && (
-                  <Button size="compact-xs" onClick={() => buy(plan)()} loading={isBusy}>
-                    Choose
-                  </Button>
-                )
-              }
-            />
-          </Section>
-        )}
-      </Loaded>
+      <Subscription />
+      <Plans current={usage.data?.plan} />
     </Stack>
+  );
+};
+
+/** Where the payment's page leads back to. */
+const HERE = `${location.origin}/console/settings/billing`;
+const leave = ({ url }: { url: string }) => location.assign(url);
+
+const Subscription = () => {
+  const { data } = useApi("getBillingSubscription");
+  if (!data || data.status === "NONE") return null;
+  return (
+    <Section
+      title="Subscription"
+      actions={
+        <Act id="createBillingPortal" body={{ returnUrl: HERE }} onDone={leave} isMain>
+          Payment and invoices
+        </Act>
+      }
+    >
+      <Facts
+        of={{
+          Plan: words(data.plan),
+          Status: <Status value={data.status} />,
+          "Renews or ends": <When at={data.currentPeriodEnd} />,
+          Ends: data.cancelAtPeriodEnd ? "yes, at the end of the period" : "no",
+        }}
+      />
+    </Section>
+  );
+};
+
+const Plans = ({ current }: { current: string | undefined }) => {
+  const plans = useApi("listBillingPlans");
+  const [interval, setInterval] = useState<"monthly" | "yearly">("monthly");
+  return (
+    <Section
+      title="Plans"
+      actions={
+        <SegmentedControl
+          size="xs"
+          data={[
+            { value: "monthly", label: "Monthly" },
+            { value: "yearly", label: "Yearly" },
+          ]}
+          value={interval}
+          onChange={setInterval}
+          aria-label="Paid"
+        />
+      }
+    >
+      <Rows
+        query={plans}
+        name="Plans"
+        keyOf={({ plan }) => plan}
+        columns={{
+          Plan: ({ plan }) => words(plan),
+          "Events a month": ({ limits }) => limitText(limits.eventsPerMonth, "any"),
+          Projects: ({ limits }) => limitText(limits.projects, "any"),
+          Members: ({ limits }) => limitText(limits.members, "any"),
+          With: ({ features }) => features.map(words).join(", "),
+          Price: ({ prices }) => priceOf(prices, interval),
+        }}
+        right={["Events a month", "Projects", "Members"]}
+        wide={["Members", "With"]}
+        actions={({ plan, prices }) =>
+          prices?.some((price) => price.interval === interval) &&
+          plan !== current && (
+            <Act
+              id="createBillingCheckout"
+              body={{ plan: plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE }}
+              onDone={leave}
+              isMain
+            >
+              Choose
+            </Act>
+          )
+        }
+      />
+    </Section>
   );
 };
 
@@ -238,18 +225,3 @@ const priceOf = (prices: any[] | null, interval: string): string => {
     currency: (found.currency ?? "eur").toUpperCase(),
   }).format(amount / 100);
 };
-
-const Mails = () => (
-  <List
-    id="listEmailLogs"
-    name="Mails"
-    filters={["status", "template", "email"]}
-    empty={<Empty title="No mails yet" />}
-    columns={[
-      { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
-      { title: "To", cell: ({ to }) => to },
-      { title: "Subject", cell: ({ subject }) => subject },
-      { title: "Status", cell: ({ status }) => <Status value={status} /> },
-    ]}
-  />
-);

@@ -1,66 +1,56 @@
-import { Act } from "../ui/act.tsx";
-import { Accordion, Alert, Group, Modal, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Accordion, Alert, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { useProject, useTo } from "../app/project.ts";
+import { useGo, useProject } from "../app/project.ts";
 import type { Answer } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
+import { useApi } from "../api/hooks.ts";
 import { number } from "../format.ts";
+import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Copyable, Facts, Json, SecretOnce, Section, Status, When } from "../ui/small.tsx";
-import { List, PlainTable, useOpen } from "../ui/table.tsx";
-
-const FIRST = ["url", "events", "description"];
+import { Copyable, Facts, Json, Named, SecretOnce, Section, Status, When } from "../ui/small.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
 
 export const Webhooks = () => {
-  const to = useTo();
-  const can = useCan();
   const { id } = useProject();
-  const open = useOpen<{ id: string }>((row) => to(`/webhooks/${row.id}`));
-  const [secret, setSecret] = useState<{ id: string; secret: string }>();
-  const create = can("createWebhook") && (
-    <FormButton
-      id="createWebhook"
-      label="New webhook"
-      first={FIRST}
-      initial={{ events: ["*"], projectId: id }}
-      done="Created"
-      onDone={setSecret}
-    />
-  );
+  const [secret, setSecret] = useState<string>();
   return (
     <Page
       title="Webhooks"
       about="Signed requests to your own systems when something happens."
-      actions={create}
+      actions={
+        <FormButton
+          id="createWebhook"
+          label="New webhook"
+          isMain
+          first={["url", "events", "description"]}
+          initial={{ events: ["*"], projectId: id }}
+          done="Created"
+          onDone={(answer) => setSecret(answer.secret)}
+        />
+      }
     >
       {secret && (
-        <SecretOnce title="The secret that signs the requests" value={secret.secret}>
+        <SecretOnce title="The secret that signs the requests" value={secret}>
           <Verify />
         </SecretOnce>
       )}
       <List
         id="listWebhooks"
         name="Webhooks"
-        onRow={open}
+        to={(row) => `/webhooks/${row.id}`}
         empty={
           <Empty title="No webhooks yet">
             Your backend hears of level-ups, badges and closed boards within a second.
           </Empty>
         }
-        columns={[
-          { title: "Address", cell: ({ url }) => url },
-          { title: "Events", cell: ({ events }) => events.join(", "), isWideOnly: true },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-          { title: "Last success", cell: ({ lastSuccessAt }) => <When at={lastSuccessAt} /> },
-          {
-            title: "Last failure",
-            cell: ({ lastFailureAt }) => <When at={lastFailureAt} />,
-            isWideOnly: true,
-          },
-        ]}
+        columns={{
+          Address: "url",
+          Events: "events",
+          Status: "status",
+          "Last success": "lastSuccessAt",
+          "Last failure": "lastFailureAt",
+        }}
+        wide={["Events", "Last failure"]}
       />
       <Section title="Events that webhooks are sent">
         <Types />
@@ -78,12 +68,7 @@ const Types = () => {
           {data.map(({ type, occurs, example }) => (
             <Accordion.Item key={type} value={type}>
               <Accordion.Control>
-                <Text size="sm" fw={500}>
-                  {type}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {occurs}
-                </Text>
+                <Named name={type} more={occurs} />
               </Accordion.Control>
               <Accordion.Panel>
                 {example ? <Json value={example} /> : <Text size="sm">No example</Text>}
@@ -142,29 +127,24 @@ const Verify = () => {
 export const WebhookPage = ({ id }: { id: string }) => {
   const path = { webhookId: id };
   const webhook = useApi("getWebhook", { path });
-  const to = useTo();
-  const can = useCan();
-  const [, go] = useLocation();
+  const go = useGo();
   const [tested, setTested] = useState<Answer<"testWebhook">>();
   const [secret, setSecret] = useState<string>();
-  const remove = useAct("deleteWebhook", { done: "Removed", onDone: () => go(to("/webhooks")) });
   const data = webhook.data;
   return (
     <Page
       title={data?.url ?? "Webhook"}
-      parent={{ title: "Webhooks", to: to("/webhooks") }}
+      parent={["Webhooks", "/webhooks"]}
       actions={
-        data &&
-        can("testWebhook") && (
+        data && (
           <>
-            <Act id="testWebhook" path={path} body={{}} onDone={setTested} size="sm" isMain>
+            <Act id="testWebhook" path={path} body={{}} onDone={setTested} isMain>
               Send a test
             </Act>
             <FormButton
               id="updateWebhook"
               path={path}
               label="Change"
-              variant="default"
               first={["url", "events", "description", "status"]}
               initial={{ url: data.url, events: data.events, description: data.description ?? undefined }}
               done="Changed"
@@ -173,7 +153,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
               id="rotateWebhookSecret"
               path={path}
               label="New secret"
-              variant="default"
               about="The old one goes on signing beside the new one for the grace period, so that nothing is lost."
               submit="Make a new secret"
               done=""
@@ -183,16 +162,17 @@ export const WebhookPage = ({ id }: { id: string }) => {
               id="recoverWebhook"
               path={path}
               label="Send missed events"
-              variant="default"
               initial={{ since: new Date(Date.now() - 86_400_000).toISOString() }}
               submit="Send"
               done="They are on their way"
             />
             <Confirm
+              id="deleteWebhook"
+              path={path}
               label="Remove"
-              size="sm"
               title="Remove this webhook?"
-              onConfirm={() => remove.mutateAsync({ path })}
+              done="Removed"
+              onDone={() => go("/webhooks")}
             >
               It hears of nothing any more, and its deliveries go.
             </Confirm>
@@ -201,21 +181,7 @@ export const WebhookPage = ({ id }: { id: string }) => {
       }
     >
       {secret && <SecretOnce title="The new secret" value={secret} />}
-      {tested && (
-        <Alert
-          color={tested.success ? "teal" : "red"}
-          title={
-            tested.success
-              ? `It answered ${tested.responseCode} in ${number(tested.durationMs)} ms`
-              : (tested.error ?? `It answered ${tested.responseCode}`)
-          }
-          withCloseButton
-          closeButtonLabel="Close"
-          onClose={() => setTested(undefined)}
-        >
-          {tested.responseBody}
-        </Alert>
-      )}
+      {tested && <Tested tested={tested} onClose={() => setTested(undefined)} />}
       <Loaded query={webhook}>
         {(found) => (
           <>
@@ -234,7 +200,7 @@ export const WebhookPage = ({ id }: { id: string }) => {
         )}
       </Loaded>
       <Section title="Deliveries">
-        <Deliveries id={id} />
+        <Deliveries webhookId={id} />
       </Section>
       <Section title="Verify the signature">
         <Verify />
@@ -243,54 +209,56 @@ export const WebhookPage = ({ id }: { id: string }) => {
   );
 };
 
-const Deliveries = ({ id }: { id: string }) => {
-  const [shown, setShown] = useState<string>();
-  const can = useCan();
+const Tested = ({ tested, onClose }: { tested: Answer<"testWebhook">; onClose: () => void }) => {
+  const answered = `It answered ${tested.responseCode}`;
   return (
-    <>
-      <List
-        id="listWebhookDeliveries"
-        path={{ webhookId: id }}
-        name="Deliveries"
-        filters={["status", "eventType", "from", "to"]}
-        refetchInterval={5_000}
-        onRow={(row) => setShown(row.id)}
-        empty={<Empty title="Nothing was sent yet" />}
-        columns={[
-          { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
-          { title: "Event", cell: ({ eventType, isTest }) => `${eventType}${isTest ? " (test)" : ""}` },
-          { title: "Status", cell: ({ status }) => <Status value={STATUS[status]} /> },
-          { title: "Answer", cell: ({ responseCode, error }) => responseCode ?? error },
-          { title: "ms", cell: ({ durationMs }) => number(durationMs), isNumber: true },
-          { title: "Retries", cell: ({ retryCount }) => retryCount, isNumber: true, isWideOnly: true },
-        ]}
-        actions={
-          can("retryWebhookDelivery")
-            ? ({ id: deliveryId, status, isTest }) =>
-                status === "failed" &&
-                !isTest && (
-                  <Act
-                    id="retryWebhookDelivery"
-                    path={{ webhookId: id, deliveryId }}
-                    body={{} as never}
-                    done="It is sent again"
-                  >
-                    Send again
-                  </Act>
-                )
-            : undefined
-        }
-      />
-      <Modal opened={shown !== undefined} onClose={() => setShown(undefined)} title="Delivery" size="xl">
-        {shown && <Delivery webhookId={id} deliveryId={shown} />}
-      </Modal>
-    </>
+    <Alert
+      color={tested.success ? "teal" : "red"}
+      title={tested.success ? `${answered} in ${number(tested.durationMs)} ms` : (tested.error ?? answered)}
+      withCloseButton
+      closeButtonLabel="Close"
+      onClose={onClose}
+    >
+      {tested.responseBody}
+    </Alert>
   );
 };
 
+type DeliveryPath = { webhookId: string; deliveryId: string };
+
+const Deliveries = ({ webhookId }: { webhookId: string }) => (
+  <List
+    id="listWebhookDeliveries"
+    path={{ webhookId }}
+    name="Deliveries"
+    filters={["status", "eventType", "from", "to"]}
+    refetchInterval={5_000}
+    empty="Nothing was sent yet"
+    dialog={["Delivery", ({ id }) => <Delivery webhookId={webhookId} deliveryId={id} />]}
+    columns={{
+      When: "createdAt",
+      Event: ({ eventType, isTest }) => `${eventType}${isTest ? " (test)" : ""}`,
+      Status: ({ status }) => <Status value={STATUS[status]} />,
+      Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+      ms: "durationMs",
+      Retries: "retryCount",
+    }}
+    wide={["Retries"]}
+    actions={({ id, status, isTest }) =>
+      status === "failed" && !isTest && <SendAgain path={{ webhookId, deliveryId: id }} />
+    }
+  />
+);
+
+const SendAgain = ({ path, isMain = false }: { path: DeliveryPath; isMain?: boolean }) => (
+  <Act id="retryWebhookDelivery" path={path} body={{} as never} done="It is sent again" isMain={isMain}>
+    Send again
+  </Act>
+);
+
 const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 
-const Delivery = (path: { webhookId: string; deliveryId: string }) => {
+const Delivery = (path: DeliveryPath) => {
   const delivery = useApi("getWebhookDelivery", { path });
   return (
     <Loaded query={delivery}>
@@ -298,30 +266,19 @@ const Delivery = (path: { webhookId: string; deliveryId: string }) => {
         <Stack>
           <Group justify="space-between">
             <Status value={STATUS[data.status]} />
-            {data.status !== "pending" && !data.isTest && (
-              <Act
-                id="retryWebhookDelivery"
-                path={path}
-                body={{} as never}
-                done="It is sent again"
-                size="xs"
-                isMain
-              >
-                Send again
-              </Act>
-            )}
+            {data.status !== "pending" && !data.isTest && <SendAgain path={path} isMain />}
           </Group>
           <PlainTable
             name="Attempts"
             rows={data.attempts}
             keyOf={({ attempt }) => String(attempt)}
-            columns={[
-              { title: "Attempt", cell: ({ attempt }) => attempt, isNumber: true },
-              { title: "When", cell: ({ at }) => <When at={at} /> },
-              { title: "Answer", cell: ({ responseCode, error }) => responseCode ?? error },
-              { title: "ms", cell: ({ durationMs }) => number(durationMs), isNumber: true },
-              { title: "Body", cell: ({ responseBody }) => responseBody },
-            ]}
+            columns={{
+              Attempt: "attempt",
+              When: ({ at }) => <When at={at} />,
+              Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+              ms: "durationMs",
+              Body: "responseBody",
+            }}
           />
           <Text fw={600} size="sm">
             What was sent

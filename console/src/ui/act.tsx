@@ -1,17 +1,16 @@
-import { Button } from "@mantine/core";
-import type { ReactNode } from "react";
-import type { Answer, Given, Id } from "../api/client.ts";
-import { useAct } from "../api/hooks.ts";
+import { Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { type ReactNode, useContext, useState } from "react";
+import { type Answer, download, type Given, type Id } from "../api/client.ts";
+import { tellError, useAct } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
+import { ButtonSize } from "./small.tsx";
 
 type Props<I extends Id> = Given<I> & {
   id: I;
   /** Shown when it is done. */
   done?: string;
   onDone?: (answer: Answer<I>) => void;
-  children: ReactNode;
-  isMain?: boolean;
-  size?: string;
 };
 
 /** A button that calls an operation; whoever may not call it does not see it. */
@@ -21,11 +20,11 @@ export const Act = <I extends Id>({
   onDone,
   children,
   isMain,
-  size = "compact-xs",
   ...given
-}: Props<I>) => {
+}: Props<I> & { children: ReactNode; isMain?: boolean }) => {
   const can = useCan();
-  const act = useAct(id, { ...(done ? { done } : {}), ...(onDone ? { onDone } : {}) });
+  const size = useContext(ButtonSize);
+  const act = useAct(id, { done, onDone });
   if (!can(id)) return null;
   return (
     <Button
@@ -36,5 +35,98 @@ export const Act = <I extends Id>({
     >
       {children}
     </Button>
+  );
+};
+
+type SaveProps<I extends Id> = Given<I> & { id: I; name: string; children: ReactNode };
+
+/** A button that saves what an operation answers as a file. */
+export const SaveFile = <I extends Id>({ id, name, children, ...given }: SaveProps<I>) => {
+  const can = useCan();
+  const size = useContext(ButtonSize);
+  if (!can(id)) return null;
+  const save = () => void download(id, name, given).catch(tellError);
+  return (
+    <Button size={size} variant="default" onClick={save}>
+      {children}
+    </Button>
+  );
+};
+
+type ConfirmProps<I extends Id> = Props<I> & {
+  /** On the button that opens the question. */
+  label: string;
+  title: string;
+  /** What will happen. */
+  children?: ReactNode;
+  /** What has to be typed, for what cannot be undone. */
+  name?: string;
+  color?: string;
+};
+
+/** A button that asks before it calls an operation; what destroys asks for the name. */
+export const Confirm = <I extends Id>({
+  id,
+  label,
+  title,
+  children,
+  name,
+  color = "red",
+  done,
+  onDone,
+  ...given
+}: ConfirmProps<I>) => {
+  const can = useCan();
+  const size = useContext(ButtonSize);
+  const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setTyped("") });
+  const [typed, setTyped] = useState("");
+  const act = useAct(id, {
+    done,
+    onDone: (answer) => {
+      close();
+      onDone?.(answer);
+    },
+  });
+  const isReady = name === undefined || typed === name;
+  if (!can(id)) return null;
+  return (
+    <>
+      <Button size={size} variant="default" onClick={open}>
+        {label}
+      </Button>
+      <Modal opened={opened} onClose={close} title={title}>
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (isReady && !act.isPending) act.mutate(given as unknown as Given<I>);
+          }}
+        >
+          <Stack>
+            {children && <Text size="sm">{children}</Text>}
+            {name !== undefined && (
+              <TextInput
+                label={
+                  <>
+                    Type <b>{name}</b> to confirm
+                  </>
+                }
+                value={typed}
+                onChange={(event) => setTyped(event.currentTarget.value)}
+                autoComplete="off"
+                data-autofocus
+              />
+            )}
+            <Group justify="flex-end">
+              <Button variant="default" onClick={close}>
+                Cancel
+              </Button>
+              <Button color={color} type="submit" loading={act.isPending} disabled={!isReady}>
+                {label}
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      </Modal>
+    </>
   );
 };

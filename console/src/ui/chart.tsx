@@ -77,16 +77,14 @@ export const Chart = ({ name, labels, series, height = 260, isPercent = false }:
       {isTable ? (
         <PlainTable
           name={name}
-          rows={labels.map((label, index) => ({ label, index }))}
-          keyOf={({ label }) => label}
-          columns={[
-            { title: "Date", cell: ({ label }) => label },
-            ...series.map((one) => ({
-              title: one.name,
-              cell: ({ index }: { index: number }) => number(one.values[index]),
-              isNumber: true,
-            })),
-          ]}
+          rows={labels.map((_label, index) => index)}
+          keyOf={(index) => labels[index]!}
+          columns={{
+            Date: (index: number) => labels[index],
+            ...Object.fromEntries(
+              series.map((one) => [one.name, (index: number) => one.values[index] ?? null]),
+            ),
+          }}
         />
       ) : (
         <div ref={box} role="img" aria-label={`Chart: ${name}`} />

@@ -10,13 +10,17 @@ import {
   Text,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useContext, useState } from "react";
 import { ApiError, callAny, type Id } from "../api/client.ts";
 import { resolve, useForms } from "../api/forms.ts";
 import { queryClient, tell } from "../api/hooks.ts";
+import { useCan } from "../api/session.ts";
+import { words } from "../format.ts";
 import { Field, Properties, type PropertiesProps, startOf } from "./fields.tsx";
-import type { Context } from "./values.tsx";
 import { ErrorNote } from "./page.tsx";
+import { useSending } from "./sending.ts";
+import { ButtonSize } from "./small.tsx";
+import { KeyChoice } from "./values.tsx";
 
 type FormProps = {
   /** The operation that the form is sent to. */
@@ -33,98 +37,70 @@ type FormProps = {
   done?: string;
   onDone?: (answer: any) => void;
   onChange?: (value: any) => void;
-  custom?: Context["custom"];
   children?: ReactNode;
 };
 
 /** The form of an operation, drawn from the schema of its body; the server checks, and says what is wrong where. */
-export const OperationForm = ({
-  id,
-  path = {},
-  initial,
-  first,
-  hidden = [],
-  fixed,
-  submit = "Save",
-  done = "Saved",
-  onDone,
-  onChange,
-  custom,
-  children,
-}: FormProps) => {
+export const OperationForm = (props: FormProps) => {
+  const { id, path = {}, initial, first, hidden = [], fixed, submit = "Save", done = "Saved" } = props;
   const forms = useForms();
   const [value, setValue] = useState<any>();
-  const [mode, setMode] = useState("Form");
-  const [text, setText] = useState("");
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setBusy] = useState(false);
+  const [text, setText] = useState<string>();
+  const { error, isBusy, send } = useSending();
   if (!forms) return <Skeleton height={200} />;
   const schema = forms.bodies[id];
   if (!schema) return <Alert color="red">There is no form of {id}</Alert>;
   const known = resolve(schema, forms).properties;
   const given = initial === undefined ? startOf(schema, forms) : initial;
   // A form that changes something begins with what is there, of which not everything may be sent.
-  const start =
-    known === undefined
-      ? given
-      : Object.fromEntries(
-          Object.entries(given ?? {}).filter(([name, part]) => name in known && part !== null),
-        );
-  const current = value ?? start;
+  const isSent = ([name, part]: [string, unknown]) => !known || (name in known && part !== null);
+  const current = value ?? (known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given);
   const errors = error instanceof ApiError ? error.details : [];
   const change = (next: any) => {
     setValue(next);
-    onChange?.(next);
+    props.onChange?.(next);
   };
-  const send = async () => {
-    setBusy(true);
-    setError(undefined);
+  const save = async () => {
+    const body = text === undefined ? current : JSON.parse(text);
     try {
-      const body = mode === "JSON" ? JSON.parse(text) : current;
       const answer = await callAny(id, { path, body: fixed ? { ...body, ...fixed } : body });
       await queryClient.invalidateQueries();
       if (done !== "") tell(done);
-      onDone?.(answer);
+      props.onDone?.(answer);
     } catch (failure) {
-      setError(failure);
       const field = failure instanceof ApiError ? failure.details[0]?.field : undefined;
-      if (field)
-        setTimeout(() => document.querySelector<HTMLElement>(`[data-path="${CSS.escape(field)}"]`)?.focus());
-    } finally {
-      setBusy(false);
+      const at = `[data-path="${CSS.escape(field ?? "")}"]`;
+      setTimeout(() => document.querySelector<HTMLElement>(at)?.focus());
+      throw failure;
     }
   };
-  const switchTo = (next: string) => {
-    if (next === "JSON") setText(JSON.stringify(current, null, 2));
-    else
-      try {
-        change(JSON.parse(text));
-      } catch (failure) {
-        return setError(failure);
-      }
-    setError(undefined);
-    setMode(next);
+  const switchTo = async (mode: string) => {
+    if (mode === "Form") change(JSON.parse(text ?? "null"));
+    setText(mode === "Form" ? undefined : JSON.stringify(current, null, 2));
   };
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        event.stopPropagation();
-        void send();
-      }}
-    >
+    <form onSubmit={send(save)}>
       <Stack gap="sm">
         {(known === undefined || Object.keys(known).length > 3) && (
           <SegmentedControl
             size="xs"
             data={["Form", "JSON"]}
-            value={mode}
-            onChange={switchTo}
+            value={text === undefined ? "Form" : "JSON"}
+            onChange={(mode) => send(() => switchTo(mode))()}
             style={{ alignSelf: "flex-end" }}
             aria-label="How to edit"
           />
         )}
-        {mode === "JSON" ? (
+        {text === undefined ? (
+          <Root
+            path=""
+            schema={schema}
+            value={current}
+            onChange={change}
+            first={first}
+            context={{ forms, errors, hidden }}
+          />
+        ) : (
           <JsonInput
             label="JSON"
             value={text}
@@ -135,19 +111,10 @@ export const OperationForm = ({
             classNames={{ input: "mono" }}
             formatOnBlur
           />
-        ) : (
-          <Root
-            path=""
-            schema={schema}
-            value={current}
-            onChange={change}
-            {...(first ? { first } : {})}
-            context={{ forms, errors, hidden, custom }}
-          />
         )}
-        {error !== undefined && <ErrorNote error={error} />}
+        <ErrorNote error={error} />
         <Group justify="flex-end">
-          {children}
+          {props.children}
           <Button type="submit" loading={isBusy}>
             {submit}
           </Button>
@@ -167,36 +134,20 @@ const Root = (props: PropertiesProps) => {
 type FormButtonProps = FormProps & {
   label: string;
   title?: string;
-  variant?: string;
-  size?: string;
-  disabled?: boolean;
+  isMain?: boolean;
   about?: ReactNode;
 };
 
-/** A button that opens the form of an operation. */
-export const FormButton = ({
-  label,
-  title = label,
-  variant = "filled",
-  size = "sm",
-  disabled = false,
-  about,
-  onDone,
-  ...form
-}: FormButtonProps) => {
-  const [opened, { open, close }] = useDisclosure(false);
+/** A button that opens the form of an operation; whoever may not call it does not see it. */
+export const FormButton = ({ label, title = label, isMain = false, about, ...form }: FormButtonProps) => {
+  const can = useCan();
+  const size = useContext(ButtonSize);
+  const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setBegun(false) });
   const [isBegun, setBegun] = useState(false);
+  if (!can(form.id)) return null;
   return (
     <>
-      <Button
-        variant={variant}
-        size={size}
-        disabled={disabled}
-        onClick={() => {
-          setBegun(false);
-          open();
-        }}
-      >
+      <Button variant={isMain ? "filled" : "default"} size={size} onClick={open}>
         {label}
       </Button>
       <Modal
@@ -210,24 +161,34 @@ export const FormButton = ({
         onInput={() => setBegun(true)}
       >
         {about && (
-          <Text size="sm" c="dimmed" mb="sm" component="div">
+          <Text size="sm" c="dimmed" mb="sm">
             {about}
           </Text>
         )}
         {opened && (
           <OperationForm
             {...form}
-            onChange={(value) => {
-              setBegun(true);
-              form.onChange?.(value);
-            }}
+            onChange={() => setBegun(true)}
             onDone={(answer) => {
               close();
-              onDone?.(answer);
+              form.onDone?.(answer);
             }}
           />
         )}
       </Modal>
     </>
+  );
+};
+
+type KeyedProps = FormProps & { kind: string; param: string };
+
+/** The form of an operation on a definition, which is chosen first. */
+export const KeyedForm = ({ kind, param, ...form }: KeyedProps) => {
+  const [key, setKey] = useState("");
+  return (
+    <Stack>
+      <KeyChoice kind={kind} label={words(kind)} value={key} onChange={setKey} />
+      {key !== "" && <OperationForm {...form} path={{ ...form.path, [param]: key }} />}
+    </Stack>
   );
 };

@@ -2,7 +2,8 @@ import { Alert, Anchor, Button, Code, Group, Skeleton, Stack, Text, Title } from
 import { Component, type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
 import { ApiError } from "../api/client.ts";
-import { CopyIcon } from "./small.tsx";
+import { useTo } from "../app/project.ts";
+import { ButtonSize, CopyIcon } from "./small.tsx";
 
 type PageProps = {
   title: string;
@@ -10,8 +11,8 @@ type PageProps = {
   actions?: ReactNode;
   /** One sentence under the title. */
   about?: ReactNode;
-  /** Where this page is below. */
-  parent?: { title: string; to: string };
+  /** The screen of the project that this page is below: its title and path. */
+  parent?: [title: string, path: string];
   children: ReactNode;
 };
 
@@ -19,6 +20,7 @@ type PageProps = {
 export const Page = ({ title, actions, about, parent, children }: PageProps) => {
   const heading = useRef<HTMLHeadingElement>(null);
   const [path] = useLocation();
+  const to = useTo();
   useEffect(() => {
     document.title = `${title} · Laurel`;
   }, [title]);
@@ -27,15 +29,17 @@ export const Page = ({ title, actions, about, parent, children }: PageProps) => 
     <Stack gap="md" maw={1400}>
       <div>
         {parent && (
-          <Anchor component={Link} href={parent.to} size="sm">
-            {parent.title}
+          <Anchor component={Link} href={to(parent[1])} size="sm">
+            {parent[0]}
           </Anchor>
         )}
         <Group justify="space-between" align="flex-start" gap="sm">
           <Title order={1} size="h2" ref={heading} tabIndex={-1}>
             {title}
           </Title>
-          {actions && <Group gap="xs">{actions}</Group>}
+          <ButtonSize value="sm">
+            <Group gap="xs">{actions}</Group>
+          </ButtonSize>
         </Group>
         {about && (
           <Text c="dimmed" size="sm">
@@ -50,6 +54,7 @@ export const Page = ({ title, actions, about, parent, children }: PageProps) => 
 
 /** What went wrong, and what to tell whoever runs the server. */
 export const ErrorNote = ({ error, onRetry }: { error: unknown; onRetry?: () => void }) => {
+  if (error == null) return null;
   const api = error instanceof ApiError ? error : undefined;
   const told = api?.details.filter(({ message }) => !api.message.includes(message)) ?? [];
   return (
@@ -82,7 +87,7 @@ export const Empty = ({ title, children }: { title: string; children?: ReactNode
     <Text fw={600}>{title}</Text>
     {children && (
       <Stack align="center" gap="xs" c="dimmed" fz="sm" ta="center">
-        {children}
+        <ButtonSize value="sm">{children}</ButtonSize>
       </Stack>
     )}
   </Stack>

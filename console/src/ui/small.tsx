@@ -6,17 +6,16 @@ import {
   Code,
   CopyButton,
   Group,
-  Modal,
   Paper,
   SimpleGrid,
   Stack,
   Text,
-  TextInput,
   Tooltip,
 } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
-import { type ReactNode, useState } from "react";
-import { ago, moment, words } from "../format.ts";
+import { createContext, type ReactNode } from "react";
+import { Link } from "wouter";
+import { useTo } from "../app/project.ts";
+import { ago, moment, number, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 
 const COLOURS: Record<string, string> = {
@@ -71,15 +70,15 @@ export const Named = ({ name, more }: { name: ReactNode; more?: ReactNode }) => 
   </>
 );
 
+type WhenProps = { at: string | null | undefined; never?: string };
+
 /** How long ago, with the exact time under the pointer. */
-export const When = ({ at }: { at: string | null | undefined }) =>
+export const When = ({ at, never = "–" }: WhenProps) =>
   at == null ? (
-    "–"
+    never
   ) : (
     <Tooltip label={moment(at)}>
-      <time dateTime={at} style={{ whiteSpace: "nowrap" }}>
-        {ago(at)}
-      </time>
+      <time dateTime={at}>{ago(at)}</time>
     </Tooltip>
   );
 
@@ -136,6 +135,23 @@ export const Json = ({ value }: { value: unknown }) => (
   </Code>
 );
 
+/** How large buttons are where they stand: below a title, in a part of a screen, in a row of a table. */
+export const ButtonSize = createContext("xs");
+
+/** JSON on one line, as far as there is room. */
+export const JsonLine = ({ value }: { value: unknown }) => (
+  <Text className="mono" maw={450} truncate>
+    {JSON.stringify(value)}
+  </Text>
+);
+
+/** A button that leads to another screen of the project. */
+export const LinkButton = ({ to, children }: { to: string; children: ReactNode }) => (
+  <Button component={Link} href={useTo()(to)} size="xs" variant="default" w="fit-content">
+    {children}
+  </Button>
+);
+
 /** Names and values, such as the properties of one thing. */
 export const Facts = ({ of, columns = 4 }: { of: Record<string, ReactNode>; columns?: number }) => (
   <SimpleGrid cols={{ base: 2, sm: Math.min(3, columns), lg: columns }} spacing="md">
@@ -159,7 +175,7 @@ export const Tile = ({ name, value, note }: { name: string; value: ReactNode; no
       {name}
     </Text>
     <Text size="xl" fw={700} style={{ fontVariantNumeric: "tabular-nums" }}>
-      {value}
+      {typeof value === "number" ? number(value) : (value ?? "–")}
     </Text>
     {note && (
       <Text size="xs" c="dimmed" component="div">
@@ -185,102 +201,12 @@ export const Section = ({
         <Text component="h2" fw={600} m={0}>
           {title}
         </Text>
-        {actions && <Group gap="xs">{actions}</Group>}
+        <Group gap="xs">{actions}</Group>
       </Group>
       {children}
     </Stack>
   </Paper>
 );
-
-type ConfirmProps = {
-  /** On the button that opens the question. */
-  label: string;
-  title: string;
-  /** What will happen. */
-  children?: ReactNode;
-  /** What has to be typed, for what cannot be undone. */
-  name?: string;
-  color?: string;
-  variant?: string;
-  size?: string;
-  disabled?: boolean;
-  onConfirm: () => Promise<unknown> | unknown;
-};
-
-/** A button that asks first; what destroys asks for the name. */
-export const Confirm = ({
-  label,
-  title,
-  children,
-  name,
-  color = "red",
-  variant = "default",
-  size = "xs",
-  disabled = false,
-  onConfirm,
-}: ConfirmProps) => {
-  const [opened, { open, close }] = useDisclosure(false);
-  const [typed, setTyped] = useState("");
-  const [isBusy, setBusy] = useState(false);
-  const isReady = name === undefined || typed === name;
-  const run = async () => {
-    if (!isReady || isBusy) return;
-    setBusy(true);
-    try {
-      await onConfirm();
-      close();
-      setTyped("");
-    } catch {
-      // What was called has told it.
-    } finally {
-      setBusy(false);
-    }
-  };
-  return (
-    <>
-      <Button size={size} variant={variant} onClick={open} disabled={disabled}>
-        {label}
-      </Button>
-      <Modal opened={opened} onClose={close} title={title}>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            void run();
-          }}
-        >
-          <Stack>
-            {children && (
-              <Text size="sm" component="div">
-                {children}
-              </Text>
-            )}
-            {name !== undefined && (
-              <TextInput
-                label={
-                  <>
-                    Type <b>{name}</b> to confirm
-                  </>
-                }
-                value={typed}
-                onChange={(event) => setTyped(event.currentTarget.value)}
-                autoComplete="off"
-                data-autofocus
-              />
-            )}
-            <Group justify="flex-end">
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button color={color} type="submit" loading={isBusy} disabled={!isReady}>
-                {label}
-              </Button>
-            </Group>
-          </Stack>
-        </form>
-      </Modal>
-    </>
-  );
-};
 
 export const Chips = ({ of }: { of: readonly string[] | undefined }) => (
   <Group gap={4}>

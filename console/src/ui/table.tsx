@@ -2,6 +2,7 @@ import {
   ActionIcon,
   Button,
   Group,
+  Modal,
   Pagination,
   ScrollArea,
   Select,
@@ -13,15 +14,17 @@ import {
 } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { Fragment, type ReactNode, useState } from "react";
-import { useLocation } from "wouter";
+import { useGo } from "../app/project.ts";
 import { callAny, type Id, type Row, saveFile } from "../api/client.ts";
 import { type Filter, resolve, useForms } from "../api/forms.ts";
 import { tellError, useAny } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
 import { type Filters, useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
-import { Empty, ErrorNote } from "./page.tsx";
+import { Empty, ErrorNote, Loaded } from "./page.tsx";
+import { ButtonSize, Status, When } from "./small.tsx";
 
+/** A column of a table that changes often, with all that is to be known of it. */
 export type Column<T> = {
   title: string;
   cell: (row: T) => ReactNode;
@@ -31,14 +34,27 @@ export type Column<T> = {
   isWideOnly?: boolean;
 };
 
-type PlainProps<T> = {
+type Simple = string | number | boolean | readonly string[] | null | undefined;
+type FieldOf<T> = { [K in keyof T]-?: T[K] extends Simple ? K : never }[keyof T] & string;
+
+/** Columns by their titles: the field of a row that one shows, or what is made of the row. */
+export type Columns<T> = Record<string, FieldOf<T> | ((row: T) => ReactNode)>;
+
+type TableProps<T> = {
   name: string;
-  rows: T[];
-  columns: Column<T>[];
+  columns: Columns<T>;
+  /** Titles of columns that a phone leaves out. */
+  wide?: readonly string[] | undefined;
+  /** Titles of columns that stand right, as numbers do by themselves. */
+  right?: readonly string[] | undefined;
   keyOf?: (row: T, index: number) => string;
-  onRow?: (row: T) => void;
+  onRow?: ((row: T) => void) | undefined;
+  /** The screen of the project that a row opens. */
+  to?: (row: T) => string;
+  /** The title of the dialogue that a row opens, and what it shows; false: this row opens none. */
+  dialog?: [title: string | ((row: T) => string), show: (row: T, close: () => void) => ReactNode];
   /** Buttons at the end of a row. */
-  actions?: (row: T) => ReactNode;
+  actions?: ((row: T) => ReactNode) | undefined;
 };
 
 const keyOfRow = (row: unknown, index: number): string => {
@@ -46,64 +62,110 @@ const keyOfRow = (row: unknown, index: number): string => {
   return id ?? key ?? String(index);
 };
 
+/** The value of a field as its name or its type asks for. */
+const cellOf = (field: string, value: unknown): ReactNode => {
+  if (field.endsWith("At")) return <When at={value as string | null} />;
+  if (/^(status|state)$/.test(field)) return <Status value={value as string | null} />;
+  if (Array.isArray(value)) return value.join(", ");
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return value as ReactNode;
+};
+
 /** A table of rows that are there. */
-export const PlainTable = <T,>({ name, rows, columns, keyOf = keyOfRow, onRow, actions }: PlainProps<T>) => (
-  <ScrollArea viewportProps={{ tabIndex: 0, role: "region", "aria-label": name }} type="auto">
-    <Table highlightOnHover={onRow !== undefined} aria-label={name}>
-      <Table.Thead>
-        <Table.Tr>
-          {columns.map(({ title, isNumber, isWideOnly }) => (
-            <Table.Th key={title} className={classOf(isNumber, isWideOnly)}>
-              {title}
-            </Table.Th>
-          ))}
-          {actions && (
-            <Table.Th>
-              <span className="skip">Actions</span>
-            </Table.Th>
-          )}
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {rows.map((row, index) => (
-          <Table.Tr
-            key={keyOf(row, index)}
-            className={onRow ? "clickable" : ""}
-            {...(onRow
-              ? {
-                  tabIndex: 0,
-                  onClick: () => onRow(row),
-                  onKeyDown: (event: React.KeyboardEvent) => {
-                    if (event.key === "Enter" && event.target === event.currentTarget) onRow(row);
-                  },
-                }
-              : {})}
-          >
-            {columns.map(({ title, cell, isNumber, isWideOnly }, column) => (
-              <Table.Td
-                key={title}
-                className={classOf(isNumber, isWideOnly)}
-                miw={column === 0 ? 140 : undefined}
-              >
-                {cell(row) ?? "–"}
-              </Table.Td>
+export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) => {
+  const { name, rows, columns, wide = [], right = [], keyOf = keyOfRow, onRow, to, dialog, actions } = props;
+  const go = useGo();
+  const [shown, setShown] = useState<T>();
+  const close = () => setShown(undefined);
+  const open = onRow ?? (to ? (row: T) => go(to(row)) : dialog && ((row: T) => setShown(() => row)));
+  const titles = Object.keys(columns);
+  const lines = rows.map((row) =>
+    Object.values(columns).map((show) =>
+      typeof show === "string" ? cellOf(show, row[show as keyof T]) : show(row),
+    ),
+  );
+  const classes = titles.map((title, at) => {
+    const values = lines.map((line) => line[at]).filter((value) => value != null);
+    const isNumber = values.length > 0 && values.every((value) => typeof value === "number");
+    return `${isNumber || right.includes(title) ? "number" : ""} ${wide.includes(title) ? "wide-only" : ""}`;
+  });
+  const content = shown !== undefined && dialog?.[1](shown, close);
+  const title = dialog?.[0];
+  const heading = typeof title === "function" ? shown !== undefined && title(shown) : title;
+  return (
+    <ScrollArea viewportProps={{ tabIndex: 0, role: "region", "aria-label": name }} type="auto">
+      <Table highlightOnHover={open !== undefined} aria-label={name}>
+        <Table.Thead>
+          <Table.Tr>
+            {titles.map((text, at) => (
+              <Table.Th key={text} className={classes[at]}>
+                {text}
+              </Table.Th>
             ))}
             {actions && (
-              <Table.Td onClick={(event) => event.stopPropagation()}>
-                <Group gap={4} justify="flex-end" wrap="nowrap">
-                  {actions(row)}
-                </Group>
-              </Table.Td>
+              <Table.Th>
+                <span className="skip">Actions</span>
+              </Table.Th>
             )}
           </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
-  </ScrollArea>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row, index) => (
+            <Table.Tr
+              key={keyOf(row, index)}
+              {...(open && {
+                className: "clickable",
+                tabIndex: 0,
+                onClick: () => open(row),
+                onKeyDown: (event: React.KeyboardEvent) => {
+                  if (event.key === "Enter" && event.target === event.currentTarget) open(row);
+                },
+              })}
+            >
+              {lines[index]!.map((value, at) => (
+                <Table.Td key={titles[at]} className={classes[at]} miw={at === 0 ? 140 : undefined}>
+                  {typeof value === "number" ? number(value) : (value ?? "–")}
+                </Table.Td>
+              ))}
+              {actions && (
+                <Table.Td onClick={(event) => event.stopPropagation()}>
+                  <Group gap={4} justify="flex-end" wrap="nowrap">
+                    <ButtonSize value="compact-xs">{actions(row)}</ButtonSize>
+                  </Group>
+                </Table.Td>
+              )}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      {dialog && (
+        <Modal opened={!!content} onClose={close} title={heading} size="xl">
+          {content}
+        </Modal>
+      )}
+    </ScrollArea>
+  );
+};
+
+type RowsProps<T> = TableProps<T> & {
+  query: { data: T[] | { data: T[] } | undefined; error: unknown; refetch: () => unknown };
+  /** Shown when there is nothing. */
+  empty?: ReactNode;
+  lines?: number;
+};
+
+/** All rows of an answer, once it is there. */
+export const Rows = <T,>({ query, empty, lines = 3, ...table }: RowsProps<T>) => (
+  <Loaded query={query} lines={lines}>
+    {(answer) => {
+      const rows = Array.isArray(answer) ? answer : (answer as { data: T[] }).data;
+      return rows.length > 0 ? <PlainTable {...table} rows={rows} /> : <Nothing>{empty}</Nothing>;
+    }}
+  </Loaded>
 );
 
-const classOf = (isNumber = false, isWideOnly = false): string =>
-  `${isNumber ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`;
+const Nothing = ({ children = "Nothing here yet" }: { children: ReactNode }) =>
+  typeof children === "string" ? <Empty title={children} /> : children;
 
 /** Rows in a file that a person saves; more is what exports are for. */
 const CSV_ROWS_MAX = 10_000;
@@ -138,7 +200,7 @@ const readAll = async (id: Id, path: object, query: Filters): Promise<Record<str
   return rows;
 };
 
-type ListProps<I extends Id> = Omit<PlainProps<Row<I>>, "rows"> & {
+type ListProps<I extends Id> = TableProps<Row<I>> & {
   /** The operation that lists. */
   id: I;
   path?: object;
@@ -198,7 +260,7 @@ export const List = <I extends Id>({
             </Button>
           </Empty>
         ) : (
-          (empty ?? <Empty title="Nothing here yet" />)
+          <Nothing>{empty}</Nothing>
         )
       ) : (
         <>
@@ -345,10 +407,4 @@ const Pages = ({ pagination, chosen, choose }: PagesProps) => {
       )}
     </Group>
   );
-};
-
-/** Opens a screen by a row. */
-export const useOpen = <T,>(to: (row: T) => string): ((row: T) => void) => {
-  const [, go] = useLocation();
-  return (row) => go(to(row));
 };

@@ -1,0 +1,56 @@
+import { words } from "../format.ts";
+import { Act } from "../ui/act.tsx";
+import { Json } from "../ui/small.tsx";
+import { List } from "../ui/table.tsx";
+
+/** What was mailed: by the team's tenant, or by the whole platform. */
+export const Mails = ({ id }: { id: "listEmailLogs" | "listPlatformEmailLogs" }) => (
+  <List
+    id={id}
+    name="Mails"
+    filters={["status", "template", "email"]}
+    empty="No mails yet"
+    columns={{ When: "createdAt", To: "to", Subject: "subject", Status: "status" }}
+    actions={
+      id === "listPlatformEmailLogs"
+        ? (mail) =>
+            mail.status === "FAILED" && (
+              <Act id="resendEmail" path={{ emailLogId: mail.id }} done="It is sent again">
+                Send again
+              </Act>
+            )
+        : undefined
+    }
+  />
+);
+
+type AuditProps = {
+  id: "listAuditLog" | "listPlatformAuditLog";
+  filters: string[];
+  /** What is known of who did it, or of what it was done to, by its id. */
+  names?: ReadonlyMap<string, string>;
+};
+
+/** Who changed what, from where. */
+export const AuditList = ({ id, filters, names = new Map() }: AuditProps) => {
+  const who = (actor: string) => {
+    const [kind = "", of] = actor.split(":");
+    return of === undefined ? words(kind) : (names.get(of) ?? `${words(kind)} ${of}`);
+  };
+  return (
+    <List
+      id={id}
+      name="Audit log"
+      filters={filters}
+      dialog={["Entry", (entry) => <Json value={entry} />]}
+      columns={{
+        When: "createdAt",
+        Who: ({ actor }) => who(actor),
+        Did: ({ action }) => words(action),
+        To: ({ target }) => target && `${words(target.type)} ${names.get(target.id) ?? target.id}`,
+        From: "ip",
+      }}
+      wide={["To", "From"]}
+    />
+  );
+};
