@@ -79,9 +79,9 @@ export const duration = (seconds: number): string => {
   return shown.slice(0, 2).join(" ") || "0 s";
 };
 
-export const bytes = (count: number): string => {
-  const power = count < 1024 ? 0 : Math.min(4, Math.floor(Math.log(count) / Math.log(1024)));
-  return `${numbers.format(count / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+export const bytes = (size: number): string => {
+  const power = size < 1024 ? 0 : Math.min(4, Math.floor(Math.log(size) / Math.log(1024)));
+  return `${numbers.format(size / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 };
 
 const WORDS: Record<string, string> = {
