@@ -3,7 +3,6 @@ import { callAny } from "../api/client.ts";
 import { tell, useApi } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
 import { readAccount, signOut, useAccount } from "../api/session.ts";
-import { words } from "../format.ts";
 import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
@@ -34,7 +33,6 @@ export const AccountPage = () => {
               label="Change the password"
               about="Your other sessions end."
               submit="Change"
-              done="Changed"
             />
           </Group>
         </Section>
@@ -143,7 +141,7 @@ const Linked = () => {
                   id="unlinkIdentity"
                   path={{ provider: id } as never}
                   label="Unlink"
-                  title={`Unlink ${name}?`}
+                  of={name}
                   done="Not linked any more"
                 />
               </>
@@ -169,9 +167,9 @@ const Linked = () => {
 const Sessions = () => {
   const sessions = useApi("listSessions", { query: { limit: 50 } });
   return (
-    <Section
-      title="Where you are signed in"
-      actions={
+    <Rows
+      section="Where you are signed in"
+      beside={
         <Confirm
           id="logout"
           body={{ all: true }}
@@ -182,27 +180,24 @@ const Sessions = () => {
           You sign in again here, too.
         </Confirm>
       }
-    >
-      <Rows
-        query={sessions}
-        name="Sessions"
-        columns={{
-          Browser: ({ userAgent, current }) => (
-            <Text size="sm" maw={360} truncate>{`${current ? "This one: " : ""}${userAgent}`}</Text>
-          ),
-          Address: "ip",
-          By: ({ method }) => words(method),
-          "Last used": "lastUsedAt",
-        }}
-        wide={["By"]}
-        actions={({ id, current }) =>
-          !current && (
-            <Act id="revokeSession" path={{ sessionId: id }} done="Ended">
-              End
-            </Act>
-          )
-        }
-      />
-    </Section>
+      query={sessions}
+      name="Sessions"
+      columns={{
+        Browser: ({ userAgent, current }) => (
+          <Text size="sm" maw={360} truncate>{`${current ? "This one: " : ""}${userAgent}`}</Text>
+        ),
+        Address: "ip",
+        By: "method",
+        "Last used": "lastUsedAt",
+      }}
+      wide={["By"]}
+      actions={({ id, current }) =>
+        !current && (
+          <Act id="revokeSession" path={{ sessionId: id }}>
+            End
+          </Act>
+        )
+      }
+    />
   );
 };

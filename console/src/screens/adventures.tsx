@@ -6,7 +6,7 @@ import { day, moment, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
 import { Named, Section, Tile } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
 
@@ -41,7 +41,8 @@ export const Adventures = () => {
         name="Adventures"
         filters={["search", "status", "season"]}
         to={({ id }) => `/adventures/${id}`}
-        empty={<Empty title="No adventures yet">{create}</Empty>}
+        empty="No adventures yet"
+        hint={create}
         columns={{
           Adventure: ({ name, key }) => <Named name={name} more={key} />,
           Quests: ({ items }) => items.length,

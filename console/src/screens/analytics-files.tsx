@@ -3,7 +3,6 @@ import { useAny } from "../api/hooks.ts";
 import { bytes, words } from "../format.ts";
 import { Act, Confirm, SaveFile } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
-import { Empty } from "../ui/page.tsx";
 import { Status } from "../ui/small.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
@@ -13,14 +12,11 @@ export const Reports = () => (
     name="Saved reports"
     filters={["report"]}
     dialog={["Runs", ({ id }) => <Runs reportId={id} />]}
-    empty={
-      <Empty title="No saved reports">
-        Save one from its screen; it can be mailed every day, week or month.
-      </Empty>
-    }
+    empty="No saved reports"
+    hint="Save one from its screen; it can be mailed every day, week or month."
     columns={{
       Name: "name",
-      Report: ({ report }) => words(report),
+      Report: "report",
       Every: ({ schedule }) => schedule && words(schedule.every),
       Next: "nextRunAt",
     }}
@@ -29,13 +25,7 @@ export const Reports = () => (
         <Act id="startAnalyticsReportRun" path={{ reportId: id }} done="It runs">
           Run
         </Act>
-        <Confirm
-          id="deleteAnalyticsReport"
-          path={{ reportId: id }}
-          label="Remove"
-          title={`Remove ${name}?`}
-          done="Removed"
-        />
+        <Confirm id="deleteAnalyticsReport" path={{ reportId: id }} label="Remove" of={name} />
       </>
     )}
   />
@@ -81,7 +71,8 @@ export const Exports = () => (
       id="listAnalyticsExports"
       name="Files"
       refetchInterval={2_000}
-      empty={<Empty title="No files yet">Events, players and reports of any size, as CSV or JSON.</Empty>}
+      empty="No files yet"
+      hint="Events, players and reports of any size, as CSV or JSON."
       columns={{
         File: "fileName",
         Status: ({ status, progress }) =>
@@ -99,7 +90,7 @@ export const Exports = () => (
               Save
             </SaveFile>
           )}
-          <Act id="deleteAnalyticsExport" path={{ exportId: id }} done="Removed">
+          <Act id="deleteAnalyticsExport" path={{ exportId: id }}>
             Remove
           </Act>
         </>

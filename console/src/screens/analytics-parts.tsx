@@ -132,7 +132,6 @@ export const SaveReport = ({ report, query }: { report: string; query: Filters }
         first={["name", "range", "schedule"]}
         hidden={["report", "parameters"]}
         fixed={{ report, parameters: query }}
-        done="Saved"
       />
     </Group>
   );

@@ -41,7 +41,8 @@ const Reports = () => (
     defaults={{ status: "OPEN" }}
     refetchInterval={5_000}
     dialog={["Report", ({ id }, close) => <Report id={id} onDone={close} />]}
-    empty={<Empty title="Nothing is reported">Players report a message, and it waits here.</Empty>}
+    empty="Nothing is reported"
+    hint="Players report a message, and it waits here."
     columns={{
       When: "createdAt",
       About: ({ sender }) => nameOf(sender),
@@ -163,7 +164,6 @@ const Sanctions = () => (
         first={["playerId", "kind", "durationSeconds", "reason"]}
         initial={{ kind: "MUTE", durationSeconds: 3600 }}
         submit="Do it"
-        done="Done"
       />
     </Group>
     <List
@@ -219,42 +219,28 @@ const Words = () => {
   const close = () => setOpen(undefined);
   return (
     <Stack>
-      <Section
-        title="Word lists"
-        actions={
+      <Rows
+        section="Word lists"
+        beside={
           can("putChatWordList") && (
             <Button size="xs" onClick={() => setOpen("")}>
               New list
             </Button>
           )
         }
-      >
-        <Rows
-          query={lists}
-          name="Word lists"
-          empty={
-            <Empty title="No lists yet">
-              The built-in filter knows common words already. Lists add those of your game.
-            </Empty>
-          }
-          onRow={({ key }) => setOpen(key)}
-          columns={{
-            List: "key",
-            Action: ({ action }) => words(action),
-            Words: "wordCount",
-            Changed: "updatedAt",
-          }}
-          actions={({ key }) => (
-            <Confirm
-              id="deleteChatWordList"
-              path={{ key }}
-              label="Remove"
-              title={`Remove ${key}?`}
-              done="Removed"
-            />
-          )}
-        />
-      </Section>
+        query={lists}
+        name="Word lists"
+        empty="No lists yet"
+        hint="The built-in filter knows common words already. Lists add those of your game."
+        onRow={({ key }) => setOpen(key)}
+        columns={{
+          List: "key",
+          Action: "action",
+          Words: "wordCount",
+          Changed: "updatedAt",
+        }}
+        actions={({ key }) => <Confirm id="deleteChatWordList" path={{ key }} label="Remove" of={key} />}
+      />
       {can("testChatFilter") && <TryText />}
       <Modal opened={open !== undefined} onClose={close} title={open === "" ? "New list" : open} size="lg">
         {open !== undefined && <WordList listKey={open} onDone={close} />}
@@ -313,13 +299,7 @@ const Channels = () => {
   return (
     <Stack gap="xs">
       <Group justify="flex-end">
-        <FormButton
-          id="createChatChannel"
-          label="New channel"
-          isMain
-          first={["key", "name", "settings"]}
-          done="Created"
-        />
+        <FormButton id="createChatChannel" label="New channel" isMain first={["key", "name", "settings"]} />
       </Group>
       <List
         id="listChatChannels"
@@ -329,7 +309,7 @@ const Channels = () => {
         empty="No channels yet"
         columns={{
           Channel: ({ name, key, id }) => name ?? key ?? id,
-          Kind: ({ kind }) => words(kind),
+          Kind: "kind",
           Status: "status",
           Messages: "lastSeq",
         }}
@@ -361,13 +341,7 @@ const Channel = ({ id }: { id: string }) => {
                 Lock
               </Act>
             )}
-            <FormButton
-              id="updateChatChannel"
-              path={path}
-              label="Settings"
-              initial={{ name, settings }}
-              done="Changed"
-            />
+            <FormButton id="updateChatChannel" path={path} label="Settings" initial={{ name, settings }} />
           </Group>
         )}
       </Loaded>
@@ -402,7 +376,7 @@ const Moderate = ({ message: { moderation, deletedAt }, path }: ModerateProps) =
         </Act>
       )}
       {!deletedAt && (
-        <Act id="deleteChatMessage" path={path} done="Deleted">
+        <Act id="deleteChatMessage" path={path}>
           Delete
         </Act>
       )}

@@ -8,11 +8,12 @@ import { count, nameOf, number, words } from "../format.ts";
 import { Confirm } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Facts, Json, Named, Section, Status, Tile, When } from "../ui/small.tsx";
-import { type Columns, List } from "../ui/table.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
+import { Json, Named, Section, Tile } from "../ui/small.tsx";
+import { List } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 import { Curve, EventTypes } from "./levels.tsx";
+import { type Columns, Facts } from "../ui/cells.tsx";
 
 /** What a designer sees of a kind of definition, whose operations are named after it. */
 type Kind = {
@@ -74,7 +75,7 @@ const KINDS: Record<string, Kind> = {
     first: ["name", "key", "kind", "bundle", "price", "stock"],
     initial: { kind: "BUNDLE" },
     columns: {
-      Kind: ({ kind }) => words(kind),
+      Kind: "kind",
       Price: ({ price }) => price && count(price.amount, price.currencyKey),
       Stock: "stock",
     },
@@ -103,7 +104,7 @@ const KINDS: Record<string, Kind> = {
     about: "Groups of players, by a list or by conditions that are kept up to date.",
     first: ["name", "key", "kind", "definition"],
     initial: { kind: "DYNAMIC" },
-    columns: { Kind: ({ kind }) => words(kind), Members: "memberCount" },
+    columns: { Kind: "kind", Members: "memberCount" },
     more: (segment) => <Members segment={segment} />,
   },
   levels: {
@@ -167,7 +168,6 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
       isMain
       first={of.first}
       initial={of.initial}
-      done="Created"
       onDone={({ id }) => go(`/economy/${kind}/${id}`)}
     />
   );
@@ -184,7 +184,8 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
         name={of.title}
         filters={["search", "status"]}
         to={({ id }) => `/economy/${kind}/${id}`}
-        empty={<Empty title={`No ${of.title.toLowerCase()} yet`}>{create}</Empty>}
+        empty={`No ${of.title.toLowerCase()} yet`}
+        hint={create}
         columns={{
           Name: ({ name, key }) => <Named name={name} more={key} />,
           ...of.columns,
@@ -219,9 +220,8 @@ export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) => {
             id={operation("archive", of.one)}
             path={path as never}
             label="Archive"
-            title={`Archive ${row.name}?`}
+            of={row.name}
             name={row.key}
-            done="Archived"
             onDone={() => go(`/economy/${kind}`)}
           >
             It cannot be given any more. What players have of it stays.
@@ -238,12 +238,8 @@ export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) => {
             <Grid>
               <Grid.Col span={{ base: 12, md: of.more ? 6 : 8 }}>
                 <Facts
-                  of={{
-                    Status: <Status value={data.status} />,
-                    Key: data.key,
-                    Version: data.version,
-                    Changed: <When at={data.updatedAt} />,
-                  }}
+                  of={data}
+                  show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }}
                 />
                 {can(update) && data.status === "ACTIVE" ? (
                   <OperationForm
@@ -269,18 +265,17 @@ export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) => {
 };
 
 const Holders = ({ id }: { id: string }) => (
-  <Section title="Who has it">
-    <List
-      id="listBadgeHolders"
-      path={{ badgeId: id }}
-      name="Holders"
-      limit={10}
-      to={({ playerId }) => `/players/${playerId}`}
-      empty="Nobody yet"
-      keyOf={({ playerId }) => playerId}
-      columns={{ Player: nameOf, Tier: "tier", Earned: "lastEarnedAt" }}
-    />
-  </Section>
+  <List
+    section="Who has it"
+    id="listBadgeHolders"
+    path={{ badgeId: id }}
+    name="Holders"
+    limit={10}
+    to={({ playerId }) => `/players/${playerId}`}
+    empty="Nobody yet"
+    keyOf={({ playerId }) => playerId}
+    columns={{ Player: nameOf, Tier: "tier", Earned: "lastEarnedAt" }}
+  />
 );
 
 const Stock = ({ reward }: { reward: any }) => {
@@ -291,7 +286,7 @@ const Stock = ({ reward }: { reward: any }) => {
       title="Stock"
       actions={
         reward.fulfilment === "CODE" && (
-          <FormButton id="addRewardCodes" path={path} label="Add codes" submit="Add" done="Added" />
+          <FormButton id="addRewardCodes" path={path} label="Add codes" submit="Add" />
         )
       }
     >
@@ -311,7 +306,6 @@ const Stock = ({ reward }: { reward: any }) => {
           label="Give to a player"
           first={["playerId", "quantity"]}
           submit="Give"
-          done="Given"
         />
       </Group>
     </Section>
@@ -321,27 +315,24 @@ const Stock = ({ reward }: { reward: any }) => {
 const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
   const path = { segmentId: id };
   return (
-    <Section
-      title={count(memberCount, "members")}
-      actions={
+    <List
+      section={count(memberCount, "members")}
+      beside={
         kind === "STATIC" && (
           <>
-            <FormButton id="addSegmentMembers" path={path} label="Add" submit="Add" done="Added" />
-            <FormButton id="removeSegmentMembers" path={path} label="Remove" submit="Remove" done="Removed" />
+            <FormButton id="addSegmentMembers" path={path} label="Add" />
+            <FormButton id="removeSegmentMembers" path={path} label="Remove" />
           </>
         )
       }
-    >
-      <List
-        id="listSegmentMembers"
-        path={path}
-        name="Members"
-        limit={10}
-        to={({ playerId }) => `/players/${playerId}`}
-        empty="Nobody yet"
-        keyOf={({ playerId }) => playerId}
-        columns={{ Player: nameOf, Since: "enteredAt" }}
-      />
-    </Section>
+      id="listSegmentMembers"
+      path={path}
+      name="Members"
+      limit={10}
+      to={({ playerId }) => `/players/${playerId}`}
+      empty="Nobody yet"
+      keyOf={({ playerId }) => playerId}
+      columns={{ Player: nameOf, Since: "enteredAt" }}
+    />
   );
 };

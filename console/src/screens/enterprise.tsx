@@ -7,8 +7,9 @@ import { words } from "../format.ts";
 import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Copyable, Facts, SecretOnce, Section, Status, When } from "../ui/small.tsx";
+import { Copyable, SecretOnce, Section, Status, When } from "../ui/small.tsx";
 import { Rows } from "../ui/table.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 /** What of a provider its form sends. */
 const OF_PROVIDER =
@@ -72,9 +73,9 @@ export const Sso = () => {
           <Text size="sm">Only an owner changes this.</Text>
         )}
       </Section>
-      <Section
-        title="Domains of email addresses"
-        actions={
+      <Rows
+        section="Domains of email addresses"
+        beside={
           <FormButton
             id="addSsoDomain"
             label="Claim a domain"
@@ -83,48 +84,35 @@ export const Sso = () => {
             done="Add the TXT record now"
           />
         }
-      >
-        <Rows
-          query={domains}
-          name="Domains"
-          empty={
-            <Empty title="No domains yet">
-              People whose address is of a domain that is yours sign in through your provider.
-            </Empty>
-          }
-          columns={{
-            Domain: "domain",
-            Status: "status",
-            "TXT record": ({ txtName, txtValue, status }) =>
-              status === "PENDING" && <Copyable value={`${txtName}  ${txtValue}`} />,
-          }}
-          actions={({ id, domain, status }) => (
-            <>
-              {status === "PENDING" && (
-                <Act id="verifySsoDomain" path={{ domainId: id }} done="Looked" isMain>
-                  Look now
-                </Act>
-              )}
-              <Confirm
-                id="removeSsoDomain"
-                path={{ domainId: id }}
-                label="Remove"
-                title={`Remove ${domain}?`}
-                done="Removed"
-              />
-            </>
-          )}
-        />
-      </Section>
-      <Section title="Sign-ins that failed">
-        <Rows
-          query={failures}
-          name="Failures"
-          empty="None"
-          keyOf={({ requestId }) => requestId}
-          columns={{ Last: "lastAt", Why: "message", Who: "email", Times: "times" }}
-        />
-      </Section>
+        query={domains}
+        name="Domains"
+        empty="No domains yet"
+        hint="People whose address is of a domain that is yours sign in through your provider."
+        columns={{
+          Domain: "domain",
+          Status: "status",
+          "TXT record": ({ txtName, txtValue, status }) =>
+            status === "PENDING" && <Copyable value={`${txtName}  ${txtValue}`} />,
+        }}
+        actions={({ id, domain, status }) => (
+          <>
+            {status === "PENDING" && (
+              <Act id="verifySsoDomain" path={{ domainId: id }} done="Looked" isMain>
+                Look now
+              </Act>
+            )}
+            <Confirm id="removeSsoDomain" path={{ domainId: id }} label="Remove" of={domain} />
+          </>
+        )}
+      />
+      <Rows
+        section="Sign-ins that failed"
+        query={failures}
+        name="Failures"
+        empty="None"
+        keyOf={({ requestId }) => requestId}
+        columns={{ Last: "lastAt", Why: "message", Who: "email", Times: "times" }}
+      />
     </Stack>
   );
 };
@@ -141,9 +129,9 @@ export const Scim = () => {
           <Section title="Address for your identity provider">
             <Copyable value={baseUrl} />
           </Section>
-          <Section
-            title="Tokens"
-            actions={
+          <Rows
+            section="Tokens"
+            beside={
               <FormButton
                 id="createScimToken"
                 label="New token"
@@ -153,25 +141,16 @@ export const Scim = () => {
                 onDone={(answer) => setToken(answer.token)}
               />
             }
-          >
-            <Rows
-              query={{ ...scim, data: tokens }}
-              name="Tokens"
-              empty="No tokens yet"
-              columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
-              actions={({ id, name, status }) =>
-                status === "ACTIVE" && (
-                  <Confirm
-                    id="revokeScimToken"
-                    path={{ tokenId: id }}
-                    label="Revoke"
-                    title={`Revoke ${name}?`}
-                    done="Revoked"
-                  />
-                )
-              }
-            />
-          </Section>
+            query={{ ...scim, data: tokens }}
+            name="Tokens"
+            empty="No tokens yet"
+            columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
+            actions={({ id, name, status }) =>
+              status === "ACTIVE" && (
+                <Confirm id="revokeScimToken" path={{ tokenId: id }} label="Revoke" of={name} />
+              )
+            }
+          />
           {can("putScim") && (
             <Section title="Roles by group">
               <OperationForm id="putScim" initial={{ defaultRole, groups }} />
@@ -212,7 +191,7 @@ export const Domains = () => {
 };
 
 const Domain = ({ of }: { of: Row<"listCustomDomains"> }) => {
-  const { id, domain, status, sslStatus, verification, checks, certificate, sslError } = of;
+  const { id, domain, status, verification, checks, certificate, sslError } = of;
   const { txtName, txtValue, cnameTarget, aRecords } = verification;
   const records = [
     `${txtName}  TXT  ${txtValue}`,
@@ -228,26 +207,20 @@ const Domain = ({ of }: { of: Row<"listCustomDomains"> }) => {
           <Act id="verifyCustomDomain" path={{ domainId: id }} done="Looked">
             Look now
           </Act>
-          <Confirm
-            id="removeCustomDomain"
-            path={{ domainId: id }}
-            label="Remove"
-            title={`Remove ${domain}?`}
-            name={domain}
-            done="Removed"
-          >
+          <Confirm id="removeCustomDomain" path={{ domainId: id }} label="Remove" of={domain} name={domain}>
             Clients that use it do not reach the server any more.
           </Confirm>
         </>
       }
     >
       <Facts
-        of={{
-          Status: <Status value={status} />,
-          Certificate: <Status value={sslStatus} />,
-          "TXT record": stateOf(checks.txt),
-          "Leads here": stateOf(checks.routing),
-          "Valid until": <When at={certificate?.notAfter} />,
+        of={of}
+        show={{
+          Status: "status",
+          Certificate: "sslStatus",
+          "TXT record": () => stateOf(checks.txt),
+          "Leads here": () => stateOf(checks.routing),
+          "Valid until": () => <When at={certificate?.notAfter} />,
         }}
       />
       {(checks.error ?? sslError) && <Alert color="red">{checks.error ?? sslError}</Alert>}

@@ -13,8 +13,9 @@ import { useFilters } from "../ui/filters.ts";
 import { FormButton } from "../ui/form.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Facts, Json, JsonLine, Live, Section, Status, When } from "../ui/small.tsx";
+import { Json, JsonLine, Live, Section, Status, When } from "../ui/small.tsx";
 import { type Column, FilterBar, List } from "../ui/table.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
 
@@ -34,7 +35,6 @@ export const Events = () => {
             label="Send an event"
             first={["externalUserId", "eventType", "properties"]}
             submit="Send"
-            done="Sent"
           />
           <SegmentedControl
             data={[
@@ -219,7 +219,6 @@ export const EventPage = ({ id }: { id: string }) => {
               body={{ reason: "reverted in the console" } as never}
               label="Revert"
               title="Revert this event?"
-              done="Reverted"
             >
               What it has given is taken back, as far as the player still has it. The event stays, as
               reverted.
@@ -251,24 +250,24 @@ const Why = ({ path }: { path: { eventId: string } }) => {
 
 const Details = ({ event }: { event: Answer<"getEvent"> }) => {
   const to = useTo();
-  const { id } = useProject();
-  const { status, externalUserId, timestamp, receivedAt, source, idempotencyKey } = event;
+  const project = useProject();
   return (
     <Stack>
       <Facts
-        of={{
-          Status: <Status value={status} />,
-          Player: (
+        of={event}
+        show={{
+          Status: "status",
+          Player: ({ externalUserId }) => (
             <Anchor component={Link} href={to(`/players/ext:${externalUserId}`)} size="sm">
               {externalUserId}
             </Anchor>
           ),
-          Happened: <When at={timestamp} />,
-          Received: <When at={receivedAt} />,
-          Source: words(source),
-          "Idempotency key": idempotencyKey,
-          ID: <span className="mono">{event.id}</span>,
-          Project: <span className="mono">{id}</span>,
+          Happened: ({ timestamp }) => <When at={timestamp} />,
+          Received: "receivedAt",
+          Source: "source",
+          "Idempotency key": "idempotencyKey",
+          ID: ({ id }) => <span className="mono">{id}</span>,
+          Project: () => <span className="mono">{project.id}</span>,
         }}
       />
       {event.error && <Alert color="red" title={event.error} />}

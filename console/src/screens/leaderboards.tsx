@@ -10,9 +10,10 @@ import { Act, Confirm, SaveFile } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Facts, Live, Named, Section, Status } from "../ui/small.tsx";
+import { Live, Named } from "../ui/small.tsx";
 import { type Column, List, Rows } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 type Board = Answer<"getLeaderboard">;
 
@@ -28,7 +29,6 @@ export const Leaderboards = () => {
       isMain
       first={FIRST}
       initial={{ key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } }}
-      done="Created"
       onDone={({ id }) => go(`/leaderboards/${id}`)}
     />
   );
@@ -38,7 +38,8 @@ export const Leaderboards = () => {
       name="Leaderboards"
       filters={["search", "status"]}
       to={({ id }) => `/leaderboards/${id}`}
-      empty={<Empty title="No leaderboards yet">{create}</Empty>}
+      empty="No leaderboards yet"
+      hint={create}
       columns={{
         Name: ({ name, key }) => <Named name={name} more={key} />,
         "Ranks by": ({ metric }: any) => words(metric.source ?? metric.aggregate ?? ""),
@@ -74,7 +75,7 @@ const Reviews = () => (
       Leaderboard: "leaderboardKey",
       Player: "externalUserId",
       Score: "score",
-      Why: ({ violation }) => words(violation),
+      Why: "violation",
       Status: "status",
     }}
     actions={({ id, status }) => {
@@ -123,7 +124,7 @@ const Actions = ({ board: { id, key, name, status } }: { board: Board }) => {
               Resume
             </Act>
           ) : (
-            <Act id="pauseLeaderboard" path={path} done="Paused">
+            <Act id="pauseLeaderboard" path={path}>
               Pause
             </Act>
           )}
@@ -142,9 +143,8 @@ const Actions = ({ board: { id, key, name, status } }: { board: Board }) => {
             id="archiveLeaderboard"
             path={path}
             label="Archive"
-            title={`Archive ${name}?`}
+            of={name}
             name={key}
-            done="Archived"
             onDone={() => go("/leaderboards")}
           >
             It counts nothing any more and leaves the lists.
@@ -172,11 +172,12 @@ const Whole = ({ board }: { board: Board }) => {
   return (
     <Stack>
       <Facts
-        of={{
-          Status: <Status value={board.status} />,
-          Key: board.key,
-          "Better is": board.sort === "DESC" ? "more" : "less",
-          Period: words(board.period.kind),
+        of={board}
+        show={{
+          Status: "status",
+          Key: "key",
+          "Better is": ({ sort }) => (sort === "DESC" ? "more" : "less"),
+          Period: ({ period }) => words(period.kind),
         }}
       />
       <Pages
@@ -314,9 +315,9 @@ const Values = ({ board }: { board: Board }) => {
     { refetchInterval: 5_000 },
   );
   return (
-    <Section
-      title="By value"
-      actions={
+    <Rows
+      section="By value"
+      beside={
         <Select
           aria-label="Ranked by"
           size="xs"
@@ -326,20 +327,17 @@ const Values = ({ board }: { board: Board }) => {
           allowDeselect={false}
         />
       }
-    >
-      <Rows
-        query={values}
-        name="Values"
-        keyOf={({ value }) => value}
-        columns={{
-          Rank: "rank",
-          Value: "value",
-          Players: "players",
-          Total: "total",
-          Average: "average",
-          Best: "best",
-        }}
-      />
-    </Section>
+      query={values}
+      name="Values"
+      keyOf={({ value }) => value}
+      columns={{
+        Rank: "rank",
+        Value: "value",
+        Players: "players",
+        Total: "total",
+        Average: "average",
+        Best: "best",
+      }}
+    />
   );
 };

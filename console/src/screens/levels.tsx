@@ -7,7 +7,7 @@ import { number, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
+import { ErrorNote, Loaded } from "../ui/page.tsx";
 import { Json, Section } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.ts";
@@ -84,11 +84,8 @@ export const EventTypes = () => (
     name="Event types"
     filters={["search", "enforcement"]}
     keyOf={({ name }) => name}
-    empty={
-      <Empty title="No events have come yet">
-        Each type shows up with its properties as soon as one comes.
-      </Empty>
-    }
+    empty="No events have come yet"
+    hint="Each type shows up with its properties as soon as one comes."
     columns={{
       Name: "name",
       Events: "total",

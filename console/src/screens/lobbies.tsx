@@ -7,9 +7,10 @@ import { nameOf } from "../format.ts";
 import { Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { CopyIcon, Facts, Json, LinkButton, Live, Section, Status, When } from "../ui/small.tsx";
+import { Copied, Json, LinkButton, Live, Section } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 type Lobby = { name: string; code: string; memberCount: number; maxPlayers: number };
 const titleOf = ({ name, code }: Lobby): string => `${name} (${code})`;
@@ -23,7 +24,8 @@ export const Lobbies = () => {
       name="Lobbies"
       filters={["status", "mode", "visibility", "hasSpace"]}
       to={({ id }) => `/lobbies/${id}`}
-      empty={<Empty title="No lobbies yet">Players open them through the SDK.</Empty>}
+      empty="No lobbies yet"
+      hint="Players open them through the SDK."
       columns={{
         Name: titleOf,
         Mode: "mode",
@@ -42,7 +44,6 @@ export const Lobbies = () => {
           label="New lobby"
           isMain
           first={["name", "mode", "maxPlayers", "visibility"]}
-          done="Created"
           onDone={({ id }) => go(`/lobbies/${id}`)}
         />
       }
@@ -102,7 +103,6 @@ export const LobbyPage = ({ id }: { id: string }) => {
             body={{}}
             label="Close the lobby"
             title={`Close ${data.name}?`}
-            done="Closed"
           >
             Everybody in it is put out.
           </Confirm>
@@ -113,17 +113,14 @@ export const LobbyPage = ({ id }: { id: string }) => {
         {({ members, hostPlayerId, channelId, ...found }) => (
           <Stack>
             <Facts
-              of={{
-                Status: <Status value={found.status} />,
-                Code: (
-                  <>
-                    {found.code} <CopyIcon value={found.code} />
-                  </>
-                ),
-                Mode: found.mode,
-                Players: membersOf(found),
-                Visibility: found.visibility.toLowerCase(),
-                Made: <When at={found.createdAt} />,
+              of={found}
+              show={{
+                Status: "status",
+                Code: ({ code }) => <Copied value={code} />,
+                Mode: "mode",
+                Players: membersOf,
+                Visibility: "visibility",
+                Made: "createdAt",
               }}
             />
             <Section title="Members">
@@ -150,7 +147,6 @@ export const LobbyPage = ({ id }: { id: string }) => {
                         body={{ playerId: member.playerId }}
                         label="Put out"
                         title={`Put ${nameOf(member)} out?`}
-                        done="Put out"
                       />
                     )
                   }

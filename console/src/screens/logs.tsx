@@ -46,7 +46,7 @@ export const AuditList = ({ id, filters, names = new Map() }: AuditProps) => {
       columns={{
         When: "createdAt",
         Who: ({ actor }) => who(actor),
-        Did: ({ action }) => words(action),
+        Did: "action",
         To: ({ target }) => target && `${words(target.type)} ${names.get(target.id) ?? target.id}`,
         From: "ip",
       }}

@@ -1,7 +1,7 @@
 import { Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useApi } from "../api/hooks.ts";
-import { bytes, words } from "../format.ts";
+import { bytes } from "../format.ts";
 import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
 import { ErrorNote, Loaded } from "../ui/page.tsx";
@@ -12,42 +12,40 @@ export const Rooms = () => {
   const processes = useApi("listLiveProcesses", {}, { refetchInterval: 5_000 });
   return (
     <Stack>
-      <Section title="Processes">
-        <Rows
-          query={processes}
-          name="Processes"
-          keyOf={({ processId }) => processId}
-          columns={{
-            Process: ({ host, pid, processId }) => (host ? `${host}, ${pid}` : processId),
-            Does: "roles",
-            Version: "version",
-            Rooms: ({ rooms }) => sum(rooms),
-            Clients: ({ clients }) => sum(clients),
-            Memory: ({ memory }) => memory && bytes(memory.rssBytes),
-            Answers: "isAnswering",
-          }}
-          wide={["Version"]}
-          right={["Memory"]}
-        />
-      </Section>
-      <Section title="Rooms">
-        <List
-          id="listLiveRooms"
-          name="Rooms"
-          filters={["kind", "sort"]}
-          refetchInterval={5_000}
-          dialog={["Room", ({ roomId }) => <Room roomId={roomId} />]}
-          keyOf={({ roomId }) => roomId}
-          empty="No room is open"
-          columns={{
-            Kind: ({ kind }) => words(kind),
-            Of: "subject",
-            Clients: ({ clients, maxClients }) => `${clients} of ${maxClients}`,
-            Since: "createdAt",
-          }}
-          right={["Clients"]}
-        />
-      </Section>
+      <Rows
+        section="Processes"
+        query={processes}
+        name="Processes"
+        keyOf={({ processId }) => processId}
+        columns={{
+          Process: ({ host, pid, processId }) => (host ? `${host}, ${pid}` : processId),
+          Does: "roles",
+          Version: "version",
+          Rooms: ({ rooms }) => sum(rooms),
+          Clients: ({ clients }) => sum(clients),
+          Memory: ({ memory }) => memory && bytes(memory.rssBytes),
+          Answers: "isAnswering",
+        }}
+        wide={["Version"]}
+        right={["Memory"]}
+      />
+      <List
+        section="Rooms"
+        id="listLiveRooms"
+        name="Rooms"
+        filters={["kind", "sort"]}
+        refetchInterval={5_000}
+        dialog={["Room", ({ roomId }) => <Room roomId={roomId} />]}
+        keyOf={({ roomId }) => roomId}
+        empty="No room is open"
+        columns={{
+          Kind: "kind",
+          Of: "subject",
+          Clients: ({ clients, maxClients }) => `${clients} of ${maxClients}`,
+          Since: "createdAt",
+        }}
+        right={["Clients"]}
+      />
     </Stack>
   );
 };
@@ -72,7 +70,7 @@ const Room = ({ roomId }: { roomId: string }) => {
             }}
             right={["Waits to be read"]}
             actions={({ sessionId }) => (
-              <Act id="disconnectLiveClient" path={{ roomId, sessionId }} done="Disconnected">
+              <Act id="disconnectLiveClient" path={{ roomId, sessionId }}>
                 Disconnect
               </Act>
             )}
@@ -99,7 +97,7 @@ export const Addresses = () => {
           />
           {found.data && (
             <>
-              <FormButton id="blockIp" path={{ ip }} label="Block" submit="Block" done="Blocked" />
+              <FormButton id="blockIp" path={{ ip }} label="Block" />
               <Act id="resetIpRateLimit" path={{ ip }} done="Counted from zero">
                 Count from zero
               </Act>
@@ -118,7 +116,7 @@ export const Addresses = () => {
         columns={{
           Address: "network",
           Why: "reason",
-          By: ({ source }) => words(source),
+          By: "source",
           Since: "createdAt",
           Until: ({ expiresAt }) => <When at={expiresAt} never="for ever" />,
         }}
@@ -129,7 +127,6 @@ export const Addresses = () => {
             label="Let in again"
             color="teal"
             title={`Let ${network} in again?`}
-            done="Let in again"
           />
         )}
       />
@@ -161,13 +158,7 @@ export const Tokens = () => {
         columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
         actions={({ id, name, status }) =>
           status === "ACTIVE" && (
-            <Confirm
-              id="revokePlatformToken"
-              path={{ tokenId: id }}
-              label="Revoke"
-              title={`Revoke ${name}?`}
-              done="Revoked"
-            />
+            <Confirm id="revokePlatformToken" path={{ tokenId: id }} label="Revoke" of={name} />
           )
         }
       />
@@ -178,14 +169,7 @@ export const Tokens = () => {
 export const Blog = () => (
   <Stack>
     <Group justify="flex-end">
-      <FormButton
-        id="syncBlogPosts"
-        label="Sync posts"
-        isMain
-        initial={{ posts: [] }}
-        submit="Sync"
-        done="Synced"
-      />
+      <FormButton id="syncBlogPosts" label="Sync posts" isMain initial={{ posts: [] }} submit="Sync" />
     </Group>
     <List
       id="listBlogPosts"

@@ -7,7 +7,7 @@ import { number, words } from "../format.ts";
 import { Confirm } from "../ui/act.tsx";
 import { Effect } from "../ui/effects.tsx";
 import { KeyedForm } from "../ui/form.tsx";
-import { JsonLine, Section } from "../ui/small.tsx";
+import { JsonLine } from "../ui/small.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
 type Props = { player: Answer<"getPlayer"> };
@@ -113,7 +113,7 @@ export const Badges = ({ player }: Props) => {
         empty="No badges yet"
         columns={{
           Badge: "name",
-          Rarity: ({ rarity }) => words(rarity),
+          Rarity: "rarity",
           Tier: ({ tier, tierName, maxTier }) => (tier > 0 ? `${tierName ?? tier} of ${maxTier}` : "–"),
           Progress: progressOf,
           Earned: "lastEarnedAt",
@@ -126,7 +126,6 @@ export const Badges = ({ player }: Props) => {
               path={{ ...path, badgeId }}
               label="Take away"
               title={`Take ${name} away?`}
-              done="Taken away"
             >
               The player loses the badge; what it has given stays.
             </Confirm>
@@ -144,32 +143,30 @@ export const Goals = ({ player }: Props) => {
   const streaks = useApi("listPlayerStreaks", { path });
   return (
     <Stack>
-      <Section title="Quests">
-        <Rows
-          query={quests}
-          name="Quests"
-          empty="No quests"
-          keyOf={({ questId, cycleKey }) => `${questId} ${cycleKey}`}
-          columns={{ Quest: "name", State: "state", Progress: progressOf, Ends: "expiresAt" }}
-          wide={["Ends"]}
-        />
-      </Section>
-      <Section title="Streaks">
-        <Rows
-          query={streaks}
-          name="Streaks"
-          empty="No streaks"
-          keyOf={({ streakKey }) => streakKey}
-          columns={{
-            Streak: "name",
-            Now: "current",
-            Longest: "longest",
-            Status: "status",
-            Freezes: ({ freezes, maxFreezes }) => `${freezes} of ${maxFreezes}`,
-            Until: "deadlineAt",
-          }}
-        />
-      </Section>
+      <Rows
+        section="Quests"
+        query={quests}
+        name="Quests"
+        empty="No quests"
+        keyOf={({ questId, cycleKey }) => `${questId} ${cycleKey}`}
+        columns={{ Quest: "name", State: "state", Progress: progressOf, Ends: "expiresAt" }}
+        wide={["Ends"]}
+      />
+      <Rows
+        section="Streaks"
+        query={streaks}
+        name="Streaks"
+        empty="No streaks"
+        keyOf={({ streakKey }) => streakKey}
+        columns={{
+          Streak: "name",
+          Now: "current",
+          Longest: "longest",
+          Status: "status",
+          Freezes: ({ freezes, maxFreezes }) => `${freezes} of ${maxFreezes}`,
+          Until: "deadlineAt",
+        }}
+      />
     </Stack>
   );
 };
@@ -179,30 +176,28 @@ export const Rewards = ({ player }: Props) => {
   const inbox = useApi("listInbox", { path });
   return (
     <Stack>
-      <Section title="Rewards">
-        <List
-          id="listPlayerRewards"
-          path={path}
-          name="Rewards"
-          filters={["status", "rewardKey"]}
-          empty="No rewards yet"
-          columns={{
-            Reward: ({ name, rewardKey }) => name ?? rewardKey,
-            Kind: ({ kind }) => words(kind),
-            Quantity: "quantity",
-            Status: "status",
-            Given: "createdAt",
-          }}
-        />
-      </Section>
-      <Section title="Inbox">
-        <Rows
-          query={inbox}
-          name="Messages"
-          empty="No messages"
-          columns={{ Sent: "createdAt", Title: "title", Read: "readAt" }}
-        />
-      </Section>
+      <List
+        section="Rewards"
+        id="listPlayerRewards"
+        path={path}
+        name="Rewards"
+        filters={["status", "rewardKey"]}
+        empty="No rewards yet"
+        columns={{
+          Reward: ({ name, rewardKey }) => name ?? rewardKey,
+          Kind: "kind",
+          Quantity: "quantity",
+          Status: "status",
+          Given: "createdAt",
+        }}
+      />
+      <Rows
+        section="Inbox"
+        query={inbox}
+        name="Messages"
+        empty="No messages"
+        columns={{ Sent: "createdAt", Title: "title", Read: "readAt" }}
+      />
     </Stack>
   );
 };

@@ -9,9 +9,10 @@ import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton, KeyedForm, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
-import { Chips, CopyIcon, Facts, Json, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Chips, Copied, Json, Section, Tile } from "../ui/small.tsx";
 import { Pages } from "../ui/tabs.tsx";
 import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 type Player = Answer<"getPlayer">;
 
@@ -61,23 +62,16 @@ const Whole = ({ player }: { player: Player }) => {
         )}
       </SimpleGrid>
       <Facts
-        of={{
-          Status: <Status value={player.status} />,
-          "External user ID": (
-            <>
-              {player.externalUserId} <CopyIcon value={player.externalUserId} />
-            </>
-          ),
-          ID: (
-            <>
-              <span className="mono">{player.id}</span> <CopyIcon value={player.id} />
-            </>
-          ),
-          "Last seen": <When at={player.lastSeenAt} />,
-          "First seen": <When at={player.firstSeenAt} />,
-          Country: player.country,
-          "Time zone": player.timezone,
-          Tags: player.tags.length > 0 ? <Chips of={player.tags} /> : "–",
+        of={player}
+        show={{
+          Status: "status",
+          "External user ID": ({ externalUserId }) => <Copied value={externalUserId} />,
+          ID: ({ id }) => <Copied value={id} />,
+          "Last seen": "lastSeenAt",
+          "First seen": "firstSeenAt",
+          Country: "country",
+          "Time zone": "timezone",
+          Tags: ({ tags }) => (tags.length > 0 ? <Chips of={tags} /> : "–"),
         }}
       />
       {job && <JobProgress id={job} title="Export of the player" />}
@@ -183,7 +177,6 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
               label="Merge another player in"
               first={["sourcePlayerId", "dryRun"]}
               about="What the other player owns moves here, and the other player is gone. With a dry run you see what would happen."
-              done="Merged"
             />
             <Confirm
               id="erasePlayer"

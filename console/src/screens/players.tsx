@@ -2,7 +2,7 @@ import { Chips, Named } from "../ui/small.tsx";
 import { useGo } from "../app/project.ts";
 import { count, nameOf } from "../format.ts";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Page } from "../ui/page.tsx";
+import { Page } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 /** The first of a player's currencies: 3 coins. */
@@ -22,7 +22,6 @@ export const Players = () => {
           label="Add a player"
           isMain
           first={["externalUserId", "displayName"]}
-          done="Added"
           onDone={({ id }) => go(`/players/${id}`)}
         />
       }
@@ -32,7 +31,8 @@ export const Players = () => {
         name="Players"
         filters={["search", "status", "tag", "segment", "minLevel", "maxLevel", "sort", "order"]}
         to={({ id }) => `/players/${id}`}
-        empty={<Empty title="No players yet">They appear with their first event.</Empty>}
+        empty="No players yet"
+        hint="They appear with their first event."
         columns={{
           Player: (player) => (
             <Named name={nameOf(player)} more={player.displayName && player.externalUserId} />

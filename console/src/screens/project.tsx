@@ -8,7 +8,7 @@ import { useCan } from "../api/session.ts";
 import { count, moment, number, words } from "../format.ts";
 import { Act, Confirm, SaveFile } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
+import { ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Named, SecretOnce, Section, When } from "../ui/small.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.ts";
@@ -50,7 +50,8 @@ export const Keys = () => {
       <Rows
         query={keys}
         name="API keys"
-        empty={<Empty title="No keys yet">{create}</Empty>}
+        empty="No keys yet"
+        hint={create}
         columns={{
           Name: ({ name, prefix }) => (
             <Named name={name} more={<span className="mono">{`${prefix}…`}</span>} />
@@ -73,13 +74,7 @@ export const Keys = () => {
           return (
             status === "ACTIVE" && (
               <>
-                <FormButton
-                  id="updateApiKey"
-                  path={path}
-                  label="Change"
-                  initial={{ name, scopes }}
-                  done="Changed"
-                />
+                <FormButton id="updateApiKey" path={path} label="Change" initial={{ name, scopes }} />
                 <FormButton
                   id="rotateApiKey"
                   path={path}
@@ -89,14 +84,7 @@ export const Keys = () => {
                   done=""
                   onDone={shown}
                 />
-                <Confirm
-                  id="revokeApiKey"
-                  path={path}
-                  label="Revoke"
-                  title={`Revoke ${name}?`}
-                  name={name}
-                  done="Revoked"
-                >
+                <Confirm id="revokeApiKey" path={path} label="Revoke" of={name} name={name}>
                   Requests with it are refused within seconds.
                 </Confirm>
               </>
@@ -151,7 +139,6 @@ export const ProjectSettings = () => {
               label="Delete the project"
               title={`Delete ${name}?`}
               name={name}
-              done="Deleted"
               onDone={() => go("/")}
             >
               Its players, events, definitions and keys go, and those of its sandbox.
@@ -291,7 +278,7 @@ const Files = () => {
               keyOf={({ section, key }) => `${section} ${key}`}
               columns={{
                 What: ({ section, key }) => `${words(section)}: ${key}`,
-                Change: ({ action }) => words(action),
+                Change: "action",
                 Fields: "fields",
               }}
             />

@@ -7,7 +7,7 @@ import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
 import { Named, Section, Tile } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
@@ -56,9 +56,8 @@ export const Quests = () => {
       name="Quests"
       filters={["search", "status", "category", "tag"]}
       to={({ id }) => `/quests/${id}`}
-      empty={
-        <Empty title="No quests yet">Something to do for players, with a reward at its end. {create}</Empty>
-      }
+      empty="No quests yet"
+      hint={<>Something to do for players, with a reward at its end. {create}</>}
       columns={{
         Quest: ({ name, key }) => <Named name={name} more={key} />,
         Steps: ({ steps }) => steps.length,
@@ -140,8 +139,6 @@ const Decide = ({ review: { id, status, playerId, questKey, stepKey }, onDone }:
         label="Reject"
         fixed={{ decision: "REJECT", submissionId: id }}
         hidden={["decision", "submissionId"]}
-        submit="Reject"
-        done="Rejected"
         onDone={onDone}
       />
     </Group>
@@ -180,7 +177,6 @@ const Codes = ({ quest }: { quest: Quest }) => {
             path={{ questId: quest.id, stepKey: key }}
             label="Add codes"
             submit="Add"
-            done="Added"
           />
         </Group>
       ))}

@@ -65,9 +65,8 @@ export const Rules = () => {
         name="Rules"
         filters={["search", "status", "eventType", "tag", "sort"]}
         to={({ id }) => `/rules/${id}`}
-        empty={
-          <Empty title="No rules yet">A rule turns what players do into XP, badges and more. {create}</Empty>
-        }
+        empty="No rules yet"
+        hint={<>A rule turns what players do into XP, badges and more. {create}</>}
         columns={{
           Rule: ({ name, key }) => <Named name={name} more={key} />,
           Does: ({ draft }) => sentence(draft),

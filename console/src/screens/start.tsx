@@ -83,7 +83,6 @@ export const Start = () => {
           initial={EVENT}
           first={Object.keys(EVENT)}
           submit="Send"
-          done="Sent"
         />
       </Step>
       <Step

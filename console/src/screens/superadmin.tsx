@@ -3,17 +3,18 @@ import { Link, useLocation, useRoute } from "wouter";
 import { call, callAny } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { type Admin, signInAdmin, signOut, useSession } from "../api/session.ts";
-import { number, words } from "../format.ts";
+import { number } from "../format.ts";
 import { Act } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
-import { Facts, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Section, Status, Tile } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 import { SignInCard, To } from "./auth.tsx";
 import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Addresses, Blog, Rooms, Tokens } from "./platform.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
 export const SuperAdmin = () => {
@@ -107,8 +108,8 @@ const Tenants = () => {
         dialog={["Tenant", ({ id }) => <Tenant tenantId={id} />]}
         columns={{
           Tenant: "name",
-          Approval: ({ approvalStatus }) => <Status value={approvalStatus} />,
-          Plan: ({ plan }) => words(plan),
+          Approval: "approvalStatus",
+          Plan: "plan",
           Asked: "approvalRequestedAt",
           Since: "createdAt",
         }}
@@ -120,7 +121,7 @@ const Tenants = () => {
 };
 
 const Approve = (path: { tenantId: string }) => (
-  <Act id="approveTenant" path={path} done="Approved" isMain>
+  <Act id="approveTenant" path={path} isMain>
     Approve
   </Act>
 );
@@ -129,48 +130,48 @@ const Tenant = (path: { tenantId: string }) => {
   const tenant = useApi("getPlatformTenant", { path });
   return (
     <Loaded query={tenant}>
-      {({ id, name, approvalStatus, approvalReason, plan, planOverrides, createdAt }) => (
-        <Stack>
-          <Facts
-            of={{
-              Name: name,
-              Approval: <Status value={approvalStatus} />,
-              Reason: approvalReason,
-              Plan: words(plan),
-              Since: <When at={createdAt} />,
-              ID: <span className="mono">{id}</span>,
-            }}
-          />
-          <Group gap="xs">
-            {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
-            {approvalStatus === "PENDING" && (
-              <FormButton id="rejectTenant" path={path} label="Reject" submit="Reject" done="Rejected" />
-            )}
-            {approvalStatus === "SUSPENDED" ? (
-              <Act id="unsuspendTenant" path={path} done="Let in again">
-                Let in again
-              </Act>
-            ) : (
-              <FormButton
-                id="suspendTenant"
-                path={path}
-                label="Suspend"
-                about="Its keys and players are refused within seconds. Its owner is told the reason."
-                submit="Suspend"
-                done="Suspended"
-              />
-            )}
-          </Group>
-          <Section title="Plan and limits">
-            <OperationForm
-              id="updatePlatformTenant"
-              path={path}
-              initial={{ plan, planOverrides: planOverrides ?? undefined }}
-              first={["plan", "planOverrides"]}
+      {({ planOverrides, ...found }) => {
+        const { approvalStatus, plan } = found;
+        return (
+          <Stack>
+            <Facts
+              of={found}
+              show={{
+                Name: "name",
+                Approval: "approvalStatus",
+                Reason: "approvalReason",
+                Plan: "plan",
+                Since: "createdAt",
+                ID: ({ id }) => <span className="mono">{id}</span>,
+              }}
             />
-          </Section>
-        </Stack>
-      )}
+            <Group gap="xs">
+              {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
+              {approvalStatus === "PENDING" && <FormButton id="rejectTenant" path={path} label="Reject" />}
+              {approvalStatus === "SUSPENDED" ? (
+                <Act id="unsuspendTenant" path={path}>
+                  Let in again
+                </Act>
+              ) : (
+                <FormButton
+                  id="suspendTenant"
+                  path={path}
+                  label="Suspend"
+                  about="Its keys and players are refused within seconds. Its owner is told the reason."
+                />
+              )}
+            </Group>
+            <Section title="Plan and limits">
+              <OperationForm
+                id="updatePlatformTenant"
+                path={path}
+                initial={{ plan, planOverrides: planOverrides ?? undefined }}
+                first={["plan", "planOverrides"]}
+              />
+            </Section>
+          </Stack>
+        );
+      }}
     </Loaded>
   );
 };
@@ -183,7 +184,7 @@ const Users = () => (
     columns={{
       Name: "name",
       Email: "email",
-      Role: ({ role }) => words(role),
+      Role: "role",
       Status: ({ status, disabledAt }) => <Status value={disabledAt ? "SUSPENDED" : status} />,
       "Second factor": "mfaEnabled",
       "Last sign-in": "lastLoginAt",
@@ -194,20 +195,14 @@ const Users = () => (
       return (
         <>
           {disabledAt ? (
-            <Act id="enableUser" path={path} done="Let in again">
+            <Act id="enableUser" path={path}>
               Let in again
             </Act>
           ) : (
-            <FormButton id="disableUser" path={path} label="Shut out" submit="Shut out" done="Shut out" />
+            <FormButton id="disableUser" path={path} label="Shut out" />
           )}
           {mfaEnabled && (
-            <FormButton
-              id="resetUserMfa"
-              path={path}
-              label="Reset second factor"
-              submit="Reset"
-              done="Reset"
-            />
+            <FormButton id="resetUserMfa" path={path} label="Reset second factor" submit="Reset" />
           )}
         </>
       );
@@ -219,12 +214,7 @@ const Account = () => (
   <Stack>
     <Section title="Password">
       <Group>
-        <FormButton
-          id="superadminChangePassword"
-          label="Change the password"
-          submit="Change"
-          done="Changed"
-        />
+        <FormButton id="superadminChangePassword" label="Change the password" submit="Change" />
       </Group>
     </Section>
     <Section title="Second factor">

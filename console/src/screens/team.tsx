@@ -78,11 +78,11 @@ const Members = () => {
         return (
           <>
             {status === "ACTIVE" ? (
-              <Act id="updateMember" path={path} body={{ status: "SUSPENDED" }} done="Changed">
+              <Act id="updateMember" path={path} body={{ status: "SUSPENDED" }}>
                 Suspend
               </Act>
             ) : (
-              <Act id="updateMember" path={path} body={{ status: "ACTIVE" }} done="Changed" isMain>
+              <Act id="updateMember" path={path} body={{ status: "ACTIVE" }} isMain>
                 {status === "PENDING" ? "Accept" : "Let in again"}
               </Act>
             )}
@@ -102,7 +102,7 @@ const Members = () => {
               id="removeMember"
               path={path}
               label="Remove"
-              title={`Remove ${name}?`}
+              of={name}
               name={name}
               done="Removed from the team"
             >
@@ -139,7 +139,7 @@ const Invitations = () => (
     empty="Nobody is invited"
     columns={{
       Email: "email",
-      Role: ({ role }) => words(role),
+      Role: "role",
       Status: "status",
       Sent: "sentAt",
       Expires: "expiresAt",
@@ -150,7 +150,7 @@ const Invitations = () => (
           <Act id="resendInvitation" path={{ invitationId: id }} done="Sent again">
             Send again
           </Act>
-          <Act id="revokeInvitation" path={{ invitationId: id }} done="Taken back">
+          <Act id="revokeInvitation" path={{ invitationId: id }}>
             Take back
           </Act>
         </>

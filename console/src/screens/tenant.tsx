@@ -7,11 +7,12 @@ import { moment, number, words } from "../format.ts";
 import { Act } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
-import { Facts, Section, Status, Tile, When } from "../ui/small.tsx";
+import { Section, Tile, When } from "../ui/small.tsx";
 import { Rows } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
 import { Domains, Scim, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 export const Settings = ({ tab = "general" }: { tab?: string }) => {
   const [, go] = useLocation();
@@ -42,14 +43,15 @@ const General = () => {
   const changed = () => void readAccount();
   return (
     <Loaded query={tenant}>
-      {({ name, plan, approvalStatus, approvalReason, usage, limits, redirectUris }) => (
+      {({ name, approvalReason, usage, limits, redirectUris, ...found }) => (
         <Stack>
           <Facts
-            of={{
-              Plan: words(plan),
-              Approval: <Status value={approvalStatus} />,
-              Projects: `${number(usage.projects)} of ${limitText(limits.projects, "any number")}`,
-              Members: `${number(usage.members)} of ${limitText(limits.members, "any number")}`,
+            of={found}
+            show={{
+              Plan: "plan",
+              Approval: "approvalStatus",
+              Projects: () => `${number(usage.projects)} of ${limitText(limits.projects, "any number")}`,
+              Members: () => `${number(usage.members)} of ${limitText(limits.members, "any number")}`,
             }}
           />
           {approvalReason && (
@@ -78,7 +80,6 @@ const General = () => {
                   label="Make somebody else the owner"
                   about="You become an administrator."
                   submit="Make owner"
-                  done="Done"
                   onDone={changed}
                 />
                 <FormButton
@@ -154,11 +155,12 @@ const Subscription = () => {
       }
     >
       <Facts
-        of={{
-          Plan: words(data.plan),
-          Status: <Status value={data.status} />,
-          "Renews or ends": <When at={data.currentPeriodEnd} />,
-          Ends: data.cancelAtPeriodEnd ? "yes, at the end of the period" : "no",
+        of={data}
+        show={{
+          Plan: "plan",
+          Status: "status",
+          "Renews or ends": ({ currentPeriodEnd }) => <When at={currentPeriodEnd} />,
+          Ends: ({ cancelAtPeriodEnd }) => (cancelAtPeriodEnd ? "yes, at the end of the period" : "no"),
         }}
       />
     </Section>
@@ -169,9 +171,9 @@ const Plans = ({ current }: { current: string | undefined }) => {
   const plans = useApi("listBillingPlans");
   const [interval, setInterval] = useState<"monthly" | "yearly">("monthly");
   return (
-    <Section
-      title="Plans"
-      actions={
+    <Rows
+      section="Plans"
+      beside={
         <SegmentedControl
           size="xs"
           data={[
@@ -183,36 +185,33 @@ const Plans = ({ current }: { current: string | undefined }) => {
           aria-label="Paid"
         />
       }
-    >
-      <Rows
-        query={plans}
-        name="Plans"
-        keyOf={({ plan }) => plan}
-        columns={{
-          Plan: ({ plan }) => words(plan),
-          "Events a month": ({ limits }) => limitText(limits.eventsPerMonth, "any"),
-          Projects: ({ limits }) => limitText(limits.projects, "any"),
-          Members: ({ limits }) => limitText(limits.members, "any"),
-          With: ({ features }) => features.map(words).join(", "),
-          Price: ({ prices }) => priceOf(prices, interval),
-        }}
-        right={["Events a month", "Projects", "Members"]}
-        wide={["Members", "With"]}
-        actions={({ plan, prices }) =>
-          prices?.some((price) => price.interval === interval) &&
-          plan !== current && (
-            <Act
-              id="createBillingCheckout"
-              body={{ plan: plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE }}
-              onDone={leave}
-              isMain
-            >
-              Choose
-            </Act>
-          )
-        }
-      />
-    </Section>
+      query={plans}
+      name="Plans"
+      keyOf={({ plan }) => plan}
+      columns={{
+        Plan: "plan",
+        "Events a month": ({ limits }) => limitText(limits.eventsPerMonth, "any"),
+        Projects: ({ limits }) => limitText(limits.projects, "any"),
+        Members: ({ limits }) => limitText(limits.members, "any"),
+        With: ({ features }) => features.map(words).join(", "),
+        Price: ({ prices }) => priceOf(prices, interval),
+      }}
+      right={["Events a month", "Projects", "Members"]}
+      wide={["Members", "With"]}
+      actions={({ plan, prices }) =>
+        prices?.some((price) => price.interval === interval) &&
+        plan !== current && (
+          <Act
+            id="createBillingCheckout"
+            body={{ plan: plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE }}
+            onDone={leave}
+            isMain
+          >
+            Choose
+          </Act>
+        )
+      }
+    />
   );
 };
 

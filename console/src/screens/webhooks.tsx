@@ -6,9 +6,10 @@ import { useApi } from "../api/hooks.ts";
 import { number } from "../format.ts";
 import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Copyable, Facts, Json, Named, SecretOnce, Section, Status, When } from "../ui/small.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
+import { Copyable, Json, Named, SecretOnce, Section, Status, When } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 export const Webhooks = () => {
   const { id } = useProject();
@@ -24,7 +25,6 @@ export const Webhooks = () => {
           isMain
           first={["url", "events", "description"]}
           initial={{ events: ["*"], projectId: id }}
-          done="Created"
           onDone={(answer) => setSecret(answer.secret)}
         />
       }
@@ -38,11 +38,8 @@ export const Webhooks = () => {
         id="listWebhooks"
         name="Webhooks"
         to={(row) => `/webhooks/${row.id}`}
-        empty={
-          <Empty title="No webhooks yet">
-            Your backend hears of level-ups, badges and closed boards within a second.
-          </Empty>
-        }
+        empty="No webhooks yet"
+        hint="Your backend hears of level-ups, badges and closed boards within a second."
         columns={{
           Address: "url",
           Events: "events",
@@ -147,7 +144,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
               label="Change"
               first={["url", "events", "description", "status"]}
               initial={{ url: data.url, events: data.events, description: data.description ?? undefined }}
-              done="Changed"
             />
             <FormButton
               id="rotateWebhookSecret"
@@ -171,7 +167,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
               path={path}
               label="Remove"
               title="Remove this webhook?"
-              done="Removed"
               onDone={() => go("/webhooks")}
             >
               It hears of nothing any more, and its deliveries go.
@@ -187,13 +182,14 @@ export const WebhookPage = ({ id }: { id: string }) => {
           <>
             {found.disabledReason && <Alert color="red" title={found.disabledReason} />}
             <Facts
-              of={{
-                Status: <Status value={found.status} />,
-                Events: found.events.join(", "),
-                Secret: `${found.secretHint}…`,
-                "Last success": <When at={found.lastSuccessAt} />,
-                "Last failure": <When at={found.lastFailureAt} />,
-                "Failing since": <When at={found.failingSince} />,
+              of={found}
+              show={{
+                Status: "status",
+                Events: "events",
+                Secret: ({ secretHint }) => `${secretHint}…`,
+                "Last success": "lastSuccessAt",
+                "Last failure": "lastFailureAt",
+                "Failing since": ({ failingSince }) => <When at={failingSince} />,
               }}
             />
           </>

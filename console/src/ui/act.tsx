@@ -8,7 +8,7 @@ import { ButtonSize } from "./small.tsx";
 
 type Props<I extends Id> = Given<I> & {
   id: I;
-  /** Shown when it is done. */
+  /** Shown when it is done; without it, that it is. */
   done?: string;
   onDone?: (answer: Answer<I>) => void;
 };
@@ -21,10 +21,10 @@ export const Act = <I extends Id>({
   children,
   isMain,
   ...given
-}: Props<I> & { children: ReactNode; isMain?: boolean }) => {
+}: Props<I> & { children: string; isMain?: boolean }) => {
   const can = useCan();
   const size = useContext(ButtonSize);
-  const act = useAct(id, { done, onDone });
+  const act = useAct(id, { done: done ?? `${children}: done`, onDone });
   if (!can(id)) return null;
   return (
     <Button
@@ -56,7 +56,9 @@ export const SaveFile = <I extends Id>({ id, name, children, ...given }: SavePro
 type ConfirmProps<I extends Id> = Props<I> & {
   /** On the button that opens the question. */
   label: string;
-  title: string;
+  /** What it is done to, or the whole question. */
+  of?: string;
+  title?: string;
   /** What will happen. */
   children?: ReactNode;
   /** What has to be typed, for what cannot be undone. */
@@ -68,11 +70,12 @@ type ConfirmProps<I extends Id> = Props<I> & {
 export const Confirm = <I extends Id>({
   id,
   label,
-  title,
+  of,
+  title = `${label} ${of}?`,
   children,
   name,
   color = "red",
-  done,
+  done = `${label}: done`,
   onDone,
   ...given
 }: ConfirmProps<I>) => {

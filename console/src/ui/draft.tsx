@@ -130,11 +130,7 @@ const Actions = ({ of, kind }: Props) => {
           Publish…
         </Button>
       )}
-      {isActive && (
-        <Act {...given("pause")} done="Paused">
-          Pause
-        </Act>
-      )}
+      {isActive && <Act {...given("pause")}>Pause</Act>}
       {(status === "PAUSED" || status === "SHADOW") && (
         <Act {...given("resume")} done="Running again">
           Resume
@@ -146,7 +142,7 @@ const Actions = ({ of, kind }: Props) => {
         </Act>
       )}
       {(isActive || status === "PAUSED") && (
-        <Confirm {...given("end")} label="End" title={`End ${name}?`} done="Ended">
+        <Confirm {...given("end")} label="End" of={name}>
           Nobody can go on with it. It stays visible to those who took part.
         </Confirm>
       )}
@@ -154,19 +150,10 @@ const Actions = ({ of, kind }: Props) => {
         {...given("duplicate")}
         label="Duplicate"
         initial={{ key: `${of.key}-copy`, name: `${name} (copy)` }}
-        submit="Duplicate"
-        done="Duplicated"
         onDone={({ id }) => go(`/${kind}s/${id}`)}
       />
       {!isArchived && (
-        <Confirm
-          {...given("archive")}
-          label="Archive"
-          title={`Archive ${name}?`}
-          name={of.key}
-          done="Archived"
-          onDone={() => go(`/${kind}s`)}
-        >
+        <Confirm {...given("archive")} label="Archive" of={name} name={of.key} onDone={() => go(`/${kind}s`)}>
           It stops and leaves the lists. What players have got through it stays.
         </Confirm>
       )}
@@ -190,14 +177,7 @@ const Publish = ({ of, id, path, onDone }: PublishProps) => {
       </Text>
       {of.published && <Diff before={of.published} after={of.draft} />}
       <Group justify="flex-end">
-        <FormButton
-          id={id}
-          path={path}
-          label="With options"
-          submit="Publish"
-          done="Published"
-          onDone={onDone}
-        />
+        <FormButton id={id} path={path} label="With options" submit="Publish" onDone={onDone} />
         <Button loading={publish.isPending} onClick={() => publish.mutate({ path, body: {} } as never)}>
           Publish
         </Button>

@@ -134,12 +134,21 @@ const Root = (props: PropertiesProps) => {
 type FormButtonProps = FormProps & {
   label: string;
   title?: string;
+  /** What the screen is for; such forms save something new. */
   isMain?: boolean;
   about?: ReactNode;
 };
 
 /** A button that opens the form of an operation; whoever may not call it does not see it. */
-export const FormButton = ({ label, title = label, isMain = false, about, ...form }: FormButtonProps) => {
+export const FormButton = ({
+  label,
+  title = label,
+  isMain = false,
+  about,
+  submit = isMain ? "Save" : label,
+  done = isMain ? "Saved" : `${label}: done`,
+  ...form
+}: FormButtonProps) => {
   const can = useCan();
   const size = useContext(ButtonSize);
   const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setBegun(false) });
@@ -168,6 +177,8 @@ export const FormButton = ({ label, title = label, isMain = false, about, ...for
         {opened && (
           <OperationForm
             {...form}
+            submit={submit}
+            done={done}
             onChange={() => setBegun(true)}
             onDone={(answer) => {
               close();

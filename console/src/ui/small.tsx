@@ -7,7 +7,6 @@ import {
   CopyButton,
   Group,
   Paper,
-  SimpleGrid,
   Stack,
   Text,
   Tooltip,
@@ -100,6 +99,13 @@ export const CopyIcon = ({ value, label = "Copy" }: { value: string; label?: str
   </CopyButton>
 );
 
+/** An ID or a code that people take elsewhere. */
+export const Copied = ({ value }: { value: string }) => (
+  <>
+    <span className="mono">{value}</span> <CopyIcon value={value} />
+  </>
+);
+
 /** A secret or a command, to be copied. */
 export const Copyable = ({ value }: { value: string }) => (
   <Group gap={4} wrap="nowrap" align="flex-start" w="100%">
@@ -150,22 +156,6 @@ export const LinkButton = ({ to, children }: { to: string; children: ReactNode }
   <Button component={Link} href={useTo()(to)} size="xs" variant="default" w="fit-content">
     {children}
   </Button>
-);
-
-/** Names and values, such as the properties of one thing. */
-export const Facts = ({ of, columns = 4 }: { of: Record<string, ReactNode>; columns?: number }) => (
-  <SimpleGrid cols={{ base: 2, sm: Math.min(3, columns), lg: columns }} spacing="md">
-    {Object.entries(of).map(([name, value]) => (
-      <div key={name}>
-        <Text size="xs" c="dimmed">
-          {name}
-        </Text>
-        <Text size="sm" component="div" style={{ overflowWrap: "anywhere" }}>
-          {value ?? "–"}
-        </Text>
-      </div>
-    ))}
-  </SimpleGrid>
 );
 
 /** One number that matters, and what it was before. */

@@ -1,28 +1,17 @@
-import {
-  ActionIcon,
-  Button,
-  Group,
-  Modal,
-  Pagination,
-  ScrollArea,
-  Select,
-  Skeleton,
-  Table,
-  Text,
-  TextInput,
-  Tooltip,
-} from "@mantine/core";
+import { ActionIcon, Button, Group, Modal, Pagination, ScrollArea, Select, Stack, Table, Text, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { Fragment, type ReactNode, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useGo } from "../app/project.ts";
 import { callAny, type Id, type Row, saveFile } from "../api/client.ts";
 import { type Filter, resolve, useForms } from "../api/forms.ts";
 import { tellError, useAny } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
+import { cellOf, type Columns, textOf } from "./cells.tsx";
 import { type Filters, useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
-import { Empty, ErrorNote, Loaded } from "./page.tsx";
-import { ButtonSize, Status, When } from "./small.tsx";
+import { Empty, Loaded } from "./page.tsx";
+import { useSending } from "./sending.ts";
+import { ButtonSize, Section } from "./small.tsx";
 
 /** A column of a table that changes often, with all that is to be known of it. */
 export type Column<T> = {
@@ -33,12 +22,6 @@ export type Column<T> = {
   /** Left out on a phone. */
   isWideOnly?: boolean;
 };
-
-type Simple = string | number | boolean | readonly string[] | null | undefined;
-type FieldOf<T> = { [K in keyof T]-?: T[K] extends Simple ? K : never }[keyof T] & string;
-
-/** Columns by their titles: the field of a row that one shows, or what is made of the row. */
-export type Columns<T> = Record<string, FieldOf<T> | ((row: T) => ReactNode)>;
 
 type TableProps<T> = {
   name: string;
@@ -55,20 +38,38 @@ type TableProps<T> = {
   dialog?: [title: string | ((row: T) => string), show: (row: T, close: () => void) => ReactNode];
   /** Buttons at the end of a row. */
   actions?: ((row: T) => ReactNode) | undefined;
+  /** Said when there is nothing, and what to do about it. */
+  empty?: string;
+  hint?: ReactNode;
+  /** The title of the part of a screen that the table is. */
+  section?: string;
+  /** A button above the table, or beside the title of the part. */
+  beside?: ReactNode;
+};
+
+type FrameProps = { of: { section?: string; beside?: ReactNode }; children: ReactNode };
+
+/** What is around a table. */
+const Frame = ({ of: { section, beside }, children }: FrameProps) => {
+  if (section !== undefined)
+    return (
+      <Section title={section} actions={beside}>
+        {children}
+      </Section>
+    );
+  return beside ? (
+    <Stack gap="xs">
+      <Group justify="flex-end">{beside}</Group>
+      {children}
+    </Stack>
+  ) : (
+    children
+  );
 };
 
 const keyOfRow = (row: unknown, index: number): string => {
   const { id, key } = row as { id?: string; key?: string };
   return id ?? key ?? String(index);
-};
-
-/** The value of a field as its name or its type asks for. */
-const cellOf = (field: string, value: unknown): ReactNode => {
-  if (field.endsWith("At")) return <When at={value as string | null} />;
-  if (/^(status|state)$/.test(field)) return <Status value={value as string | null} />;
-  if (Array.isArray(value)) return value.join(", ");
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  return value as ReactNode;
 };
 
 /** A table of rows that are there. */
@@ -79,11 +80,7 @@ export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) =>
   const close = () => setShown(undefined);
   const open = onRow ?? (to ? (row: T) => go(to(row)) : dialog && ((row: T) => setShown(() => row)));
   const titles = Object.keys(columns);
-  const lines = rows.map((row) =>
-    Object.values(columns).map((show) =>
-      typeof show === "string" ? cellOf(show, row[show as keyof T]) : show(row),
-    ),
-  );
+  const lines = rows.map((row) => Object.values(columns).map((show) => cellOf(row, show)));
   const classes = titles.map((title, at) => {
     const values = lines.map((line) => line[at]).filter((value) => value != null);
     const isNumber = values.length > 0 && values.every((value) => typeof value === "number");
@@ -92,6 +89,7 @@ export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) =>
   const content = shown !== undefined && dialog?.[1](shown, close);
   const title = dialog?.[0];
   const heading = typeof title === "function" ? shown !== undefined && title(shown) : title;
+  if (rows.length === 0) return <Empty title={props.empty ?? "Nothing here yet"}>{props.hint}</Empty>;
   return (
     <ScrollArea viewportProps={{ tabIndex: 0, role: "region", "aria-label": name }} type="auto">
       <Table highlightOnHover={open !== undefined} aria-label={name}>
@@ -124,7 +122,7 @@ export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) =>
             >
               {lines[index]!.map((value, at) => (
                 <Table.Td key={titles[at]} className={classes[at]} miw={at === 0 ? 140 : undefined}>
-                  {typeof value === "number" ? number(value) : (value ?? "–")}
+                  {textOf(value)}
                 </Table.Td>
               ))}
               {actions && (
@@ -149,23 +147,19 @@ export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) =>
 
 type RowsProps<T> = TableProps<T> & {
   query: { data: T[] | { data: T[] } | undefined; error: unknown; refetch: () => unknown };
-  /** Shown when there is nothing. */
-  empty?: ReactNode;
   lines?: number;
 };
 
 /** All rows of an answer, once it is there. */
-export const Rows = <T,>({ query, empty, lines = 3, ...table }: RowsProps<T>) => (
-  <Loaded query={query} lines={lines}>
-    {(answer) => {
-      const rows = Array.isArray(answer) ? answer : (answer as { data: T[] }).data;
-      return rows.length > 0 ? <PlainTable {...table} rows={rows} /> : <Nothing>{empty}</Nothing>;
-    }}
-  </Loaded>
+export const Rows = <T,>({ query, lines = 3, ...table }: RowsProps<T>) => (
+  <Frame of={table}>
+    <Loaded query={query} lines={lines}>
+      {(answer) => (
+        <PlainTable {...table} rows={Array.isArray(answer) ? answer : (answer as { data: T[] }).data} />
+      )}
+    </Loaded>
+  </Frame>
 );
-
-const Nothing = ({ children = "Nothing here yet" }: { children: ReactNode }) =>
-  typeof children === "string" ? <Empty title={children} /> : children;
 
 /** Rows in a file that a person saves; more is what exports are for. */
 const CSV_ROWS_MAX = 10_000;
@@ -209,8 +203,6 @@ type ListProps<I extends Id> = TableProps<Row<I>> & {
   /** Names of the operation's parameters that a person may set. */
   filters?: string[];
   defaults?: Filters;
-  /** Shown when there is nothing, and nothing is filtered. */
-  empty?: ReactNode;
   refetchInterval?: number;
   /** Rows on a page. */
   limit?: number;
@@ -223,7 +215,6 @@ export const List = <I extends Id>({
   query = {},
   filters = [],
   defaults = {},
-  empty,
   refetchInterval,
   limit = 25,
   ...table
@@ -231,65 +222,50 @@ export const List = <I extends Id>({
   const [chosen, choose] = useFilters(defaults);
   const asked: Filters = { ...query };
   for (const name of [...filters, "page", "cursor"]) if (chosen[name]) asked[name] = chosen[name];
-  const answer = useAny(
-    id,
-    { path, query: { ...asked, limit: String(limit) } },
-    refetchInterval ? { refetchInterval } : {},
-  );
+  const given = { path, query: { ...asked, limit: String(limit) } };
+  const answer = useAny(id, given, { refetchInterval: refetchInterval ?? false });
   const isFiltered = filters.some((name) => chosen[name] && chosen[name] !== defaults[name]);
   const rows: Row<I>[] | undefined = answer.data?.data;
+  const clear = () => choose(Object.fromEntries(filters.map((name) => [name, ""])));
   return (
-    <div aria-busy={answer.isFetching}>
-      <Group mb="xs" gap="xs" align="flex-end">
-        <FilterBar id={id} names={filters} chosen={chosen} choose={choose} />
-        {rows && rows.length > 0 && <SaveCsv name={table.name} load={() => readAll(id, path, asked)} />}
-      </Group>
-      {answer.error && !rows ? (
-        <ErrorNote error={answer.error} onRetry={() => void answer.refetch()} />
-      ) : !rows ? (
-        Array.from({ length: 8 }, (_, index) => <Skeleton key={index} height={22} my={10} />)
-      ) : rows.length === 0 ? (
-        isFiltered ? (
+    <Frame of={table}>
+      <div aria-busy={answer.isFetching}>
+        <Group mb="xs" gap="xs" align="flex-end">
+          <FilterBar id={id} names={filters} chosen={chosen} choose={choose} />
+          {rows && rows.length > 0 && <SaveCsv name={table.name} load={() => readAll(id, path, asked)} />}
+        </Group>
+        {rows?.length === 0 && isFiltered ? (
           <Empty title="Nothing matches">
-            <Button
-              variant="default"
-              size="xs"
-              onClick={() => choose(Object.fromEntries(filters.map((name) => [name, ""])))}
-            >
+            <Button variant="default" size="xs" onClick={clear}>
               Clear the filters
             </Button>
           </Empty>
         ) : (
-          <Nothing>{empty}</Nothing>
-        )
-      ) : (
-        <>
-          <PlainTable {...table} rows={rows} />
-          <Pages pagination={answer.data.pagination} chosen={chosen} choose={choose} />
-        </>
-      )}
-    </div>
+          <Loaded query={answer} lines={8}>
+            {({ data, pagination }) => (
+              <>
+                <PlainTable {...table} rows={data} />
+                {data.length > 0 && <Pages pagination={pagination} chosen={chosen} choose={choose} />}
+              </>
+            )}
+          </Loaded>
+        )}
+      </div>
+    </Frame>
   );
 };
 
-export const SaveCsv = ({ name, load }: { name: string; load: () => Promise<Record<string, unknown>[]> }) => {
-  const [isBusy, setBusy] = useState(false);
-  const save = async () => {
-    setBusy(true);
-    try {
-      saveCsv(name.toLowerCase().replaceAll(" ", "-"), await load());
-    } catch (error) {
-      tellError(error);
-    } finally {
-      setBusy(false);
-    }
-  };
+type SaveCsvProps = { name: string; load: () => Promise<Record<string, unknown>[]> };
+
+const SaveCsv = ({ name, load }: SaveCsvProps) => {
+  const { isBusy, send } = useSending();
+  const save = async () => saveCsv(name.toLowerCase().replaceAll(" ", "-"), await load());
   return (
     <Tooltip label={`Save as CSV, at most ${number(CSV_ROWS_MAX)} rows`}>
       <ActionIcon
         variant="default"
         size="lg"
-        onClick={() => void save()}
+        onClick={send(() => save().catch(tellError))}
         loading={isBusy}
         aria-label={`Save ${name} as CSV`}
         ml="auto"
@@ -305,18 +281,16 @@ type BarProps = { id: Id; names: string[]; chosen: Filters; choose: (change: Fil
 /** The filters of a list, drawn from the parameters of its operation. */
 export const FilterBar = ({ id, names, chosen, choose }: BarProps) => {
   const forms = useForms();
-  const known = forms?.queries[id] ?? [];
   return names.map((name) => {
-    const filter = known.find((one) => one.name === name);
+    const filter = forms?.queries[id]?.find((one) => one.name === name) ?? { name, schema: {} };
     return (
-      <Fragment key={name}>
-        <FilterField
-          filter={filter ?? { name, schema: {} }}
-          options={filter && forms ? resolve(filter.schema, forms).enum : undefined}
-          value={chosen[name] ?? ""}
-          onChange={(value) => choose({ [name]: value })}
-        />
-      </Fragment>
+      <FilterField
+        key={name}
+        filter={filter}
+        options={forms && resolve(filter.schema, forms).enum}
+        value={chosen[name] ?? ""}
+        onChange={(value) => choose({ [name]: value })}
+      />
     );
   });
 };
