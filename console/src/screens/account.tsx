@@ -165,7 +165,6 @@ const Linked = () => {
 };
 
 const Sessions = () => {
-  const sessions = useApi("listSessions", { query: { limit: 50 } });
   return (
     <Rows
       section="Where you are signed in"
@@ -180,7 +179,8 @@ const Sessions = () => {
           You sign in again here, too.
         </Confirm>
       }
-      query={sessions}
+      id="listSessions"
+      given={{ query: { limit: 50 } }}
       name="Sessions"
       columns={{
         Browser: ({ userAgent, current }) => (

@@ -1,5 +1,3 @@
-import { Group, Stack } from "@mantine/core";
-import { useAny } from "../api/hooks.ts";
 import { bytes, words } from "../format.ts";
 import { Act, Confirm, SaveFile } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
@@ -32,10 +30,11 @@ export const Reports = () => (
 );
 
 const Runs = ({ reportId }: { reportId: string }) => {
-  const runs = useAny("listAnalyticsReportRuns", { path: { reportId } }, { refetchInterval: 2_000 });
   return (
-    <Rows<any>
-      query={runs}
+    <Rows
+      id="listAnalyticsReportRuns"
+      given={{ path: { reportId } }}
+      refetchInterval={2_000}
       name="Runs"
       empty="It has not run yet"
       columns={{
@@ -55,8 +54,8 @@ const Runs = ({ reportId }: { reportId: string }) => {
 };
 
 export const Exports = () => (
-  <Stack gap="xs">
-    <Group justify="flex-end">
+  <List
+    beside={
       <FormButton
         id="createAnalyticsExport"
         label="New file"
@@ -66,35 +65,32 @@ export const Exports = () => (
         submit="Make the file"
         done="It is being made"
       />
-    </Group>
-    <List
-      id="listAnalyticsExports"
-      name="Files"
-      refetchInterval={2_000}
-      empty="No files yet"
-      hint="Events, players and reports of any size, as CSV or JSON."
-      columns={{
-        File: "fileName",
-        Status: ({ status, progress }) =>
-          status === "RUNNING" ? `${progress} %` : <Status value={status} />,
-        Rows: "rows",
-        Size: (row) => bytes(row.bytes),
-        "Kept until": "expiresAt",
-      }}
-      right={["Size"]}
-      wide={["Kept until"]}
-      actions={({ id, status, fileName }) => (
-        <>
-          {status === "SUCCEEDED" && (
-            <SaveFile id="downloadAnalyticsExport" name={fileName} path={{ exportId: id }}>
-              Save
-            </SaveFile>
-          )}
-          <Act id="deleteAnalyticsExport" path={{ exportId: id }}>
-            Remove
-          </Act>
-        </>
-      )}
-    />
-  </Stack>
+    }
+    id="listAnalyticsExports"
+    name="Files"
+    refetchInterval={2_000}
+    empty="No files yet"
+    hint="Events, players and reports of any size, as CSV or JSON."
+    columns={{
+      File: "fileName",
+      Status: ({ status, progress }) => (status === "RUNNING" ? `${progress} %` : <Status value={status} />),
+      Rows: "rows",
+      Size: (row) => bytes(row.bytes),
+      "Kept until": "expiresAt",
+    }}
+    right={["Size"]}
+    wide={["Kept until"]}
+    actions={({ id, status, fileName }) => (
+      <>
+        {status === "SUCCEEDED" && (
+          <SaveFile id="downloadAnalyticsExport" name={fileName} path={{ exportId: id }}>
+            Save
+          </SaveFile>
+        )}
+        <Act id="deleteAnalyticsExport" path={{ exportId: id }}>
+          Remove
+        </Act>
+      </>
+    )}
+  />
 );

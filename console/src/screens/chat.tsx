@@ -155,8 +155,8 @@ const Decide = ({ report: { id, status, reason }, onDone }: DecideProps) => {
 };
 
 const Sanctions = () => (
-  <Stack gap="xs">
-    <Group justify="flex-end">
+  <List
+    beside={
       <FormButton
         id="createChatSanction"
         label="Mute or ban somebody"
@@ -165,55 +165,52 @@ const Sanctions = () => (
         initial={{ kind: "MUTE", durationSeconds: 3600 }}
         submit="Do it"
       />
-    </Group>
-    <List
-      id="listChatSanctions"
-      name="Mutes and bans"
-      filters={["kind", "active", "appealStatus"]}
-      defaults={{ active: "true" }}
-      empty="Nobody is muted or banned"
-      columns={{
-        Player: ({ player }) => nameOf(player),
-        What: ({ kind, isAutomatic }) => `${words(kind)}${isAutomatic ? " (automatic)" : ""}`,
-        Why: "reason",
-        Since: "createdAt",
-        Until: ({ expiresAt }) => <When at={expiresAt} never="for ever" />,
-        Appeal: ({ appeal }) => appeal && `${words(appeal.status)}: ${appeal.text}`,
-      }}
-      wide={["Since"]}
-      actions={({ id, isActive, player, appeal }) => {
-        const answer = { id: "answerChatAppeal", path: { sanctionId: id }, done: "Answered" } as const;
-        return (
-          <>
-            {appeal?.status === "OPEN" && (
-              <>
-                <Act {...answer} body={{ status: "ACCEPTED" }} isMain>
-                  Accept
-                </Act>
-                <Act {...answer} body={{ status: "REJECTED" }}>
-                  Reject
-                </Act>
-              </>
-            )}
-            {isActive && (
-              <Confirm
-                id="revokeChatSanction"
-                path={{ sanctionId: id }}
-                label="End"
-                color="teal"
-                title={`Let ${nameOf(player)} speak again?`}
-                done="It has ended"
-              />
-            )}
-          </>
-        );
-      }}
-    />
-  </Stack>
+    }
+    id="listChatSanctions"
+    name="Mutes and bans"
+    filters={["kind", "active", "appealStatus"]}
+    defaults={{ active: "true" }}
+    empty="Nobody is muted or banned"
+    columns={{
+      Player: ({ player }) => nameOf(player),
+      What: ({ kind, isAutomatic }) => `${words(kind)}${isAutomatic ? " (automatic)" : ""}`,
+      Why: "reason",
+      Since: "createdAt",
+      Until: ({ expiresAt }) => <When at={expiresAt} never="for ever" />,
+      Appeal: ({ appeal }) => appeal && `${words(appeal.status)}: ${appeal.text}`,
+    }}
+    wide={["Since"]}
+    actions={({ id, isActive, player, appeal }) => {
+      const answer = { id: "answerChatAppeal", path: { sanctionId: id }, done: "Answered" } as const;
+      return (
+        <>
+          {appeal?.status === "OPEN" && (
+            <>
+              <Act {...answer} body={{ status: "ACCEPTED" }} isMain>
+                Accept
+              </Act>
+              <Act {...answer} body={{ status: "REJECTED" }}>
+                Reject
+              </Act>
+            </>
+          )}
+          {isActive && (
+            <Confirm
+              id="revokeChatSanction"
+              path={{ sanctionId: id }}
+              label="End"
+              color="teal"
+              title={`Let ${nameOf(player)} speak again?`}
+              done="It has ended"
+            />
+          )}
+        </>
+      );
+    }}
+  />
 );
 
 const Words = () => {
-  const lists = useApi("listChatWordLists");
   const can = useCan();
   const [open, setOpen] = useState<string>();
   const close = () => setOpen(undefined);
@@ -228,7 +225,7 @@ const Words = () => {
             </Button>
           )
         }
-        query={lists}
+        id="listChatWordLists"
         name="Word lists"
         empty="No lists yet"
         hint="The built-in filter knows common words already. Lists add those of your game."

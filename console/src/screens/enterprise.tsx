@@ -8,7 +8,7 @@ import { Act, Confirm } from "../ui/act.tsx";
 import { FormButton, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
 import { Copyable, SecretOnce, Section, Status, When } from "../ui/small.tsx";
-import { Rows } from "../ui/table.tsx";
+import { PlainTable, Rows } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 
 /** What of a provider its form sends. */
@@ -27,8 +27,6 @@ const FIRST = [
 
 export const Sso = () => {
   const sso = useApi("getSso");
-  const domains = useApi("listSsoDomains");
-  const failures = useApi("listSsoFailures");
   const can = useCan();
   const [tested, setTested] = useState<Answer<"testSso">>();
   const { data } = sso;
@@ -84,7 +82,7 @@ export const Sso = () => {
             done="Add the TXT record now"
           />
         }
-        query={domains}
+        id="listSsoDomains"
         name="Domains"
         empty="No domains yet"
         hint="People whose address is of a domain that is yours sign in through your provider."
@@ -107,7 +105,7 @@ export const Sso = () => {
       />
       <Rows
         section="Sign-ins that failed"
-        query={failures}
+        id="listSsoFailures"
         name="Failures"
         empty="None"
         keyOf={({ requestId }) => requestId}
@@ -129,7 +127,7 @@ export const Scim = () => {
           <Section title="Address for your identity provider">
             <Copyable value={baseUrl} />
           </Section>
-          <Rows
+          <PlainTable
             section="Tokens"
             beside={
               <FormButton
@@ -141,7 +139,7 @@ export const Scim = () => {
                 onDone={(answer) => setToken(answer.token)}
               />
             }
-            query={{ ...scim, data: tokens }}
+            rows={tokens}
             name="Tokens"
             empty="No tokens yet"
             columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}

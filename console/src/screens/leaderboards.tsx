@@ -288,10 +288,10 @@ const Periods = ({ board }: { board: Board }) => {
 };
 
 const Results = ({ path }: { path: { leaderboardId: string; periodKey: string } }) => {
-  const results = useApi("listLeaderboardResults", { path, query: { limit: 100 } });
   return (
     <Rows
-      query={results}
+      id="listLeaderboardResults"
+      given={{ path, query: { limit: 100 } }}
       name="Places"
       keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
       columns={{
@@ -309,11 +309,6 @@ const ORDERS = ["total", "average", "best", "players"] as const;
 /** Teams, countries or whatever the board is broken down by, against each other. */
 const Values = ({ board }: { board: Board }) => {
   const [by, setBy] = useState<(typeof ORDERS)[number]>("total");
-  const values = useApi(
-    "listLeaderboardValues",
-    { path: { leaderboardId: board.id }, query: { by, limit: 100 } },
-    { refetchInterval: 5_000 },
-  );
   return (
     <Rows
       section="By value"
@@ -327,7 +322,9 @@ const Values = ({ board }: { board: Board }) => {
           allowDeselect={false}
         />
       }
-      query={values}
+      id="listLeaderboardValues"
+      given={{ path: { leaderboardId: board.id }, query: { by, limit: 100 } }}
+      refetchInterval={5_000}
       name="Values"
       keyOf={({ value }) => value}
       columns={{

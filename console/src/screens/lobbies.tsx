@@ -6,7 +6,7 @@ import { useCan } from "../api/session.ts";
 import { nameOf } from "../format.ts";
 import { Confirm } from "../ui/act.tsx";
 import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
+import { Loaded, Page } from "../ui/page.tsx";
 import { Copied, Json, LinkButton, Live, Section } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Pages } from "../ui/tabs.tsx";
@@ -65,22 +65,19 @@ const OpenLobbies = () => {
       <Group>
         <Live {...watched} />
       </Group>
-      {lobbies.length === 0 ? (
-        <Empty title="No public lobby is open" />
-      ) : (
-        <PlainTable
-          name="Open lobbies"
-          rows={lobbies}
-          to={({ id }) => `/lobbies/${id}`}
-          columns={{
-            Name: titleOf,
-            Mode: "mode",
-            Players: membersOf,
-            Passcode: "hasPasscode",
-            Made: "createdAt",
-          }}
-        />
-      )}
+      <PlainTable
+        name="Open lobbies"
+        empty="No public lobby is open"
+        rows={lobbies}
+        to={({ id }) => `/lobbies/${id}`}
+        columns={{
+          Name: titleOf,
+          Mode: "mode",
+          Players: membersOf,
+          Passcode: "hasPasscode",
+          Made: "createdAt",
+        }}
+      />
     </Stack>
   );
 };
@@ -123,36 +120,31 @@ export const LobbyPage = ({ id }: { id: string }) => {
                 Made: "createdAt",
               }}
             />
-            <Section title="Members">
-              {(members ?? []).length === 0 ? (
-                <Empty title="Nobody is in it" />
-              ) : (
-                <PlainTable
-                  name="Members"
-                  rows={members as any[]}
-                  keyOf={({ playerId }) => playerId}
-                  to={({ playerId }) => `/players/${playerId}`}
-                  columns={{
-                    Player: (member) =>
-                      `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,
-                    Status: "status",
-                    Team: "team",
-                    Joined: "joinedAt",
-                  }}
-                  actions={(member) =>
-                    isOpen && (
-                      <Confirm
-                        id="kickFromLobby"
-                        path={path}
-                        body={{ playerId: member.playerId }}
-                        label="Put out"
-                        title={`Put ${nameOf(member)} out?`}
-                      />
-                    )
-                  }
-                />
-              )}
-            </Section>
+            <PlainTable
+              section="Members"
+              name="Members"
+              rows={(members ?? []) as any[]}
+              empty="Nobody is in it"
+              keyOf={({ playerId }) => playerId}
+              to={({ playerId }) => `/players/${playerId}`}
+              columns={{
+                Player: (member) => `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,
+                Status: "status",
+                Team: "team",
+                Joined: "joinedAt",
+              }}
+              actions={(member) =>
+                isOpen && (
+                  <Confirm
+                    id="kickFromLobby"
+                    path={path}
+                    body={{ playerId: member.playerId }}
+                    label="Put out"
+                    title={`Put ${nameOf(member)} out?`}
+                  />
+                )
+              }
+            />
             <Section title="Settings">
               <Json value={found.settings} />
             </Section>

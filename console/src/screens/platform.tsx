@@ -9,12 +9,12 @@ import { Json, SecretOnce, Section, When } from "../ui/small.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 export const Rooms = () => {
-  const processes = useApi("listLiveProcesses", {}, { refetchInterval: 5_000 });
   return (
     <Stack>
       <Rows
         section="Processes"
-        query={processes}
+        id="listLiveProcesses"
+        refetchInterval={5_000}
         name="Processes"
         keyOf={({ processId }) => processId}
         columns={{
@@ -135,7 +135,6 @@ export const Addresses = () => {
 };
 
 export const Tokens = () => {
-  const tokens = useApi("listPlatformTokens");
   const [token, setToken] = useState<string>();
   return (
     <Stack>
@@ -152,7 +151,7 @@ export const Tokens = () => {
         />
       </Group>
       <Rows
-        query={tokens}
+        id="listPlatformTokens"
         name="Tokens"
         empty="No tokens"
         columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
@@ -167,21 +166,17 @@ export const Tokens = () => {
 };
 
 export const Blog = () => (
-  <Stack>
-    <Group justify="flex-end">
-      <FormButton id="syncBlogPosts" label="Sync posts" isMain initial={{ posts: [] }} submit="Sync" />
-    </Group>
-    <List
-      id="listBlogPosts"
-      name="Posts"
-      keyOf={({ slug }) => slug}
-      empty="No posts"
-      columns={{
-        Title: "title",
-        Slug: "slug",
-        Date: ({ postDate }) => String(postDate).slice(0, 10),
-        Tags: "tags",
-      }}
-    />
-  </Stack>
+  <List
+    beside={<FormButton id="syncBlogPosts" label="Sync posts" isMain initial={{ posts: [] }} submit="Sync" />}
+    id="listBlogPosts"
+    name="Posts"
+    keyOf={({ slug }) => slug}
+    empty="No posts"
+    columns={{
+      Title: "title",
+      Slug: "slug",
+      Date: ({ postDate }) => String(postDate).slice(0, 10),
+      Tags: "tags",
+    }}
+  />
 );

@@ -139,13 +139,12 @@ export const Badges = ({ player }: Props) => {
 
 export const Goals = ({ player }: Props) => {
   const path = { playerId: player.id };
-  const quests = useApi("listPlayerQuests", { path });
-  const streaks = useApi("listPlayerStreaks", { path });
   return (
     <Stack>
       <Rows
         section="Quests"
-        query={quests}
+        id="listPlayerQuests"
+        given={{ path }}
         name="Quests"
         empty="No quests"
         keyOf={({ questId, cycleKey }) => `${questId} ${cycleKey}`}
@@ -154,7 +153,8 @@ export const Goals = ({ player }: Props) => {
       />
       <Rows
         section="Streaks"
-        query={streaks}
+        id="listPlayerStreaks"
+        given={{ path }}
         name="Streaks"
         empty="No streaks"
         keyOf={({ streakKey }) => streakKey}
@@ -173,7 +173,6 @@ export const Goals = ({ player }: Props) => {
 
 export const Rewards = ({ player }: Props) => {
   const path = { playerId: player.id };
-  const inbox = useApi("listInbox", { path });
   return (
     <Stack>
       <List
@@ -193,7 +192,8 @@ export const Rewards = ({ player }: Props) => {
       />
       <Rows
         section="Inbox"
-        query={inbox}
+        id="listInbox"
+        given={{ path }}
         name="Messages"
         empty="No messages"
         columns={{ Sent: "createdAt", Title: "title", Read: "readAt" }}

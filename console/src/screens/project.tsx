@@ -18,7 +18,6 @@ export const Keys = () => {
   // A sandbox has no keys of its own: test keys belong to the project it is a copy of.
   const projectId = project.sandboxOf ?? project.id;
   const [all, setAll] = useState(false);
-  const keys = useApi("listApiKeys", { path: { projectId }, query: { includeRevoked: all } });
   const [secret, setSecret] = useState<string>();
   const shown = (answer: { key: string }) => setSecret(answer.key);
   const create = (
@@ -48,7 +47,8 @@ export const Keys = () => {
         onChange={(event) => setAll(event.currentTarget.checked)}
       />
       <Rows
-        query={keys}
+        id="listApiKeys"
+        given={{ path: { projectId }, query: { includeRevoked: all } }}
         name="API keys"
         empty="No keys yet"
         hint={create}

@@ -168,7 +168,6 @@ const Subscription = () => {
 };
 
 const Plans = ({ current }: { current: string | undefined }) => {
-  const plans = useApi("listBillingPlans");
   const [interval, setInterval] = useState<"monthly" | "yearly">("monthly");
   return (
     <Rows
@@ -185,7 +184,7 @@ const Plans = ({ current }: { current: string | undefined }) => {
           aria-label="Paid"
         />
       }
-      query={plans}
+      id="listBillingPlans"
       name="Plans"
       keyOf={({ plan }) => plan}
       columns={{

@@ -189,10 +189,10 @@ const Publish = ({ of, id, path, onDone }: PublishProps) => {
 /** Published versions, and back to one of them. */
 const Versions = ({ of, kind }: Props) => {
   const path: any = { [`${kind}Id`]: of.id };
-  const versions = useAny(operation("list", `${kind}Versions`), { path, query: { limit: 50 } });
   return (
-    <Rows<any>
-      query={versions}
+    <Rows
+      id={operation("list", `${kind}Versions`) as "listRuleVersions"}
+      given={{ path, query: { limit: 50 } }}
       name="Versions"
       empty="Nothing is published yet"
       keyOf={({ version }) => String(version)}

@@ -1,8 +1,21 @@
-import { ActionIcon, Button, Group, Modal, Pagination, ScrollArea, Select, Stack, Table, Text, TextInput, Tooltip } from "@mantine/core";
+import {
+  ActionIcon,
+  Button,
+  Group,
+  Modal,
+  Pagination,
+  ScrollArea,
+  Select,
+  Stack,
+  Table,
+  Text,
+  TextInput,
+  Tooltip,
+} from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { useGo } from "../app/project.ts";
-import { callAny, type Id, type Row, saveFile } from "../api/client.ts";
+import { type Answer, callAny, type Given, type Id, type Row, saveFile } from "../api/client.ts";
 import { type Filter, resolve, useForms } from "../api/forms.ts";
 import { tellError, useAny } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
@@ -72,8 +85,16 @@ const keyOfRow = (row: unknown, index: number): string => {
   return id ?? key ?? String(index);
 };
 
+type PlainProps<T> = TableProps<T> & { rows: readonly T[] };
+
 /** A table of rows that are there. */
-export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) => {
+export const PlainTable = <T,>(props: PlainProps<T>) => (
+  <Frame of={props}>
+    <RowTable {...props} />
+  </Frame>
+);
+
+const RowTable = <T,>(props: PlainProps<T>) => {
   const { name, rows, columns, wide = [], right = [], keyOf = keyOfRow, onRow, to, dialog, actions } = props;
   const go = useGo();
   const [shown, setShown] = useState<T>();
@@ -145,21 +166,26 @@ export const PlainTable = <T,>(props: TableProps<T> & { rows: readonly T[] }) =>
   );
 };
 
-type RowsProps<T> = TableProps<T> & {
-  query: { data: T[] | { data: T[] } | undefined; error: unknown; refetch: () => unknown };
-  lines?: number;
+/** A row of an answer, which is a list itself or has one. */
+type AnyRow<I extends Id> = Answer<I> extends (infer T)[] ? T : Row<I>;
+
+type RowsProps<I extends Id> = TableProps<AnyRow<I>> & {
+  id: I;
+  given?: Given<I>;
+  refetchInterval?: number;
 };
 
-/** All rows of an answer, once it is there. */
-export const Rows = <T,>({ query, lines = 3, ...table }: RowsProps<T>) => (
-  <Frame of={table}>
-    <Loaded query={query} lines={lines}>
-      {(answer) => (
-        <PlainTable {...table} rows={Array.isArray(answer) ? answer : (answer as { data: T[] }).data} />
-      )}
-    </Loaded>
-  </Frame>
-);
+/** All rows that an operation answers. */
+export const Rows = <I extends Id>({ id, given = {}, refetchInterval, ...table }: RowsProps<I>) => {
+  const answer = useAny(id, given as object, { refetchInterval: refetchInterval ?? false });
+  return (
+    <Frame of={table}>
+      <Loaded query={answer} lines={3}>
+        {(found) => <RowTable {...table} rows={Array.isArray(found) ? found : found.data} />}
+      </Loaded>
+    </Frame>
+  );
+};
 
 /** Rows in a file that a person saves; more is what exports are for. */
 const CSV_ROWS_MAX = 10_000;
@@ -244,7 +270,7 @@ export const List = <I extends Id>({
           <Loaded query={answer} lines={8}>
             {({ data, pagination }) => (
               <>
-                <PlainTable {...table} rows={data} />
+                <RowTable {...table} rows={data} />
                 {data.length > 0 && <Pages pagination={pagination} chosen={chosen} choose={choose} />}
               </>
             )}
