@@ -28,7 +28,7 @@ import { signOut, useAccount, useCan } from "../api/session.ts";
 import { setZone } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
 import { Boundary, Empty, Loaded, Page } from "../ui/page.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { form } from "../ui/form.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
 import { type Project, ProjectContext } from "./project.ts";
@@ -184,18 +184,14 @@ const FirstProject = () => {
   return (
     <Page title="Welcome to Laurel">
       <Empty title="A project holds a game: its players, rules and boards">
-        {can("createProject") ? (
-          <FormButton
-            id="createProject"
-            label="Create your first project"
-            first={["name", "timezone"]}
-            initial={{ timezone: Intl.DateTimeFormat().resolvedOptions().timeZone }}
-            done="Your project is there"
-            onDone={({ id }) => go(`/p/${id}/start`)}
-          />
-        ) : (
-          "An owner or administrator of your team creates the first."
-        )}
+        {can("createProject")
+          ? form("createProject", "Create your first project", {
+              first: ["name", "timezone"],
+              initial: { timezone: Intl.DateTimeFormat().resolvedOptions().timeZone },
+              done: "Your project is there",
+              onDone: ({ id }) => go(`/p/${id}/start`),
+            })
+          : "An owner or administrator of your team creates the first."}
       </Empty>
     </Page>
   );

@@ -3,8 +3,8 @@ import { callAny } from "../api/client.ts";
 import { tell, useApi } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
 import { readAccount, signOut, useAccount } from "../api/session.ts";
-import { Act, Confirm } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { act, ask } from "../ui/act.tsx";
+import { form, OperationForm } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Section } from "../ui/small.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
@@ -28,12 +28,10 @@ export const AccountPage = () => {
       {user.hasPassword && (
         <Section title="Password">
           <Group>
-            <FormButton
-              id="changePassword"
-              label="Change the password"
-              about="Your other sessions end."
-              submit="Change"
-            />
+            {form("changePassword", "Change the password", {
+              about: "Your other sessions end.",
+              submit: "Change",
+            })}
           </Group>
         </Section>
       )}
@@ -137,25 +135,21 @@ const Linked = () => {
             {found ? (
               <>
                 <Code>{found.email}</Code>
-                <Confirm
-                  id="unlinkIdentity"
-                  path={{ provider: id } as never}
-                  label="Unlink"
-                  of={name}
-                  done="Not linked any more"
-                />
+                {ask("unlinkIdentity", "Unlink", {
+                  path: { provider: id } as never,
+                  of: name,
+                  done: "Not linked any more",
+                })}
               </>
             ) : (
-              <FormButton
-                id="startOAuthLink"
-                path={{ provider: id }}
-                label="Link"
-                initial={{ redirect_uri: `${location.origin}/console/account`, response_mode: "code" }}
-                hidden={["redirect_uri", "response_mode", "passkey"]}
-                submit="Go on"
-                done=""
-                onDone={({ authUrl }) => location.assign(authUrl)}
-              />
+              form("startOAuthLink", "Link", {
+                path: { provider: id },
+                initial: { redirect_uri: `${location.origin}/console/account`, response_mode: "code" },
+                hidden: ["redirect_uri", "response_mode", "passkey"],
+                submit: "Go on",
+                done: "",
+                onDone: ({ authUrl }) => location.assign(authUrl),
+              })
             )}
           </Group>
         );
@@ -168,17 +162,12 @@ const Sessions = () => {
   return (
     <Rows
       section="Where you are signed in"
-      beside={
-        <Confirm
-          id="logout"
-          body={{ all: true }}
-          label="Sign out everywhere"
-          title="Sign out everywhere?"
-          onDone={() => void signOut()}
-        >
-          You sign in again here, too.
-        </Confirm>
-      }
+      beside={ask("logout", "Sign out everywhere", {
+        body: { all: true },
+        title: "Sign out everywhere?",
+        onDone: () => void signOut(),
+        text: "You sign in again here, too.",
+      })}
       id="listSessions"
       given={{ query: { limit: 50 } }}
       name="Sessions"
@@ -191,13 +180,7 @@ const Sessions = () => {
         "Last used": "lastUsedAt",
       }}
       wide={["By"]}
-      actions={({ id, current }) =>
-        !current && (
-          <Act id="revokeSession" path={{ sessionId: id }}>
-            End
-          </Act>
-        )
-      }
+      actions={({ id, current }) => !current && act("revokeSession", "End", { path: { sessionId: id } })}
     />
   );
 };

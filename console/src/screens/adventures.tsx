@@ -5,10 +5,10 @@ import { useApi } from "../api/hooks.ts";
 import { day, moment, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { FormButton } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Named, Section, Tile } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
+import { create } from "../ui/form.tsx";
 
 const FIRST = ["name", "key", "season", "startsAt", "endsAt", "items", "tiers", "rewards"];
 
@@ -17,23 +17,18 @@ const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000
 export const Adventures = () => {
   const go = useGo();
   const all = useApi("listAdventures", { query: { limit: 100 } });
-  const create = (
-    <FormButton
-      id="createAdventure"
-      label="New adventure"
-      isMain
-      first={FIRST}
-      initial={{ key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] }}
-      submit="Save the draft"
-      done="Saved as a draft"
-      onDone={({ id }) => go(`/adventures/${id}`)}
-    />
-  );
+  const make = create("createAdventure", "New adventure", {
+    first: FIRST,
+    initial: { key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] },
+    submit: "Save the draft",
+    done: "Saved as a draft",
+    onDone: ({ id }) => go(`/adventures/${id}`),
+  });
   return (
     <Page
       title="Adventures"
       about="Seasons: quests that belong together, with points, tiers and a premium track."
-      actions={create}
+      actions={make}
     >
       {all.data && <Calendar adventures={all.data.data} />}
       <List
@@ -42,7 +37,7 @@ export const Adventures = () => {
         filters={["search", "status", "season"]}
         to={({ id }) => `/adventures/${id}`}
         empty="No adventures yet"
-        hint={create}
+        hint={make}
         columns={{
           Adventure: ({ name, key }) => <Named name={name} more={key} />,
           Quests: ({ items }) => items.length,
@@ -123,7 +118,7 @@ export const AdventurePage = ({ id }: { id: string }) => (
   <DraftPage
     kind="adventure"
     id={id}
-    form={(adventure) => <DraftForm kind="adventure" of={adventure} first={FIRST} />}
+    design={(adventure) => <DraftForm kind="adventure" of={adventure} first={FIRST} />}
     pages={() => ({ stats: ["How it goes", () => <Stats id={id} />] })}
   />
 );

@@ -1,6 +1,6 @@
 import { bytes, words } from "../format.ts";
-import { Act, Confirm, SaveFile } from "../ui/act.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { act, ask, SaveFile } from "../ui/act.tsx";
+import { create } from "../ui/form.tsx";
 import { Status } from "../ui/small.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
@@ -18,14 +18,10 @@ export const Reports = () => (
       Every: ({ schedule }) => schedule && words(schedule.every),
       Next: "nextRunAt",
     }}
-    actions={({ id, name }) => (
-      <>
-        <Act id="startAnalyticsReportRun" path={{ reportId: id }} done="It runs">
-          Run
-        </Act>
-        <Confirm id="deleteAnalyticsReport" path={{ reportId: id }} label="Remove" of={name} />
-      </>
-    )}
+    actions={({ id, name }) => [
+      act("startAnalyticsReportRun", "Run", { path: { reportId: id }, done: "It runs" }),
+      ask("deleteAnalyticsReport", "Remove", { path: { reportId: id }, of: name }),
+    ]}
   />
 );
 
@@ -55,17 +51,12 @@ const Runs = ({ reportId }: { reportId: string }) => {
 
 export const Exports = () => (
   <List
-    beside={
-      <FormButton
-        id="createAnalyticsExport"
-        label="New file"
-        isMain
-        initial={{ report: "events", format: "csv" }}
-        first={["report", "format", "columns"]}
-        submit="Make the file"
-        done="It is being made"
-      />
-    }
+    beside={create("createAnalyticsExport", "New file", {
+      initial: { report: "events", format: "csv" },
+      first: ["report", "format", "columns"],
+      submit: "Make the file",
+      done: "It is being made",
+    })}
     id="listAnalyticsExports"
     name="Files"
     refetchInterval={2_000}
@@ -87,9 +78,7 @@ export const Exports = () => (
             Save
           </SaveFile>
         )}
-        <Act id="deleteAnalyticsExport" path={{ exportId: id }}>
-          Remove
-        </Act>
+        {act("deleteAnalyticsExport", "Remove", { path: { exportId: id } })}
       </>
     )}
   />

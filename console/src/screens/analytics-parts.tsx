@@ -11,13 +11,13 @@ import {
   type TextInputProps,
 } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { type Answer } from "../api/client.ts";
+import type { Answer } from "../api/client.ts";
 import { useAny } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { count, nameOf, words } from "../format.ts";
 import { SaveFile } from "../ui/act.tsx";
 import { type Filters, useFilters } from "../ui/filters.ts";
-import { FormButton } from "../ui/form.tsx";
+import { form } from "../ui/form.tsx";
 import { Loaded } from "../ui/page.tsx";
 import { PlainTable, saveCsv } from "../ui/table.tsx";
 
@@ -126,13 +126,11 @@ export const SaveReport = ({ report, query }: { report: string; query: Filters }
       <SaveFile id="exportAnalytics" name={`${report}.csv`} query={asked}>
         Save as CSV
       </SaveFile>
-      <FormButton
-        id="createAnalyticsReport"
-        label="Save this report"
-        first={["name", "range", "schedule"]}
-        hidden={["report", "parameters"]}
-        fixed={{ report, parameters: query }}
-      />
+      {form("createAnalyticsReport", "Save this report", {
+        first: ["name", "range", "schedule"],
+        hidden: ["report", "parameters"],
+        fixed: { report, parameters: query },
+      })}
     </Group>
   );
 };
@@ -201,14 +199,12 @@ const PlayersBehind = ({ query }: { query: Filters }) => {
               <Button size="xs" variant="default" onClick={() => saveCsv("players", data as never)}>
                 Save as CSV
               </Button>
-              <FormButton
-                id="createAnalyticsSegment"
-                label="Make a segment of them"
-                first={["name", "key"]}
-                hidden={["list", "funnel"]}
-                fixed={{ list: query }}
-                done="The segment is there"
-              />
+              {form("createAnalyticsSegment", "Make a segment of them", {
+                first: ["name", "key"],
+                hidden: ["list", "funnel"],
+                fixed: { list: query },
+                done: "The segment is there",
+              })}
             </Group>
           </Group>
           <PlainTable

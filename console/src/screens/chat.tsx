@@ -5,9 +5,9 @@ import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { useAct, useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { moment, nameOf, words } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
+import { act, ask } from "../ui/act.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { create, form, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { ButtonSize, Section, Status, When } from "../ui/small.tsx";
 import { List, Rows } from "../ui/table.tsx";
@@ -156,16 +156,11 @@ const Decide = ({ report: { id, status, reason }, onDone }: DecideProps) => {
 
 const Sanctions = () => (
   <List
-    beside={
-      <FormButton
-        id="createChatSanction"
-        label="Mute or ban somebody"
-        isMain
-        first={["playerId", "kind", "durationSeconds", "reason"]}
-        initial={{ kind: "MUTE", durationSeconds: 3600 }}
-        submit="Do it"
-      />
-    }
+    beside={create("createChatSanction", "Mute or ban somebody", {
+      first: ["playerId", "kind", "durationSeconds", "reason"],
+      initial: { kind: "MUTE", durationSeconds: 3600 },
+      submit: "Do it",
+    })}
     id="listChatSanctions"
     name="Mutes and bans"
     filters={["kind", "active", "appealStatus"]}
@@ -181,31 +176,19 @@ const Sanctions = () => (
     }}
     wide={["Since"]}
     actions={({ id, isActive, player, appeal }) => {
-      const answer = { id: "answerChatAppeal", path: { sanctionId: id }, done: "Answered" } as const;
-      return (
-        <>
-          {appeal?.status === "OPEN" && (
-            <>
-              <Act {...answer} body={{ status: "ACCEPTED" }} isMain>
-                Accept
-              </Act>
-              <Act {...answer} body={{ status: "REJECTED" }}>
-                Reject
-              </Act>
-            </>
-          )}
-          {isActive && (
-            <Confirm
-              id="revokeChatSanction"
-              path={{ sanctionId: id }}
-              label="End"
-              color="teal"
-              title={`Let ${nameOf(player)} speak again?`}
-              done="It has ended"
-            />
-          )}
-        </>
-      );
+      const path = { sanctionId: id };
+      const isOpen = appeal?.status === "OPEN";
+      return [
+        isOpen && act("answerChatAppeal", "Accept", { path, body: { status: "ACCEPTED" }, isMain: true }),
+        isOpen && act("answerChatAppeal", "Reject", { path, body: { status: "REJECTED" } }),
+        isActive &&
+          ask("revokeChatSanction", "End", {
+            path,
+            color: "teal",
+            title: `Let ${nameOf(player)} speak again?`,
+            done: "It has ended",
+          }),
+      ];
     }}
   />
 );
@@ -236,7 +219,7 @@ const Words = () => {
           Words: "wordCount",
           Changed: "updatedAt",
         }}
-        actions={({ key }) => <Confirm id="deleteChatWordList" path={{ key }} label="Remove" of={key} />}
+        actions={({ key }) => ask("deleteChatWordList", "Remove", { path: { key }, of: key })}
       />
       {can("testChatFilter") && <TryText />}
       <Modal opened={open !== undefined} onClose={close} title={open === "" ? "New list" : open} size="lg">
@@ -268,7 +251,7 @@ const TryText = () => {
 const WordList = ({ listKey, onDone }: { listKey: string; onDone: () => void }) => {
   const [key, setKey] = useState(listKey);
   const list = useApi("getChatWordList", { path: { key: listKey } }, { enabled: listKey !== "" });
-  const form = (initial: object) => (
+  const formOf = (initial: object) => (
     <OperationForm
       id="putChatWordList"
       path={{ key }}
@@ -277,7 +260,7 @@ const WordList = ({ listKey, onDone }: { listKey: string; onDone: () => void }) 
       onDone={onDone}
     />
   );
-  if (listKey !== "") return <Loaded query={list}>{form}</Loaded>;
+  if (listKey !== "") return <Loaded query={list}>{formOf}</Loaded>;
   return (
     <Stack>
       <TextInput
@@ -286,7 +269,7 @@ const WordList = ({ listKey, onDone }: { listKey: string; onDone: () => void }) 
         onChange={(event) => setKey(event.currentTarget.value.trim())}
         required
       />
-      {key !== "" && form({ action: "MASK", words: [] })}
+      {key !== "" && formOf({ action: "MASK", words: [] })}
     </Stack>
   );
 };
@@ -296,7 +279,7 @@ const Channels = () => {
   return (
     <Stack gap="xs">
       <Group justify="flex-end">
-        <FormButton id="createChatChannel" label="New channel" isMain first={["key", "name", "settings"]} />
+        {create("createChatChannel", "New channel", { first: ["key", "name", "settings"] })}
       </Group>
       <List
         id="listChatChannels"
@@ -329,16 +312,10 @@ const Channel = ({ id }: { id: string }) => {
         {({ status, name, settings }) => (
           <Group>
             <Status value={status} />
-            {status === "LOCKED" ? (
-              <Act id="unlockChatChannel" path={path} done="Everybody may speak again">
-                Unlock
-              </Act>
-            ) : (
-              <Act id="lockChatChannel" path={path} done="Only moderators may speak">
-                Lock
-              </Act>
-            )}
-            <FormButton id="updateChatChannel" path={path} label="Settings" initial={{ name, settings }} />
+            {status === "LOCKED"
+              ? act("unlockChatChannel", "Unlock", { path, done: "Everybody may speak again" })
+              : act("lockChatChannel", "Lock", { path, done: "Only moderators may speak" })}
+            {form("updateChatChannel", "Settings", { path, initial: { name, settings } })}
           </Group>
         )}
       </Loaded>
@@ -367,16 +344,9 @@ type ModerateProps = { message: Row<"listChatMessages">; path: { channelId: stri
 const Moderate = ({ message: { moderation, deletedAt }, path }: ModerateProps) => (
   <ButtonSize value="compact-xs">
     <Group gap={4} wrap="nowrap">
-      {(moderation === "HELD" || moderation === "MASKED") && (
-        <Act id="restoreChatMessage" path={path} done="Shown again" isMain>
-          Show it
-        </Act>
-      )}
-      {!deletedAt && (
-        <Act id="deleteChatMessage" path={path}>
-          Delete
-        </Act>
-      )}
+      {(moderation === "HELD" || moderation === "MASKED") &&
+        act("restoreChatMessage", "Show it", { path, done: "Shown again", isMain: true })}
+      {!deletedAt && act("deleteChatMessage", "Delete", { path })}
     </Group>
   </ButtonSize>
 );

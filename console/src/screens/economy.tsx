@@ -5,8 +5,8 @@ import { operation } from "../api/client.ts";
 import { useAny, useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { Confirm } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { ask } from "../ui/act.tsx";
+import { create, form, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Json, Named, Section, Tile } from "../ui/small.tsx";
@@ -134,16 +134,12 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
   return (
     <Page
       title="Economy"
-      actions={
-        <FormButton
-          id="startBulkGrant"
-          label="Give to many"
-          first={["segmentKey", "bundle", "reason"]}
-          submit="Give"
-          done="Giving"
-          onDone={({ id }) => setJob(id)}
-        />
-      }
+      actions={form("startBulkGrant", "Give to many", {
+        first: ["segmentKey", "bundle", "reason"],
+        submit: "Give",
+        done: "Giving",
+        onDone: ({ id }) => setJob(id),
+      })}
     >
       {job && <JobProgress id={job} title="Grant to many" />}
       <Pages
@@ -161,23 +157,18 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
 
 const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
   const go = useGo();
-  const create = (
-    <FormButton
-      id={operation("create", of.one)}
-      label={`New ${of.one}`}
-      isMain
-      first={of.first}
-      initial={of.initial}
-      onDone={({ id }) => go(`/economy/${kind}/${id}`)}
-    />
-  );
+  const make = create(operation("create", of.one), `New ${of.one}`, {
+    first: of.first,
+    initial: of.initial,
+    onDone: ({ id }) => go(`/economy/${kind}/${id}`),
+  });
   return (
     <Stack gap="xs">
       <Group justify="space-between">
         <Text size="sm" c="dimmed">
           {of.about}
         </Text>
-        {create}
+        {make}
       </Group>
       <List
         id={operation("list", kind) as "listBadges"}
@@ -185,7 +176,7 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
         filters={["search", "status"]}
         to={({ id }) => `/economy/${kind}/${id}`}
         empty={`No ${of.title.toLowerCase()} yet`}
-        hint={create}
+        hint={make}
         columns={{
           Name: ({ name, key }) => <Named name={name} more={key} />,
           ...of.columns,
@@ -215,18 +206,14 @@ export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) => {
       title={row?.name ?? words(of.one)}
       parent={[of.title, pathOf(kind)]}
       actions={
-        row?.status === "ACTIVE" && (
-          <Confirm
-            id={operation("archive", of.one)}
-            path={path as never}
-            label="Archive"
-            of={row.name}
-            name={row.key}
-            onDone={() => go(`/economy/${kind}`)}
-          >
-            It cannot be given any more. What players have of it stays.
-          </Confirm>
-        )
+        row?.status === "ACTIVE" &&
+        ask(operation("archive", of.one), "Archive", {
+          path: path as never,
+          of: row.name,
+          name: row.key,
+          onDone: () => go(`/economy/${kind}`),
+          text: "It cannot be given any more. What players have of it stays.",
+        })
       }
     >
       <Loaded query={found}>
@@ -284,11 +271,7 @@ const Stock = ({ reward }: { reward: any }) => {
   return (
     <Section
       title="Stock"
-      actions={
-        reward.fulfilment === "CODE" && (
-          <FormButton id="addRewardCodes" path={path} label="Add codes" submit="Add" />
-        )
-      }
+      actions={reward.fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" })}
     >
       <Loaded query={stock} lines={2}>
         {({ given, left, freeCodes }) => (
@@ -300,13 +283,7 @@ const Stock = ({ reward }: { reward: any }) => {
         )}
       </Loaded>
       <Group>
-        <FormButton
-          id="grantReward"
-          path={path}
-          label="Give to a player"
-          first={["playerId", "quantity"]}
-          submit="Give"
-        />
+        {form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" })}
       </Group>
     </Section>
   );
@@ -318,12 +295,10 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
     <List
       section={count(memberCount, "members")}
       beside={
-        kind === "STATIC" && (
-          <>
-            <FormButton id="addSegmentMembers" path={path} label="Add" />
-            <FormButton id="removeSegmentMembers" path={path} label="Remove" />
-          </>
-        )
+        kind === "STATIC" && [
+          form("addSegmentMembers", "Add", { path }),
+          form("removeSegmentMembers", "Remove", { path }),
+        ]
       }
       id="listSegmentMembers"
       path={path}

@@ -4,8 +4,8 @@ import type { Answer, Row } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { words } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { act, ask } from "../ui/act.tsx";
+import { create, OperationForm } from "../ui/form.tsx";
 import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
 import { Copyable, SecretOnce, Section, Status, When } from "../ui/small.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
@@ -39,21 +39,14 @@ export const Sso = () => {
       <Section
         title={data ? "Your identity provider" : "Connect your identity provider"}
         actions={
-          data && (
-            <>
-              <Act id="testSso" onDone={setTested}>
-                Test
-              </Act>
-              <Confirm
-                id="deleteSso"
-                label="Switch off"
-                title="Switch single sign-on off?"
-                done="Single sign-on is off"
-              >
-                Members sign in by password again.
-              </Confirm>
-            </>
-          )
+          data && [
+            act("testSso", "Test", { onDone: setTested }),
+            ask("deleteSso", "Switch off", {
+              title: "Switch single sign-on off?",
+              done: "Single sign-on is off",
+              text: "Members sign in by password again.",
+            }),
+          ]
         }
       >
         {tested?.checks.map(({ name, ok, message }) => (
@@ -73,15 +66,10 @@ export const Sso = () => {
       </Section>
       <Rows
         section="Domains of email addresses"
-        beside={
-          <FormButton
-            id="addSsoDomain"
-            label="Claim a domain"
-            isMain
-            submit="Claim"
-            done="Add the TXT record now"
-          />
-        }
+        beside={create("addSsoDomain", "Claim a domain", {
+          submit: "Claim",
+          done: "Add the TXT record now",
+        })}
         id="listSsoDomains"
         name="Domains"
         empty="No domains yet"
@@ -92,16 +80,11 @@ export const Sso = () => {
           "TXT record": ({ txtName, txtValue, status }) =>
             status === "PENDING" && <Copyable value={`${txtName}  ${txtValue}`} />,
         }}
-        actions={({ id, domain, status }) => (
-          <>
-            {status === "PENDING" && (
-              <Act id="verifySsoDomain" path={{ domainId: id }} done="Looked" isMain>
-                Look now
-              </Act>
-            )}
-            <Confirm id="removeSsoDomain" path={{ domainId: id }} label="Remove" of={domain} />
-          </>
-        )}
+        actions={({ id, domain, status }) => [
+          status === "PENDING" &&
+            act("verifySsoDomain", "Look now", { path: { domainId: id }, done: "Looked", isMain: true }),
+          ask("removeSsoDomain", "Remove", { path: { domainId: id }, of: domain }),
+        ]}
       />
       <Rows
         section="Sign-ins that failed"
@@ -129,24 +112,17 @@ export const Scim = () => {
           </Section>
           <PlainTable
             section="Tokens"
-            beside={
-              <FormButton
-                id="createScimToken"
-                label="New token"
-                isMain
-                submit="Make the token"
-                done=""
-                onDone={(answer) => setToken(answer.token)}
-              />
-            }
+            beside={create("createScimToken", "New token", {
+              submit: "Make the token",
+              done: "",
+              onDone: (answer) => setToken(answer.token),
+            })}
             rows={tokens}
             name="Tokens"
             empty="No tokens yet"
             columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
             actions={({ id, name, status }) =>
-              status === "ACTIVE" && (
-                <Confirm id="revokeScimToken" path={{ tokenId: id }} label="Revoke" of={name} />
-              )
+              status === "ACTIVE" && ask("revokeScimToken", "Revoke", { path: { tokenId: id }, of: name })
             }
           />
           {can("putScim") && (
@@ -165,15 +141,10 @@ export const Domains = () => {
   return (
     <Section
       title="Your own domains"
-      actions={
-        <FormButton
-          id="addCustomDomain"
-          label="Add a domain"
-          isMain
-          submit="Add"
-          done="Set its DNS records now"
-        />
-      }
+      actions={create("addCustomDomain", "Add a domain", {
+        submit: "Add",
+        done: "Set its DNS records now",
+      })}
     >
       <Loaded query={domains}>
         {({ data }) =>
@@ -200,16 +171,15 @@ const Domain = ({ of }: { of: Row<"listCustomDomains"> }) => {
   return (
     <Section
       title={domain}
-      actions={
-        <>
-          <Act id="verifyCustomDomain" path={{ domainId: id }} done="Looked">
-            Look now
-          </Act>
-          <Confirm id="removeCustomDomain" path={{ domainId: id }} label="Remove" of={domain} name={domain}>
-            Clients that use it do not reach the server any more.
-          </Confirm>
-        </>
-      }
+      actions={[
+        act("verifyCustomDomain", "Look now", { path: { domainId: id }, done: "Looked" }),
+        ask("removeCustomDomain", "Remove", {
+          path: { domainId: id },
+          of: domain,
+          name: domain,
+          text: "Clients that use it do not reach the server any more.",
+        }),
+      ]}
     >
       <Facts
         of={of}

@@ -7,10 +7,10 @@ import { useApi } from "../api/hooks.ts";
 import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
+import { act, ask } from "../ui/act.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { FormButton } from "../ui/form.tsx";
+import { form } from "../ui/form.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Json, JsonLine, Live, Section, Status, When } from "../ui/small.tsx";
@@ -30,12 +30,10 @@ export const Events = () => {
       about="What the game sends, as it is processed. Open an event to see which rules fired, and why."
       actions={
         <>
-          <FormButton
-            id="trackEvent"
-            label="Send an event"
-            first={["externalUserId", "eventType", "properties"]}
-            submit="Send"
-          />
+          {form("trackEvent", "Send an event", {
+            first: ["externalUserId", "eventType", "properties"],
+            submit: "Send",
+          })}
           <SegmentedControl
             data={[
               { value: "live", label: "Live" },
@@ -185,13 +183,11 @@ const History = () => (
       wide={["Properties"]}
     />
     <Group mt="md">
-      <FormButton
-        id="revertEvents"
-        label="Revert many events"
-        about="Takes back what the events have given. Begin with a dry run, which tells what would happen."
-        submit="Revert"
-        done="Reverting"
-      />
+      {form("revertEvents", "Revert many events", {
+        about: "Takes back what the events have given. Begin with a dry run, which tells what would happen.",
+        submit: "Revert",
+        done: "Reverting",
+      })}
     </Group>
   </>
 );
@@ -205,27 +201,16 @@ export const EventPage = ({ id }: { id: string }) => {
     <Page
       title={data?.eventType ?? "Event"}
       parent={["Live events", "/events"]}
-      actions={
-        <>
-          {data?.status === "FAILED" && (
-            <Act id="retryEvent" path={path} done="It is processed again">
-              Try again
-            </Act>
-          )}
-          {data?.status === "PROCESSED" && (
-            <Confirm
-              id="revertEvent"
-              path={path}
-              body={{ reason: "reverted in the console" } as never}
-              label="Revert"
-              title="Revert this event?"
-            >
-              What it has given is taken back, as far as the player still has it. The event stays, as
-              reverted.
-            </Confirm>
-          )}
-        </>
-      }
+      actions={[
+        data?.status === "FAILED" && act("retryEvent", "Try again", { path, done: "It is processed again" }),
+        data?.status === "PROCESSED" &&
+          ask("revertEvent", "Revert", {
+            path,
+            body: { reason: "reverted in the console" } as never,
+            title: "Revert this event?",
+            text: "What it has given is taken back, as far as the player still has it. The event stays, as reverted.",
+          }),
+      ]}
     >
       <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
       {can("getEventTrace") && <Why path={path} />}

@@ -6,8 +6,8 @@ import { useApi } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { Act, Confirm, SaveFile } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { act, ask, SaveFile } from "../ui/act.tsx";
+import { create, form, OperationForm } from "../ui/form.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, Loaded, Page } from "../ui/page.tsx";
 import { Live, Named } from "../ui/small.tsx";
@@ -22,16 +22,11 @@ const FIRST = ["name", "key", "metric", "sort", "period", "prizes"];
 export const Leaderboards = () => {
   const can = useCan();
   const go = useGo();
-  const create = (
-    <FormButton
-      id="createLeaderboard"
-      label="New leaderboard"
-      isMain
-      first={FIRST}
-      initial={{ key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } }}
-      onDone={({ id }) => go(`/leaderboards/${id}`)}
-    />
-  );
+  const make = create("createLeaderboard", "New leaderboard", {
+    first: FIRST,
+    initial: { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } },
+    onDone: ({ id }) => go(`/leaderboards/${id}`),
+  });
   const boards = () => (
     <List
       id="listLeaderboards"
@@ -39,7 +34,7 @@ export const Leaderboards = () => {
       filters={["search", "status"]}
       to={({ id }) => `/leaderboards/${id}`}
       empty="No leaderboards yet"
-      hint={create}
+      hint={make}
       columns={{
         Name: ({ name, key }) => <Named name={name} more={key} />,
         "Ranks by": ({ metric }: any) => words(metric.source ?? metric.aggregate ?? ""),
@@ -51,7 +46,7 @@ export const Leaderboards = () => {
     />
   );
   return (
-    <Page title="Leaderboards" actions={create}>
+    <Page title="Leaderboards" actions={make}>
       <Pages
         pages={{
           boards: ["Leaderboards", boards],
@@ -78,21 +73,16 @@ const Reviews = () => (
       Why: "violation",
       Status: "status",
     }}
-    actions={({ id, status }) => {
-      const decide = { id: "decideScoreReview", path: { reviewId: id }, done: "Decided" } as const;
-      return (
-        status === "OPEN" && (
-          <>
-            <Act {...decide} body={{ decision: "ACCEPT" }} isMain>
-              Accept
-            </Act>
-            <Act {...decide} body={{ decision: "REJECT" }}>
-              Reject
-            </Act>
-          </>
-        )
-      );
-    }}
+    actions={({ id, status }) =>
+      status === "OPEN" && [
+        act("decideScoreReview", "Accept", {
+          path: { reviewId: id },
+          body: { decision: "ACCEPT" },
+          isMain: true,
+        }),
+        act("decideScoreReview", "Reject", { path: { reviewId: id }, body: { decision: "REJECT" } }),
+      ]
+    }
   />
 );
 
@@ -117,40 +107,25 @@ const Actions = ({ board: { id, key, name, status } }: { board: Board }) => {
       <SaveFile id="exportLeaderboard" name={`${key}.csv`} path={path} query={{ format: "csv" }}>
         Save as CSV
       </SaveFile>
-      {status !== "ARCHIVED" && (
-        <>
-          {status === "PAUSED" ? (
-            <Act id="resumeLeaderboard" path={path} done="Running again">
-              Resume
-            </Act>
-          ) : (
-            <Act id="pauseLeaderboard" path={path}>
-              Pause
-            </Act>
-          )}
-          <Act id="rebuildLeaderboard" path={path} done="Read from the database again">
-            Rebuild
-          </Act>
-          <FormButton
-            id="resetLeaderboard"
-            path={path}
-            label="End the period now"
-            about="The period closes with its places, and a new one begins."
-            submit="End it"
-            done="A new period has begun"
-          />
-          <Confirm
-            id="archiveLeaderboard"
-            path={path}
-            label="Archive"
-            of={name}
-            name={key}
-            onDone={() => go("/leaderboards")}
-          >
-            It counts nothing any more and leaves the lists.
-          </Confirm>
-        </>
-      )}
+      {status !== "ARCHIVED" && [
+        status === "PAUSED"
+          ? act("resumeLeaderboard", "Resume", { path, done: "Running again" })
+          : act("pauseLeaderboard", "Pause", { path }),
+        act("rebuildLeaderboard", "Rebuild", { path, done: "Read from the database again" }),
+        form("resetLeaderboard", "End the period now", {
+          path,
+          about: "The period closes with its places, and a new one begins.",
+          submit: "End it",
+          done: "A new period has begun",
+        }),
+        ask("archiveLeaderboard", "Archive", {
+          path,
+          of: name,
+          name: key,
+          onDone: () => go("/leaderboards"),
+          text: "It counts nothing any more and leaves the lists.",
+        }),
+      ]}
     </>
   );
 };
@@ -248,18 +223,15 @@ const Places = ({ board }: { board: Board }) => {
       empty="Nobody is on it yet"
       columns={{ Rank: "rank", Player: nameOf, Score: "score", Reached: "reachedAt" }}
       wide={["Reached"]}
-      actions={(row) => (
-        <Confirm
-          id="removeLeaderboardPlayer"
-          path={{ ...path, playerId: row.playerId }}
-          body={{ ban: true } as never}
-          label="Take off"
-          title={`Take ${nameOf(row)} off?`}
-          done="Taken off the leaderboard"
-        >
-          Their score goes, and later scores do not count on this leaderboard.
-        </Confirm>
-      )}
+      actions={(row) =>
+        ask("removeLeaderboardPlayer", "Take off", {
+          path: { ...path, playerId: row.playerId },
+          body: { ban: true } as never,
+          title: `Take ${nameOf(row)} off?`,
+          done: "Taken off the leaderboard",
+          text: "Their score goes, and later scores do not count on this leaderboard.",
+        })
+      }
     />
   );
 };

@@ -4,8 +4,8 @@ import { useApi } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
 import { useCan } from "../api/session.ts";
 import { nameOf } from "../format.ts";
-import { Confirm } from "../ui/act.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { ask } from "../ui/act.tsx";
+import { create } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Copied, Json, LinkButton, Live, Section } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
@@ -38,15 +38,10 @@ export const Lobbies = () => {
   return (
     <Page
       title="Lobbies"
-      actions={
-        <FormButton
-          id="createLobby"
-          label="New lobby"
-          isMain
-          first={["name", "mode", "maxPlayers", "visibility"]}
-          onDone={({ id }) => go(`/lobbies/${id}`)}
-        />
-      }
+      actions={create("createLobby", "New lobby", {
+        first: ["name", "mode", "maxPlayers", "visibility"],
+        onDone: ({ id }) => go(`/lobbies/${id}`),
+      })}
     >
       <Pages pages={{ live: ["Open now", () => <OpenLobbies />], all: ["All", all] }} />
     </Page>
@@ -93,17 +88,13 @@ export const LobbyPage = ({ id }: { id: string }) => {
       title={data?.name ?? "Lobby"}
       parent={["Lobbies", "/lobbies"]}
       actions={
-        isOpen && (
-          <Confirm
-            id="closeLobby"
-            path={path}
-            body={{}}
-            label="Close the lobby"
-            title={`Close ${data.name}?`}
-          >
-            Everybody in it is put out.
-          </Confirm>
-        )
+        isOpen &&
+        ask("closeLobby", "Close the lobby", {
+          path,
+          body: {},
+          title: `Close ${data.name}?`,
+          text: "Everybody in it is put out.",
+        })
       }
     >
       <Loaded query={lobby}>
@@ -134,15 +125,12 @@ export const LobbyPage = ({ id }: { id: string }) => {
                 Joined: "joinedAt",
               }}
               actions={(member) =>
-                isOpen && (
-                  <Confirm
-                    id="kickFromLobby"
-                    path={path}
-                    body={{ playerId: member.playerId }}
-                    label="Put out"
-                    title={`Put ${nameOf(member)} out?`}
-                  />
-                )
+                isOpen &&
+                ask("kickFromLobby", "Put out", {
+                  path,
+                  body: { playerId: member.playerId },
+                  title: `Put ${nameOf(member)} out?`,
+                })
               }
             />
             <Section title="Settings">

@@ -1,5 +1,5 @@
 import { words } from "../format.ts";
-import { Act } from "../ui/act.tsx";
+import { act } from "../ui/act.tsx";
 import { Json } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
 
@@ -14,11 +14,8 @@ export const Mails = ({ id }: { id: "listEmailLogs" | "listPlatformEmailLogs" })
     actions={
       id === "listPlatformEmailLogs"
         ? (mail) =>
-            mail.status === "FAILED" && (
-              <Act id="resendEmail" path={{ emailLogId: mail.id }} done="It is sent again">
-                Send again
-              </Act>
-            )
+            mail.status === "FAILED" &&
+            act("resendEmail", "Send again", { path: { emailLogId: mail.id }, done: "It is sent again" })
         : undefined
     }
   />

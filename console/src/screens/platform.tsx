@@ -2,8 +2,8 @@ import { Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useApi } from "../api/hooks.ts";
 import { bytes } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { act, ask } from "../ui/act.tsx";
+import { create, form } from "../ui/form.tsx";
 import { ErrorNote, Loaded } from "../ui/page.tsx";
 import { Json, SecretOnce, Section, When } from "../ui/small.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
@@ -69,11 +69,9 @@ const Room = ({ roomId }: { roomId: string }) => {
               "Waits to be read": ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
             }}
             right={["Waits to be read"]}
-            actions={({ sessionId }) => (
-              <Act id="disconnectLiveClient" path={{ roomId, sessionId }}>
-                Disconnect
-              </Act>
-            )}
+            actions={({ sessionId }) =>
+              act("disconnectLiveClient", "Disconnect", { path: { roomId, sessionId } })
+            }
           />
           <Json value={data.state} />
         </Stack>
@@ -95,14 +93,10 @@ export const Addresses = () => {
             value={ip}
             onChange={(event) => setIp(event.currentTarget.value.trim())}
           />
-          {found.data && (
-            <>
-              <FormButton id="blockIp" path={{ ip }} label="Block" />
-              <Act id="resetIpRateLimit" path={{ ip }} done="Counted from zero">
-                Count from zero
-              </Act>
-            </>
-          )}
+          {found.data && [
+            form("blockIp", "Block", { path: { ip } }),
+            act("resetIpRateLimit", "Count from zero", { path: { ip }, done: "Counted from zero" }),
+          ]}
         </Group>
         {found.data && <Json value={found.data} />}
         <ErrorNote error={found.error} />
@@ -120,15 +114,13 @@ export const Addresses = () => {
           Since: "createdAt",
           Until: ({ expiresAt }) => <When at={expiresAt} never="for ever" />,
         }}
-        actions={({ network }) => (
-          <Confirm
-            id="unblockIp"
-            path={{ ip: network }}
-            label="Let in again"
-            color="teal"
-            title={`Let ${network} in again?`}
-          />
-        )}
+        actions={({ network }) =>
+          ask("unblockIp", "Let in again", {
+            path: { ip: network },
+            color: "teal",
+            title: `Let ${network} in again?`,
+          })
+        }
       />
     </Stack>
   );
@@ -140,15 +132,12 @@ export const Tokens = () => {
     <Stack>
       {token && <SecretOnce title="The token" value={token} />}
       <Group justify="flex-end">
-        <FormButton
-          id="createPlatformToken"
-          label="New token"
-          isMain
-          initial={{ name: "", scopes: ["blog:sync"] }}
-          submit="Make the token"
-          done=""
-          onDone={(answer) => setToken(answer.token)}
-        />
+        {create("createPlatformToken", "New token", {
+          initial: { name: "", scopes: ["blog:sync"] },
+          submit: "Make the token",
+          done: "",
+          onDone: (answer) => setToken(answer.token),
+        })}
       </Group>
       <Rows
         id="listPlatformTokens"
@@ -156,9 +145,7 @@ export const Tokens = () => {
         empty="No tokens"
         columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
         actions={({ id, name, status }) =>
-          status === "ACTIVE" && (
-            <Confirm id="revokePlatformToken" path={{ tokenId: id }} label="Revoke" of={name} />
-          )
+          status === "ACTIVE" && ask("revokePlatformToken", "Revoke", { path: { tokenId: id }, of: name })
         }
       />
     </Stack>
@@ -167,7 +154,7 @@ export const Tokens = () => {
 
 export const Blog = () => (
   <List
-    beside={<FormButton id="syncBlogPosts" label="Sync posts" isMain initial={{ posts: [] }} submit="Sync" />}
+    beside={create("syncBlogPosts", "Sync posts", { initial: { posts: [] }, submit: "Sync" })}
     id="listBlogPosts"
     name="Posts"
     keyOf={({ slug }) => slug}

@@ -4,7 +4,7 @@ import type { Answer } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { number, words } from "../format.ts";
-import { Confirm } from "../ui/act.tsx";
+import { ask } from "../ui/act.tsx";
 import { Effect } from "../ui/effects.tsx";
 import { KeyedForm } from "../ui/form.tsx";
 import { JsonLine } from "../ui/small.tsx";
@@ -120,16 +120,12 @@ export const Badges = ({ player }: Props) => {
         }}
         wide={["Rarity"]}
         actions={({ badgeId, name, tier }) =>
-          tier > 0 && (
-            <Confirm
-              id="revokeBadge"
-              path={{ ...path, badgeId }}
-              label="Take away"
-              title={`Take ${name} away?`}
-            >
-              The player loses the badge; what it has given stays.
-            </Confirm>
-          )
+          tier > 0 &&
+          ask("revokeBadge", "Take away", {
+            path: { ...path, badgeId },
+            title: `Take ${name} away?`,
+            text: "The player loses the badge; what it has given stays.",
+          })
         }
         keyOf={({ badgeId }) => badgeId}
       />

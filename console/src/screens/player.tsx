@@ -5,8 +5,8 @@ import type { Answer } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { moment, nameOf, number, words } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
-import { FormButton, KeyedForm, OperationForm } from "../ui/form.tsx";
+import { act, ask } from "../ui/act.tsx";
+import { form, KeyedForm, OperationForm } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Chips, Copied, Json, Section, Tile } from "../ui/small.tsx";
@@ -97,31 +97,31 @@ const Actions = ({ player }: { player: Player }) => {
   if (!can("grantXp")) return null;
   const close = () => setOpen(undefined);
   const path = { playerId: player.id };
-  const form = { path, onDone: close };
-  const currency = { ...form, kind: "currency", param: "currencyKey", first: ["amount", "reason"] };
+  const shared = { path, onDone: close };
+  const currency = { ...shared, kind: "currency", param: "currencyKey", first: ["amount", "reason"] };
   const { displayName, country, timezone, locale, tags, attributes, status } = player;
   const profile = { displayName, country, timezone, locale, tags, attributes };
   const entries: Record<string, React.ReactNode> = {
     "Grant XP": (
-      <OperationForm {...form} id="grantXp" first={["amount", "reason"]} submit="Grant" done="Granted" />
+      <OperationForm {...shared} id="grantXp" first={["amount", "reason"]} submit="Grant" done="Granted" />
     ),
     "Grant currency": <KeyedForm {...currency} id="grantCurrency" submit="Grant" done="Granted" />,
     "Take currency": <KeyedForm {...currency} id="spendCurrency" submit="Take" done="Taken" />,
-    "Give lives": <OperationForm {...form} id="grantLives" submit="Give" done="Given" />,
-    "Start a boost": <OperationForm {...form} id="startPlayerBoost" submit="Start" done="Started" />,
+    "Give lives": <OperationForm {...shared} id="grantLives" submit="Give" done="Given" />,
+    "Start a boost": <OperationForm {...shared} id="startPlayerBoost" submit="Start" done="Started" />,
     "Send a message": (
       <OperationForm
-        {...form}
+        {...shared}
         id="sendMessage"
         first={["title", "body", "rewardKey"]}
         submit="Send"
         done="Sent"
       />
     ),
-    "Change the profile": <OperationForm {...form} id="updatePlayer" initial={profile} done="Changed" />,
+    "Change the profile": <OperationForm {...shared} id="updatePlayer" initial={profile} done="Changed" />,
     "Change the status": (
       <OperationForm
-        {...form}
+        {...shared}
         id="setPlayerStatus"
         initial={{ status }}
         first={["status", "reason"]}
@@ -168,29 +168,22 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
       {can("erasePlayer") && (
         <Section title="All of it">
           <Group>
-            <Act id="exportPlayer" path={path} onDone={({ id }) => onJob(id)}>
-              Export everything
-            </Act>
-            <FormButton
-              id="mergePlayer"
-              path={path}
-              label="Merge another player in"
-              first={["sourcePlayerId", "dryRun"]}
-              about="What the other player owns moves here, and the other player is gone. With a dry run you see what would happen."
-            />
-            <Confirm
-              id="erasePlayer"
-              path={path}
-              body={{ reason: "asked in the console" }}
-              label="Erase"
-              title="Erase the player?"
-              name={player.externalUserId}
-              done="The player is being erased"
-              onDone={() => go("/players")}
-            >
-              Everything that is known of this person goes: profile, messages, properties of events. Totals of
-              the game stay. This cannot be undone.
-            </Confirm>
+            {act("exportPlayer", "Export everything", { path, onDone: ({ id }) => onJob(id) })}
+            {form("mergePlayer", "Merge another player in", {
+              path,
+              first: ["sourcePlayerId", "dryRun"],
+              about:
+                "What the other player owns moves here, and the other player is gone. With a dry run you see what would happen.",
+            })}
+            {ask("erasePlayer", "Erase", {
+              path,
+              body: { reason: "asked in the console" },
+              title: "Erase the player?",
+              name: player.externalUserId,
+              done: "The player is being erased",
+              onDone: () => go("/players"),
+              text: "Everything that is known of this person goes: profile, messages, properties of events. Totals of the game stay. This cannot be undone.",
+            })}
           </Group>
         </Section>
       )}

@@ -1,7 +1,7 @@
 import { Chips, Named } from "../ui/small.tsx";
 import { useGo } from "../app/project.ts";
 import { count, nameOf } from "../format.ts";
-import { FormButton } from "../ui/form.tsx";
+import { create } from "../ui/form.tsx";
 import { Page } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
@@ -16,15 +16,10 @@ export const Players = () => {
   return (
     <Page
       title="Players"
-      actions={
-        <FormButton
-          id="identifyPlayer"
-          label="Add a player"
-          isMain
-          first={["externalUserId", "displayName"]}
-          onDone={({ id }) => go(`/players/${id}`)}
-        />
-      }
+      actions={create("identifyPlayer", "Add a player", {
+        first: ["externalUserId", "displayName"],
+        onDone: ({ id }) => go(`/players/${id}`),
+      })}
     >
       <List
         id="listPlayers"

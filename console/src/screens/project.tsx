@@ -6,8 +6,8 @@ import { call } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { count, moment, number, words } from "../format.ts";
-import { Act, Confirm, SaveFile } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { act, ask, SaveFile } from "../ui/act.tsx";
+import { create, form, OperationForm } from "../ui/form.tsx";
 import { ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Named, SecretOnce, Section, When } from "../ui/small.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
@@ -20,25 +20,21 @@ export const Keys = () => {
   const [all, setAll] = useState(false);
   const [secret, setSecret] = useState<string>();
   const shown = (answer: { key: string }) => setSecret(answer.key);
-  const create = (
-    <FormButton
-      id="createApiKey"
-      path={{ projectId }}
-      label="New key"
-      isMain
-      first={["name", "environment", "scopes", "expiresAt"]}
-      initial={{ name: "", environment: project.sandboxOf ? "test" : "live" }}
-      about="A live key acts on the live project, a test key on its sandbox. Without scopes it gets the usual ones."
-      submit="Make the key"
-      done=""
-      onDone={shown}
-    />
-  );
+  const make = create("createApiKey", "New key", {
+    path: { projectId },
+    first: ["name", "environment", "scopes", "expiresAt"],
+    initial: { name: "", environment: project.sandboxOf ? "test" : "live" },
+    about:
+      "A live key acts on the live project, a test key on its sandbox. Without scopes it gets the usual ones.",
+    submit: "Make the key",
+    done: "",
+    onDone: shown,
+  });
   return (
     <Page
       title="API keys"
       about="Your backend sends one with every request. Never put one into a game client."
-      actions={create}
+      actions={make}
     >
       {secret && <SecretOnce title="The key" value={secret} />}
       <Switch
@@ -51,7 +47,7 @@ export const Keys = () => {
         given={{ path: { projectId }, query: { includeRevoked: all } }}
         name="API keys"
         empty="No keys yet"
-        hint={create}
+        hint={make}
         columns={{
           Name: ({ name, prefix }) => (
             <Named name={name} more={<span className="mono">{`${prefix}…`}</span>} />
@@ -72,23 +68,22 @@ export const Keys = () => {
         actions={({ id, name, scopes, status }) => {
           const path = { projectId, keyId: id };
           return (
-            status === "ACTIVE" && (
-              <>
-                <FormButton id="updateApiKey" path={path} label="Change" initial={{ name, scopes }} />
-                <FormButton
-                  id="rotateApiKey"
-                  path={path}
-                  label="Rotate"
-                  about="The old key goes on working for the grace period."
-                  submit="Make a new key"
-                  done=""
-                  onDone={shown}
-                />
-                <Confirm id="revokeApiKey" path={path} label="Revoke" of={name} name={name}>
-                  Requests with it are refused within seconds.
-                </Confirm>
-              </>
-            )
+            status === "ACTIVE" && [
+              form("updateApiKey", "Change", { path, initial: { name, scopes } }),
+              form("rotateApiKey", "Rotate", {
+                path,
+                about: "The old key goes on working for the grace period.",
+                submit: "Make a new key",
+                done: "",
+                onDone: shown,
+              }),
+              ask("revokeApiKey", "Revoke", {
+                path,
+                of: name,
+                name,
+                text: "Requests with it are refused within seconds.",
+              }),
+            ]
           );
         }}
       />
@@ -133,16 +128,13 @@ export const ProjectSettings = () => {
       {can("deleteProject") && !isSandbox && (
         <Section title="Danger zone">
           <Group>
-            <Confirm
-              id="deleteProject"
-              path={{ projectId: id }}
-              label="Delete the project"
-              title={`Delete ${name}?`}
-              name={name}
-              onDone={() => go("/")}
-            >
-              Its players, events, definitions and keys go, and those of its sandbox.
-            </Confirm>
+            {ask("deleteProject", "Delete the project", {
+              path: { projectId: id },
+              title: `Delete ${name}?`,
+              name,
+              onDone: () => go("/"),
+              text: "Its players, events, definitions and keys go, and those of its sandbox.",
+            })}
           </Group>
         </Section>
       )}
@@ -161,9 +153,7 @@ const Sandbox = () => {
       {project.sandboxOf == null && project.sandboxProjectId == null ? (
         <Group>
           <Text size="sm">A copy to try definitions in, with its own players and its own clock.</Text>
-          <Act id="createSandbox" path={path} done="The sandbox is there" isMain>
-            Make a sandbox
-          </Act>
+          {act("createSandbox", "Make a sandbox", { path, done: "The sandbox is there", isMain: true })}
         </Group>
       ) : (
         <SandboxClock path={path} />
@@ -200,22 +190,19 @@ const SandboxClock = ({ path }: { path: { projectId: string } }) => {
           onChange={(event) => setAdvance(event.currentTarget.value)}
           w={200}
         />
-        <Act id="setSandboxClock" path={path} body={{ advance }} done="The clock moves">
-          Move
-        </Act>
-        <Act id="setSandboxClock" path={path} body={{ reset: true }} done="The clock moves">
-          Back to the real time
-        </Act>
-        <Confirm
-          id="syncSandbox"
-          path={path}
-          label="Copy the live definitions into the sandbox"
-          title="Overwrite the sandbox?"
-          color="teal"
-          done="The sandbox has the definitions of the live project"
-        >
-          What was changed in the sandbox alone is replaced by what is live.
-        </Confirm>
+        {act("setSandboxClock", "Move", { path, body: { advance }, done: "The clock moves" })}
+        {act("setSandboxClock", "Back to the real time", {
+          path,
+          body: { reset: true },
+          done: "The clock moves",
+        })}
+        {ask("syncSandbox", "Copy the live definitions into the sandbox", {
+          path,
+          title: "Overwrite the sandbox?",
+          color: "teal",
+          done: "The sandbox has the definitions of the live project",
+          text: "What was changed in the sandbox alone is replaced by what is live.",
+        })}
       </Group>
     </Stack>
   );
@@ -283,15 +270,12 @@ const Files = () => {
               }}
             />
             <Group justify="flex-end">
-              <Act
-                id="importConfig"
-                body={{ document: found.document } as never}
-                done="The definitions are here"
-                onDone={close}
-                isMain
-              >
-                {`Bring ${count(found.changes.length, "changes")} into ${project.name}`}
-              </Act>
+              {act("importConfig", `Bring ${count(found.changes.length, "changes")} into ${project.name}`, {
+                body: { document: found.document } as never,
+                done: "The definitions are here",
+                onDone: close,
+                isMain: true,
+              })}
             </Group>
           </Stack>
         )}

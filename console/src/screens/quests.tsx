@@ -6,7 +6,7 @@ import { useCan } from "../api/session.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { create, form } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Named, Section, Tile } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
@@ -38,18 +38,13 @@ const NEW = { key: "my-first-quest", name: "My first quest", steps: [STEP], rewa
 export const Quests = () => {
   const can = useCan();
   const go = useGo();
-  const create = (
-    <FormButton
-      id="createQuest"
-      label="New quest"
-      isMain
-      first={FIRST}
-      initial={NEW}
-      submit="Save the draft"
-      done="Saved as a draft"
-      onDone={({ id }) => go(`/quests/${id}`)}
-    />
-  );
+  const make = create("createQuest", "New quest", {
+    first: FIRST,
+    initial: NEW,
+    submit: "Save the draft",
+    done: "Saved as a draft",
+    onDone: ({ id }) => go(`/quests/${id}`),
+  });
   const quests = () => (
     <List
       id="listQuests"
@@ -57,7 +52,7 @@ export const Quests = () => {
       filters={["search", "status", "category", "tag"]}
       to={({ id }) => `/quests/${id}`}
       empty="No quests yet"
-      hint={<>Something to do for players, with a reward at its end. {create}</>}
+      hint={<>Something to do for players, with a reward at its end. {make}</>}
       columns={{
         Quest: ({ name, key }) => <Named name={name} more={key} />,
         Steps: ({ steps }) => steps.length,
@@ -72,7 +67,7 @@ export const Quests = () => {
     <Page
       title="Quests"
       about="Goals with steps and rewards: once, daily, or for those who qualify."
-      actions={create}
+      actions={make}
     >
       <Pages
         pages={{
@@ -133,14 +128,12 @@ const Decide = ({ review: { id, status, playerId, questKey, stepKey }, onDone }:
       >
         Approve
       </Button>
-      <FormButton
-        id="reviewPlayerQuestStep"
-        path={path}
-        label="Reject"
-        fixed={{ decision: "REJECT", submissionId: id }}
-        hidden={["decision", "submissionId"]}
-        onDone={onDone}
-      />
+      {form("reviewPlayerQuestStep", "Reject", {
+        path,
+        fixed: { decision: "REJECT", submissionId: id },
+        hidden: ["decision", "submissionId"],
+        onDone,
+      })}
     </Group>
   );
 };
@@ -149,7 +142,7 @@ export const QuestPage = ({ id }: { id: string }) => (
   <DraftPage
     kind="quest"
     id={id}
-    form={(quest) => (
+    design={(quest) => (
       <>
         <DraftForm kind="quest" of={quest} first={FIRST} />
         <Codes quest={quest} />
@@ -172,12 +165,7 @@ const Codes = ({ quest }: { quest: Quest }) => {
       {steps.map(({ key, name }) => (
         <Group key={key}>
           <Text size="sm">{name}</Text>
-          <FormButton
-            id="addQuestCodes"
-            path={{ questId: quest.id, stepKey: key }}
-            label="Add codes"
-            submit="Add"
-          />
+          {form("addQuestCodes", "Add codes", { path: { questId: quest.id, stepKey: key }, submit: "Add" })}
         </Group>
       ))}
     </Section>

@@ -1,15 +1,4 @@
-import {
-  Alert,
-  Badge,
-  Button,
-  Grid,
-  Group,
-  SegmentedControl,
-  Select,
-  SimpleGrid,
-  Stack,
-  Text,
-} from "@mantine/core";
+import { Alert, Badge, Button, Grid, Group, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useGo, useProject } from "../app/project.ts";
 import { type Answer, call } from "../api/client.ts";
@@ -19,7 +8,7 @@ import { count, day, duration, nameOf, number, percent, words } from "../format.
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { create, form } from "../ui/form.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
 import { Chips, Json, Named, Section, Tile } from "../ui/small.tsx";
@@ -42,23 +31,18 @@ const NEW = {
 
 export const Rules = () => {
   const go = useGo();
-  const create = (
-    <FormButton
-      id="createRule"
-      label="New rule"
-      isMain
-      first={FIRST}
-      initial={NEW}
-      submit="Save the draft"
-      done="Saved as a draft: publish it when it is right"
-      onDone={({ id }) => go(`/rules/${id}`)}
-    />
-  );
+  const make = create("createRule", "New rule", {
+    first: FIRST,
+    initial: NEW,
+    submit: "Save the draft",
+    done: "Saved as a draft: publish it when it is right",
+    onDone: ({ id }) => go(`/rules/${id}`),
+  });
   return (
     <Page
       title="Rules"
       about="When an event comes, if conditions hold, then players get something."
-      actions={create}
+      actions={make}
     >
       <List
         id="listRules"
@@ -66,7 +50,7 @@ export const Rules = () => {
         filters={["search", "status", "eventType", "tag", "sort"]}
         to={({ id }) => `/rules/${id}`}
         empty="No rules yet"
-        hint={<>A rule turns what players do into XP, badges and more. {create}</>}
+        hint={<>A rule turns what players do into XP, badges and more. {make}</>}
         columns={{
           Rule: ({ name, key }) => <Named name={name} more={key} />,
           Does: ({ draft }) => sentence(draft),
@@ -147,7 +131,7 @@ export const RulePage = ({ id }: { id: string }) => {
       kind="rule"
       id={id}
       note={({ pauseReason }) => pauseReason && <Alert color="orange" title={pauseReason} />}
-      form={(rule) => <Design rule={rule} key={rule.draftVersion} />}
+      design={(rule) => <Design rule={rule} key={rule.draftVersion} />}
       pages={(rule) => ({
         try: can("simulateRules") && ["Try it", () => <Try rule={rule} />],
         stats: ["Statistics", () => <Stats rule={rule} />],
@@ -289,16 +273,14 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
         {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
       </Text>
       <Group>
-        <FormButton
-          id="backtestRule"
-          path={{ ruleId: rule.id }}
-          label="Backtest"
-          initial={{ from, to: new Date().toISOString() }}
-          first={["from", "to"]}
-          submit="Start"
-          done=""
-          onDone={({ id }) => setJob(id)}
-        />
+        {form("backtestRule", "Backtest", {
+          path: { ruleId: rule.id },
+          initial: { from, to: new Date().toISOString() },
+          first: ["from", "to"],
+          submit: "Start",
+          done: "",
+          onDone: ({ id }) => setJob(id),
+        })}
       </Group>
       {job && (
         <JobProgress

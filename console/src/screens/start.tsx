@@ -7,7 +7,7 @@ import { useCan } from "../api/session.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Chart } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { FormButton } from "../ui/form.tsx";
+import { create, form } from "../ui/form.tsx";
 import { Icon } from "../ui/icons.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Copyable, LinkButton, SecretOnce, Section, Tile } from "../ui/small.tsx";
@@ -58,16 +58,13 @@ export const Start = () => {
         isDone={has(keys.data)}
       >
         {secret && <SecretOnce title="Your key" value={secret} />}
-        <FormButton
-          id="createApiKey"
-          path={keyProject}
-          label="Make a key"
-          isMain
-          first={["name", "environment"]}
-          initial={{ name: "My first key" }}
-          done=""
-          onDone={(answer) => setSecret(answer.key)}
-        />
+        {create("createApiKey", "Make a key", {
+          path: keyProject,
+          first: ["name", "environment"],
+          initial: { name: "My first key" },
+          done: "",
+          onDone: (answer) => setSecret(answer.key),
+        })}
       </Step>
       <Step
         number={2}
@@ -76,14 +73,12 @@ export const Start = () => {
         isDone={has(events.data?.data)}
       >
         <Copyable value={requestBy(secret ?? "$KEY")} />
-        <FormButton
-          id="trackEvent"
-          label="Or send one from here"
-          title="Send an event"
-          initial={EVENT}
-          first={Object.keys(EVENT)}
-          submit="Send"
-        />
+        {form("trackEvent", "Or send one from here", {
+          title: "Send an event",
+          initial: EVENT,
+          first: Object.keys(EVENT),
+          submit: "Send",
+        })}
       </Step>
       <Step
         number={3}

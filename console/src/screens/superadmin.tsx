@@ -4,8 +4,8 @@ import { call, callAny } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { type Admin, signInAdmin, signOut, useSession } from "../api/session.ts";
 import { number } from "../format.ts";
-import { Act } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { act } from "../ui/act.tsx";
+import { form, OperationForm } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Section, Status, Tile } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
@@ -120,11 +120,7 @@ const Tenants = () => {
   );
 };
 
-const Approve = (path: { tenantId: string }) => (
-  <Act id="approveTenant" path={path} isMain>
-    Approve
-  </Act>
-);
+const Approve = (path: { tenantId: string }) => act("approveTenant", "Approve", { path, isMain: true });
 
 const Tenant = (path: { tenantId: string }) => {
   const tenant = useApi("getPlatformTenant", { path });
@@ -147,19 +143,13 @@ const Tenant = (path: { tenantId: string }) => {
             />
             <Group gap="xs">
               {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
-              {approvalStatus === "PENDING" && <FormButton id="rejectTenant" path={path} label="Reject" />}
-              {approvalStatus === "SUSPENDED" ? (
-                <Act id="unsuspendTenant" path={path}>
-                  Let in again
-                </Act>
-              ) : (
-                <FormButton
-                  id="suspendTenant"
-                  path={path}
-                  label="Suspend"
-                  about="Its keys and players are refused within seconds. Its owner is told the reason."
-                />
-              )}
+              {approvalStatus === "PENDING" && form("rejectTenant", "Reject", { path })}
+              {approvalStatus === "SUSPENDED"
+                ? act("unsuspendTenant", "Let in again", { path })
+                : form("suspendTenant", "Suspend", {
+                    path,
+                    about: "Its keys and players are refused within seconds. Its owner is told the reason.",
+                  })}
             </Group>
             <Section title="Plan and limits">
               <OperationForm
@@ -192,20 +182,10 @@ const Users = () => (
     wide={["Second factor"]}
     actions={({ id, disabledAt, mfaEnabled }) => {
       const path = { userId: id };
-      return (
-        <>
-          {disabledAt ? (
-            <Act id="enableUser" path={path}>
-              Let in again
-            </Act>
-          ) : (
-            <FormButton id="disableUser" path={path} label="Shut out" />
-          )}
-          {mfaEnabled && (
-            <FormButton id="resetUserMfa" path={path} label="Reset second factor" submit="Reset" />
-          )}
-        </>
-      );
+      return [
+        disabledAt ? act("enableUser", "Let in again", { path }) : form("disableUser", "Shut out", { path }),
+        mfaEnabled && form("resetUserMfa", "Reset second factor", { path, submit: "Reset" }),
+      ];
     }}
   />
 );
@@ -213,9 +193,7 @@ const Users = () => (
 const Account = () => (
   <Stack>
     <Section title="Password">
-      <Group>
-        <FormButton id="superadminChangePassword" label="Change the password" submit="Change" />
-      </Group>
+      <Group>{form("superadminChangePassword", "Change the password", { submit: "Change" })}</Group>
     </Section>
     <Section title="Second factor">
       <FactorSetup

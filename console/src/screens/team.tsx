@@ -2,8 +2,8 @@ import { Badge, Group, Select } from "@mantine/core";
 import { useAct, useApi } from "../api/hooks.ts";
 import { signOut, useAccount, useCan } from "../api/session.ts";
 import { words } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { act, ask } from "../ui/act.tsx";
+import { create } from "../ui/form.tsx";
 import { Page } from "../ui/page.tsx";
 import { Named, Section } from "../ui/small.tsx";
 import { List } from "../ui/table.tsx";
@@ -25,17 +25,12 @@ export const Team = () => (
     about={Object.entries(ROLES)
       .map(([role, text]) => `${words(role)}: ${text}`)
       .join(" · ")}
-    actions={
-      <FormButton
-        id="createInvitation"
-        label="Invite somebody"
-        isMain
-        first={["email", "role"]}
-        initial={{ role: "DESIGNER" }}
-        submit="Invite"
-        done="The invitation is on its way"
-      />
-    }
+    actions={create("createInvitation", "Invite somebody", {
+      first: ["email", "role"],
+      initial: { role: "DESIGNER" },
+      submit: "Invite",
+      done: "The invitation is on its way",
+    })}
   >
     <Section title="Members">
       <Members />
@@ -44,15 +39,12 @@ export const Team = () => (
       <Invitations />
     </Section>
     <Group>
-      <Confirm
-        id="leaveTeam"
-        body={{} as never}
-        label="Leave the team"
-        title="Leave the team?"
-        onDone={() => void signOut()}
-      >
-        You are signed out and cannot come back without a new invitation.
-      </Confirm>
+      {ask("leaveTeam", "Leave the team", {
+        body: {} as never,
+        title: "Leave the team?",
+        onDone: () => void signOut(),
+        text: "You are signed out and cannot come back without a new invitation.",
+      })}
     </Group>
   </Page>
 );
@@ -75,41 +67,30 @@ const Members = () => {
       actions={({ id, name, userId, status, mfaEnabled }) => {
         const path = { memberId: id };
         if (userId === user.id) return null;
-        return (
-          <>
-            {status === "ACTIVE" ? (
-              <Act id="updateMember" path={path} body={{ status: "SUSPENDED" }}>
-                Suspend
-              </Act>
-            ) : (
-              <Act id="updateMember" path={path} body={{ status: "ACTIVE" }} isMain>
-                {status === "PENDING" ? "Accept" : "Let in again"}
-              </Act>
-            )}
-            {mfaEnabled && (
-              <Confirm
-                id="resetMemberMfa"
-                path={path}
-                body={{}}
-                label="Reset second factor"
-                title={`Reset ${name}'s second factor?`}
-                done="The second factor is gone"
-              >
-                Do this when they have lost it, and you know that it is them.
-              </Confirm>
-            )}
-            <Confirm
-              id="removeMember"
-              path={path}
-              label="Remove"
-              of={name}
-              name={name}
-              done="Removed from the team"
-            >
-              They are signed out at once. What they made stays.
-            </Confirm>
-          </>
-        );
+        return [
+          status === "ACTIVE"
+            ? act("updateMember", "Suspend", { path, body: { status: "SUSPENDED" } })
+            : act("updateMember", status === "PENDING" ? "Accept" : "Let in again", {
+                path,
+                body: { status: "ACTIVE" },
+                isMain: true,
+              }),
+          mfaEnabled &&
+            ask("resetMemberMfa", "Reset second factor", {
+              path,
+              body: {},
+              title: `Reset ${name}'s second factor?`,
+              done: "The second factor is gone",
+              text: "Do this when they have lost it, and you know that it is them.",
+            }),
+          ask("removeMember", "Remove", {
+            path,
+            of: name,
+            name,
+            done: "Removed from the team",
+            text: "They are signed out at once. What they made stays.",
+          }),
+        ];
       }}
     />
   );
@@ -145,16 +126,10 @@ const Invitations = () => (
       Expires: "expiresAt",
     }}
     actions={({ id, status }) =>
-      status === "PENDING" && (
-        <>
-          <Act id="resendInvitation" path={{ invitationId: id }} done="Sent again">
-            Send again
-          </Act>
-          <Act id="revokeInvitation" path={{ invitationId: id }}>
-            Take back
-          </Act>
-        </>
-      )
+      status === "PENDING" && [
+        act("resendInvitation", "Send again", { path: { invitationId: id }, done: "Sent again" }),
+        act("revokeInvitation", "Take back", { path: { invitationId: id } }),
+      ]
     }
   />
 );

@@ -4,8 +4,8 @@ import { useLocation } from "wouter";
 import { useApi } from "../api/hooks.ts";
 import { readAccount, useAccount, useCan } from "../api/session.ts";
 import { moment, number, words } from "../format.ts";
-import { Act } from "../ui/act.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { act } from "../ui/act.tsx";
+import { form, OperationForm } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Section, Tile, When } from "../ui/small.tsx";
 import { Rows } from "../ui/table.tsx";
@@ -56,9 +56,7 @@ const General = () => {
           />
           {approvalReason && (
             <Alert color="orange" title={approvalReason}>
-              <Act id="requestApproval" done="Asked again">
-                Ask for approval again
-              </Act>
+              {act("requestApproval", "Ask for approval again", { done: "Asked again" })}
             </Alert>
           )}
           {can("updateTenant") && (
@@ -75,23 +73,17 @@ const General = () => {
           {can("deleteTenant") && (
             <Section title="Danger zone">
               <Group>
-                <FormButton
-                  id="transferOwnership"
-                  label="Make somebody else the owner"
-                  about="You become an administrator."
-                  submit="Make owner"
-                  onDone={changed}
-                />
-                <FormButton
-                  id="deleteTenant"
-                  label="Delete the account"
-                  about={`Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`}
-                  submit="Delete in 30 days"
-                  done="It is deleted in 30 days"
-                />
-                <Act id="restoreTenant" done="The account stays" onDone={changed}>
-                  Take a deletion back
-                </Act>
+                {form("transferOwnership", "Make somebody else the owner", {
+                  about: "You become an administrator.",
+                  submit: "Make owner",
+                  onDone: changed,
+                })}
+                {form("deleteTenant", "Delete the account", {
+                  about: `Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`,
+                  submit: "Delete in 30 days",
+                  done: "It is deleted in 30 days",
+                })}
+                {act("restoreTenant", "Take a deletion back", { done: "The account stays", onDone: changed })}
               </Group>
             </Section>
           )}
@@ -148,11 +140,11 @@ const Subscription = () => {
   return (
     <Section
       title="Subscription"
-      actions={
-        <Act id="createBillingPortal" body={{ returnUrl: HERE }} onDone={leave} isMain>
-          Payment and invoices
-        </Act>
-      }
+      actions={act("createBillingPortal", "Payment and invoices", {
+        body: { returnUrl: HERE },
+        onDone: leave,
+        isMain: true,
+      })}
     >
       <Facts
         of={data}
@@ -199,16 +191,12 @@ const Plans = ({ current }: { current: string | undefined }) => {
       wide={["Members", "With"]}
       actions={({ plan, prices }) =>
         prices?.some((price) => price.interval === interval) &&
-        plan !== current && (
-          <Act
-            id="createBillingCheckout"
-            body={{ plan: plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE }}
-            onDone={leave}
-            isMain
-          >
-            Choose
-          </Act>
-        )
+        plan !== current &&
+        act("createBillingCheckout", "Choose", {
+          body: { plan: plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE },
+          onDone: leave,
+          isMain: true,
+        })
       }
     />
   );

@@ -4,8 +4,8 @@ import { useGo, useProject } from "../app/project.ts";
 import type { Answer } from "../api/client.ts";
 import { useApi } from "../api/hooks.ts";
 import { number } from "../format.ts";
-import { Act, Confirm } from "../ui/act.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { act, ask } from "../ui/act.tsx";
+import { create, form } from "../ui/form.tsx";
 import { Loaded, Page } from "../ui/page.tsx";
 import { Copyable, Json, Named, SecretOnce, Section, Status, When } from "../ui/small.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
@@ -18,16 +18,11 @@ export const Webhooks = () => {
     <Page
       title="Webhooks"
       about="Signed requests to your own systems when something happens."
-      actions={
-        <FormButton
-          id="createWebhook"
-          label="New webhook"
-          isMain
-          first={["url", "events", "description"]}
-          initial={{ events: ["*"], projectId: id }}
-          onDone={(answer) => setSecret(answer.secret)}
-        />
-      }
+      actions={create("createWebhook", "New webhook", {
+        first: ["url", "events", "description"],
+        initial: { events: ["*"], projectId: id },
+        onDone: (answer) => setSecret(answer.secret),
+      })}
     >
       {secret && (
         <SecretOnce title="The secret that signs the requests" value={secret}>
@@ -133,46 +128,34 @@ export const WebhookPage = ({ id }: { id: string }) => {
       title={data?.url ?? "Webhook"}
       parent={["Webhooks", "/webhooks"]}
       actions={
-        data && (
-          <>
-            <Act id="testWebhook" path={path} body={{}} onDone={setTested} isMain>
-              Send a test
-            </Act>
-            <FormButton
-              id="updateWebhook"
-              path={path}
-              label="Change"
-              first={["url", "events", "description", "status"]}
-              initial={{ url: data.url, events: data.events, description: data.description ?? undefined }}
-            />
-            <FormButton
-              id="rotateWebhookSecret"
-              path={path}
-              label="New secret"
-              about="The old one goes on signing beside the new one for the grace period, so that nothing is lost."
-              submit="Make a new secret"
-              done=""
-              onDone={(answer) => setSecret(answer.secret)}
-            />
-            <FormButton
-              id="recoverWebhook"
-              path={path}
-              label="Send missed events"
-              initial={{ since: new Date(Date.now() - 86_400_000).toISOString() }}
-              submit="Send"
-              done="They are on their way"
-            />
-            <Confirm
-              id="deleteWebhook"
-              path={path}
-              label="Remove"
-              title="Remove this webhook?"
-              onDone={() => go("/webhooks")}
-            >
-              It hears of nothing any more, and its deliveries go.
-            </Confirm>
-          </>
-        )
+        data && [
+          act("testWebhook", "Send a test", { path, body: {}, onDone: setTested, isMain: true }),
+          form("updateWebhook", "Change", {
+            path,
+            first: ["url", "events", "description", "status"],
+            initial: { url: data.url, events: data.events, description: data.description ?? undefined },
+          }),
+          form("rotateWebhookSecret", "New secret", {
+            path,
+            about:
+              "The old one goes on signing beside the new one for the grace period, so that nothing is lost.",
+            submit: "Make a new secret",
+            done: "",
+            onDone: (answer) => setSecret(answer.secret),
+          }),
+          form("recoverWebhook", "Send missed events", {
+            path,
+            initial: { since: new Date(Date.now() - 86_400_000).toISOString() },
+            submit: "Send",
+            done: "They are on their way",
+          }),
+          ask("deleteWebhook", "Remove", {
+            path,
+            title: "Remove this webhook?",
+            onDone: () => go("/webhooks"),
+            text: "It hears of nothing any more, and its deliveries go.",
+          }),
+        ]
       }
     >
       {secret && <SecretOnce title="The new secret" value={secret} />}
@@ -246,11 +229,8 @@ const Deliveries = ({ webhookId }: { webhookId: string }) => (
   />
 );
 
-const SendAgain = ({ path, isMain = false }: { path: DeliveryPath; isMain?: boolean }) => (
-  <Act id="retryWebhookDelivery" path={path} body={{} as never} done="It is sent again" isMain={isMain}>
-    Send again
-  </Act>
-);
+const SendAgain = ({ path, isMain = false }: { path: DeliveryPath; isMain?: boolean }) =>
+  act("retryWebhookDelivery", "Send again", { path, body: {} as never, done: "It is sent again", isMain });
 
 const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 

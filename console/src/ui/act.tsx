@@ -24,19 +24,28 @@ export const Act = <I extends Id>({
 }: Props<I> & { children: string; isMain?: boolean }) => {
   const can = useCan();
   const size = useContext(ButtonSize);
-  const act = useAct(id, { done: done ?? `${children}: done`, onDone });
+  const acting = useAct(id, { done: done ?? `${children}: done`, onDone });
   if (!can(id)) return null;
   return (
     <Button
       size={size}
       variant={isMain ? "filled" : "default"}
-      loading={act.isPending}
-      onClick={() => act.mutate(given as unknown as Given<I>)}
+      loading={acting.isPending}
+      onClick={() => acting.mutate(given as unknown as Given<I>)}
     >
       {children}
     </Button>
   );
 };
+
+type ActOptions<I extends Id> = Props<I> & { isMain?: boolean };
+
+/** A button that calls an operation. */
+export const act = <I extends Id>(id: I, label: string, options?: Omit<ActOptions<I>, "id">): ReactNode => (
+  <Act key={`${id} ${label}`} {...(options as ActOptions<I>)} id={id}>
+    {label}
+  </Act>
+);
 
 type SaveProps<I extends Id> = Given<I> & { id: I; name: string; children: ReactNode };
 
@@ -83,7 +92,7 @@ export const Confirm = <I extends Id>({
   const size = useContext(ButtonSize);
   const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setTyped("") });
   const [typed, setTyped] = useState("");
-  const act = useAct(id, {
+  const acting = useAct(id, {
     done,
     onDone: (answer) => {
       close();
@@ -101,7 +110,7 @@ export const Confirm = <I extends Id>({
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            if (isReady && !act.isPending) act.mutate(given as unknown as Given<I>);
+            if (isReady && !acting.isPending) acting.mutate(given as unknown as Given<I>);
           }}
         >
           <Stack>
@@ -123,7 +132,7 @@ export const Confirm = <I extends Id>({
               <Button variant="default" onClick={close}>
                 Cancel
               </Button>
-              <Button color={color} type="submit" loading={act.isPending} disabled={!isReady}>
+              <Button color={color} type="submit" loading={acting.isPending} disabled={!isReady}>
                 {label}
               </Button>
             </Group>
@@ -133,3 +142,14 @@ export const Confirm = <I extends Id>({
     </>
   );
 };
+
+/** A button that asks before it calls an operation. */
+export const ask = <I extends Id>(
+  id: I,
+  label: string,
+  { text, ...options }: Omit<ConfirmProps<I>, "id" | "label" | "children"> & { text?: string },
+): ReactNode => (
+  <Confirm key={`${id} ${label}`} {...(options as ConfirmProps<I>)} id={id} label={label}>
+    {text}
+  </Confirm>
+);

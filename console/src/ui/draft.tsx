@@ -6,9 +6,9 @@ import { type Id, operation } from "../api/client.ts";
 import { useAct, useAny } from "../api/hooks.ts";
 import { useCan } from "../api/session.ts";
 import { words } from "../format.ts";
-import { Act, Confirm } from "./act.tsx";
+import { act, ask } from "./act.tsx";
 import { Diff } from "./diff.tsx";
-import { FormButton, OperationForm } from "./form.tsx";
+import { form, OperationForm } from "./form.tsx";
 import { Loaded, Page } from "./page.tsx";
 import { Json, Status } from "./small.tsx";
 import { Rows } from "./table.tsx";
@@ -46,11 +46,11 @@ type PageProps = {
   pages: (of: any) => TabPages;
   /** Between the state and the parts. */
   note?: (of: any) => ReactNode;
-  form: (of: any) => ReactNode;
+  design: (of: any) => ReactNode;
 };
 
 /** The screen of one definition: its form, what else there is to it, and its versions. */
-export const DraftPage = ({ kind, id, pages, note, form }: PageProps) => {
+export const DraftPage = ({ kind, id, pages, note, design }: PageProps) => {
   const found = useAny(operation("get", kind), { path: { [`${kind}Id`]: id } });
   const of = found.data && draftedOf(found.data);
   return (
@@ -70,7 +70,7 @@ export const DraftPage = ({ kind, id, pages, note, form }: PageProps) => {
             {note?.(of)}
             <Pages
               pages={{
-                design: ["Design", () => form(of)],
+                design: ["Design", () => design(of)],
                 ...pages(of),
                 versions: ["Versions", () => <Versions of={of} kind={kind} />],
               }}
@@ -92,13 +92,13 @@ type FormProps = {
 };
 
 /** The form of a draft; whoever may not change it sees it as JSON. */
-export const DraftForm = ({ kind, of, done = "Draft saved", ...form }: FormProps) => {
+export const DraftForm = ({ kind, of, done = "Draft saved", ...rest }: FormProps) => {
   const can = useCan();
   const id = operation("update", kind);
   if (!can(id) || of.status === "ARCHIVED") return <Json value={of.draft} />;
   return (
     <OperationForm
-      {...form}
+      {...rest}
       id={id}
       path={{ [`${kind}Id`]: of.id }}
       initial={of.draft}
@@ -118,10 +118,11 @@ const Actions = ({ of, kind }: Props) => {
   const can = useCan();
   const go = useGo();
   const [isOpen, { open, close }] = useDisclosure(false);
-  const given = (verb: string): any => ({ id: operation(verb, kind), path: { [`${kind}Id`]: of.id } });
-  if (!can(operation("publish", kind))) return null;
+  const path: any = { [`${kind}Id`]: of.id };
   const { status, name } = of;
+  if (!can(operation("publish", kind))) return null;
   const isActive = status === "ACTIVE";
+  const isPaused = status === "PAUSED";
   const isArchived = status === "ARCHIVED";
   return (
     <>
@@ -130,35 +131,31 @@ const Actions = ({ of, kind }: Props) => {
           Publish…
         </Button>
       )}
-      {isActive && <Act {...given("pause")}>Pause</Act>}
-      {(status === "PAUSED" || status === "SHADOW") && (
-        <Act {...given("resume")} done="Running again">
-          Resume
-        </Act>
-      )}
-      {isActive && (
-        <Act {...given("shadow")} done="It runs in the shadow">
-          Shadow
-        </Act>
-      )}
-      {(isActive || status === "PAUSED") && (
-        <Confirm {...given("end")} label="End" of={name}>
-          Nobody can go on with it. It stays visible to those who took part.
-        </Confirm>
-      )}
-      <FormButton
-        {...given("duplicate")}
-        label="Duplicate"
-        initial={{ key: `${of.key}-copy`, name: `${name} (copy)` }}
-        onDone={({ id }) => go(`/${kind}s/${id}`)}
-      />
-      {!isArchived && (
-        <Confirm {...given("archive")} label="Archive" of={name} name={of.key} onDone={() => go(`/${kind}s`)}>
-          It stops and leaves the lists. What players have got through it stays.
-        </Confirm>
-      )}
+      {isActive && act(operation("pause", kind), "Pause", { path, done: "Paused" })}
+      {(isPaused || status === "SHADOW") &&
+        act(operation("resume", kind), "Resume", { path, done: "Running again" })}
+      {isActive && act(operation("shadow", kind), "Shadow", { path, done: "It runs in the shadow" })}
+      {(isActive || isPaused) &&
+        ask(operation("end", kind), "End", {
+          path,
+          of: name,
+          text: "Nobody can go on with it. It stays visible to those who took part.",
+        })}
+      {form(operation("duplicate", kind), "Duplicate", {
+        path,
+        initial: { key: `${of.key}-copy`, name: `${name} (copy)` },
+        onDone: ({ id }) => go(`/${kind}s/${id}`),
+      })}
+      {!isArchived &&
+        ask(operation("archive", kind), "Archive", {
+          path,
+          of: name,
+          name: of.key,
+          onDone: () => go(`/${kind}s`),
+          text: "It stops and leaves the lists. What players have got through it stays.",
+        })}
       <Modal opened={isOpen} onClose={close} title={`Publish ${name}`} size="xl">
-        {isOpen && <Publish of={of} {...given("publish")} onDone={close} />}
+        {isOpen && <Publish of={of} id={operation("publish", kind)} path={path} onDone={close} />}
       </Modal>
     </>
   );
@@ -177,7 +174,7 @@ const Publish = ({ of, id, path, onDone }: PublishProps) => {
       </Text>
       {of.published && <Diff before={of.published} after={of.draft} />}
       <Group justify="flex-end">
-        <FormButton id={id} path={path} label="With options" submit="Publish" onDone={onDone} />
+        {form(id, "With options", { path, submit: "Publish", onDone })}
         <Button loading={publish.isPending} onClick={() => publish.mutate({ path, body: {} } as never)}>
           Publish
         </Button>
@@ -208,19 +205,15 @@ const Versions = ({ of, kind }: Props) => {
       }}
       wide={["By"]}
       actions={({ version }) =>
-        version !== of.publishedVersion && (
-          <Confirm
-            id={operation("rollback", kind)}
-            path={path}
-            body={{ version } as never}
-            label="Publish again"
-            title={`Publish version ${version} again?`}
-            color="teal"
-            done="The older version is published again"
-          >
-            Players see it at once, as a new version.
-          </Confirm>
-        )
+        version !== of.publishedVersion &&
+        ask(operation("rollback", kind), "Publish again", {
+          path,
+          body: { version } as never,
+          title: `Publish version ${version} again?`,
+          color: "teal",
+          done: "The older version is published again",
+          text: "Players see it at once, as a new version.",
+        })
       }
     />
   );

@@ -147,13 +147,13 @@ export const FormButton = ({
   about,
   submit = isMain ? "Save" : label,
   done = isMain ? "Saved" : `${label}: done`,
-  ...form
+  ...rest
 }: FormButtonProps) => {
   const can = useCan();
   const size = useContext(ButtonSize);
   const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setBegun(false) });
   const [isBegun, setBegun] = useState(false);
-  if (!can(form.id)) return null;
+  if (!can(rest.id)) return null;
   return (
     <>
       <Button variant={isMain ? "filled" : "default"} size={size} onClick={open}>
@@ -176,13 +176,13 @@ export const FormButton = ({
         )}
         {opened && (
           <OperationForm
-            {...form}
+            {...rest}
             submit={submit}
             done={done}
             onChange={() => setBegun(true)}
             onDone={(answer) => {
               close();
-              form.onDone?.(answer);
+              rest.onDone?.(answer);
             }}
           />
         )}
@@ -191,15 +191,24 @@ export const FormButton = ({
   );
 };
 
+/** A button that opens the form of an operation. */
+export const form = (id: Id, label: string, options?: Omit<FormButtonProps, "id" | "label">): ReactNode => (
+  <FormButton key={`${id} ${label}`} {...options} id={id} label={label} />
+);
+
+/** What a screen is for: a button that opens the form of something new. */
+export const create = (id: Id, label: string, options?: Omit<FormButtonProps, "id" | "label">): ReactNode =>
+  form(id, label, { isMain: true, ...options });
+
 type KeyedProps = FormProps & { kind: string; param: string };
 
 /** The form of an operation on a definition, which is chosen first. */
-export const KeyedForm = ({ kind, param, ...form }: KeyedProps) => {
+export const KeyedForm = ({ kind, param, ...rest }: KeyedProps) => {
   const [key, setKey] = useState("");
   return (
     <Stack>
       <KeyChoice kind={kind} label={words(kind)} value={key} onChange={setKey} />
-      {key !== "" && <OperationForm {...form} path={{ ...form.path, [param]: key }} />}
+      {key !== "" && <OperationForm {...rest} path={{ ...rest.path, [param]: key }} />}
     </Stack>
   );
 };
