@@ -1,7 +1,7 @@
 import { Center, Loader } from "@mantine/core";
 import { Suspense } from "react";
 import { Redirect, Route, Switch, useLocation, useSearch } from "wouter";
-import { useSession } from "../api/session.ts";
+import { useSession } from "../api/hooks.ts";
 import { Boundary } from "../ui/page.tsx";
 import { CompleteProfile, OPEN_SCREENS, Shell, SignIn, SuperAdmin } from "./routes.ts";
 

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { callAny, onProofNeeded } from "../api/client.ts";
 import { passkeyAnswer } from "../api/passkeys.ts";
 import { ErrorNote } from "../ui/page.tsx";
-import { useSending } from "../ui/sending.ts";
+import { useSending } from "../ui/sending.tsx";
 
 /** Asks for the second factor again when the server wants it, and then lets go on what was begun. */
 export const Proof = () => {

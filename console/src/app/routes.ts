@@ -21,7 +21,7 @@ const screen = (load: () => Promise<Record<string, ComponentType<any>>>, name: s
 const start = () => import("../screens/start.tsx");
 const events = () => import("../screens/events.tsx");
 const players = () => import("../screens/players.tsx");
-const player = () => import("../screens/player.tsx");
+
 const rules = () => import("../screens/rules.tsx");
 const economy = () => import("../screens/economy.tsx");
 const quests = () => import("../screens/quests.tsx");
@@ -63,7 +63,7 @@ const PROJECT: (Hidden | Shown)[] = [
   ["/overview", screen(start, "Overview"), "getAnalyticsOverview", "Watch", "overview", "Overview"],
   ["/events/:id", screen(events, "EventPage"), "getEvent"],
   ["/events", screen(events, "Events"), "listEvents", "Watch", "live", "Live events"],
-  ["/players/:id", screen(player, "PlayerPage"), "getPlayer"],
+  ["/players/:id", screen(players, "PlayerPage"), "getPlayer"],
   ["/players", screen(players, "Players"), "listPlayers", "Watch", "players", "Players"],
   ["/rules/:id", screen(rules, "RulePage"), "getRule"],
   ["/rules", screen(rules, "Rules"), "listRules", "Design", "rules", "Rules"],

@@ -1,37 +1,15 @@
-import {
-  ActionIcon,
-  Alert,
-  AppShell,
-  Badge,
-  Burger,
-  Button,
-  Center,
-  Group,
-  Loader,
-  Menu,
-  NavLink,
-  ScrollArea,
-  Select,
-  Stack,
-  Text,
-  Tooltip,
-  UnstyledButton,
-  useComputedColorScheme,
-  useMantineColorScheme,
-} from "@mantine/core";
+import { ActionIcon, Alert, AppShell, Badge, Burger, Button, Center, Group, Loader, Menu, NavLink, ScrollArea, Select, Stack, Text, Tooltip, UnstyledButton, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Suspense, useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
-import { signOut, useAccount, useCan } from "../api/session.ts";
+import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { setZone } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
-import { Boundary, Empty, Loaded, Page } from "../ui/page.tsx";
-import { form } from "../ui/form.tsx";
+import { Boundary, ButtonSize, Empty, Loaded, Page } from "../ui/page.tsx";
+import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
-import { type Project, ProjectContext } from "./project.ts";
 import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
 
 const LAST = "laurel-last-project";
@@ -108,37 +86,30 @@ const Waiting = () => (
   </Center>
 );
 
-const Screens = ({ project, hasProjects }: { project: Project | undefined; hasProjects: boolean }) => {
+type ScreensProps = { project: Project | undefined; hasProjects: boolean };
+
+const Screens = ({ project, hasProjects }: ScreensProps) => {
   const [path] = useLocation();
   const can = useCan();
-  const isOpen = ({ needs }: Screen) => needs === undefined || can(needs);
+  const shown = ({ component: Component, needs }: Screen, params: object) =>
+    needs === undefined || can(needs) ? <Component {...params} /> : <NotYours />;
   return (
     <Boundary key={path}>
       <Suspense fallback={<Waiting />}>
         <Switch>
-          {ACCOUNT_SCREENS.map(({ component: Component, path: at, ...screen }) => (
-            <Route path={at} key={at}>
-              {(params) =>
-                isOpen({ component: Component, path: at, ...screen }) ? (
-                  <Component {...params} />
-                ) : (
-                  <NotYours />
-                )
-              }
+          {ACCOUNT_SCREENS.map((screen) => (
+            <Route path={screen.path} key={screen.path}>
+              {(params) => shown(screen, params)}
             </Route>
           ))}
           {project &&
-            PROJECT_SCREENS.map(({ component: Component, path: at, ...screen }) => (
-              <Route path={`/p/:project${at}`} key={at}>
-                {(params) =>
-                  isOpen({ component: Component, path: at, ...screen }) ? (
-                    <ProjectContext value={project} key={project.id}>
-                      <Component {...params} />
-                    </ProjectContext>
-                  ) : (
-                    <NotYours />
-                  )
-                }
+            PROJECT_SCREENS.map((screen) => (
+              <Route path={`/p/:project${screen.path}`} key={screen.path}>
+                {(params) => (
+                  <ProjectContext value={project} key={project.id}>
+                    {shown(screen, params)}
+                  </ProjectContext>
+                )}
               </Route>
             ))}
           <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
@@ -185,7 +156,7 @@ const FirstProject = () => {
     <Page title="Welcome to Laurel">
       <Empty title="A project holds a game: its players, rules and boards">
         {can("createProject")
-          ? form("createProject", "Create your first project", {
+          ? create("createProject", "Create your first project", {
               first: ["name", "timezone"],
               initial: { timezone: Intl.DateTimeFormat().resolvedOptions().timeZone },
               done: "Your project is there",
@@ -197,14 +168,14 @@ const FirstProject = () => {
   );
 };
 
-const Switcher = ({ projects, project }: { projects: Project[]; project: Project | undefined }) => {
+type SwitcherProps = { projects: Project[]; project: Project | undefined };
+
+const Switcher = ({ projects, project }: SwitcherProps) => {
   const [path, go] = useLocation();
-  const can = useCan();
   const names = new Map(projects.map(({ id, name }) => [id, name]));
-  const isSandbox = project?.sandboxOf != null;
-  const twin = project?.sandboxOf ?? project?.sandboxProjectId;
+  const live = project?.sandboxOf && names.has(project.sandboxOf) ? project.sandboxOf : project?.id;
   const here = path.match(/^\/p\/[^/]+(\/[^/]+)/)?.[1] ?? "/start";
-  const create = useAct("createSandbox", { done: "The sandbox is there" });
+  const goTo = (id: string) => go(`/p/${id}${here}`);
   return (
     <Group gap="xs" wrap="nowrap">
       <Select
@@ -217,40 +188,48 @@ const Switcher = ({ projects, project }: { projects: Project[]; project: Project
         data={projects
           .filter(({ sandboxOf }) => sandboxOf == null || !names.has(sandboxOf))
           .map(({ id, name }) => ({ value: id, label: name }))}
-        value={project ? (isSandbox && names.has(project.sandboxOf!) ? project.sandboxOf : project.id) : null}
-        onChange={(id) => id && go(`/p/${id}${here}`)}
+        value={live ?? null}
+        onChange={(id) => id && goTo(id)}
       />
-      {project && (
-        <Tooltip
-          label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}
-        >
-          {twin && names.has(twin) ? (
-            <Button
-              size="compact-xs"
-              variant="light"
-              color={isSandbox ? "violet" : "teal"}
-              onClick={() => go(`/p/${twin}${here}`)}
-              aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
-            >
-              {isSandbox ? "Sandbox" : "Live"}
-            </Button>
-          ) : (
-            <Badge color={isSandbox ? "violet" : "teal"}>{isSandbox ? "Sandbox" : "Live"}</Badge>
-          )}
-        </Tooltip>
-      )}
-      {project && !isSandbox && !project.sandboxProjectId && can("createSandbox") && (
-        <Button
-          size="compact-xs"
-          variant="default"
-          className="wide-only"
-          loading={create.isPending}
-          onClick={() => create.mutate({ path: { projectId: project.id } })}
-        >
-          Make a sandbox
-        </Button>
+      {project && <Side project={project} names={names} goTo={goTo} />}
+      {project?.sandboxOf == null && project?.sandboxProjectId === null && (
+        <span className="wide-only">
+          <ButtonSize value="compact-xs">
+            {act("createSandbox", "Make a sandbox", {
+              path: { projectId: project.id },
+              done: "The sandbox is there",
+            })}
+          </ButtonSize>
+        </span>
       )}
     </Group>
+  );
+};
+
+type SideProps = { project: Project; names: Map<string, string>; goTo: (id: string) => void };
+
+/** Whether one sees the sandbox or what is live, and the way to the other. */
+const Side = ({ project, names, goTo }: SideProps) => {
+  const isSandbox = project.sandboxOf != null;
+  const twin = project.sandboxOf ?? project.sandboxProjectId;
+  const color = isSandbox ? "violet" : "teal";
+  const label = isSandbox ? "Sandbox" : "Live";
+  return (
+    <Tooltip label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}>
+      {twin && names.has(twin) ? (
+        <Button
+          size="compact-xs"
+          variant="light"
+          color={color}
+          onClick={() => goTo(twin)}
+          aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
+        >
+          {label}
+        </Button>
+      ) : (
+        <Badge color={color}>{label}</Badge>
+      )}
+    </Tooltip>
   );
 };
 

@@ -1,12 +1,9 @@
 import { Alert, Button, Code, Group, Text } from "@mantine/core";
 import { callAny } from "../api/client.ts";
-import { tell, useApi } from "../api/hooks.ts";
+import { readAccount, signOut, tell, useAccount, useApi } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
-import { readAccount, signOut, useAccount } from "../api/session.ts";
-import { act, ask } from "../ui/act.tsx";
-import { form, OperationForm } from "../ui/form.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Section } from "../ui/small.tsx";
+import { act, ask, form, OperationForm } from "../ui/operations.tsx";
+import { Loaded, Page, Section } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { FactorSetup } from "./factor.tsx";
 

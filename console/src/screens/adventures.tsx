@@ -1,14 +1,12 @@
 import { SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
-import { useGo } from "../app/project.ts";
+import { useApi, useGo } from "../api/hooks.ts";
 import type { Row } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
 import { day, moment, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Named, Section, Tile } from "../ui/small.tsx";
+import { Loaded, Named, Page, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
-import { create } from "../ui/form.tsx";
+import { create } from "../ui/operations.tsx";
 
 const FIRST = ["name", "key", "season", "startsAt", "endsAt", "items", "tiers", "rewards"];
 

@@ -14,8 +14,7 @@ import { useAny, useApi } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Section, Tile } from "../ui/small.tsx";
+import { Empty, ErrorNote, Loaded, Section, Tile } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
 import { Choice, Controls, MetricsInput, queryOf, SaveReport, Typed, useBehind } from "./analytics-parts.tsx";
 

@@ -16,12 +16,10 @@ import {
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { ApiError, call, callAny } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
+import { signIn, useApi } from "../api/hooks.ts";
 import { passkeyAnswer } from "../api/passkeys.ts";
-import { signIn } from "../api/session.ts";
 import { ErrorNote } from "../ui/page.tsx";
-import { useSending } from "../ui/sending.ts";
-import { SmallForm } from "../ui/small-form.tsx";
+import { SmallForm, useSending } from "../ui/sending.tsx";
 
 /** One card in the middle, as every page of somebody who is not signed in. */
 export const Card = ({ title, children }: { title: string; children: ReactNode }) => {

@@ -1,19 +1,13 @@
 import { Badge, Button, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useGo } from "../app/project.ts";
+import { useAct, useApi, useCan, useGo } from "../api/hooks.ts";
 import { type Answer, type Body, call, type Row } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
 import { moment, nameOf, words } from "../format.ts";
-import { act, ask } from "../ui/act.tsx";
+import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { create, form, OperationForm } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { ButtonSize, Section, Status, When } from "../ui/small.tsx";
+import { ButtonSize, Empty, ErrorNote, Loaded, Page, Pages, Section, Status, When } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
-import { useSending } from "../ui/sending.ts";
-import { SmallForm } from "../ui/small-form.tsx";
+import { SmallForm, useSending } from "../ui/sending.tsx";
 
 export const Chat = ({ tab = "reports" }: { tab?: string }) => {
   const go = useGo();

@@ -1,13 +1,10 @@
 import { Alert, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Answer, Row } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
+import { useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { act, ask } from "../ui/act.tsx";
-import { create, OperationForm } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Copyable, SecretOnce, Section, Status, When } from "../ui/small.tsx";
+import { act, ask, create, OperationForm } from "../ui/operations.tsx";
+import { Copyable, Empty, ErrorNote, Loaded, SecretOnce, Section, Status, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 

@@ -1,19 +1,15 @@
 import { Alert, Anchor, Badge, Code, Group, SegmentedControl, Stack, Switch, Text } from "@mantine/core";
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { useProject, useTo } from "../app/project.ts";
+import { useApi, useCan, useProject, useTo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
 import { RENDER_MS, useRoom } from "../api/rooms.ts";
-import { useCan } from "../api/session.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
-import { act, ask } from "../ui/act.tsx";
+import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { form } from "../ui/form.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Json, JsonLine, Live, Section, Status, When } from "../ui/small.tsx";
+import { Empty, ErrorNote, Json, JsonLine, Live, Loaded, Page, Section, Status, When } from "../ui/page.tsx";
 import { type Column, FilterBar, List } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 

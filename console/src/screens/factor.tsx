@@ -1,8 +1,7 @@
 import { Alert, Button, Group, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { ErrorNote } from "../ui/page.tsx";
-import { useSending } from "../ui/sending.ts";
-import { Copyable } from "../ui/small.tsx";
+import { Copyable, ErrorNote } from "../ui/page.tsx";
+import { useSending } from "../ui/sending.tsx";
 
 type Setup = { secret: string; otpauthUrl: string };
 /** Calls something with what proves who one is; the answer may have new recovery codes. */

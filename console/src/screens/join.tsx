@@ -2,11 +2,10 @@ import { Alert, Button, PasswordInput, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { call } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
-import { readAccount, signIn, signOut, useAccount } from "../api/session.ts";
+import { readAccount, signIn, signOut, useAccount, useApi } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { Loaded } from "../ui/page.tsx";
-import { SmallForm } from "../ui/small-form.tsx";
+import { SmallForm } from "../ui/sending.tsx";
 import { Card, OtherWays, PlainNote, To } from "./auth.tsx";
 
 const NewPassword = ({ label = "Password", autoFocus = false }: { label?: string; autoFocus?: boolean }) => (

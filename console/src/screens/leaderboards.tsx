@@ -1,18 +1,13 @@
 import { Group, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useGo } from "../app/project.ts";
+import { useApi, useCan, useGo } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
-import { useCan } from "../api/session.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { act, ask, SaveFile } from "../ui/act.tsx";
-import { create, form, OperationForm } from "../ui/form.tsx";
+import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Live, Named } from "../ui/small.tsx";
+import { Empty, Live, Loaded, Named, Page, Pages } from "../ui/page.tsx";
 import { type Column, List, Rows } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
 import { Facts } from "../ui/cells.tsx";
 
 type Board = Answer<"getLeaderboard">;

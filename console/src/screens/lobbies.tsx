@@ -1,15 +1,10 @@
 import { Group, Stack, Text } from "@mantine/core";
-import { useGo } from "../app/project.ts";
-import { useApi } from "../api/hooks.ts";
+import { useApi, useCan, useGo } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
-import { useCan } from "../api/session.ts";
 import { nameOf } from "../format.ts";
-import { ask } from "../ui/act.tsx";
-import { create } from "../ui/form.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Copied, Json, LinkButton, Live, Section } from "../ui/small.tsx";
+import { ask, create } from "../ui/operations.tsx";
+import { Copied, Json, LinkButton, Live, Loaded, Page, Pages, Section } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
 import { Facts } from "../ui/cells.tsx";
 
 type Lobby = { name: string; code: string; memberCount: number; maxPlayers: number };

@@ -1,6 +1,6 @@
 import { words } from "../format.ts";
-import { act } from "../ui/act.tsx";
-import { Json } from "../ui/small.tsx";
+import { act } from "../ui/operations.tsx";
+import { Json } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 /** What was mailed: by the team's tenant, or by the whole platform. */

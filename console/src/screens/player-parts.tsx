@@ -1,13 +1,11 @@
 import { Button, Group, Modal, Progress, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import type { Answer } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
+import { useApi, useCan } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
-import { ask } from "../ui/act.tsx";
+import { ask, KeyedForm } from "../ui/operations.tsx";
 import { Effect } from "../ui/effects.tsx";
-import { KeyedForm } from "../ui/form.tsx";
-import { JsonLine } from "../ui/small.tsx";
+import { JsonLine } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
 type Props = { player: Answer<"getPlayer"> };

@@ -1,17 +1,13 @@
 import { Alert, Badge, Button, Group, Modal, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useProject } from "../app/project.ts";
+import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { call } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
 import { count, moment, number, words } from "../format.ts";
-import { act, ask, SaveFile } from "../ui/act.tsx";
-import { create, form, OperationForm } from "../ui/form.tsx";
-import { ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Named, SecretOnce, Section, When } from "../ui/small.tsx";
+import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
+import { ErrorNote, Loaded, Named, Page, SecretOnce, Section, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.ts";
+import { useSending } from "../ui/sending.tsx";
 
 export const Keys = () => {
   const project = useProject();

@@ -1,16 +1,12 @@
 import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
-import { useGo } from "../app/project.ts";
+import { useAct, useApi, useCan, useGo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { create, form } from "../ui/form.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Named, Section, Tile } from "../ui/small.tsx";
+import { create, form } from "../ui/operations.tsx";
+import { Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
 
 type Quest = Answer<"getQuest">;
 

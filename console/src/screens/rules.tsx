@@ -1,19 +1,27 @@
-import { Alert, Badge, Button, Grid, Group, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import {
+  Alert,
+  Badge,
+  Button,
+  Grid,
+  Group,
+  SegmentedControl,
+  Select,
+  SimpleGrid,
+  Stack,
+  Text,
+} from "@mantine/core";
 import { useState } from "react";
-import { useGo, useProject } from "../app/project.ts";
+import { useApi, useCan, useGo, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
 import { count, day, duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
-import { create, form } from "../ui/form.tsx";
+import { create, form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Chips, Json, Named, Section, Tile } from "../ui/small.tsx";
+import { Chips, Empty, ErrorNote, Json, Loaded, Named, Page, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.ts";
+import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
 
 type Rule = Answer<"getRule">;

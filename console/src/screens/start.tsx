@@ -1,16 +1,13 @@
 import { Anchor, Group, Paper, SegmentedControl, SimpleGrid, Stack, Text, ThemeIcon } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { useProject } from "../app/project.ts";
+import { useApi, useCan, useProject } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Chart } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { create, form } from "../ui/form.tsx";
+import { create, form } from "../ui/operations.tsx";
 import { Icon } from "../ui/icons.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Copyable, LinkButton, SecretOnce, Section, Tile } from "../ui/small.tsx";
+import { Copyable, LinkButton, Loaded, Page, SecretOnce, Section, Tile } from "../ui/page.tsx";
 
 const EVENT = { externalUserId: "ada", eventType: "level_finished", properties: { level: 1, stars: 3 } };
 

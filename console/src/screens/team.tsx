@@ -1,11 +1,8 @@
 import { Badge, Group, Select } from "@mantine/core";
-import { useAct, useApi } from "../api/hooks.ts";
-import { signOut, useAccount, useCan } from "../api/session.ts";
+import { signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { act, ask } from "../ui/act.tsx";
-import { create } from "../ui/form.tsx";
-import { Page } from "../ui/page.tsx";
-import { Named, Section } from "../ui/small.tsx";
+import { act, ask, create } from "../ui/operations.tsx";
+import { Named, Page, Section } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { AuditList } from "./logs.tsx";
 

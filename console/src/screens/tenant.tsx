@@ -1,15 +1,11 @@
 import { Alert, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useApi } from "../api/hooks.ts";
-import { readAccount, useAccount, useCan } from "../api/session.ts";
+import { readAccount, useAccount, useApi, useCan } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
-import { act } from "../ui/act.tsx";
-import { form, OperationForm } from "../ui/form.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Section, Tile, When } from "../ui/small.tsx";
+import { act, form, OperationForm } from "../ui/operations.tsx";
+import { Loaded, Page, Pages, Section, Tile, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
 import { Domains, Scim, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";

@@ -1,13 +1,10 @@
 import { Accordion, Alert, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useGo, useProject } from "../app/project.ts";
+import { useApi, useGo, useProject } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
 import { number } from "../format.ts";
-import { act, ask } from "../ui/act.tsx";
-import { create, form } from "../ui/form.tsx";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Copyable, Json, Named, SecretOnce, Section, Status, When } from "../ui/small.tsx";
+import { act, ask, create, form } from "../ui/operations.tsx";
+import { Copyable, Json, Loaded, Named, Page, SecretOnce, Section, Status, When } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 

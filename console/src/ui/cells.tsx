@@ -1,7 +1,7 @@
 import { SimpleGrid, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { number, words } from "../format.ts";
-import { Status, When } from "./small.tsx";
+import { Status, When } from "./page.tsx";
 
 type Simple = string | number | boolean | readonly string[] | null | undefined;
 type FieldOf<T> = { [K in keyof T]-?: T[K] extends Simple ? K : never }[keyof T] & string;

@@ -1,18 +1,12 @@
-import { Badge, Button, Group, Modal, Stack, Text } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
-import { useGo } from "../app/project.ts";
 import { type Id, operation } from "../api/client.ts";
-import { useAct, useAny } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
+import { useAct, useAny, useCan, useGo } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { act, ask } from "./act.tsx";
-import { Diff } from "./diff.tsx";
-import { form, OperationForm } from "./form.tsx";
-import { Loaded, Page } from "./page.tsx";
-import { Json, Status } from "./small.tsx";
+import { Badge, Button, Code, Group, Modal, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { act, ask, form, OperationForm } from "./operations.tsx";
+import { Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
 import { Rows } from "./table.tsx";
-import { type TabPages, Pages } from "./tabs.tsx";
 
 /** A kind of definition that has a draft and published versions, by which its operations are named. */
 export type DraftKind = "rule" | "quest" | "adventure";
@@ -216,5 +210,59 @@ const Versions = ({ of, kind }: Props) => {
         })
       }
     />
+  );
+};
+
+type Change = { path: string; before: unknown; after: unknown };
+
+/** Lists where two definitions differ, by path. */
+export const changesOf = (before: unknown, after: unknown, path = ""): Change[] => {
+  if (JSON.stringify(before) === JSON.stringify(after)) return [];
+  const isObject = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null;
+  if (!isObject(before) || !isObject(after) || Array.isArray(before) !== Array.isArray(after))
+    return [{ path, before, after }];
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
+    changesOf(before[name], after[name], path === "" ? name : `${path}.${name}`),
+  );
+};
+
+const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
+
+/** What is different, line by line: what was, what is. */
+export const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
+  const changes = changesOf(before, after);
+  if (changes.length === 0)
+    return (
+      <Text size="sm" c="dimmed">
+        Nothing is different.
+      </Text>
+    );
+  return (
+    <div>
+      {changes.map(({ path, before: was, after: is }) => (
+        <div key={path} style={{ marginBottom: 8 }}>
+          <Text size="sm" fw={600}>
+            {path}
+          </Text>
+          <Code
+            block
+            className="json"
+            tabIndex={0}
+            style={{ borderLeft: "3px solid var(--mantine-color-red-6)" }}
+          >
+            {`− ${show(was)}`}
+          </Code>
+          <Code
+            block
+            className="json"
+            tabIndex={0}
+            style={{ borderLeft: "3px solid var(--mantine-color-teal-6)" }}
+          >
+            {`+ ${show(is)}`}
+          </Code>
+        </div>
+      ))}
+    </div>
   );
 };

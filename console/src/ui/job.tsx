@@ -2,8 +2,7 @@ import { Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { download } from "../api/client.ts";
 import { tellError, useAct, useAny, useApi } from "../api/hooks.ts";
 import { type ReactNode, useState } from "react";
-import { ErrorNote } from "./page.tsx";
-import { Status } from "./small.tsx";
+import { ErrorNote, Status } from "./page.tsx";
 
 const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 

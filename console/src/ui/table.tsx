@@ -14,17 +14,15 @@ import {
 } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
-import { useGo } from "../app/project.ts";
+import { tellError, useAny, useGo } from "../api/hooks.ts";
 import { type Answer, callAny, type Given, type Id, type Row, saveFile } from "../api/client.ts";
 import { type Filter, resolve, useForms } from "../api/forms.ts";
-import { tellError, useAny } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
 import { type Filters, useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
-import { Empty, Loaded } from "./page.tsx";
-import { useSending } from "./sending.ts";
-import { ButtonSize, Section } from "./small.tsx";
+import { ButtonSize, Empty, Loaded, Section } from "./page.tsx";
+import { useSending } from "./sending.tsx";
 
 /** A column of a table that changes often, with all that is to be known of it. */
 export type Column<T> = {

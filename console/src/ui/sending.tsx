@@ -1,7 +1,29 @@
+import { type FormEvent, type ReactNode, useState } from "react";
 import { Button, Stack } from "@mantine/core";
-import type { FormEvent, ReactNode } from "react";
 import { ErrorNote } from "./page.tsx";
-import { useSending } from "./sending.ts";
+
+type Sending = {
+  error: unknown;
+  isBusy: boolean;
+  send: (work: () => Promise<unknown>) => (event?: React.FormEvent) => void;
+};
+
+/** Runs what a form does, and keeps its error. */
+export const useSending = (): Sending => {
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const send = (work: () => Promise<unknown>) => (event?: React.FormEvent) => {
+    event?.preventDefault();
+    // A form in a dialogue stands inside another in React's tree.
+    event?.stopPropagation();
+    setBusy(true);
+    setError(undefined);
+    work()
+      .catch(setError)
+      .finally(() => setBusy(false));
+  };
+  return { error, isBusy, send };
+};
 
 type Props = {
   /** On the button that sends it. */
