@@ -9,6 +9,7 @@ export const theme = createTheme({
   cursorType: "pointer",
   components: {
     Badge: { defaultProps: { tt: "none", variant: "light", radius: "sm", miw: "max-content" } },
+    Text: { defaultProps: { size: "sm" } },
     Tooltip: { defaultProps: { openDelay: 300 } },
     Button: { defaultProps: { size: "sm" } },
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },

@@ -28,7 +28,7 @@ export const Proof = () => {
     <Modal opened={answer !== undefined} onClose={() => end(false)} title="Is it you?" zIndex={400}>
       <form onSubmit={verify(async () => ({ code: code.trim() }))}>
         <Stack>
-          <Text size="sm">This asks for your second factor again. It counts for ten minutes.</Text>
+          <Text>This asks for your second factor again. It counts for ten minutes.</Text>
           <TextInput
             label="Code of your app"
             value={code}

@@ -1,4 +1,24 @@
-import { ActionIcon, Alert, AppShell, Badge, Burger, Button, Center, Group, Loader, Menu, NavLink, ScrollArea, Select, Stack, Text, Tooltip, UnstyledButton, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
+import {
+  ActionIcon,
+  Alert,
+  AppShell,
+  Badge,
+  Burger,
+  Button,
+  Center,
+  Group,
+  Loader,
+  Menu,
+  NavLink,
+  ScrollArea,
+  Select,
+  Stack,
+  Text,
+  Tooltip,
+  UnstyledButton,
+  useComputedColorScheme,
+  useMantineColorScheme,
+} from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Suspense, useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
@@ -137,7 +157,7 @@ const Screens = ({ project, hasProjects }: ScreensProps) => {
 
 const NotYours = () => (
   <Page title="Not open to your role">
-    <Text>An owner or administrator of your team can change your role.</Text>
+    <Text size="md">An owner or administrator of your team can change your role.</Text>
   </Page>
 );
 
@@ -263,7 +283,7 @@ const Right = () => {
         <Menu.Target>
           <UnstyledButton p={6}>
             <span className="skip">Your account</span>
-            <Text size="sm" className="wide-only" maw={160} truncate>
+            <Text className="wide-only" maw={160} truncate>
               {user.name || user.email}
             </Text>
             <span className="narrow-only">
@@ -332,7 +352,7 @@ const Notices = ({ project }: { project: Project | undefined }) => {
     <Stack gap="xs" mb="sm" maw={1400}>
       {!user.emailVerified && (
         <Alert color="yellow" title="Your email address is not verified yet">
-          <Text size="sm" mb="xs">
+          <Text mb="xs">
             {`Follow the link in the mail to ${user.email}. Inviting people, single sign-on and payment may wait for it; the rest works.`}
           </Text>
           <Button

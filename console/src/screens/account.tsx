@@ -54,7 +54,7 @@ const SecondFactors = () => {
       <Loaded query={factors} lines={3}>
         {({ enabled, required, totp, passkeys, recoveryCodesLeft }) => (
           <>
-            <Text size="sm">
+            <Text>
               {enabled
                 ? `It is on. ${recoveryCodesLeft} recovery codes are left.`
                 : "A password alone protects your account. A second factor stops whoever has guessed or stolen it."}
@@ -128,7 +128,7 @@ const Linked = () => {
         const found = linked.data?.identities.find(({ provider }) => provider === id);
         return (
           <Group key={id}>
-            <Text size="sm">{name}</Text>
+            <Text>{name}</Text>
             {found ? (
               <>
                 <Code>{found.email}</Code>
@@ -170,7 +170,7 @@ const Sessions = () => {
       name="Sessions"
       columns={{
         Browser: ({ userAgent, current }) => (
-          <Text size="sm" maw={360} truncate>{`${current ? "This one: " : ""}${userAgent}`}</Text>
+          <Text maw={360} truncate>{`${current ? "This one: " : ""}${userAgent}`}</Text>
         ),
         Address: "ip",
         By: "method",

@@ -100,7 +100,7 @@ export const Segments = () => {
       {({ total, lastDay, groups }: Answer<"getAnalyticsSegments">) => (
         <Stack>
           <Group>
-            <Text size="sm">{`${count(total, "players")}, as of ${lastDay}`}</Text>
+            <Text>{`${count(total, "players")}, as of ${lastDay}`}</Text>
             <SaveReport report="segments" query={{}} />
           </Group>
           <SimpleGrid cols={{ base: 1, md: 2 }}>
@@ -189,7 +189,7 @@ export const Experiments = () => {
         <Loaded query={experiment}>
           {({ treated, control, notes, metrics }: Answer<"getAnalyticsExperiment">) => (
             <Stack>
-              <Text size="sm">{`${count(treated, "players")} with the rule, ${number(control)} without`}</Text>
+              <Text>{`${count(treated, "players")} with the rule, ${number(control)} without`}</Text>
               {notes.map((note) => (
                 <Alert key={note} color="yellow">
                   {note}

@@ -192,7 +192,7 @@ const PlayersBehind = ({ query }: { query: Filters }) => {
       {({ data, pagination }: Answer<"listAnalyticsPlayers">) => (
         <Stack>
           <Group justify="space-between">
-            <Text size="sm">{count(pagination.total, "players")}</Text>
+            <Text>{count(pagination.total, "players")}</Text>
             <Group gap={4}>
               <Button size="xs" variant="default" onClick={() => saveCsv("players", data as never)}>
                 Save as CSV

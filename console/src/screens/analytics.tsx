@@ -1,23 +1,13 @@
 import type { Answer } from "../api/client.ts";
 import { useAny, useCan, useGo } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
-import { SimpleGrid, Stack, Text } from "@mantine/core";
-import {
-  AddedUp,
-  Choice,
-  Controls,
-  Exports,
-  MetricsInput,
-  queryOf,
-  Reports,
-  Typed,
-  useBehind,
-} from "./analytics-parts.tsx";
+import { SimpleGrid, Stack } from "@mantine/core";
+import { AddedUp, Choice, Controls, Exports, MetricsInput, queryOf, Reports, Typed, useBehind } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { HeatTable } from "../ui/heat.tsx";
-import { Loaded, Page, Pages, Tile } from "../ui/page.tsx";
+import { Hint, Loaded, Page, Pages, Tile } from "../ui/page.tsx";
 
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   const go = useGo();
@@ -86,9 +76,9 @@ const Trends = () => {
                 ))}
               </SimpleGrid>
               <Chart name="Trends" labels={labels} series={lines} height={320} />
-              <Text size="xs" c="dimmed">
+              <Hint size="xs">
                 {`${range.from} to ${range.to}, ${timezone}${range.complete ? "" : "; the last days are not over yet"}`}
-              </Text>
+              </Hint>
             </Stack>
           );
         }}
@@ -201,9 +191,7 @@ export const Cohorts = () => {
           );
         }}
       </Loaded>
-      <Text size="xs" c="dimmed">
-        Each number is for one player of the cohort.
-      </Text>
+      <Hint size="xs">Each number is for one player of the cohort.</Hint>
     </Stack>
   );
 };

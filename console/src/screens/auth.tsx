@@ -32,7 +32,9 @@ export const Card = ({ title, children }: { title: string; children: ReactNode }
         <Stack>
           <Group gap="xs">
             <img src="/console/icon.svg" alt="" width={28} height={28} />
-            <Text fw={700}>Laurel</Text>
+            <Text size="md" fw={700}>
+              Laurel
+            </Text>
           </Group>
           <Title order={1} size="h3">
             {title}
@@ -207,7 +209,7 @@ const SecondFactor = ({ challenge, onBack, complete }: FactorProps) => {
             />
           ) : (
             <>
-              <Text size="sm">The six digits that your app shows</Text>
+              <Text>The six digits that your app shows</Text>
               <PinInput
                 length={6}
                 type="number"

@@ -5,7 +5,7 @@ import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { moment, nameOf, words } from "../format.ts";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { ButtonSize, Empty, ErrorNote, Loaded, Page, Pages, Section, Status, When } from "../ui/page.tsx";
+import { ButtonSize, Empty, ErrorNote, Hint, Loaded, Page, Pages, Section, Status, When } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { SmallForm, useSending } from "../ui/sending.tsx";
 
@@ -56,16 +56,12 @@ const Message = ({ message, isMarked = false }: { message: any; isMarked?: boole
     }
   >
     <Group gap="xs">
-      <Text size="sm" fw={600}>
-        {nameOf(message.sender)}
-      </Text>
-      <Text size="xs" c="dimmed">
-        {moment(message.createdAt)}
-      </Text>
+      <Text fw={600}>{nameOf(message.sender)}</Text>
+      <Hint size="xs">{moment(message.createdAt)}</Hint>
       {message.moderation !== "VISIBLE" && <Badge color="orange">{words(message.moderation)}</Badge>}
       {message.deletedAt && <Badge color="red">Deleted</Badge>}
     </Group>
-    <Text size="sm" style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
+    <Text style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
       {message.original ?? message.content}
     </Text>
   </div>
@@ -86,7 +82,7 @@ const Report = ({ id, onDone }: { id: string; onDone: () => void }) => {
     <Loaded query={report}>
       {({ report: found, context = [], message }: any) => (
         <Stack>
-          <Text size="sm">
+          <Text>
             {`${nameOf(found.reporter)} reports ${nameOf(found.sender)}: ${words(found.reason).toLowerCase()}.`}
             {found.note ? ` “${found.note}”` : ""}
           </Text>
@@ -232,7 +228,7 @@ const TryText = () => {
         <Textarea label="Text" name="text" required />
       </SmallForm>
       {tested && (
-        <Text size="sm">
+        <Text>
           <b>{words(tested.outcome)}</b>
           {tested.content ? `: ${tested.content}` : ""}{" "}
           {tested.words.map(({ word, list }) => `${word} (${list})`).join(", ")}

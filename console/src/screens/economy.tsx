@@ -2,12 +2,12 @@ import { type ReactNode, useState } from "react";
 import { call, operation } from "../api/client.ts";
 import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { Badge, Button, Grid, Group, Modal, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Badge, Button, Grid, Group, Modal, SimpleGrid, Stack } from "@mantine/core";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Json, Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
+import { ErrorNote, Hint, Json, Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
@@ -161,9 +161,7 @@ const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
   return (
     <Stack gap="xs">
       <Group justify="space-between">
-        <Text size="sm" c="dimmed">
-          {of.about}
-        </Text>
+        <Hint>{of.about}</Hint>
         {make}
       </Group>
       <List

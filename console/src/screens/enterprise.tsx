@@ -47,7 +47,7 @@ export const Sso = () => {
         }
       >
         {tested?.checks.map(({ name, ok, message }) => (
-          <Text size="sm" key={name}>{`${ok ? "✓" : "✗"} ${words(name)}: ${message}`}</Text>
+          <Text key={name}>{`${ok ? "✓" : "✗"} ${words(name)}: ${message}`}</Text>
         ))}
         {can("putSso") ? (
           <OperationForm
@@ -58,7 +58,7 @@ export const Sso = () => {
             key={data?.updatedAt ?? "new"}
           />
         ) : (
-          <Text size="sm">Only an owner changes this.</Text>
+          <Text>Only an owner changes this.</Text>
         )}
       </Section>
       <Rows

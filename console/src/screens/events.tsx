@@ -9,9 +9,9 @@ import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, ErrorNote, Json, JsonLine, Live, Loaded, Page, Section, Status, When } from "../ui/page.tsx";
-import { type Column, FilterBar, List } from "../ui/table.tsx";
-import { Facts } from "../ui/cells.tsx";
+import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
+import { FilterBar, List } from "../ui/table.tsx";
+import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
 
@@ -134,11 +134,11 @@ const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
   return (
     <>
       {skipped > 0 && (
-        <Text size="xs" c="dimmed">
+        <Hint size="xs">
           {`${count(skipped, "events")} came too fast to be shown; the history has them.`}
-        </Text>
+        </Hint>
       )}
-      <LiveTable name="Events" rows={shown} columns={COLUMNS} onRow={open} onTop={setTop} />
+      <LiveTable name="Events" rows={shown} columns={COLUMNS} wide={WIDE} onRow={open} onTop={setTop} />
     </>
   );
 };
@@ -149,18 +149,15 @@ const summaryOf = ({ effectCounts = {} }: Event): string =>
     .map(([type, times]) => `${describe(type, {})}${times > 1 ? ` ×${times}` : ""}`)
     .join(", ");
 
-const COLUMNS: Column<Event>[] = [
-  { title: "Time", cell: ({ receivedAt }) => time(receivedAt) },
-  { title: "Event", cell: ({ eventType }) => eventType },
-  { title: "Player", cell: nameOf },
-  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-  { title: "Effects", cell: summaryOf, isWideOnly: true },
-  {
-    title: "Properties",
-    cell: ({ properties }) => <span className="mono">{JSON.stringify(properties)}</span>,
-    isWideOnly: true,
-  },
-];
+const COLUMNS: Columns<Event> = {
+  Time: ({ receivedAt }) => time(receivedAt),
+  Event: "eventType",
+  Player: nameOf,
+  Status: "status",
+  Effects: summaryOf,
+  Properties: ({ properties }) => <span className="mono">{JSON.stringify(properties)}</span>,
+};
+const WIDE = ["Effects", "Properties"];
 
 const History = () => (
   <>
@@ -260,9 +257,7 @@ const Details = ({ event }: { event: Answer<"getEvent"> }) => {
         {event.effects.map(({ type, data }, index) => (
           <Group key={index} gap="xs">
             <Effect type={type} data={data} />
-            <Text size="xs" c="dimmed">
-              {type}
-            </Text>
+            <Hint size="xs">{type}</Hint>
           </Group>
         ))}
         {event.effectsLeftOut ? <Text size="xs">{`and ${number(event.effectsLeftOut)} more`}</Text> : null}
@@ -270,12 +265,6 @@ const Details = ({ event }: { event: Answer<"getEvent"> }) => {
     </Stack>
   );
 };
-
-const Hint = ({ children }: { children: string }) => (
-  <Text size="sm" c="dimmed">
-    {children}
-  </Text>
-);
 
 type Node = {
   path: string;
@@ -293,7 +282,7 @@ const Condition = ({ node, of, depth = 0 }: { node: Node; of?: object | undefine
   const said: any = (node.path.match(/\w+/g) ?? []).reduce((part: any, key) => part?.[key], of);
   return (
     <div style={{ marginLeft: depth * 18 }}>
-      <Text size="sm" c={node.skipped ? "dimmed" : undefined}>
+      <Text c={node.skipped ? "dimmed" : undefined}>
         {node.skipped ? "– " : node.pass ? "✓ " : "✗ "}
         {words(node.type)} {said?.path ?? said?.field ?? said?.key} {node.op ? words(node.op) : ""}{" "}
         {node.expected !== undefined && <Code>{JSON.stringify(node.expected)}</Code>}
@@ -316,20 +305,14 @@ export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
       {order.map((rule) => (
         <div key={`${rule.ruleId} ${rule.version}`}>
           <Group gap="xs">
-            <Text fw={600} size="sm">
-              {rule.ruleKey}
-            </Text>
+            <Text fw={600}>{rule.ruleKey}</Text>
             <Badge color={rule.fired ? "teal" : "gray"}>{rule.fired ? "Fired" : words(rule.reason)}</Badge>
             {rule.shadow && <Badge color="violet">Shadow</Badge>}
-            {rule.detail && (
-              <Text size="xs" c="dimmed">
-                {rule.detail}
-              </Text>
-            )}
+            {rule.detail && <Hint size="xs">{rule.detail}</Hint>}
           </Group>
           {rule.conditions && <Condition node={rule.conditions} of={of} />}
           {rule.effects.map((effect: any, index: number) => (
-            <Text size="sm" key={index} ml="md">
+            <Text key={index} ml="md">
               → <Effect type={effect.type} data={effect.data} />
             </Text>
           ))}
@@ -337,16 +320,14 @@ export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
       ))}
       {trace.quests?.length > 0 && (
         <div>
-          <Text fw={600} size="sm">
-            Quests
-          </Text>
+          <Text fw={600}>Quests</Text>
           {trace.quests.map((quest: any) => (
-            <Text size="sm" key={quest.questKey}>{`${quest.questKey}: ${words(quest.reason)}`}</Text>
+            <Text key={quest.questKey}>{`${quest.questKey}: ${words(quest.reason)}`}</Text>
           ))}
         </div>
       )}
       {trace.leaderboards?.map(({ key, before, after }: any) => (
-        <Text size="sm" key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
+        <Text key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
       ))}
       {trace.derived?.map((one: any, index: number) => (
         <Section key={index} title={`Event that followed: ${one.eventType}`}>

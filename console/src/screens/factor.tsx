@@ -44,7 +44,7 @@ export const FactorSetup = ({ begin, enable, onDone, hasPassword, isEnabled, lab
     <Stack gap="sm">
       {recovery && (
         <Alert color="yellow" title="Your recovery codes">
-          <Text size="sm">
+          <Text>
             Each replaces your app once. Keep them where your phone is not: they are shown only here.
           </Text>
           <Copyable value={recovery.join("\n")} />
@@ -82,9 +82,9 @@ export const FactorSetup = ({ begin, enable, onDone, hasPassword, isEnabled, lab
       </Group>
       {setup && (
         <Alert color="teal" title="Add this to your app, then type its code above">
-          <Text size="sm">Secret:</Text>
+          <Text>Secret:</Text>
           <Copyable value={setup.secret} />
-          <Text size="sm">Or open this link on the phone:</Text>
+          <Text>Or open this link on the phone:</Text>
           <Copyable value={setup.otpauthUrl} />
         </Alert>
       )}

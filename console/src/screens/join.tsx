@@ -128,7 +128,7 @@ export const Accept = () => {
       <Loaded query={invitation} lines={3}>
         {({ email, tenantName, role }) => (
           <>
-            <Text size="sm">
+            <Text>
               You are invited to <b>{tenantName}</b> as {words(role).toLowerCase()}, with the address {email}.
             </Text>
             <SmallForm submit="Join" onSubmit={accept}>

@@ -1,4 +1,4 @@
-import { Group, Select, Stack, Text } from "@mantine/core";
+import { Group, Select, Stack } from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useGo } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
@@ -6,9 +6,9 @@ import { useMirror } from "../api/rooms.ts";
 import { count, nameOf, number, words } from "../format.ts";
 import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, Live, Loaded, Named, Page, Pages } from "../ui/page.tsx";
-import { type Column, List, Rows } from "../ui/table.tsx";
-import { Facts } from "../ui/cells.tsx";
+import { Empty, Hint, Live, Loaded, Named, Page, Pages } from "../ui/page.tsx";
+import { List, Rows } from "../ui/table.tsx";
+import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Board = Answer<"getLeaderboard">;
 
@@ -165,11 +165,7 @@ const Whole = ({ board }: { board: Board }) => {
 
 type Place = { rank: number; playerId: string; externalUserId: string; displayName: string; score: number };
 
-const PLACES: Column<Place>[] = [
-  { title: "Rank", cell: ({ rank }) => number(rank), isNumber: true },
-  { title: "Player", cell: nameOf },
-  { title: "Score", cell: ({ score }) => number(score), isNumber: true },
-];
+const PLACES: Columns<Place> = { Rank: "rank", Player: nameOf, Score: "score" };
 
 /** The first hundred places, as the room of the board shows them. */
 const LivePlaces = ({ board }: { board: Board }) => {
@@ -185,9 +181,9 @@ const LivePlaces = ({ board }: { board: Board }) => {
     <Stack gap="xs">
       <Group>
         <Live {...watched} />
-        <Text size="sm" c="dimmed">
+        <Hint>
           {shown && `${count(shown.size, "players")}${shown.periodKey ? `, period ${shown.periodKey}` : ""}`}
-        </Text>
+        </Hint>
       </Group>
       {shown && places.length === 0 ? (
         <Empty title="Nobody is on it yet" />

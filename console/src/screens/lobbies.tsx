@@ -1,9 +1,9 @@
-import { Group, Stack, Text } from "@mantine/core";
+import { Group, Stack } from "@mantine/core";
 import { useApi, useCan, useGo } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
 import { nameOf } from "../format.ts";
 import { ask, create } from "../ui/operations.tsx";
-import { Copied, Json, LinkButton, Live, Loaded, Page, Pages, Section } from "../ui/page.tsx";
+import { Copied, Hint, Json, LinkButton, Live, Loaded, Page, Pages, Section } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 
@@ -134,9 +134,7 @@ export const LobbyPage = ({ id }: { id: string }) => {
             {can("listChatChannels") && channelId && (
               <LinkButton to={`/chat/channels?open=${channelId}`}>Its chat</LinkButton>
             )}
-            <Text size="xs" c="dimmed">
-              This page looks again every two seconds.
-            </Text>
+            <Hint size="xs">This page looks again every two seconds.</Hint>
           </Stack>
         )}
       </Loaded>

@@ -28,7 +28,7 @@ export const Ledger = ({ player }: Props) => {
   return (
     <Stack gap="xs">
       {verified && (
-        <Text size="sm" c={verified.valid ? "dimmed" : "var(--mantine-color-error)"}>
+        <Text c={verified.valid ? "dimmed" : "var(--mantine-color-error)"}>
           {verified.valid
             ? `All ${number(verified.entries)} entries are unchanged since they were written.`
             : `Entry ${verified.firstInvalidSeq} is not what was written.`}
@@ -43,7 +43,7 @@ export const Ledger = ({ player }: Props) => {
           When: "createdAt",
           Of: ({ asset, currencyKey }) => words(currencyKey ?? asset),
           Amount: ({ amount }) => (
-            <Text span size="sm" c={`var(--mantine-color-${amount < 0 ? "error" : "anchor"})`}>
+            <Text span c={`var(--mantine-color-${amount < 0 ? "error" : "anchor"})`}>
               {`${amount > 0 ? "+" : ""}${number(amount)}`}
             </Text>
           ),
@@ -63,7 +63,7 @@ const Cause = ({ reason, cause }: { reason: string; cause: unknown }) => {
     .filter(([name, value]) => typeof value === "string" && /key|reason|actor|by/i.test(name))
     .map(([, value]) => String(value));
   return (
-    <Text size="sm">
+    <Text>
       {words(reason)}
       <Text
         span

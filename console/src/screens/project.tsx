@@ -5,7 +5,7 @@ import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { call } from "../api/client.ts";
 import { count, moment, number, words } from "../format.ts";
 import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
-import { ErrorNote, Loaded, Named, Page, SecretOnce, Section, When } from "../ui/page.tsx";
+import { ErrorNote, Hint, Loaded, Named, Page, SecretOnce, Section, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 
@@ -113,7 +113,7 @@ export const ProjectSettings = () => {
             can("updateProjectSettings") ? (
               <OperationForm id="updateProjectSettings" initial={data} />
             ) : (
-              <Text size="sm">Your role may not change these.</Text>
+              <Text>Your role may not change these.</Text>
             )
           }
         </Loaded>
@@ -148,7 +148,7 @@ const Sandbox = () => {
     <Section title="Sandbox">
       {project.sandboxOf == null && project.sandboxProjectId == null ? (
         <Group>
-          <Text size="sm">A copy to try definitions in, with its own players and its own clock.</Text>
+          <Text>A copy to try definitions in, with its own players and its own clock.</Text>
           {act("createSandbox", "Make a sandbox", { path, done: "The sandbox is there", isMain: true })}
         </Group>
       ) : (
@@ -165,17 +165,17 @@ const SandboxClock = ({ path }: { path: { projectId: string } }) => {
   return (
     <Stack>
       {data && (
-        <Text size="sm">
+        <Text>
           {data.aheadSeconds === 0
             ? "Its clock shows the real time."
             : `Its clock is ahead and shows ${moment(data.now)}.`}
         </Text>
       )}
       {data?.lastAdvance?.happened && (
-        <Text size="sm" c="dimmed">
+        <Hint>
           {happened.map(([what, times]) => `${words(what)}: ${number(times)}`).join(" · ") ||
             "Nothing happened on the way."}
-        </Text>
+        </Hint>
       )}
       <Group align="flex-end">
         <TextInput

@@ -1,11 +1,11 @@
-import { Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
-import { useAct, useApi, useCan, useGo } from "../api/hooks.ts";
+import { Group, SimpleGrid, Stack, Text } from "@mantine/core";
+import { useApi, useCan, useGo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { create, form } from "../ui/operations.tsx";
-import { Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
+import { act, create, form } from "../ui/operations.tsx";
+import { ButtonSize, Hint, Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 type Quest = Answer<"getQuest">;
@@ -91,7 +91,7 @@ const Reviews = () => (
       Sent: "submittedAt",
       Player: nameOf,
       Quest: ({ questKey, stepKey }) => `${questKey} · ${stepKey}`,
-      Evidence: ({ evidence }) => <Text size="sm" maw={320} truncate children={evidence} />,
+      Evidence: ({ evidence }) => <Text maw={320} truncate children={evidence} />,
       Status: "status",
     }}
     actions={(row) => <Decide review={row} />}
@@ -102,35 +102,36 @@ type DecideProps = { review: Review; onDone?: () => void };
 
 const Submission = ({ review, onDone }: DecideProps) => (
   <Stack>
-    <Text size="sm">{`${nameOf(review)}, ${review.questKey}, step ${review.stepKey}`}</Text>
+    <Text>{`${nameOf(review)}, ${review.questKey}, step ${review.stepKey}`}</Text>
     {/* Text of a player: it is shown, and never followed by itself. */}
-    <Text style={{ overflowWrap: "anywhere" }}>{review.evidence ?? "Without evidence"}</Text>
-    {review.note && <Text size="sm" c="dimmed">{`${review.reviewedBy ?? ""}: ${review.note}`}</Text>}
+    <Text size="md" style={{ overflowWrap: "anywhere" }}>
+      {review.evidence ?? "Without evidence"}
+    </Text>
+    {review.note && <Hint>{`${review.reviewedBy ?? ""}: ${review.note}`}</Hint>}
     <Decide review={review} onDone={onDone} />
   </Stack>
 );
 
 const Decide = ({ review: { id, status, playerId, questKey, stepKey }, onDone }: DecideProps) => {
-  const can = useCan();
-  const act = useAct("reviewPlayerQuestStep", { done: "Decided", onDone });
-  if (status !== "PENDING" || !can("reviewPlayerQuestStep")) return null;
+  if (status !== "PENDING") return null;
   const path = { playerId, questId: questKey, stepKey };
   return (
-    <Group gap={4} wrap="nowrap">
-      <Button
-        size="compact-xs"
-        loading={act.isPending}
-        onClick={() => act.mutate({ path, body: { decision: "APPROVE", submissionId: id } })}
-      >
-        Approve
-      </Button>
-      {form("reviewPlayerQuestStep", "Reject", {
-        path,
-        fixed: { decision: "REJECT", submissionId: id },
-        hidden: ["decision", "submissionId"],
-        onDone,
-      })}
-    </Group>
+    <ButtonSize value="compact-xs">
+      <Group gap={4} wrap="nowrap">
+        {act("reviewPlayerQuestStep", "Approve", {
+          path,
+          body: { decision: "APPROVE", submissionId: id },
+          isMain: true,
+          onDone,
+        })}
+        {form("reviewPlayerQuestStep", "Reject", {
+          path,
+          fixed: { decision: "REJECT", submissionId: id },
+          hidden: ["decision", "submissionId"],
+          onDone,
+        })}
+      </Group>
+    </ButtonSize>
   );
 };
 
@@ -160,7 +161,7 @@ const Codes = ({ quest }: { quest: Quest }) => {
     <Section title="Codes">
       {steps.map(({ key, name }) => (
         <Group key={key}>
-          <Text size="sm">{name}</Text>
+          <Text>{name}</Text>
           {form("addQuestCodes", "Add codes", { path: { questId: quest.id, stepKey: key }, submit: "Add" })}
         </Group>
       ))}

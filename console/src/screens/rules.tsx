@@ -1,15 +1,4 @@
-import {
-  Alert,
-  Badge,
-  Button,
-  Grid,
-  Group,
-  SegmentedControl,
-  Select,
-  SimpleGrid,
-  Stack,
-  Text,
-} from "@mantine/core";
+import { Alert, Badge, Button, Grid, Group, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useGo, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
@@ -19,7 +8,7 @@ import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
 import { create, form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Chips, Empty, ErrorNote, Json, Loaded, Named, Page, Section, Tile } from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Json, Loaded, Named, Page, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
@@ -173,7 +162,7 @@ const Design = ({ rule }: { rule: Rule }) => {
       <Grid.Col span={{ base: 12, md: 5 }}>
         <Stack>
           <Section title="In words">
-            <Text size="sm">{sentence(value)}</Text>
+            <Text>{sentence(value)}</Text>
           </Section>
           <ErrorNote error={error} />
           {checked && <Checked checked={checked} />}
@@ -189,14 +178,14 @@ const Design = ({ rule }: { rule: Rule }) => {
 const Checked = ({ checked }: { checked: Answer<"validateRule"> }) => (
   <Section title={checked.valid ? "It can be published" : "It cannot be published yet"}>
     {[...checked.errors, ...checked.warnings].map(({ field, message }) => (
-      <Text size="sm" key={`${field} ${message}`}>
+      <Text key={`${field} ${message}`}>
         <b>{field}</b> {message}
       </Text>
     ))}
     {checked.estimatedCost && (
-      <Text size="sm" c="dimmed">
+      <Hint>
         {`Cost: ${words(checked.estimatedCost.level).toLowerCase()} (${checked.estimatedCost.conditions} conditions, ${checked.estimatedCost.counters} counters)`}
-      </Text>
+      </Hint>
     )}
   </Section>
 );
@@ -277,9 +266,9 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
   const from = new Date(Date.now() - 7 * 86_400_000).toISOString();
   return (
     <Section title="On the past">
-      <Text size="sm" c="dimmed">
+      <Hint>
         {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
-      </Text>
+      </Hint>
       <Group>
         {form("backtestRule", "Backtest", {
           path: { ruleId: rule.id },
@@ -295,7 +284,7 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
           id={job}
           title="Backtest"
           result={({ fired, events, playersReached, players }) => (
-            <Text size="sm">
+            <Text>
               {`It would have fired ${count(fired, "times")} on ${count(events, "events")}, for ${number(playersReached)} of ${count(players, "players")}.`}
             </Text>
           )}

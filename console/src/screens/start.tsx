@@ -116,13 +116,13 @@ const Step = ({ number, title, about, isDone = false, children }: StepProps) => 
         role="img"
         aria-label={isDone ? "Done" : `Step ${number}`}
       >
-        {isDone ? <Icon name="start" size={14} /> : <Text size="sm">{number}</Text>}
+        {isDone ? <Icon name="start" size={14} /> : <Text>{number}</Text>}
       </ThemeIcon>
       <Stack gap="xs" style={{ flex: 1, minWidth: 0 }} align="flex-start">
-        <Text component="h2" fw={600} m={0}>
+        <Text component="h2" size="md" fw={600} m={0}>
           {title}
         </Text>
-        <Text size="sm">{about}</Text>
+        <Text>{about}</Text>
         {children}
       </Stack>
     </Group>

@@ -3,24 +3,13 @@ import { Link, useLocation, useRoute } from "wouter";
 import { call, callAny } from "../api/client.ts";
 import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
-import { Alert, Anchor, Button, Container, Group, SimpleGrid, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Anchor, Button, Container, Group, SimpleGrid, Stack, TextInput } from "@mantine/core";
 import { SignInCard, To } from "./auth.tsx";
 import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
-import {
-  ErrorNote,
-  Json,
-  Loaded,
-  Page,
-  Pages,
-  SecretOnce,
-  Section,
-  Status,
-  Tile,
-  When,
-} from "../ui/page.tsx";
+import { ErrorNote, Hint, Json, Loaded, Page, Pages, SecretOnce, Section, Status, Tile, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
@@ -32,11 +21,7 @@ export const SuperAdmin = () => {
       title="Platform"
       logIn={async (body) => signInAdmin(await call("superadminLogin", { body }))}
       complete={async (body) => signInAdmin(await callAny("completeSuperadminLogin", { body }))}
-      above={
-        <Text size="sm" c="dimmed">
-          For whoever runs this server. A reload signs you out.
-        </Text>
-      }
+      above={<Hint>For whoever runs this server. A reload signs you out.</Hint>}
       below={() => <To to="/login">To the console of your team</To>}
     />
   );

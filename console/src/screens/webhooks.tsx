@@ -60,7 +60,7 @@ const Types = () => {
                 <Named name={type} more={occurs} />
               </Accordion.Control>
               <Accordion.Panel>
-                {example ? <Json value={example} /> : <Text size="sm">No example</Text>}
+                {example ? <Json value={example} /> : <Text>No example</Text>}
               </Accordion.Panel>
             </Accordion.Item>
           ))}
@@ -253,9 +253,7 @@ const Delivery = (path: DeliveryPath) => {
               Body: "responseBody",
             }}
           />
-          <Text fw={600} size="sm">
-            What was sent
-          </Text>
+          <Text fw={600}>What was sent</Text>
           <Json value={data.payload} />
         </Stack>
       )}

@@ -1,7 +1,7 @@
 import { SimpleGrid, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { number, words } from "../format.ts";
-import { Status, When } from "./page.tsx";
+import { Hint, Status, When } from "./page.tsx";
 
 type Simple = string | number | boolean | readonly string[] | null | undefined;
 type FieldOf<T> = { [K in keyof T]-?: T[K] extends Simple ? K : never }[keyof T] & string;
@@ -32,10 +32,8 @@ export const Facts = <T,>({ of, show }: { of: T; show: Columns<T> }) => (
   <SimpleGrid cols={{ base: 2, sm: 3, lg: 4 }} spacing="md">
     {Object.entries(show).map(([name, one]) => (
       <div key={name}>
-        <Text size="xs" c="dimmed">
-          {name}
-        </Text>
-        <Text size="sm" component="div" style={{ overflowWrap: "anywhere" }}>
+        <Hint size="xs">{name}</Hint>
+        <Text component="div" style={{ overflowWrap: "anywhere" }}>
           {textOf(cellOf(of, one))}
         </Text>
       </div>

@@ -64,7 +64,7 @@ export const Chart = ({ name, labels, series, height = 260, isPercent = false }:
       <Group justify="space-between" mb={4}>
         <Group gap="md">
           {series.map(({ name: label, values }, index) => (
-            <Text size="sm" key={label} component="span">
+            <Text key={label} component="span">
               <span className="dot" style={{ background: COLOURS[index % COLOURS.length] }} />
               {label} <b>{number(values.findLast((value) => value != null))}</b>
             </Text>
@@ -101,8 +101,8 @@ export const Bars = ({ rows }: { rows: { name: string; value: number; note?: str
       {rows.map(({ name, value, note }, index) => (
         <div role="listitem" key={`${name} ${index}`} style={{ marginBottom: 8 }}>
           <Group justify="space-between">
-            <Text size="sm">{name}</Text>
-            <Text size="sm">
+            <Text>{name}</Text>
+            <Text>
               {number(value)} {note && <Text span c="dimmed" size="xs">{`  ${note}`}</Text>}
             </Text>
           </Group>

@@ -5,7 +5,7 @@ import { words } from "../format.ts";
 import { Badge, Button, Code, Group, Modal, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { act, ask, form, OperationForm } from "./operations.tsx";
-import { Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
+import { Hint, Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
 import { Rows } from "./table.tsx";
 
 /** A kind of definition that has a draft and published versions, by which its operations are named. */
@@ -161,7 +161,7 @@ const Publish = ({ of, id, path, onDone }: PublishProps) => {
   const publish = useAct(id, { done: "Published", onDone });
   return (
     <Stack>
-      <Text size="sm">
+      <Text>
         {of.published
           ? `What changes against version ${of.publishedVersion}:`
           : "Players have not seen it yet: this is its first version."}
@@ -232,19 +232,12 @@ const show = (value: unknown): string => (value === undefined ? "nothing" : JSON
 /** What is different, line by line: what was, what is. */
 export const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
   const changes = changesOf(before, after);
-  if (changes.length === 0)
-    return (
-      <Text size="sm" c="dimmed">
-        Nothing is different.
-      </Text>
-    );
+  if (changes.length === 0) return <Hint>Nothing is different.</Hint>;
   return (
     <div>
       {changes.map(({ path, before: was, after: is }) => (
         <div key={path} style={{ marginBottom: 8 }}>
-          <Text size="sm" fw={600}>
-            {path}
-          </Text>
+          <Text fw={600}>{path}</Text>
           <Code
             block
             className="json"

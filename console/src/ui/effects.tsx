@@ -28,7 +28,7 @@ export const describe = (type: string, data: any): string => {
 };
 
 export const Effect = ({ type, data }: { type: string; data: unknown }) => (
-  <Text size="sm" component="span" title={type}>
+  <Text component="span" title={type}>
     {describe(type, data)}
   </Text>
 );

@@ -1,39 +1,11 @@
-import {
-  Button,
-  Collapse,
-  Fieldset,
-  Group,
-  MultiSelect,
-  NumberInput,
-  PasswordInput,
-  Select,
-  Stack,
-  Switch,
-  TagsInput,
-  Text,
-  Textarea,
-  TextInput,
-} from "@mantine/core";
+import { Button, Collapse, Fieldset, Group, MultiSelect, NumberInput, PasswordInput, Select, Stack, Switch, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
 import { keyFor, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
-import {
-  type Common,
-  commonOf,
-  type FieldProps,
-  Free,
-  LISTS,
-  Moment,
-  optionsOf,
-  optionText,
-  Reference,
-  referenceOf,
-  References,
-  Remove,
-  typeOf,
-} from "./values.tsx";
+import { type Common, commonOf, type FieldProps, Free, LISTS, Moment, optionsOf, optionText, Reference, referenceOf, References, Remove, typeOf } from "./values.tsx";
+import { Hint } from "./page.tsx";
 
 /** Fields that hold the conditions of a group. */
 const GROUPS = /^(all|any|none)$/;
@@ -123,11 +95,7 @@ export const Field = (given: FieldProps): ReactNode => {
 };
 
 const About = ({ of: { description } }: { of: Common }) =>
-  description && (
-    <Text size="xs" c="dimmed">
-      {description}
-    </Text>
-  );
+  description && <Hint size="xs">{description}</Hint>;
 
 const Add = (props: { label: string; onClick: () => void; disabled?: boolean }) => (
   <Button

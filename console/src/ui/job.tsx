@@ -27,7 +27,7 @@ export const JobProgress = (props: {
   return (
     <Stack gap={4}>
       <Group justify="space-between">
-        <Text size="sm">{title}</Text>
+        <Text>{title}</Text>
         <Status value={data.status} />
       </Group>
       <Progress
@@ -36,11 +36,7 @@ export const JobProgress = (props: {
         aria-label={title}
         color={data.status === "FAILED" ? "red" : "teal"}
       />
-      {data.error && (
-        <Text size="sm" c="var(--mantine-color-error)">
-          {data.error}
-        </Text>
-      )}
+      {data.error && <Text c="var(--mantine-color-error)">{data.error}</Text>}
       {result.data && props.result?.(result.data)}
       <Group gap="xs">
         {!isOver && (

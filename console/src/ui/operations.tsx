@@ -129,7 +129,7 @@ export const Confirm = <I extends Id>({
           }}
         >
           <Stack>
-            {children && <Text size="sm">{children}</Text>}
+            {children && <Text>{children}</Text>}
             {name !== undefined && (
               <TextInput
                 label={
@@ -317,7 +317,7 @@ export const FormButton = ({
         onInput={() => setBegun(true)}
       >
         {about && (
-          <Text size="sm" c="dimmed" mb="sm">
+          <Text c="dimmed" mb="sm">
             {about}
           </Text>
         )}

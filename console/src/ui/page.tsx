@@ -59,11 +59,7 @@ export const Page = ({ title, actions, about, parent, children }: PageProps) => 
             <Group gap="xs">{actions}</Group>
           </ButtonSize>
         </Group>
-        {about && (
-          <Text c="dimmed" size="sm">
-            {about}
-          </Text>
-        )}
+        {about && <Text c="dimmed">{about}</Text>}
       </div>
       {children}
     </Stack>
@@ -79,7 +75,7 @@ export const ErrorNote = ({ error, onRetry }: { error: unknown; onRetry?: () => 
     <Alert color="red" title={api?.message ?? String(error)} role="alert">
       <Stack gap="xs" align="flex-start">
         {told.map(({ field, message }) => (
-          <Text size="sm" key={`${field} ${message}`}>
+          <Text key={`${field} ${message}`}>
             <Code>{field}</Code> {message}
           </Text>
         ))}
@@ -102,7 +98,9 @@ export const ErrorNote = ({ error, onRetry }: { error: unknown; onRetry?: () => 
 /** Nothing here yet, and what to do about it. */
 export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
   <Stack align="center" py="xl" gap="xs">
-    <Text fw={600}>{title}</Text>
+    <Text size="md" fw={600}>
+      {title}
+    </Text>
     {children && (
       <Stack align="center" gap="xs" c="dimmed" fz="sm" ta="center">
         <ButtonSize value="sm">{children}</ButtonSize>
@@ -185,17 +183,18 @@ export const Status = ({ value }: { value: string | null | undefined }) =>
     </span>
   );
 
+/** What is said beside what matters. */
+export const Hint = ({ size = "sm", children }: { size?: string; children: ReactNode }) => (
+  <Text size={size} c="dimmed" component="div">
+    {children}
+  </Text>
+);
+
 /** A name, and under it what tells two of the same name apart. */
 export const Named = ({ name, more }: { name: ReactNode; more?: ReactNode }) => (
   <>
-    <Text size="sm" fw={500}>
-      {name}
-    </Text>
-    {more && (
-      <Text size="xs" c="dimmed">
-        {more}
-      </Text>
-    )}
+    <Text fw={500}>{name}</Text>
+    {more && <Hint size="xs">{more}</Hint>}
   </>
 );
 
@@ -258,7 +257,7 @@ export const SecretOnce = ({
 }) => (
   <Alert color="yellow" title={title}>
     <Stack gap="xs">
-      <Text size="sm">Keep it now: it is not shown again.</Text>
+      <Text>Keep it now: it is not shown again.</Text>
       <Copyable value={value} />
       {children}
     </Stack>
@@ -291,9 +290,7 @@ export const LinkButton = ({ to, children }: { to: string; children: ReactNode }
 /** One number that matters, and what it was before. */
 export const Tile = ({ name, value, note }: { name: string; value: ReactNode; note?: ReactNode }) => (
   <Paper withBorder p="md">
-    <Text size="sm" c="dimmed">
-      {name}
-    </Text>
+    <Hint>{name}</Hint>
     <Text size="xl" fw={700} style={{ fontVariantNumeric: "tabular-nums" }}>
       {typeof value === "number" ? number(value) : (value ?? "–")}
     </Text>
@@ -318,7 +315,7 @@ export const Section = ({
   <Paper withBorder p="md" component="section">
     <Stack gap="sm">
       <Group justify="space-between">
-        <Text component="h2" fw={600} m={0}>
+        <Text component="h2" size="md" fw={600} m={0}>
           {title}
         </Text>
         <Group gap="xs">{actions}</Group>

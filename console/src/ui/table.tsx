@@ -1,17 +1,4 @@
-import {
-  ActionIcon,
-  Button,
-  Group,
-  Modal,
-  Pagination,
-  ScrollArea,
-  Select,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-  Tooltip,
-} from "@mantine/core";
+import { ActionIcon, Button, Group, Modal, Pagination, ScrollArea, Select, Stack, Table, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { tellError, useAny, useGo } from "../api/hooks.ts";
@@ -21,18 +8,8 @@ import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
 import { type Filters, useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
-import { ButtonSize, Empty, Loaded, Section } from "./page.tsx";
+import { ButtonSize, Empty, Hint, Loaded, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";
-
-/** A column of a table that changes often, with all that is to be known of it. */
-export type Column<T> = {
-  title: string;
-  cell: (row: T) => ReactNode;
-  /** Stands right, as numbers do. */
-  isNumber?: boolean;
-  /** Left out on a phone. */
-  isWideOnly?: boolean;
-};
 
 type TableProps<T> = {
   name: string;
@@ -391,9 +368,7 @@ const Pages = ({ pagination, chosen, choose }: PagesProps) => {
   }
   return (
     <Group mt="sm" justify="space-between">
-      <Text size="sm" c="dimmed">
-        {number(total)} in all
-      </Text>
+      <Hint>{number(total)} in all</Hint>
       {totalPages > 1 && (
         <Pagination
           total={totalPages}
