@@ -155,29 +155,26 @@ const Linked = () => {
   );
 };
 
-const Sessions = () => {
-  return (
-    <Rows
-      section="Where you are signed in"
-      beside={ask("logout", "Sign out everywhere", {
-        body: { all: true },
-        title: "Sign out everywhere?",
-        onDone: () => void signOut(),
-        text: "You sign in again here, too.",
-      })}
-      id="listSessions"
-      given={{ query: { limit: 50 } }}
-      name="Sessions"
-      columns={{
-        Browser: ({ userAgent, current }) => (
-          <Text maw={360} truncate>{`${current ? "This one: " : ""}${userAgent}`}</Text>
-        ),
-        Address: "ip",
-        By: "method",
-        "Last used": "lastUsedAt",
-      }}
-      wide={["By"]}
-      actions={({ id, current }) => !current && act("revokeSession", "End", { path: { sessionId: id } })}
-    />
-  );
-};
+const Sessions = () => (
+  <Rows
+    section="Where you are signed in"
+    beside={ask("logout", "Sign out everywhere", {
+      body: { all: true },
+      title: "Sign out everywhere?",
+      onDone: () => void signOut(),
+      text: "You sign in again here, too.",
+    })}
+    id="listSessions"
+    given={{ query: { limit: 50 } }}
+    columns={{
+      Browser: ({ userAgent, current }) => (
+        <Text maw={360} truncate>{`${current ? "This one: " : ""}${userAgent}`}</Text>
+      ),
+      Address: "ip",
+      By: "method",
+      "Last used": "lastUsedAt",
+    }}
+    wide={["By"]}
+    actions={({ id, current }) => !current && act("revokeSession", "End", { path: { sessionId: id } })}
+  />
+);

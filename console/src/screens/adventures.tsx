@@ -4,7 +4,7 @@ import type { Row } from "../api/client.ts";
 import { day, moment, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { Loaded, Named, Page, Section, Tile } from "../ui/page.tsx";
+import { Named, Page, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { create } from "../ui/operations.tsx";
 
@@ -31,7 +31,6 @@ export const Adventures = () => {
       {all.data && <Calendar adventures={all.data.data} />}
       <List
         id="listAdventures"
-        name="Adventures"
         filters={["search", "status", "season"]}
         to={({ id }) => `/adventures/${id}`}
         empty="No adventures yet"
@@ -121,28 +120,25 @@ export const AdventurePage = ({ id }: { id: string }) => (
   />
 );
 
-const Stats = ({ id }: { id: string }) => {
-  const stats = useApi("getAdventureStats", { path: { adventureId: id } });
-  return (
-    <Loaded query={stats}>
-      {({ players, states, premium, averagePoints, items, tiers }) => (
-        <Stack>
-          <SimpleGrid cols={{ base: 2, md: 4 }}>
-            <Tile name="Players" value={players} />
-            <Tile name="With premium" value={premium} />
-            <Tile name="Points on average" value={averagePoints} />
-            {Object.entries(states as Record<string, number>).map(([state, count]) => (
-              <Tile key={state} name={words(state)} value={count} />
-            ))}
-          </SimpleGrid>
-          <Section title="Quests done">
-            <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
-          </Section>
-          <Section title="Tiers reached">
-            <Bars rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))} />
-          </Section>
-        </Stack>
-      )}
-    </Loaded>
-  );
-};
+const Stats = ({ id }: { id: string }) => (
+  <Read id="getAdventureStats" given={{ path: { adventureId: id } }}>
+    {({ players, states, premium, averagePoints, items, tiers }) => (
+      <Stack>
+        <SimpleGrid cols={{ base: 2, md: 4 }}>
+          <Tile name="Players" value={players} />
+          <Tile name="With premium" value={premium} />
+          <Tile name="Points on average" value={averagePoints} />
+          {Object.entries(states as Record<string, number>).map(([state, count]) => (
+            <Tile key={state} name={words(state)} value={count} />
+          ))}
+        </SimpleGrid>
+        <Section title="Quests done">
+          <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
+        </Section>
+        <Section title="Tiers reached">
+          <Bars rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))} />
+        </Section>
+      </Stack>
+    )}
+  </Read>
+);

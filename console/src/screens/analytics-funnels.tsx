@@ -198,7 +198,6 @@ export const Experiments = () => {
               <PlainTable
                 name="Metrics"
                 rows={metrics}
-                keyOf={({ metric }) => metric}
                 columns={{
                   Metric: ({ metric }) => words(metric),
                   "With the rule": (row) => shownBy(row.kind)(row.treated.value),

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
 import type { Answer } from "../api/client.ts";
-import { useAny, useCan } from "../api/hooks.ts";
+import { useCan } from "../api/hooks.ts";
 import { bytes, count, nameOf, words } from "../format.ts";
 import {
   Button,
@@ -16,7 +16,7 @@ import {
 } from "@mantine/core";
 import { type Filters, useFilters } from "../ui/filters.ts";
 import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
-import { Loaded, Status } from "../ui/page.tsx";
+import { Read, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
 const PERIODS = ["today", "yesterday", "7d", "30d", "90d", "mtd", "qtd", "ytd", "12mo", "all", "custom"];
@@ -185,43 +185,38 @@ export const useBehind = (): [dialog: ReactNode, show: (title: string, query: Fi
 };
 
 /** The players behind a number: a list, a file, a segment. */
-const PlayersBehind = ({ query }: { query: Filters }) => {
-  const answer = useAny("listAnalyticsPlayers", { query: { ...query, limit: "100" } });
-  return (
-    <Loaded query={answer}>
-      {({ data, pagination }: Answer<"listAnalyticsPlayers">) => (
-        <Stack>
-          <Group justify="space-between">
-            <Text>{count(pagination.total, "players")}</Text>
-            <Group gap={4}>
-              <Button size="xs" variant="default" onClick={() => saveCsv("players", data as never)}>
-                Save as CSV
-              </Button>
-              {form("createAnalyticsSegment", "Make a segment of them", {
-                first: ["name", "key"],
-                hidden: ["list", "funnel"],
-                fixed: { list: query },
-                done: "The segment is there",
-              })}
-            </Group>
+const PlayersBehind = ({ query }: { query: Filters }) => (
+  <Read id="listAnalyticsPlayers" given={{ query: { ...query, limit: 100 } }}>
+    {({ data, pagination }: Answer<"listAnalyticsPlayers">) => (
+      <Stack>
+        <Group justify="space-between">
+          <Text>{count(pagination.total, "players")}</Text>
+          <Group gap={4}>
+            <Button size="xs" variant="default" onClick={() => saveCsv("players", data as never)}>
+              Save as CSV
+            </Button>
+            {form("createAnalyticsSegment", "Make a segment of them", {
+              first: ["name", "key"],
+              hidden: ["list", "funnel"],
+              fixed: { list: query },
+              done: "The segment is there",
+            })}
           </Group>
-          <PlainTable
-            name="Players"
-            rows={data}
-            keyOf={({ playerId }) => playerId}
-            to={({ playerId }) => `/players/${playerId}`}
-            columns={{ Player: nameOf, Level: "level", XP: "xp", "Last active": "lastActiveAt" }}
-          />
-        </Stack>
-      )}
-    </Loaded>
-  );
-};
+        </Group>
+        <PlainTable
+          name="Players"
+          rows={data}
+          to={({ playerId }) => `/players/${playerId}`}
+          columns={{ Player: nameOf, Level: "level", XP: "xp", "Last active": "lastActiveAt" }}
+        />
+      </Stack>
+    )}
+  </Read>
+);
 
 export const Reports = () => (
   <List
     id="listAnalyticsReports"
-    name="Saved reports"
     filters={["report"]}
     dialog={["Runs", ({ id }) => <Runs reportId={id} />]}
     empty="No saved reports"
@@ -239,29 +234,26 @@ export const Reports = () => (
   />
 );
 
-const Runs = ({ reportId }: { reportId: string }) => {
-  return (
-    <Rows
-      id="listAnalyticsReportRuns"
-      given={{ path: { reportId } }}
-      refetchInterval={2_000}
-      name="Runs"
-      empty="It has not run yet"
-      columns={{
-        When: "createdAt",
-        Days: ({ range }) => range && `${range.from} to ${range.to}`,
-        Status: "status",
-      }}
-      actions={({ id, status }) =>
-        status === "SUCCEEDED" && (
-          <SaveFile id="getAnalyticsReportResult" name="report.json" path={{ reportId, runId: id }}>
-            Save
-          </SaveFile>
-        )
-      }
-    />
-  );
-};
+const Runs = ({ reportId }: { reportId: string }) => (
+  <Rows
+    id="listAnalyticsReportRuns"
+    given={{ path: { reportId } }}
+    refetchInterval={2_000}
+    empty="It has not run yet"
+    columns={{
+      When: "createdAt",
+      Days: ({ range }) => range && `${range.from} to ${range.to}`,
+      Status: "status",
+    }}
+    actions={({ id, status }) =>
+      status === "SUCCEEDED" && (
+        <SaveFile id="getAnalyticsReportResult" name="report.json" path={{ reportId, runId: id }}>
+          Save
+        </SaveFile>
+      )
+    }
+  />
+);
 
 export const Exports = () => (
   <List
@@ -272,7 +264,6 @@ export const Exports = () => (
       done: "It is being made",
     })}
     id="listAnalyticsExports"
-    name="Files"
     refetchInterval={2_000}
     empty="No files yet"
     hint="Events, players and reports of any size, as CSV or JSON."

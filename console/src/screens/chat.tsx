@@ -5,7 +5,19 @@ import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { moment, nameOf, words } from "../format.ts";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { ButtonSize, Empty, ErrorNote, Hint, Loaded, Page, Pages, Section, Status, When } from "../ui/page.tsx";
+import {
+  ButtonSize,
+  Empty,
+  ErrorNote,
+  Hint,
+  Loaded,
+  Page,
+  Pages,
+  Read,
+  Section,
+  Status,
+  When,
+} from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { SmallForm, useSending } from "../ui/sending.tsx";
 
@@ -30,7 +42,6 @@ export const Chat = ({ tab = "reports" }: { tab?: string }) => {
 const Reports = () => (
   <List
     id="listChatReports"
-    name="Reports"
     filters={["status"]}
     defaults={{ status: "OPEN" }}
     refetchInterval={5_000}
@@ -152,7 +163,6 @@ const Sanctions = () => (
       submit: "Do it",
     })}
     id="listChatSanctions"
-    name="Mutes and bans"
     filters={["kind", "active", "appealStatus"]}
     defaults={{ active: "true" }}
     empty="Nobody is muted or banned"
@@ -199,7 +209,6 @@ const Words = () => {
           )
         }
         id="listChatWordLists"
-        name="Word lists"
         empty="No lists yet"
         hint="The built-in filter knows common words already. Lists add those of your game."
         onRow={({ key }) => setOpen(key)}
@@ -273,7 +282,6 @@ const Channels = () => {
       </Group>
       <List
         id="listChatChannels"
-        name="Channels"
         filters={["kind", "status"]}
         onRow={({ id }) => choose({ open: id })}
         empty="No channels yet"
@@ -293,12 +301,10 @@ const Channels = () => {
 
 const Channel = ({ id }: { id: string }) => {
   const path = { channelId: id };
-  const channel = useApi("getChatChannel", { path });
   const query = { limit: 50 } as never;
-  const messages = useApi("listChatMessages", { path, query }, { refetchInterval: 3_000 });
   return (
     <Stack>
-      <Loaded query={channel} lines={1}>
+      <Read id="getChatChannel" given={{ path }} lines={1}>
         {({ status, name, settings }) => (
           <Group>
             <Status value={status} />
@@ -308,8 +314,8 @@ const Channel = ({ id }: { id: string }) => {
             {form("updateChatChannel", "Settings", { path, initial: { name, settings } })}
           </Group>
         )}
-      </Loaded>
-      <Loaded query={messages}>
+      </Read>
+      <Read id="listChatMessages" given={{ path, query }} refetchInterval={3_000}>
         {({ data }) =>
           data.length === 0 ? (
             <Empty title="Nobody has said anything" />
@@ -324,7 +330,7 @@ const Channel = ({ id }: { id: string }) => {
             </Stack>
           )
         }
-      </Loaded>
+      </Read>
     </Stack>
   );
 };

@@ -7,7 +7,7 @@ import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
+import { ErrorNote, Hint, Json, Loaded, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
@@ -250,24 +250,21 @@ const Holders = ({ id }: { id: string }) => (
     section="Who has it"
     id="listBadgeHolders"
     path={{ badgeId: id }}
-    name="Holders"
     limit={10}
     to={({ playerId }) => `/players/${playerId}`}
     empty="Nobody yet"
-    keyOf={({ playerId }) => playerId}
     columns={{ Player: nameOf, Tier: "tier", Earned: "lastEarnedAt" }}
   />
 );
 
 const Stock = ({ reward }: { reward: any }) => {
   const path = { rewardId: reward.id };
-  const stock = useApi("getRewardStock", { path });
   return (
     <Section
       title="Stock"
       actions={reward.fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" })}
     >
-      <Loaded query={stock} lines={2}>
+      <Read id="getRewardStock" given={{ path }} lines={2}>
         {({ given, left, freeCodes }) => (
           <SimpleGrid cols={2}>
             <Tile name="Given" value={given} />
@@ -275,7 +272,7 @@ const Stock = ({ reward }: { reward: any }) => {
             {freeCodes != null && <Tile name="Free codes" value={freeCodes} />}
           </SimpleGrid>
         )}
-      </Loaded>
+      </Read>
       <Group>
         {form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" })}
       </Group>
@@ -296,11 +293,9 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
       }
       id="listSegmentMembers"
       path={path}
-      name="Members"
       limit={10}
       to={({ playerId }) => `/players/${playerId}`}
       empty="Nobody yet"
-      keyOf={({ playerId }) => playerId}
       columns={{ Player: nameOf, Since: "enteredAt" }}
     />
   );
@@ -375,9 +370,7 @@ const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
 export const EventTypes = () => (
   <List
     id="listEventTypes"
-    name="Event types"
     filters={["search", "enforcement"]}
-    keyOf={({ name }) => name}
     empty="No events have come yet"
     hint="Each type shows up with its properties as soon as one comes."
     columns={{
@@ -399,7 +392,6 @@ const EventType = ({ type, onDone }: { type: any; onDone: () => void }) => {
       <PlainTable
         name="Properties"
         rows={type.properties as any[]}
-        keyOf={({ path }) => path}
         columns={{
           Property: "path",
           Types: "types",

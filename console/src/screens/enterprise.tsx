@@ -4,7 +4,7 @@ import type { Answer, Row } from "../api/client.ts";
 import { useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create, OperationForm } from "../ui/operations.tsx";
-import { Copyable, Empty, ErrorNote, Loaded, SecretOnce, Section, Status, When } from "../ui/page.tsx";
+import { Copyable, Empty, ErrorNote, Loaded, Read, SecretOnce, Section, Status, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 
@@ -68,7 +68,6 @@ export const Sso = () => {
           done: "Add the TXT record now",
         })}
         id="listSsoDomains"
-        name="Domains"
         empty="No domains yet"
         hint="People whose address is of a domain that is yours sign in through your provider."
         columns={{
@@ -86,9 +85,7 @@ export const Sso = () => {
       <Rows
         section="Sign-ins that failed"
         id="listSsoFailures"
-        name="Failures"
         empty="None"
-        keyOf={({ requestId }) => requestId}
         columns={{ Last: "lastAt", Why: "message", Who: "email", Times: "times" }}
       />
     </Stack>
@@ -96,11 +93,10 @@ export const Sso = () => {
 };
 
 export const Scim = () => {
-  const scim = useApi("getScim");
   const can = useCan();
   const [token, setToken] = useState<string>();
   return (
-    <Loaded query={scim}>
+    <Read id="getScim">
       {({ baseUrl, tokens, defaultRole, groups }) => (
         <Stack>
           {token && <SecretOnce title="The token for your identity provider" value={token} />}
@@ -115,7 +111,6 @@ export const Scim = () => {
               onDone: (answer) => setToken(answer.token),
             })}
             rows={tokens}
-            name="Tokens"
             empty="No tokens yet"
             columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
             actions={({ id, name, status }) =>
@@ -129,7 +124,7 @@ export const Scim = () => {
           )}
         </Stack>
       )}
-    </Loaded>
+    </Read>
   );
 };
 

@@ -163,7 +163,6 @@ const History = () => (
   <>
     <List
       id="listEvents"
-      name="Events"
       filters={["eventType", "externalUserId", "status", "source", "from", "to"]}
       to={({ id }) => `/events/${id}`}
       columns={{

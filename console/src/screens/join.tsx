@@ -4,7 +4,7 @@ import { useLocation, useSearch } from "wouter";
 import { call } from "../api/client.ts";
 import { readAccount, signIn, signOut, useAccount, useApi } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { Loaded } from "../ui/page.tsx";
+import { Read } from "../ui/page.tsx";
 import { SmallForm } from "../ui/sending.tsx";
 import { Card, OtherWays, PlainNote, To } from "./auth.tsx";
 
@@ -117,7 +117,6 @@ export const Verify = () => {
 
 export const Accept = () => {
   const token = useToken();
-  const invitation = useApi("readInvitation", { query: { token } });
   const [, go] = useLocation();
   const accept = async ({ name, password }: { name: string; password: string }) => {
     await signIn(await call("acceptInvitation", { body: { token, name, password } }));
@@ -125,7 +124,7 @@ export const Accept = () => {
   };
   return (
     <Card title="Join the team">
-      <Loaded query={invitation} lines={3}>
+      <Read id="readInvitation" given={{ query: { token } }} lines={3}>
         {({ email, tenantName, role }) => (
           <>
             <Text>
@@ -137,7 +136,7 @@ export const Accept = () => {
             </SmallForm>
           </>
         )}
-      </Loaded>
+      </Read>
     </Card>
   );
 };

@@ -25,7 +25,6 @@ export const Leaderboards = () => {
   const boards = () => (
     <List
       id="listLeaderboards"
-      name="Leaderboards"
       filters={["search", "status"]}
       to={({ id }) => `/leaderboards/${id}`}
       empty="No leaderboards yet"
@@ -56,7 +55,6 @@ export const Leaderboards = () => {
 const Reviews = () => (
   <List
     id="listScoreReviews"
-    name="Held scores"
     filters={["status"]}
     defaults={{ status: "OPEN" }}
     empty="No score is held"
@@ -206,11 +204,9 @@ const Places = ({ board }: { board: Board }) => {
     <List
       id="listLeaderboardEntries"
       path={path}
-      name="Places"
       filters={["period", "around", "board"]}
       limit={50}
       to={({ playerId }) => `/players/${playerId}`}
-      keyOf={({ playerId }) => playerId}
       empty="Nobody is on it yet"
       columns={{ Rank: "rank", Player: nameOf, Score: "score", Reached: "reachedAt" }}
       wide={["Reached"]}
@@ -233,7 +229,6 @@ const Periods = ({ board }: { board: Board }) => {
     <List
       id="listLeaderboardPeriods"
       path={path}
-      name="Periods"
       filters={["status"]}
       dialog={[
         ({ key }) => `Places of ${key}`,
@@ -250,22 +245,19 @@ const Periods = ({ board }: { board: Board }) => {
   );
 };
 
-const Results = ({ path }: { path: { leaderboardId: string; periodKey: string } }) => {
-  return (
-    <Rows
-      id="listLeaderboardResults"
-      given={{ path, query: { limit: 100 } }}
-      name="Places"
-      keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
-      columns={{
-        Rank: "rank",
-        Player: ({ player }) => (player ? nameOf(player) : "erased"),
-        Score: "score",
-        Prize: ({ prize }) => prize && `${prize.prize + 1}: ${words(prize.status)}`,
-      }}
-    />
-  );
-};
+const Results = ({ path }: { path: { leaderboardId: string; periodKey: string } }) => (
+  <Rows
+    id="listLeaderboardResults"
+    given={{ path, query: { limit: 100 } }}
+    keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
+    columns={{
+      Rank: "rank",
+      Player: ({ player }) => (player ? nameOf(player) : "erased"),
+      Score: "score",
+      Prize: ({ prize }) => prize && `${prize.prize + 1}: ${words(prize.status)}`,
+    }}
+  />
+);
 
 const ORDERS = ["total", "average", "best", "players"] as const;
 
@@ -288,8 +280,6 @@ const Values = ({ board }: { board: Board }) => {
       id="listLeaderboardValues"
       given={{ path: { leaderboardId: board.id }, query: { by, limit: 100 } }}
       refetchInterval={5_000}
-      name="Values"
-      keyOf={({ value }) => value}
       columns={{
         Rank: "rank",
         Value: "value",

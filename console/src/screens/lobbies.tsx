@@ -16,7 +16,6 @@ export const Lobbies = () => {
   const all = () => (
     <List
       id="listLobbies"
-      name="Lobbies"
       filters={["status", "mode", "visibility", "hasSpace"]}
       to={({ id }) => `/lobbies/${id}`}
       empty="No lobbies yet"
@@ -108,10 +107,8 @@ export const LobbyPage = ({ id }: { id: string }) => {
             />
             <PlainTable
               section="Members"
-              name="Members"
               rows={(members ?? []) as any[]}
               empty="Nobody is in it"
-              keyOf={({ playerId }) => playerId}
               to={({ playerId }) => `/players/${playerId}`}
               columns={{
                 Player: (member) => `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,

@@ -14,7 +14,6 @@ export const Timeline = ({ player }: Props) => (
   <List
     id="listPlayerActivity"
     path={{ playerId: player.id }}
-    name="Timeline"
     filters={["types"]}
     refetchInterval={5_000}
     empty="Nothing has happened yet"
@@ -37,7 +36,6 @@ export const Ledger = ({ player }: Props) => {
       <List
         id="listLedger"
         path={path}
-        name="Ledger"
         filters={["asset", "currencyKey", "from", "to"]}
         columns={{
           When: "createdAt",
@@ -106,7 +104,6 @@ export const Badges = ({ player }: Props) => {
       <List
         id="listPlayerBadges"
         path={path}
-        name="Badges"
         filters={["state"]}
         empty="No badges yet"
         columns={{
@@ -125,7 +122,6 @@ export const Badges = ({ player }: Props) => {
             text: "The player loses the badge; what it has given stays.",
           })
         }
-        keyOf={({ badgeId }) => badgeId}
       />
     </Stack>
   );
@@ -139,7 +135,6 @@ export const Goals = ({ player }: Props) => {
         section="Quests"
         id="listPlayerQuests"
         given={{ path }}
-        name="Quests"
         empty="No quests"
         keyOf={({ questId, cycleKey }) => `${questId} ${cycleKey}`}
         columns={{ Quest: "name", State: "state", Progress: progressOf, Ends: "expiresAt" }}
@@ -149,7 +144,6 @@ export const Goals = ({ player }: Props) => {
         section="Streaks"
         id="listPlayerStreaks"
         given={{ path }}
-        name="Streaks"
         empty="No streaks"
         keyOf={({ streakKey }) => streakKey}
         columns={{
@@ -173,7 +167,6 @@ export const Rewards = ({ player }: Props) => {
         section="Rewards"
         id="listPlayerRewards"
         path={path}
-        name="Rewards"
         filters={["status", "rewardKey"]}
         empty="No rewards yet"
         columns={{
@@ -188,7 +181,6 @@ export const Rewards = ({ player }: Props) => {
         section="Inbox"
         id="listInbox"
         given={{ path }}
-        name="Messages"
         empty="No messages"
         columns={{ Sent: "createdAt", Title: "title", Read: "readAt" }}
       />
@@ -199,7 +191,6 @@ export const Rewards = ({ player }: Props) => {
 export const Events = ({ player }: Props) => (
   <List
     id="listEvents"
-    name="Events of the player"
     query={{ playerId: player.id }}
     filters={["eventType", "status"]}
     to={({ id }) => `/events/${id}`}

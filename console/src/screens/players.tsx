@@ -7,7 +7,7 @@ import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts
 import { Facts } from "../ui/cells.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { act, ask, create, form, KeyedForm, OperationForm } from "../ui/operations.tsx";
-import { Chips, Copied, Json, Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
+import { Chips, Copied, Json, Loaded, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 /** The first of a player's currencies: 3 coins. */
@@ -28,7 +28,6 @@ export const Players = () => {
     >
       <List
         id="listPlayers"
-        name="Players"
         filters={["search", "status", "tag", "segment", "minLevel", "maxLevel", "sort", "order"]}
         to={({ id }) => `/players/${id}`}
         empty="No players yet"
@@ -190,16 +189,15 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
   const can = useCan();
   const go = useGo();
   const path = { playerId: player.id };
-  const identities = useApi("listPlayerIdentities", { path });
   return (
     <Stack>
       <Section title="Attributes">
         <Json value={player.attributes} />
       </Section>
       <Section title="IDs">
-        <Loaded query={identities} lines={2}>
+        <Read id="listPlayerIdentities" given={{ path }} lines={2}>
           {({ data }) => <Chips of={data.map(({ provider, externalId }) => `${provider}: ${externalId}`)} />}
-        </Loaded>
+        </Read>
       </Section>
       {can("erasePlayer") && (
         <Section title="All of it">

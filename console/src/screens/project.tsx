@@ -41,7 +41,6 @@ export const Keys = () => {
       <Rows
         id="listApiKeys"
         given={{ path: { projectId }, query: { includeRevoked: all } }}
-        name="API keys"
         empty="No keys yet"
         hint={make}
         columns={{

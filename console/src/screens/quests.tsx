@@ -1,11 +1,11 @@
 import { Group, SimpleGrid, Stack, Text } from "@mantine/core";
-import { useApi, useCan, useGo } from "../api/hooks.ts";
+import { useCan, useGo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { act, create, form } from "../ui/operations.tsx";
-import { ButtonSize, Hint, Loaded, Named, Page, Pages, Section, Tile } from "../ui/page.tsx";
+import { ButtonSize, Hint, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 type Quest = Answer<"getQuest">;
@@ -44,7 +44,6 @@ export const Quests = () => {
   const quests = () => (
     <List
       id="listQuests"
-      name="Quests"
       filters={["search", "status", "category", "tag"]}
       to={({ id }) => `/quests/${id}`}
       empty="No quests yet"
@@ -81,7 +80,6 @@ type Review = Row<"listQuestReviews">;
 const Reviews = () => (
   <List
     id="listQuestReviews"
-    name="Submissions"
     filters={["status"]}
     defaults={{ status: "PENDING" }}
     refetchInterval={10_000}
@@ -170,45 +168,41 @@ const Codes = ({ quest }: { quest: Quest }) => {
 };
 
 /** How far players come: a funnel over the steps. */
-const Stats = ({ id }: { id: string }) => {
-  const stats = useApi("getQuestStats", { path: { questId: id } });
-  return (
-    <Loaded query={stats}>
-      {({ started, states, steps, averageSeconds }) => {
-        const share = (players: number) => (started > 0 ? percent(players / started) : "");
-        return (
-          <Stack>
-            <SimpleGrid cols={{ base: 2, md: 4 }}>
-              <Tile name="Started" value={started} />
-              {Object.entries(states as Record<string, number>).map(([state, players]) => (
-                <Tile key={state} name={words(state)} value={players} note={share(players)} />
-              ))}
-              {averageSeconds != null && <Tile name="Takes on average" value={duration(averageSeconds)} />}
-            </SimpleGrid>
-            <Section title="Step by step">
-              <Bars
-                rows={[
-                  { name: "Started", value: started },
-                  ...steps.map(({ name, done, waiting }) => ({
-                    name,
-                    value: done,
-                    note: `${share(done)}${waiting > 0 ? `, ${number(waiting)} wait for a review` : ""}`,
-                  })),
-                ]}
-              />
-            </Section>
-          </Stack>
-        );
-      }}
-    </Loaded>
-  );
-};
+const Stats = ({ id }: { id: string }) => (
+  <Read id="getQuestStats" given={{ path: { questId: id } }}>
+    {({ started, states, steps, averageSeconds }) => {
+      const share = (players: number) => (started > 0 ? percent(players / started) : "");
+      return (
+        <Stack>
+          <SimpleGrid cols={{ base: 2, md: 4 }}>
+            <Tile name="Started" value={started} />
+            {Object.entries(states as Record<string, number>).map(([state, players]) => (
+              <Tile key={state} name={words(state)} value={players} note={share(players)} />
+            ))}
+            {averageSeconds != null && <Tile name="Takes on average" value={duration(averageSeconds)} />}
+          </SimpleGrid>
+          <Section title="Step by step">
+            <Bars
+              rows={[
+                { name: "Started", value: started },
+                ...steps.map(({ name, done, waiting }) => ({
+                  name,
+                  value: done,
+                  note: `${share(done)}${waiting > 0 ? `, ${number(waiting)} wait for a review` : ""}`,
+                })),
+              ]}
+            />
+          </Section>
+        </Stack>
+      );
+    }}
+  </Read>
+);
 
 const QuestPlayers = ({ id }: { id: string }) => (
   <List
     id="listQuestPlayers"
     path={{ questId: id }}
-    name="Players of the quest"
     filters={["state", "cycleKey"]}
     to={({ playerId }) => `/players/${playerId}`}
     columns={{

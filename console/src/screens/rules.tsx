@@ -1,4 +1,15 @@
-import { Alert, Badge, Button, Grid, Group, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import {
+  Alert,
+  Badge,
+  Button,
+  Grid,
+  Group,
+  SegmentedControl,
+  Select,
+  SimpleGrid,
+  Stack,
+  Text,
+} from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useGo, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
@@ -8,7 +19,7 @@ import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
 import { create, form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Chips, Empty, ErrorNote, Hint, Json, Loaded, Named, Page, Section, Tile } from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Json, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
@@ -43,7 +54,6 @@ export const Rules = () => {
     >
       <List
         id="listRules"
-        name="Rules"
         filters={["search", "status", "eventType", "tag", "sort"]}
         to={({ id }) => `/rules/${id}`}
         empty="No rules yet"
@@ -295,20 +305,22 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
 };
 
 const Stats = ({ rule }: { rule: Rule }) => {
-  const stats = useApi("getRuleStats", {
-    path: { ruleId: rule.id },
-    query: {
-      interval: "DAY",
-      from: new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10),
-    } as never,
-  });
   const lift = useApi(
     "getRuleLift",
     { path: { ruleId: rule.id } },
     { enabled: (rule.published?.rollout?.holdoutPercent ?? 0) > 0 },
   );
   return (
-    <Loaded query={stats}>
+    <Read
+      id="getRuleStats"
+      given={{
+        path: { ruleId: rule.id },
+        query: {
+          interval: "DAY",
+          from: new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10),
+        } as never,
+      }}
+    >
       {({ total, buckets }) => {
         const p99 = total.sampled.p99Micros;
         return (
@@ -346,7 +358,7 @@ const Stats = ({ rule }: { rule: Rule }) => {
           </Stack>
         );
       }}
-    </Loaded>
+    </Read>
   );
 };
 
@@ -360,7 +372,6 @@ const Fired = ({ id }: { id: string }) => (
   <List
     id="listRuleExecutions"
     path={{ ruleId: id }}
-    name="When the rule fired"
     filters={["mode", "from", "to"]}
     to={({ eventId }) => `/events/${eventId}`}
     empty="It has not fired yet"

@@ -9,7 +9,19 @@ import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Page, Pages, SecretOnce, Section, Status, Tile, When } from "../ui/page.tsx";
+import {
+  ErrorNote,
+  Hint,
+  Json,
+  Page,
+  Pages,
+  Read,
+  SecretOnce,
+  Section,
+  Status,
+  Tile,
+  When,
+} from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
@@ -70,98 +82,90 @@ const Frame = ({ admin }: { admin: Admin }) => {
   );
 };
 
-const Tenants = () => {
-  const stats = useApi("getPlatformStats");
-  return (
-    <Stack>
-      <Loaded query={stats} lines={2}>
-        {({ tenants, users, projects, activeKeys, mail }) => (
-          <SimpleGrid cols={{ base: 2, md: 5 }}>
-            <Tile
-              name="Tenants"
-              value={tenants.total}
-              note={`${number(tenants.byApprovalStatus.PENDING)} wait for approval`}
-            />
-            <Tile name="Users" value={users} />
-            <Tile name="Projects" value={projects} />
-            <Tile name="Active keys" value={activeKeys} />
-            <Tile
-              name="Mails that wait"
-              value={mail.queued}
-              note={`${number(mail.failedLastDay)} failed in a day`}
-            />
-          </SimpleGrid>
-        )}
-      </Loaded>
-      <List
-        id="listPlatformTenants"
-        name="Tenants"
-        filters={["search", "approvalStatus", "plan"]}
-        dialog={["Tenant", ({ id }) => <Tenant tenantId={id} />]}
-        columns={{
-          Tenant: "name",
-          Approval: "approvalStatus",
-          Plan: "plan",
-          Asked: "approvalRequestedAt",
-          Since: "createdAt",
-        }}
-        wide={["Asked"]}
-        actions={({ id, approvalStatus }) => approvalStatus === "PENDING" && <Approve tenantId={id} />}
-      />
-    </Stack>
-  );
-};
+const Tenants = () => (
+  <Stack>
+    <Read id="getPlatformStats" lines={2}>
+      {({ tenants, users, projects, activeKeys, mail }) => (
+        <SimpleGrid cols={{ base: 2, md: 5 }}>
+          <Tile
+            name="Tenants"
+            value={tenants.total}
+            note={`${number(tenants.byApprovalStatus.PENDING)} wait for approval`}
+          />
+          <Tile name="Users" value={users} />
+          <Tile name="Projects" value={projects} />
+          <Tile name="Active keys" value={activeKeys} />
+          <Tile
+            name="Mails that wait"
+            value={mail.queued}
+            note={`${number(mail.failedLastDay)} failed in a day`}
+          />
+        </SimpleGrid>
+      )}
+    </Read>
+    <List
+      id="listPlatformTenants"
+      filters={["search", "approvalStatus", "plan"]}
+      dialog={["Tenant", ({ id }) => <Tenant tenantId={id} />]}
+      columns={{
+        Tenant: "name",
+        Approval: "approvalStatus",
+        Plan: "plan",
+        Asked: "approvalRequestedAt",
+        Since: "createdAt",
+      }}
+      wide={["Asked"]}
+      actions={({ id, approvalStatus }) => approvalStatus === "PENDING" && <Approve tenantId={id} />}
+    />
+  </Stack>
+);
 
 const Approve = (path: { tenantId: string }) => act("approveTenant", "Approve", { path, isMain: true });
 
-const Tenant = (path: { tenantId: string }) => {
-  const tenant = useApi("getPlatformTenant", { path });
-  return (
-    <Loaded query={tenant}>
-      {({ planOverrides, ...found }) => {
-        const { approvalStatus, plan } = found;
-        return (
-          <Stack>
-            <Facts
-              of={found}
-              show={{
-                Name: "name",
-                Approval: "approvalStatus",
-                Reason: "approvalReason",
-                Plan: "plan",
-                Since: "createdAt",
-                ID: ({ id }) => <span className="mono">{id}</span>,
-              }}
+const Tenant = (path: { tenantId: string }) => (
+  <Read id="getPlatformTenant" given={{ path }}>
+    {({ planOverrides, ...found }) => {
+      const { approvalStatus, plan } = found;
+      return (
+        <Stack>
+          <Facts
+            of={found}
+            show={{
+              Name: "name",
+              Approval: "approvalStatus",
+              Reason: "approvalReason",
+              Plan: "plan",
+              Since: "createdAt",
+              ID: ({ id }) => <span className="mono">{id}</span>,
+            }}
+          />
+          <Group gap="xs">
+            {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
+            {approvalStatus === "PENDING" && form("rejectTenant", "Reject", { path })}
+            {approvalStatus === "SUSPENDED"
+              ? act("unsuspendTenant", "Let in again", { path })
+              : form("suspendTenant", "Suspend", {
+                  path,
+                  about: "Its keys and players are refused within seconds. Its owner is told the reason.",
+                })}
+          </Group>
+          <Section title="Plan and limits">
+            <OperationForm
+              id="updatePlatformTenant"
+              path={path}
+              initial={{ plan, planOverrides: planOverrides ?? undefined }}
+              first={["plan", "planOverrides"]}
             />
-            <Group gap="xs">
-              {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
-              {approvalStatus === "PENDING" && form("rejectTenant", "Reject", { path })}
-              {approvalStatus === "SUSPENDED"
-                ? act("unsuspendTenant", "Let in again", { path })
-                : form("suspendTenant", "Suspend", {
-                    path,
-                    about: "Its keys and players are refused within seconds. Its owner is told the reason.",
-                  })}
-            </Group>
-            <Section title="Plan and limits">
-              <OperationForm
-                id="updatePlatformTenant"
-                path={path}
-                initial={{ plan, planOverrides: planOverrides ?? undefined }}
-                first={["plan", "planOverrides"]}
-              />
-            </Section>
-          </Stack>
-        );
-      }}
-    </Loaded>
-  );
-};
+          </Section>
+        </Stack>
+      );
+    }}
+  </Read>
+);
 
 const Users = () => (
   <List
     id="listPlatformUsers"
-    name="Users"
     filters={["search", "status", "disabled"]}
     columns={{
       Name: "name",
@@ -200,77 +204,67 @@ const Account = () => (
   </Stack>
 );
 
-export const Rooms = () => {
-  return (
-    <Stack>
-      <Rows
-        section="Processes"
-        id="listLiveProcesses"
-        refetchInterval={5_000}
-        name="Processes"
-        keyOf={({ processId }) => processId}
-        columns={{
-          Process: ({ host, pid, processId }) => (host ? `${host}, ${pid}` : processId),
-          Does: "roles",
-          Version: "version",
-          Rooms: ({ rooms }) => sum(rooms),
-          Clients: ({ clients }) => sum(clients),
-          Memory: ({ memory }) => memory && bytes(memory.rssBytes),
-          Answers: "isAnswering",
-        }}
-        wide={["Version"]}
-        right={["Memory"]}
-      />
-      <List
-        section="Rooms"
-        id="listLiveRooms"
-        name="Rooms"
-        filters={["kind", "sort"]}
-        refetchInterval={5_000}
-        dialog={["Room", ({ roomId }) => <Room roomId={roomId} />]}
-        keyOf={({ roomId }) => roomId}
-        empty="No room is open"
-        columns={{
-          Kind: "kind",
-          Of: "subject",
-          Clients: ({ clients, maxClients }) => `${clients} of ${maxClients}`,
-          Since: "createdAt",
-        }}
-        right={["Clients"]}
-      />
-    </Stack>
-  );
-};
+export const Rooms = () => (
+  <Stack>
+    <Rows
+      section="Processes"
+      id="listLiveProcesses"
+      refetchInterval={5_000}
+      columns={{
+        Process: ({ host, pid, processId }) => (host ? `${host}, ${pid}` : processId),
+        Does: "roles",
+        Version: "version",
+        Rooms: ({ rooms }) => sum(rooms),
+        Clients: ({ clients }) => sum(clients),
+        Memory: ({ memory }) => memory && bytes(memory.rssBytes),
+        Answers: "isAnswering",
+      }}
+      wide={["Version"]}
+      right={["Memory"]}
+    />
+    <List
+      section="Rooms"
+      id="listLiveRooms"
+      filters={["kind", "sort"]}
+      refetchInterval={5_000}
+      dialog={["Room", ({ roomId }) => <Room roomId={roomId} />]}
+      empty="No room is open"
+      columns={{
+        Kind: "kind",
+        Of: "subject",
+        Clients: ({ clients, maxClients }) => `${clients} of ${maxClients}`,
+        Since: "createdAt",
+      }}
+      right={["Clients"]}
+    />
+  </Stack>
+);
 
 const sum = (counts: Record<string, number> | null | undefined): number =>
   Object.values(counts ?? {}).reduce((total, count) => total + count, 0);
 
-const Room = ({ roomId }: { roomId: string }) => {
-  const room = useApi("getLiveRoom", { path: { roomId } });
-  return (
-    <Loaded query={room}>
-      {(data) => (
-        <Stack>
-          <PlainTable
-            name="Sessions"
-            rows={data.sessions}
-            keyOf={({ sessionId }) => sessionId}
-            columns={{
-              "Player or user": ({ playerId, userId }) => playerId ?? userId,
-              Joined: "joinedAt",
-              "Waits to be read": ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
-            }}
-            right={["Waits to be read"]}
-            actions={({ sessionId }) =>
-              act("disconnectLiveClient", "Disconnect", { path: { roomId, sessionId } })
-            }
-          />
-          <Json value={data.state} />
-        </Stack>
-      )}
-    </Loaded>
-  );
-};
+const Room = ({ roomId }: { roomId: string }) => (
+  <Read id="getLiveRoom" given={{ path: { roomId } }}>
+    {(data) => (
+      <Stack>
+        <PlainTable
+          name="Sessions"
+          rows={data.sessions}
+          columns={{
+            "Player or user": ({ playerId, userId }) => playerId ?? userId,
+            Joined: "joinedAt",
+            "Waits to be read": ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
+          }}
+          right={["Waits to be read"]}
+          actions={({ sessionId }) =>
+            act("disconnectLiveClient", "Disconnect", { path: { roomId, sessionId } })
+          }
+        />
+        <Json value={data.state} />
+      </Stack>
+    )}
+  </Read>
+);
 
 export const Addresses = () => {
   const [ip, setIp] = useState("");
@@ -295,9 +289,7 @@ export const Addresses = () => {
       </Section>
       <List
         id="listIpBlocks"
-        name="Blocked addresses"
         filters={["source"]}
-        keyOf={({ network }) => network}
         empty="No address is blocked"
         columns={{
           Address: "network",
@@ -333,7 +325,6 @@ export const Tokens = () => {
       </Group>
       <Rows
         id="listPlatformTokens"
-        name="Tokens"
         empty="No tokens"
         columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
         actions={({ id, name, status }) =>
@@ -348,8 +339,6 @@ export const Blog = () => (
   <List
     beside={create("syncBlogPosts", "Sync posts", { initial: { posts: [] }, submit: "Sync" })}
     id="listBlogPosts"
-    name="Posts"
-    keyOf={({ slug }) => slug}
     empty="No posts"
     columns={{
       Title: "title",

@@ -51,7 +51,6 @@ const Members = () => {
   return (
     <List
       id="listMembers"
-      name="Members"
       filters={["role", "status"]}
       columns={{
         Name: ({ name, email }) => <Named name={name} more={email} />,
@@ -113,7 +112,6 @@ const RoleChoice = ({ id, role, isOwn }: { id: string; role: Role; isOwn: boolea
 const Invitations = () => (
   <List
     id="listInvitations"
-    name="Invitations"
     empty="Nobody is invited"
     columns={{
       Email: "email",

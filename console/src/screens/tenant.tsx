@@ -4,7 +4,7 @@ import { useLocation } from "wouter";
 import { readAccount, useAccount, useApi, useCan } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
 import { act, form, OperationForm } from "../ui/operations.tsx";
-import { Loaded, Page, Pages, Section, Tile, When } from "../ui/page.tsx";
+import { Loaded, Page, Pages, Read, Section, Tile, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
 import { Domains, Scim, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
@@ -32,13 +32,12 @@ export const Settings = ({ tab = "general" }: { tab?: string }) => {
 };
 
 const General = () => {
-  const tenant = useApi("getTenant");
   const { user } = useAccount();
   const can = useCan();
   const isOwner = user.role === "OWNER";
   const changed = () => void readAccount();
   return (
-    <Loaded query={tenant}>
+    <Read id="getTenant">
       {({ name, approvalReason, usage, limits, redirectUris, ...found }) => (
         <Stack>
           <Facts
@@ -85,7 +84,7 @@ const General = () => {
           )}
         </Stack>
       )}
-    </Loaded>
+    </Read>
   );
 };
 
@@ -173,8 +172,6 @@ const Plans = ({ current }: { current: string | undefined }) => {
         />
       }
       id="listBillingPlans"
-      name="Plans"
-      keyOf={({ plan }) => plan}
       columns={{
         Plan: "plan",
         "Events a month": ({ limits }) => limitText(limits.eventsPerMonth, "any"),

@@ -4,7 +4,7 @@ import { useApi, useGo, useProject } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { number } from "../format.ts";
 import { act, ask, create, form } from "../ui/operations.tsx";
-import { Copyable, Json, Loaded, Named, Page, SecretOnce, Section, Status, When } from "../ui/page.tsx";
+import { Copyable, Json, Loaded, Named, Page, Read, SecretOnce, Section, Status, When } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 
@@ -28,7 +28,6 @@ export const Webhooks = () => {
       )}
       <List
         id="listWebhooks"
-        name="Webhooks"
         to={(row) => `/webhooks/${row.id}`}
         empty="No webhooks yet"
         hint="Your backend hears of level-ups, badges and closed boards within a second."
@@ -48,27 +47,22 @@ export const Webhooks = () => {
   );
 };
 
-const Types = () => {
-  const types = useApi("listWebhookEventTypes");
-  return (
-    <Loaded query={types}>
-      {({ data }) => (
-        <Accordion variant="separated">
-          {data.map(({ type, occurs, example }) => (
-            <Accordion.Item key={type} value={type}>
-              <Accordion.Control>
-                <Named name={type} more={occurs} />
-              </Accordion.Control>
-              <Accordion.Panel>
-                {example ? <Json value={example} /> : <Text>No example</Text>}
-              </Accordion.Panel>
-            </Accordion.Item>
-          ))}
-        </Accordion>
-      )}
-    </Loaded>
-  );
-};
+const Types = () => (
+  <Read id="listWebhookEventTypes">
+    {({ data }) => (
+      <Accordion variant="separated">
+        {data.map(({ type, occurs, example }) => (
+          <Accordion.Item key={type} value={type}>
+            <Accordion.Control>
+              <Named name={type} more={occurs} />
+            </Accordion.Control>
+            <Accordion.Panel>{example ? <Json value={example} /> : <Text>No example</Text>}</Accordion.Panel>
+          </Accordion.Item>
+        ))}
+      </Accordion>
+    )}
+  </Read>
+);
 
 /** How a receiver checks that a request is from here. */
 const SNIPPETS = {
@@ -206,7 +200,6 @@ const Deliveries = ({ webhookId }: { webhookId: string }) => (
   <List
     id="listWebhookDeliveries"
     path={{ webhookId }}
-    name="Deliveries"
     filters={["status", "eventType", "from", "to"]}
     refetchInterval={5_000}
     empty="Nothing was sent yet"
@@ -231,32 +224,28 @@ const SendAgain = ({ path, isMain = false }: { path: DeliveryPath; isMain?: bool
 
 const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 
-const Delivery = (path: DeliveryPath) => {
-  const delivery = useApi("getWebhookDelivery", { path });
-  return (
-    <Loaded query={delivery}>
-      {(data) => (
-        <Stack>
-          <Group justify="space-between">
-            <Status value={STATUS[data.status]} />
-            {data.status !== "pending" && !data.isTest && <SendAgain path={path} isMain />}
-          </Group>
-          <PlainTable
-            name="Attempts"
-            rows={data.attempts}
-            keyOf={({ attempt }) => String(attempt)}
-            columns={{
-              Attempt: "attempt",
-              When: ({ at }) => <When at={at} />,
-              Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
-              ms: "durationMs",
-              Body: "responseBody",
-            }}
-          />
-          <Text fw={600}>What was sent</Text>
-          <Json value={data.payload} />
-        </Stack>
-      )}
-    </Loaded>
-  );
-};
+const Delivery = (path: DeliveryPath) => (
+  <Read id="getWebhookDelivery" given={{ path }}>
+    {(data) => (
+      <Stack>
+        <Group justify="space-between">
+          <Status value={STATUS[data.status]} />
+          {data.status !== "pending" && !data.isTest && <SendAgain path={path} isMain />}
+        </Group>
+        <PlainTable
+          name="Attempts"
+          rows={data.attempts}
+          columns={{
+            Attempt: "attempt",
+            When: ({ at }) => <When at={at} />,
+            Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+            ms: "durationMs",
+            Body: "responseBody",
+          }}
+        />
+        <Text fw={600}>What was sent</Text>
+        <Json value={data.payload} />
+      </Stack>
+    )}
+  </Read>
+);

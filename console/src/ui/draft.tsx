@@ -186,7 +186,6 @@ const Versions = ({ of, kind }: Props) => {
       given={{ path, query: { limit: 50 } }}
       name="Versions"
       empty="Nothing is published yet"
-      keyOf={({ version }) => String(version)}
       dialog={[
         ({ version }) => `Version ${version} and the draft`,
         ({ definition }) => <Diff before={definition} after={of.draft} />,

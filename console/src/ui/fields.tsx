@@ -1,10 +1,39 @@
-import { Button, Collapse, Fieldset, Group, MultiSelect, NumberInput, PasswordInput, Select, Stack, Switch, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
+import {
+  Button,
+  Collapse,
+  Fieldset,
+  Group,
+  MultiSelect,
+  NumberInput,
+  PasswordInput,
+  Select,
+  Stack,
+  Switch,
+  TagsInput,
+  Text,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
 import { keyFor, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
-import { type Common, commonOf, type FieldProps, Free, LISTS, Moment, optionsOf, optionText, Reference, referenceOf, References, Remove, typeOf } from "./values.tsx";
+import {
+  type Common,
+  commonOf,
+  type FieldProps,
+  Free,
+  LISTS,
+  Moment,
+  optionsOf,
+  optionText,
+  Reference,
+  referenceOf,
+  References,
+  Remove,
+  typeOf,
+} from "./values.tsx";
 import { Hint } from "./page.tsx";
 
 /** Fields that hold the conditions of a group. */

@@ -1,7 +1,7 @@
 import { Component, createContext, type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
-import { ApiError } from "../api/client.ts";
-import { useTo } from "../api/hooks.ts";
+import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
+import { useApi, useTo } from "../api/hooks.ts";
 import { ago, moment, number, words } from "../format.ts";
 import {
   ActionIcon,
@@ -112,7 +112,7 @@ export const Empty = ({ title, children }: { title: string; children?: ReactNode
 type LoadedProps<T> = {
   query: { data: T | undefined; error: unknown; refetch: () => unknown };
   /** Lines of the skeleton. */
-  lines?: number;
+  lines?: number | undefined;
   children: (data: NonNullable<T>) => ReactNode;
 };
 
@@ -128,6 +128,21 @@ export const Loaded = <T,>({ query, lines = 6, children }: LoadedProps<T>) => {
     </Stack>
   );
 };
+
+type ReadProps<I extends Id> = {
+  id: I;
+  given?: Given<I>;
+  lines?: number;
+  refetchInterval?: number;
+  children: (data: NonNullable<Answer<I>>) => ReactNode;
+};
+
+/** Shows what an operation answers. */
+export const Read = <I extends Id>({ id, given, lines, refetchInterval, children }: ReadProps<I>) => (
+  <Loaded query={useApi(id, given, { refetchInterval: refetchInterval ?? false })} lines={lines}>
+    {children}
+  </Loaded>
+);
 
 /** Keeps the rest of the console when a screen throws. */
 export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
@@ -145,32 +160,17 @@ export class Boundary extends Component<{ children: ReactNode }, { error: unknow
   }
 }
 
-const COLOURS: Record<string, string> = {
-  ACTIVE: "teal",
-  PUBLISHED: "teal",
-  PROCESSED: "teal",
-  DELIVERED: "teal",
-  APPROVED: "teal",
-  VERIFIED: "teal",
-  COMPLETED: "teal",
-  SUCCEEDED: "teal",
-  DONE: "teal",
-  SENT: "teal",
-  OPEN: "blue",
-  PENDING: "yellow",
-  RUNNING: "blue",
-  QUEUED: "yellow",
-  DRAFT: "gray",
-  PAUSED: "orange",
-  SHADOW: "violet",
-  ARCHIVED: "gray",
-  ENDED: "gray",
-  FAILED: "red",
-  REJECTED: "red",
-  SUSPENDED: "red",
-  BANNED: "red",
-  REVERTED: "orange",
+const STATES = {
+  teal: "ACTIVE PUBLISHED PROCESSED DELIVERED APPROVED VERIFIED COMPLETED SUCCEEDED DONE SENT",
+  blue: "OPEN RUNNING",
+  yellow: "PENDING QUEUED",
+  orange: "PAUSED REVERTED",
+  violet: "SHADOW",
+  red: "FAILED REJECTED SUSPENDED BANNED",
 };
+
+const colourOf = (state: string): string =>
+  Object.entries(STATES).find(([, states]) => states.split(" ").includes(state))?.[0] ?? "gray";
 
 /** A state as a dot and words. */
 export const Status = ({ value }: { value: string | null | undefined }) =>
@@ -178,7 +178,7 @@ export const Status = ({ value }: { value: string | null | undefined }) =>
     "–"
   ) : (
     <span style={{ whiteSpace: "nowrap" }}>
-      <span className="dot" style={{ background: `var(--mantine-color-${COLOURS[value] ?? "gray"}-6)` }} />
+      <span className="dot" style={{ background: `var(--mantine-color-${colourOf(value)}-6)` }} />
       {words(value)}
     </span>
   );
@@ -245,16 +245,10 @@ export const Copyable = ({ value }: { value: string }) => (
   </Group>
 );
 
+type SecretProps = { title: string; value: string; children?: ReactNode };
+
 /** A secret that the server shows once. */
-export const SecretOnce = ({
-  title,
-  value,
-  children,
-}: {
-  title: string;
-  value: string;
-  children?: ReactNode;
-}) => (
+export const SecretOnce = ({ title, value, children }: SecretProps) => (
   <Alert color="yellow" title={title}>
     <Stack gap="xs">
       <Text>Keep it now: it is not shown again.</Text>
@@ -294,24 +288,14 @@ export const Tile = ({ name, value, note }: { name: string; value: ReactNode; no
     <Text size="xl" fw={700} style={{ fontVariantNumeric: "tabular-nums" }}>
       {typeof value === "number" ? number(value) : (value ?? "–")}
     </Text>
-    {note && (
-      <Text size="xs" c="dimmed" component="div">
-        {note}
-      </Text>
-    )}
+    {note && <Hint size="xs">{note}</Hint>}
   </Paper>
 );
 
+type SectionProps = { title: string; actions?: ReactNode; children: ReactNode };
+
 /** A part of a screen with a heading. */
-export const Section = ({
-  title,
-  actions,
-  children,
-}: {
-  title: string;
-  actions?: ReactNode;
-  children: ReactNode;
-}) => (
+export const Section = ({ title, actions, children }: SectionProps) => (
   <Paper withBorder p="md" component="section">
     <Stack gap="sm">
       <Group justify="space-between">
@@ -336,15 +320,11 @@ export const Chips = ({ of }: { of: readonly string[] | undefined }) => (
 );
 
 /** Whether what is shown is live. */
-export const Live = ({ status, why }: { status: "joining" | "live" | "lost"; why?: string }) => (
-  <Badge color={status === "live" ? "teal" : "yellow"}>
-    {status === "live"
-      ? "Live"
-      : status === "joining"
-        ? "Connecting"
-        : `Connecting again${why ? `: ${why}` : ""}`}
-  </Badge>
-);
+export const Live = ({ status, why }: { status: "joining" | "live" | "lost"; why?: string }) => {
+  const lost = `Connecting again${why ? `: ${why}` : ""}`;
+  const text = { live: "Live", joining: "Connecting", lost }[status];
+  return <Badge color={status === "live" ? "teal" : "yellow"}>{text}</Badge>;
+};
 
 /** A tab: its title, and what it shows; false: not for this person. */
 export type TabPages = Record<string, false | [title: string, show: () => ReactNode]>;

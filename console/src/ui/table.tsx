@@ -1,4 +1,16 @@
-import { ActionIcon, Button, Group, Modal, Pagination, ScrollArea, Select, Stack, Table, TextInput, Tooltip } from "@mantine/core";
+import {
+  ActionIcon,
+  Button,
+  Group,
+  Modal,
+  Pagination,
+  ScrollArea,
+  Select,
+  Stack,
+  Table,
+  TextInput,
+  Tooltip,
+} from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { tellError, useAny, useGo } from "../api/hooks.ts";
@@ -12,7 +24,8 @@ import { ButtonSize, Empty, Hint, Loaded, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 
 type TableProps<T> = {
-  name: string;
+  /** What it is called, where neither its part of the screen nor its operation says so. */
+  name?: string;
   columns: Columns<T>;
   /** Titles of columns that a phone leaves out. */
   wide?: readonly string[] | undefined;
@@ -55,9 +68,13 @@ const Frame = ({ of: { section, beside }, children }: FrameProps) => {
   );
 };
 
+/** Fields that tell a row from others. */
+const IDENTITY = /^(id|key|name|slug|network|path|metric|plan|value|version|attempt|\w+Id)$/;
+
 const keyOfRow = (row: unknown, index: number): string => {
-  const { id, key } = row as { id?: string; key?: string };
-  return id ?? key ?? String(index);
+  const entries = Object.entries(row as object);
+  const found = entries.find(([name]) => name === "id") ?? entries.find(([name]) => IDENTITY.test(name));
+  return String(found?.[1] ?? index);
 };
 
 type PlainProps<T> = TableProps<T> & { rows: readonly T[] };
@@ -70,7 +87,18 @@ export const PlainTable = <T,>(props: PlainProps<T>) => (
 );
 
 const RowTable = <T,>(props: PlainProps<T>) => {
-  const { name, rows, columns, wide = [], right = [], keyOf = keyOfRow, onRow, to, dialog, actions } = props;
+  const {
+    name = props.section,
+    rows,
+    columns,
+    wide = [],
+    right = [],
+    keyOf = keyOfRow,
+    onRow,
+    to,
+    dialog,
+    actions,
+  } = props;
   const go = useGo();
   const [shown, setShown] = useState<T>();
   const close = () => setShown(undefined);
@@ -150,13 +178,18 @@ type RowsProps<I extends Id> = TableProps<AnyRow<I>> & {
   refetchInterval?: number;
 };
 
+/** What a list is called after its operation: listQuestPlayers → Quest players. */
+const nameOf = (id: Id): string => words(id.replace(/^list/, ""));
+
 /** All rows that an operation answers. */
 export const Rows = <I extends Id>({ id, given = {}, refetchInterval, ...table }: RowsProps<I>) => {
   const answer = useAny(id, given as object, { refetchInterval: refetchInterval ?? false });
   return (
     <Frame of={table}>
       <Loaded query={answer} lines={3}>
-        {(found) => <RowTable {...table} rows={Array.isArray(found) ? found : found.data} />}
+        {(found) => (
+          <RowTable name={nameOf(id)} {...table} rows={Array.isArray(found) ? found : found.data} />
+        )}
       </Loaded>
     </Frame>
   );
@@ -218,6 +251,7 @@ export const List = <I extends Id>({
   defaults = {},
   refetchInterval,
   limit = 25,
+  name = nameOf(id),
   ...table
 }: ListProps<I>) => {
   const [chosen, choose] = useFilters(defaults);
@@ -233,7 +267,7 @@ export const List = <I extends Id>({
       <div aria-busy={answer.isFetching}>
         <Group mb="xs" gap="xs" align="flex-end">
           <FilterBar id={id} names={filters} chosen={chosen} choose={choose} />
-          {rows && rows.length > 0 && <SaveCsv name={table.name} load={() => readAll(id, path, asked)} />}
+          {rows && rows.length > 0 && <SaveCsv name={name} load={() => readAll(id, path, asked)} />}
         </Group>
         {rows?.length === 0 && isFiltered ? (
           <Empty title="Nothing matches">
@@ -245,7 +279,7 @@ export const List = <I extends Id>({
           <Loaded query={answer} lines={8}>
             {({ data, pagination }) => (
               <>
-                <RowTable {...table} rows={data} />
+                <RowTable name={name} {...table} rows={data} />
                 {data.length > 0 && <Pages pagination={pagination} chosen={chosen} choose={choose} />}
               </>
             )}
