@@ -186,7 +186,7 @@ export const useBehind = (): [dialog: ReactNode, show: (title: string, query: Fi
 
 /** The players behind a number: a list, a file, a segment. */
 const PlayersBehind = ({ query }: { query: Filters }) => (
-  <Read id="listAnalyticsPlayers" given={{ query: { ...query, limit: 100 } }}>
+  <Read id="listAnalyticsPlayers" given={{ query: { ...query, limit: 100 } as never }}>
     {({ data, pagination }: Answer<"listAnalyticsPlayers">) => (
       <Stack>
         <Group justify="space-between">

@@ -1,44 +1,32 @@
 import type { Answer } from "../api/client.ts";
-import { useAny, useCan, useGo } from "../api/hooks.ts";
+import { useAny, useCan } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { SimpleGrid, Stack } from "@mantine/core";
-import {
-  AddedUp,
-  Choice,
-  Controls,
-  Exports,
-  MetricsInput,
-  queryOf,
-  Reports,
-  Typed,
-  useBehind,
-} from "./analytics-parts.tsx";
+import { AddedUp, Choice, Controls, Exports, MetricsInput, queryOf, Reports, Typed, useBehind } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { HeatTable } from "../ui/heat.tsx";
-import { Hint, Loaded, Page, Pages, Tile } from "../ui/page.tsx";
+import { Hint, Loaded, Page, Tile } from "../ui/page.tsx";
 
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
-  const go = useGo();
   const can = useCan();
   return (
-    <Page title="Analytics">
-      <Pages
-        open={tab}
-        onOpen={(next) => go(next === "trends" ? "/analytics" : `/analytics/${next}`)}
-        pages={{
-          trends: ["Trends", () => <Trends />],
-          retention: ["Retention", () => <Retention />],
-          cohorts: ["Cohorts", () => <Cohorts />],
-          funnels: ["Funnels", () => <Funnels />],
-          segments: ["Segments", () => <Segments />],
-          experiments: ["Experiments", () => <Experiments />],
-          reports: ["Saved reports", () => <Reports />],
-          exports: can("listAnalyticsExports") && ["Exports", () => <Exports />],
-        }}
-      />
-    </Page>
+    <Page
+      title="Analytics"
+      at="/analytics"
+      open={tab}
+      pages={{
+        trends: ["Trends", () => <Trends />],
+        retention: ["Retention", () => <Retention />],
+        cohorts: ["Cohorts", () => <Cohorts />],
+        funnels: ["Funnels", () => <Funnels />],
+        segments: ["Segments", () => <Segments />],
+        experiments: ["Experiments", () => <Experiments />],
+        reports: ["Saved reports", () => <Reports />],
+        exports: can("listAnalyticsExports") && ["Exports", () => <Exports />],
+      }}
+    />
   );
 };
 

@@ -1,43 +1,27 @@
 import { Badge, Button, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useAct, useApi, useCan, useGo } from "../api/hooks.ts";
+import { useAct, useApi, useCan } from "../api/hooks.ts";
 import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { moment, nameOf, words } from "../format.ts";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.ts";
-import {
-  ButtonSize,
-  Empty,
-  ErrorNote,
-  Hint,
-  Loaded,
-  Page,
-  Pages,
-  Read,
-  Section,
-  Status,
-  When,
-} from "../ui/page.tsx";
+import { ButtonSize, Empty, ErrorNote, Hint, Loaded, Page, Read, Section, Status, When } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { SmallForm, useSending } from "../ui/sending.tsx";
 
-export const Chat = ({ tab = "reports" }: { tab?: string }) => {
-  const go = useGo();
-  return (
-    <Page title="Chat moderation">
-      <Pages
-        open={tab}
-        onOpen={(next) => go(next === "reports" ? "/chat" : `/chat/${next}`)}
-        pages={{
-          reports: ["Reports", () => <Reports />],
-          sanctions: ["Mutes and bans", () => <Sanctions />],
-          words: ["Word lists", () => <Words />],
-          channels: ["Channels", () => <Channels />],
-        }}
-      />
-    </Page>
-  );
-};
+export const Chat = ({ tab = "reports" }: { tab?: string }) => (
+  <Page
+    title="Chat moderation"
+    at="/chat"
+    open={tab}
+    pages={{
+      reports: ["Reports", () => <Reports />],
+      sanctions: ["Mutes and bans", () => <Sanctions />],
+      words: ["Word lists", () => <Words />],
+      channels: ["Channels", () => <Channels />],
+    }}
+  />
+);
 
 const Reports = () => (
   <List

@@ -7,7 +7,7 @@ import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
+import { ErrorNote, Hint, Json, Loaded, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
@@ -120,7 +120,6 @@ const KINDS: Record<string, Kind> = {
 const pathOf = (kind: string): string => (kind === "currencies" ? "/economy" : `/economy/${kind}`);
 
 export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
-  const go = useGo();
   const can = useCan();
   const [job, setJob] = useState<string>();
   const kinds = Object.entries(KINDS).map(([name, of]) => [
@@ -136,17 +135,15 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
         done: "Giving",
         onDone: ({ id }) => setJob(id),
       })}
+      open={kind}
+      at="/economy"
+      pages={{
+        ...Object.fromEntries(kinds),
+        curve: ["Level curve", () => <Curve />],
+        "event-types": ["Event types", () => <EventTypes />],
+      }}
     >
       {job && <JobProgress id={job} title="Grant to many" />}
-      <Pages
-        open={kind}
-        onOpen={(next) => go(pathOf(next))}
-        pages={{
-          ...Object.fromEntries(kinds),
-          curve: ["Level curve", () => <Curve />],
-          "event-types": ["Event types", () => <EventTypes />],
-        }}
-      />
     </Page>
   );
 };

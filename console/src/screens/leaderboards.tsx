@@ -40,14 +40,14 @@ export const Leaderboards = () => {
     />
   );
   return (
-    <Page title="Leaderboards" actions={make}>
-      <Pages
-        pages={{
-          boards: ["Leaderboards", boards],
-          reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />],
-        }}
-      />
-    </Page>
+    <Page
+      title="Leaderboards"
+      actions={make}
+      pages={{
+        boards: ["Leaderboards", boards],
+        reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />],
+      }}
+    />
   );
 };
 

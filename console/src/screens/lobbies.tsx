@@ -3,7 +3,7 @@ import { useApi, useCan, useGo } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
 import { nameOf } from "../format.ts";
 import { ask, create } from "../ui/operations.tsx";
-import { Copied, Hint, Json, LinkButton, Live, Loaded, Page, Pages, Section } from "../ui/page.tsx";
+import { Copied, Hint, Json, LinkButton, Live, Loaded, Page, Section } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 
@@ -36,9 +36,8 @@ export const Lobbies = () => {
         first: ["name", "mode", "maxPlayers", "visibility"],
         onDone: ({ id }) => go(`/lobbies/${id}`),
       })}
-    >
-      <Pages pages={{ live: ["Open now", () => <OpenLobbies />], all: ["All", all] }} />
-    </Page>
+      pages={{ live: ["Open now", () => <OpenLobbies />], all: ["All", all] }}
+    />
   );
 };
 

@@ -5,7 +5,7 @@ import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { act, create, form } from "../ui/operations.tsx";
-import { ButtonSize, Hint, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
+import { ButtonSize, Hint, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 type Quest = Answer<"getQuest">;
@@ -63,14 +63,11 @@ export const Quests = () => {
       title="Quests"
       about="Goals with steps and rewards: once, daily, or for those who qualify."
       actions={make}
-    >
-      <Pages
-        pages={{
-          quests: ["Quests", quests],
-          reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />],
-        }}
-      />
-    </Page>
+      pages={{
+        quests: ["Quests", quests],
+        reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />],
+      }}
+    />
   );
 };
 

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Link, useLocation, useRoute } from "wouter";
+import { Link, useRoute } from "wouter";
 import { call, callAny } from "../api/client.ts";
 import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
@@ -9,19 +9,7 @@ import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
-import {
-  ErrorNote,
-  Hint,
-  Json,
-  Page,
-  Pages,
-  Read,
-  SecretOnce,
-  Section,
-  Status,
-  Tile,
-  When,
-} from "../ui/page.tsx";
+import { ErrorNote, Hint, Json, Page, Read, SecretOnce, Section, Status, Tile, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
@@ -43,7 +31,6 @@ const AUDIT_FILTERS = ["action", "actor", "tenantId", "from", "to"];
 
 const Frame = ({ admin }: { admin: Admin }) => {
   const [, params] = useRoute("/superadmin/:tab");
-  const [, go] = useLocation();
   return (
     <Container size="xl" py="md" component="main">
       <Page
@@ -54,6 +41,19 @@ const Frame = ({ admin }: { admin: Admin }) => {
             Sign out
           </Button>
         }
+        at="/superadmin"
+        open={params?.tab}
+        pages={{
+          tenants: ["Tenants", () => <Tenants />],
+          users: ["Users", () => <Users />],
+          rooms: ["Rooms and processes", () => <Rooms />],
+          addresses: ["Blocked addresses", () => <Addresses />],
+          mails: ["Mails", () => <Mails id="listPlatformEmailLogs" />],
+          tokens: ["Tokens", () => <Tokens />],
+          blog: ["Blog", () => <Blog />],
+          audit: ["Audit log", () => <AuditList id="listPlatformAuditLog" filters={AUDIT_FILTERS} />],
+          account: ["Your account", () => <Account />],
+        }}
       >
         {!admin.mfaEnabled && (
           <Alert color="yellow" title="Your account has no second factor">
@@ -62,21 +62,6 @@ const Frame = ({ admin }: { admin: Admin }) => {
             </Anchor>
           </Alert>
         )}
-        <Pages
-          open={params?.tab ?? "tenants"}
-          onOpen={(next) => go(`/superadmin/${next}`)}
-          pages={{
-            tenants: ["Tenants", () => <Tenants />],
-            users: ["Users", () => <Users />],
-            rooms: ["Rooms and processes", () => <Rooms />],
-            addresses: ["Blocked addresses", () => <Addresses />],
-            mails: ["Mails", () => <Mails id="listPlatformEmailLogs" />],
-            tokens: ["Tokens", () => <Tokens />],
-            blog: ["Blog", () => <Blog />],
-            audit: ["Audit log", () => <AuditList id="listPlatformAuditLog" filters={AUDIT_FILTERS} />],
-            account: ["Your account", () => <Account />],
-          }}
-        />
       </Page>
     </Container>
   );

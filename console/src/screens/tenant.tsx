@@ -1,33 +1,30 @@
 import { Alert, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
 import { readAccount, useAccount, useApi, useCan } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
 import { act, form, OperationForm } from "../ui/operations.tsx";
-import { Loaded, Page, Pages, Read, Section, Tile, When } from "../ui/page.tsx";
+import { Loaded, Page, Read, Section, Tile, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
 import { Domains, Scim, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 
 export const Settings = ({ tab = "general" }: { tab?: string }) => {
-  const [, go] = useLocation();
   const can = useCan();
   return (
-    <Page title="Settings">
-      <Pages
-        open={tab}
-        onOpen={(next) => go(next === "general" ? "/settings" : `/settings/${next}`)}
-        pages={{
-          general: ["General", () => <General />],
-          billing: can("getBillingUsage") && ["Billing and usage", () => <Billing />],
-          sso: can("getSso") && ["Single sign-on", () => <Sso />],
-          scim: can("getScim") && ["SCIM", () => <Scim />],
-          domains: can("listCustomDomains") && ["Domains", () => <Domains />],
-          mails: can("listEmailLogs") && ["Mails", () => <Mails id="listEmailLogs" />],
-        }}
-      />
-    </Page>
+    <Page
+      title="Settings"
+      at="/settings"
+      open={tab}
+      pages={{
+        general: ["General", () => <General />],
+        billing: can("getBillingUsage") && ["Billing and usage", () => <Billing />],
+        sso: can("getSso") && ["Single sign-on", () => <Sso />],
+        scim: can("getScim") && ["SCIM", () => <Scim />],
+        domains: can("listCustomDomains") && ["Domains", () => <Domains />],
+        mails: can("listEmailLogs") && ["Mails", () => <Mails id="listEmailLogs" />],
+      }}
+    />
   );
 };
 

@@ -1,7 +1,7 @@
 import { Component, createContext, type ReactNode, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
 import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
-import { useApi, useTo } from "../api/hooks.ts";
+import { useApi, useGo, useTo } from "../api/hooks.ts";
 import { ago, moment, number, words } from "../format.ts";
 import {
   ActionIcon,
@@ -31,11 +31,15 @@ type PageProps = {
   about?: ReactNode;
   /** The screen of the project that this page is below: its title and path. */
   parent?: [title: string, path: string];
-  children: ReactNode;
+  /** Its parts, if it has tabs, and which one is open, as `Pages` has them. */
+  pages?: TabPages;
+  at?: string;
+  open?: string | undefined;
+  children?: ReactNode;
 };
 
 /** A screen: names the tab, and takes the focus when somebody comes to it. */
-export const Page = ({ title, actions, about, parent, children }: PageProps) => {
+export const Page = ({ title, actions, about, parent, pages, at, open, children }: PageProps) => {
   const heading = useRef<HTMLHeadingElement>(null);
   const [path] = useLocation();
   const to = useTo();
@@ -62,6 +66,7 @@ export const Page = ({ title, actions, about, parent, children }: PageProps) => 
         {about && <Text c="dimmed">{about}</Text>}
       </div>
       {children}
+      {pages && <Pages pages={pages} at={at} open={open} />}
     </Stack>
   );
 };
@@ -329,40 +334,37 @@ export const Live = ({ status, why }: { status: "joining" | "live" | "lost"; why
 /** A tab: its title, and what it shows; false: not for this person. */
 export type TabPages = Record<string, false | [title: string, show: () => ReactNode]>;
 
-type Props = {
+type PagesProps = {
   pages: TabPages;
-  /** Which one is open, and what opens another: without these the address holds it as `tab`. */
-  open?: string;
-  onOpen?: (name: string) => void;
+  /** The path of the screen, below which each tab but the first has its own; without it the address holds `tab`. */
+  at?: string | undefined;
+  open?: string | undefined;
 };
 
 /** Parts of a screen, of which one is shown; the first unless the address says otherwise. */
-export const Pages = ({ pages, open, onOpen }: Props) => {
-  const entries = Object.entries(pages).filter(
-    (entry): entry is [string, [string, () => ReactNode]] => entry[1] !== false,
-  );
-  const first = entries[0]?.[0] ?? "";
-  const [{ tab }, choose] = useFilters({ tab: first });
-  const wanted = open ?? tab ?? first;
-  const shown = entries.some(([name]) => name === wanted) ? wanted : first;
+export const Pages = ({ pages, at, open }: PagesProps) => {
+  const entries = Object.entries(pages).flatMap(([name, page]) => (page ? [{ name, page }] : []));
+  const first = entries[0]?.name ?? "";
+  const [{ tab = first }, choose] = useFilters({ tab: first });
+  const go = useGo();
+  const wanted = at === undefined ? tab : open;
+  const { name: shown, page } = entries.find(({ name }) => name === wanted) ?? entries[0]!;
+  const goTo = (name: string | null) => {
+    if (at === undefined) choose({ tab: name ?? "" });
+    else go(name === first ? at : `${at}/${name}`);
+  };
   return (
-    <Tabs
-      value={shown}
-      onChange={(next) => (onOpen ?? ((name) => choose({ tab: name })))(next ?? first)}
-      keepMounted={false}
-    >
+    <Tabs value={shown} onChange={goTo} keepMounted={false}>
       <Tabs.List mb="sm">
-        {entries.map(([name, [title]]) => (
+        {entries.map(({ name, page: [title] }) => (
           <Tabs.Tab key={name} value={name}>
             {title}
           </Tabs.Tab>
         ))}
       </Tabs.List>
-      {entries.map(([name, [, show]]) => (
-        <Tabs.Panel key={name} value={name}>
-          {name === shown && show()}
-        </Tabs.Panel>
-      ))}
+      <Tabs.Panel value={shown} key={shown}>
+        {page[1]()}
+      </Tabs.Panel>
     </Tabs>
   );
 };

@@ -256,12 +256,12 @@ export const List = <I extends Id>({
 }: ListProps<I>) => {
   const [chosen, choose] = useFilters(defaults);
   const asked: Filters = { ...query };
-  for (const name of [...filters, "page", "cursor"]) if (chosen[name]) asked[name] = chosen[name];
+  for (const one of [...filters, "page", "cursor"]) if (chosen[one]) asked[one] = chosen[one];
   const given = { path, query: { ...asked, limit: String(limit) } };
   const answer = useAny(id, given, { refetchInterval: refetchInterval ?? false });
-  const isFiltered = filters.some((name) => chosen[name] && chosen[name] !== defaults[name]);
+  const isFiltered = filters.some((one) => chosen[one] && chosen[one] !== defaults[one]);
   const rows: Row<I>[] | undefined = answer.data?.data;
-  const clear = () => choose(Object.fromEntries(filters.map((name) => [name, ""])));
+  const clear = () => choose(Object.fromEntries(filters.map((one) => [one, ""])));
   return (
     <Frame of={table}>
       <div aria-busy={answer.isFetching}>
