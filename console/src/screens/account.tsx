@@ -1,8 +1,8 @@
-import { Alert, Button, Code, Group, Text } from "@mantine/core";
+import { Alert, Code, Group, Text } from "@mantine/core";
 import { callAny } from "../api/client.ts";
 import { readAccount, signOut, tell, useAccount, useApi } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
-import { act, ask, form, OperationForm } from "../ui/operations.tsx";
+import { act, ask, form, OperationForm, press } from "../ui/operations.tsx";
 import { Loaded, Page, Section } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { FactorSetup } from "./factor.tsx";
@@ -68,21 +68,14 @@ const SecondFactors = () => {
               label={totp ? "Another app" : "Use an app"}
               buttons={(run) => (
                 <>
-                  {"PublicKeyCredential" in window && (
-                    <Button variant="default" onClick={run(addPasskey)}>
-                      Add a passkey
-                    </Button>
-                  )}
-                  {enabled && (
-                    <Button variant="default" onClick={run(replaceCodes)}>
-                      New recovery codes
-                    </Button>
-                  )}
-                  {totp && !required && (
-                    <Button variant="default" onClick={run((body) => callAny("disableTotp", { body }))}>
-                      Switch the app off
-                    </Button>
-                  )}
+                  {"PublicKeyCredential" in window && press("Add a passkey", run(addPasskey))}
+                  {enabled && press("New recovery codes", run(replaceCodes))}
+                  {totp &&
+                    !required &&
+                    press(
+                      "Switch the app off",
+                      run((body) => callAny("disableTotp", { body })),
+                    )}
                 </>
               )}
             >
@@ -92,15 +85,12 @@ const SecondFactors = () => {
                     name="Passkeys"
                     rows={passkeys}
                     columns={{ Passkey: "name", Added: "createdAt", "Last used": "lastUsedAt" }}
-                    actions={({ id }) => (
-                      <Button
-                        size="compact-xs"
-                        variant="default"
-                        onClick={run((body) => callAny("removePasskey", { path: { passkeyId: id }, body }))}
-                      >
-                        Remove
-                      </Button>
-                    )}
+                    actions={({ id }) =>
+                      press(
+                        "Remove",
+                        run((body) => callAny("removePasskey", { path: { passkeyId: id }, body })),
+                      )
+                    }
                   />
                 )
               }

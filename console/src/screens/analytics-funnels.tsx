@@ -1,22 +1,13 @@
-import {
-  Alert,
-  Button,
-  Group,
-  SegmentedControl,
-  Select,
-  SimpleGrid,
-  Stack,
-  TagsInput,
-  Text,
-} from "@mantine/core";
-import { type Answer } from "../api/client.ts";
+import { Alert, Group, SegmentedControl, Select, SimpleGrid, Stack, TagsInput, Text } from "@mantine/core";
+import type { Answer } from "../api/client.ts";
 import { useAny, useApi } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { Empty, ErrorNote, Loaded, Section, Tile } from "../ui/page.tsx";
+import { ButtonSize, Empty, ErrorNote, Loaded, Section, Tile } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
 import { Choice, Controls, MetricsInput, queryOf, SaveReport, Typed, useBehind } from "./analytics-parts.tsx";
+import { press } from "../ui/operations.tsx";
 
 export const Funnels = () => {
   const [filters, choose] = useFilters({ period: "30d", steps: "", window: "7d", order: "ordered" });
@@ -63,25 +54,20 @@ export const Funnels = () => {
                     }),
                   )}
                 />
-                <Group gap="xs">
-                  {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) => (
-                    <Button
-                      key={index}
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() =>
+                <ButtonSize value="compact-xs">
+                  <Group gap="xs">
+                    {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) =>
+                      press(`${number(dropOff)} lost after ${eventType}`, () =>
                         showBehind(`Lost after ${eventType}`, {
                           ...query,
                           of: "funnels",
                           step: String(index),
                           state: "dropped",
-                        })
-                      }
-                    >
-                      {`${number(dropOff)} lost after ${eventType}`}
-                    </Button>
-                  ))}
-                </Group>
+                        }),
+                      ),
+                    )}
+                  </Group>
+                </ButtonSize>
               </Section>
             </Stack>
           )}
@@ -114,18 +100,13 @@ export const Segments = () => {
               return (
                 <Section key={group} title={words(group)}>
                   <Bars rows={parts} />
-                  <Group gap={4}>
-                    {parts.map(({ key, name }) => (
-                      <Button
-                        key={key}
-                        size="compact-xs"
-                        variant="default"
-                        onClick={() => showBehind(name, { of: "segments", group, segment: key })}
-                      >
-                        {name}
-                      </Button>
-                    ))}
-                  </Group>
+                  <ButtonSize value="compact-xs">
+                    <Group gap={4}>
+                      {parts.map(({ key, name }) =>
+                        press(name, () => showBehind(name, { of: "segments", group, segment: key })),
+                      )}
+                    </Group>
+                  </ButtonSize>
                 </Section>
               );
             })}

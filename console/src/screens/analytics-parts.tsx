@@ -3,7 +3,6 @@ import type { Answer } from "../api/client.ts";
 import { useCan } from "../api/hooks.ts";
 import { bytes, count, nameOf, words } from "../format.ts";
 import {
-  Button,
   Group,
   Modal,
   Select,
@@ -15,7 +14,7 @@ import {
   type TextInputProps,
 } from "@mantine/core";
 import { type Filters, useFilters } from "../ui/filters.ts";
-import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
+import { act, ask, create, form, press, SaveFile } from "../ui/operations.tsx";
 import { Read, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
@@ -192,9 +191,7 @@ const PlayersBehind = ({ query }: { query: Filters }) => (
         <Group justify="space-between">
           <Text>{count(pagination.total, "players")}</Text>
           <Group gap={4}>
-            <Button size="xs" variant="default" onClick={() => saveCsv("players", data as never)}>
-              Save as CSV
-            </Button>
+            {press("Save as CSV", () => saveCsv("players", data as never))}
             {form("createAnalyticsSegment", "Make a segment of them", {
               first: ["name", "key"],
               hidden: ["list", "funnel"],

@@ -2,7 +2,17 @@ import type { Answer } from "../api/client.ts";
 import { useAny, useCan } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { SimpleGrid, Stack } from "@mantine/core";
-import { AddedUp, Choice, Controls, Exports, MetricsInput, queryOf, Reports, Typed, useBehind } from "./analytics-parts.tsx";
+import {
+  AddedUp,
+  Choice,
+  Controls,
+  Exports,
+  MetricsInput,
+  queryOf,
+  Reports,
+  Typed,
+  useBehind,
+} from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";

@@ -1,11 +1,22 @@
-import { Badge, Button, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Badge, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useAct, useApi, useCan } from "../api/hooks.ts";
 import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { moment, nameOf, words } from "../format.ts";
-import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
+import { act, ask, create, form, OperationForm, press } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { ButtonSize, Empty, ErrorNote, Hint, Loaded, Page, Read, Section, Status, When } from "../ui/page.tsx";
+import {
+  ButtonSize,
+  Empty,
+  ErrorNote,
+  Hint,
+  Loaded,
+  Page,
+  Read,
+  Section,
+  Status,
+  When,
+} from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { SmallForm, useSending } from "../ui/sending.tsx";
 
@@ -119,20 +130,13 @@ const Decide = ({ report: { id, status, reason }, onDone }: DecideProps) => {
   return (
     <>
       <Group>
-        {(Object.keys(ACTIONS) as Action[]).map((action) => (
-          <Button
-            key={action}
-            size="xs"
-            variant={action === "REMOVE" ? "filled" : "default"}
-            loading={isBusy || decide.isPending}
-            onClick={settle(bodyOf(action))}
-          >
-            {ACTIONS[action]}
-          </Button>
-        ))}
-        <Button size="xs" variant="default" onClick={settle({ status: "DISMISSED" })}>
-          Dismiss the report
-        </Button>
+        {(Object.keys(ACTIONS) as Action[]).map((action) =>
+          press(ACTIONS[action], settle(bodyOf(action)), {
+            isMain: action === "REMOVE",
+            loading: isBusy || decide.isPending,
+          }),
+        )}
+        {press("Dismiss the report", settle({ status: "DISMISSED" }))}
       </Group>
       <ErrorNote error={error} />
     </>
@@ -185,13 +189,7 @@ const Words = () => {
     <Stack>
       <Rows
         section="Word lists"
-        beside={
-          can("putChatWordList") && (
-            <Button size="xs" onClick={() => setOpen("")}>
-              New list
-            </Button>
-          )
-        }
+        beside={can("putChatWordList") && press("New list", () => setOpen(""), { isMain: true })}
         id="listChatWordLists"
         empty="No lists yet"
         hint="The built-in filter knows common words already. Lists add those of your game."

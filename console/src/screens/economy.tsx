@@ -2,11 +2,11 @@ import { type ReactNode, useState } from "react";
 import { call, operation } from "../api/client.ts";
 import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { Badge, Button, Grid, Group, Modal, SimpleGrid, Stack } from "@mantine/core";
+import { Badge, Grid, Group, Modal, SimpleGrid, Stack } from "@mantine/core";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { ask, create, form, OperationForm } from "../ui/operations.tsx";
+import { ask, create, form, OperationForm, press } from "../ui/operations.tsx";
 import { ErrorNote, Hint, Json, Loaded, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
@@ -349,9 +349,7 @@ const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
         onChange={setValue}
         onDone={({ job: started }) => started && setJob(started.id)}
       >
-        <Button variant="default" onClick={() => look()} loading={isBusy}>
-          Where would players be?
-        </Button>
+        {press("Where would players be?", () => look(), { loading: isBusy })}
       </OperationForm>
       <ErrorNote error={error} />
       {job && <JobProgress id={job} title="Levels of all players" />}

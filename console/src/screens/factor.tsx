@@ -1,7 +1,8 @@
-import { Alert, Button, Group, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { Copyable, ErrorNote } from "../ui/page.tsx";
+import { Copyable, ErrorNote, Inline } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
+import { press } from "../ui/operations.tsx";
 
 type Setup = { secret: string; otpauthUrl: string };
 /** Calls something with what proves who one is; the answer may have new recovery codes. */
@@ -50,7 +51,7 @@ export const FactorSetup = ({ begin, enable, onDone, hasPassword, isEnabled, lab
           <Copyable value={recovery.join("\n")} />
         </Alert>
       )}
-      <Group align="flex-end">
+      <Inline>
         {hasPassword && (
           <PasswordInput
             label="Your password"
@@ -69,17 +70,19 @@ export const FactorSetup = ({ begin, enable, onDone, hasPassword, isEnabled, lab
             w={160}
           />
         )}
-        {setup ? (
-          <Button onClick={run(() => enable(code.trim()))} loading={isBusy}>
-            Switch it on
-          </Button>
-        ) : (
-          <Button variant="default" onClick={send(async () => setSetup(await begin(proof)))} loading={isBusy}>
-            {label}
-          </Button>
-        )}
+        {setup
+          ? press(
+              "Switch it on",
+              run(() => enable(code.trim())),
+              { isMain: true, loading: isBusy },
+            )
+          : press(
+              label,
+              send(async () => setSetup(await begin(proof))),
+              { loading: isBusy },
+            )}
         {more.buttons?.(run)}
-      </Group>
+      </Inline>
       {setup && (
         <Alert color="teal" title="Add this to your app, then type its code above">
           <Text>Secret:</Text>

@@ -1,9 +1,9 @@
-import { Button, Group, Modal, Progress, Stack, Text } from "@mantine/core";
+import { Group, Modal, Progress, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import type { Answer } from "../api/client.ts";
 import { useApi, useCan } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
-import { ask, KeyedForm } from "../ui/operations.tsx";
+import { ask, KeyedForm, press } from "../ui/operations.tsx";
 import { Effect } from "../ui/effects.tsx";
 import { JsonLine } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
@@ -83,11 +83,7 @@ export const Badges = ({ player }: Props) => {
   return (
     <Stack gap="xs">
       {can("awardBadge") && (
-        <Group justify="flex-end">
-          <Button size="xs" onClick={open}>
-            Award a badge
-          </Button>
-        </Group>
+        <Group justify="flex-end">{press("Award a badge", open, { isMain: true })}</Group>
       )}
       <Modal opened={opened} onClose={close} title="Award a badge">
         <KeyedForm

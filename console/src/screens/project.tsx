@@ -4,8 +4,8 @@ import { useLocation } from "wouter";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { call } from "../api/client.ts";
 import { count, moment, number, words } from "../format.ts";
-import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Loaded, Named, Page, SecretOnce, Section, When } from "../ui/page.tsx";
+import { act, ask, create, form, OperationForm, press, SaveFile } from "../ui/operations.tsx";
+import { ErrorNote, Hint, Inline, Loaded, Named, Page, SecretOnce, Section, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 
@@ -176,11 +176,10 @@ const SandboxClock = ({ path }: { path: { projectId: string } }) => {
             "Nothing happened on the way."}
         </Hint>
       )}
-      <Group align="flex-end">
+      <Inline>
         <TextInput
           label="Move the clock ahead by"
           description="1h, 3d, 2w"
-          size="xs"
           value={advance}
           onChange={(event) => setAdvance(event.currentTarget.value)}
           w={200}
@@ -198,7 +197,7 @@ const SandboxClock = ({ path }: { path: { projectId: string } }) => {
           done: "The sandbox has the definitions of the live project",
           text: "What was changed in the sandbox alone is replaced by what is live.",
         })}
-      </Group>
+      </Inline>
     </Stack>
   );
 };
@@ -241,11 +240,12 @@ const Files = () => {
                 onChange={(event) => send(() => fromFile(event.currentTarget.files?.[0]))()}
               />
             </Button>
-            {twin && (
-              <Button size="xs" variant="default" loading={isBusy} onClick={send(() => fromTwin(twin))}>
-                {project.sandboxOf ? "Compare with the live project" : "Bring the sandbox's definitions here"}
-              </Button>
-            )}
+            {twin &&
+              press(
+                project.sandboxOf ? "Compare with the live project" : "Bring the sandbox's definitions here",
+                send(() => fromTwin(twin)),
+                { loading: isBusy },
+              )}
           </>
         )}
       </Group>

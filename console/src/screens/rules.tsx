@@ -1,15 +1,4 @@
-import {
-  Alert,
-  Badge,
-  Button,
-  Grid,
-  Group,
-  SegmentedControl,
-  Select,
-  SimpleGrid,
-  Stack,
-  Text,
-} from "@mantine/core";
+import { Alert, Badge, Grid, Group, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useGo, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
@@ -17,9 +6,9 @@ import { count, day, duration, nameOf, number, percent, words } from "../format.
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
-import { create, form } from "../ui/operations.tsx";
+import { create, form, press } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Chips, Empty, ErrorNote, Hint, Json, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Inline, Json, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
@@ -164,9 +153,7 @@ const Design = ({ rule }: { rule: Rule }) => {
           onChange={setValue}
           done="Draft saved: players see it once it is published"
         >
-          <Button variant="default" onClick={check} loading={isBusy}>
-            Check
-          </Button>
+          {press("Check", check, { loading: isBusy })}
         </DraftForm>
       </Grid.Col>
       <Grid.Col span={{ base: 12, md: 5 }}>
@@ -236,7 +223,7 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
       {events.length === 0 ? (
         <Empty title="No such event has come yet">{`Send a ${exact ?? "fitting"} event first, under Live events.`}</Empty>
       ) : (
-        <Group align="flex-end">
+        <Inline>
           <Select
             label="Event"
             style={{ flex: 1, minWidth: 240 }}
@@ -257,10 +244,8 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
             onChange={setLimits}
             aria-label="Limits"
           />
-          <Button onClick={simulate} loading={isBusy}>
-            Simulate
-          </Button>
-        </Group>
+          {press("Simulate", simulate, { isMain: true, loading: isBusy })}
+        </Inline>
       )}
       <ErrorNote error={error} />
       {traced !== undefined && <Trace trace={traced} of={rule.draft} />}

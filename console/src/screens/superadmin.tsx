@@ -3,13 +3,13 @@ import { Link, useRoute } from "wouter";
 import { call, callAny } from "../api/client.ts";
 import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
-import { Alert, Anchor, Button, Container, Group, SimpleGrid, Stack, TextInput } from "@mantine/core";
+import { Alert, Anchor, Container, Group, SimpleGrid, Stack, TextInput } from "@mantine/core";
 import { SignInCard, To } from "./auth.tsx";
 import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
-import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Page, Read, SecretOnce, Section, Status, Tile, When } from "../ui/page.tsx";
+import { act, ask, create, form, OperationForm, press } from "../ui/operations.tsx";
+import { ErrorNote, Hint, Inline, Json, Page, Read, SecretOnce, Section, Status, Tile, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
@@ -36,11 +36,7 @@ const Frame = ({ admin }: { admin: Admin }) => {
       <Page
         title="Platform"
         about={admin.email}
-        actions={
-          <Button variant="default" onClick={() => void signOut()}>
-            Sign out
-          </Button>
-        }
+        actions={press("Sign out", () => void signOut())}
         at="/superadmin"
         open={params?.tab}
         pages={{
@@ -257,10 +253,9 @@ export const Addresses = () => {
   return (
     <Stack>
       <Section title="An address">
-        <Group align="flex-end">
+        <Inline>
           <TextInput
             label="IP address"
-            size="xs"
             value={ip}
             onChange={(event) => setIp(event.currentTarget.value.trim())}
           />
@@ -268,7 +263,7 @@ export const Addresses = () => {
             form("blockIp", "Block", { path: { ip } }),
             act("resetIpRateLimit", "Count from zero", { path: { ip }, done: "Counted from zero" }),
           ]}
-        </Group>
+        </Inline>
         {found.data && <Json value={found.data} />}
         <ErrorNote error={found.error} />
       </Section>

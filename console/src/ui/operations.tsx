@@ -21,6 +21,20 @@ import { ButtonSize, ErrorNote } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 import { KeyChoice } from "./values.tsx";
 
+type PressOptions = { isMain?: boolean | undefined; loading?: boolean; disabled?: boolean };
+type PressProps = PressOptions & { label: string; onClick: () => void };
+
+const Press = ({ label, isMain = false, ...button }: PressProps) => (
+  <Button {...button} size={useContext(ButtonSize)} variant={isMain ? "filled" : "default"}>
+    {label}
+  </Button>
+);
+
+/** A button, as large as is usual where it stands. */
+export const press = (label: string, onClick: () => void, options: PressOptions = {}): ReactNode => (
+  <Press key={label} label={label} onClick={onClick} {...options} />
+);
+
 type Props<I extends Id> = Given<I> & {
   id: I;
   /** Shown when it is done; without it, that it is. */
@@ -28,53 +42,31 @@ type Props<I extends Id> = Given<I> & {
   onDone?: (answer: Answer<I>) => void;
 };
 
+type ActProps<I extends Id> = Props<I> & { label: string; isMain?: boolean };
+
 /** A button that calls an operation; whoever may not call it does not see it. */
-export const Act = <I extends Id>({
-  id,
-  done,
-  onDone,
-  children,
-  isMain,
-  ...given
-}: Props<I> & { children: string; isMain?: boolean }) => {
+const Act = <I extends Id>({ id, label, done, onDone, isMain, ...given }: ActProps<I>) => {
   const can = useCan();
-  const size = useContext(ButtonSize);
-  const acting = useAct(id, { done: done ?? `${children}: done`, onDone });
+  const acting = useAct(id, { done: done ?? (onDone ? undefined : `${label}: done`), onDone });
   if (!can(id)) return null;
-  return (
-    <Button
-      size={size}
-      variant={isMain ? "filled" : "default"}
-      loading={acting.isPending}
-      onClick={() => acting.mutate(given as unknown as Given<I>)}
-    >
-      {children}
-    </Button>
-  );
+  const run = () => acting.mutate(given as unknown as Given<I>);
+  return press(label, run, { isMain, loading: acting.isPending });
 };
 
-type ActOptions<I extends Id> = Props<I> & { isMain?: boolean };
+type Options<P> = Omit<P, "id" | "label">;
 
 /** A button that calls an operation. */
-export const act = <I extends Id>(id: I, label: string, options?: Omit<ActOptions<I>, "id">): ReactNode => (
-  <Act key={`${id} ${label}`} {...(options as ActOptions<I>)} id={id}>
-    {label}
-  </Act>
+export const act = <I extends Id>(id: I, label: string, options?: Options<ActProps<I>>): ReactNode => (
+  <Act key={`${id} ${label}`} {...(options as ActProps<I>)} id={id} label={label} />
 );
 
-type SaveProps<I extends Id> = Given<I> & { id: I; name: string; children: ReactNode };
+type SaveProps<I extends Id> = Given<I> & { id: I; name: string; children: string };
 
 /** A button that saves what an operation answers as a file. */
 export const SaveFile = <I extends Id>({ id, name, children, ...given }: SaveProps<I>) => {
   const can = useCan();
-  const size = useContext(ButtonSize);
   if (!can(id)) return null;
-  const save = () => void download(id, name, given).catch(tellError);
-  return (
-    <Button size={size} variant="default" onClick={save}>
-      {children}
-    </Button>
-  );
+  return press(children, () => void download(id, name, given).catch(tellError));
 };
 
 type ConfirmProps<I extends Id> = Props<I> & {
@@ -84,19 +76,19 @@ type ConfirmProps<I extends Id> = Props<I> & {
   of?: string;
   title?: string;
   /** What will happen. */
-  children?: ReactNode;
+  text?: string;
   /** What has to be typed, for what cannot be undone. */
   name?: string;
   color?: string;
 };
 
 /** A button that asks before it calls an operation; what destroys asks for the name. */
-export const Confirm = <I extends Id>({
+const Confirm = <I extends Id>({
   id,
   label,
   of,
   title = `${label} ${of}?`,
-  children,
+  text,
   name,
   color = "red",
   done = `${label}: done`,
@@ -104,7 +96,6 @@ export const Confirm = <I extends Id>({
   ...given
 }: ConfirmProps<I>) => {
   const can = useCan();
-  const size = useContext(ButtonSize);
   const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setTyped("") });
   const [typed, setTyped] = useState("");
   const acting = useAct(id, {
@@ -118,9 +109,7 @@ export const Confirm = <I extends Id>({
   if (!can(id)) return null;
   return (
     <>
-      <Button size={size} variant="default" onClick={open}>
-        {label}
-      </Button>
+      {press(label, open)}
       <Modal opened={opened} onClose={close} title={title}>
         <form
           onSubmit={(event) => {
@@ -129,7 +118,7 @@ export const Confirm = <I extends Id>({
           }}
         >
           <Stack>
-            {children && <Text>{children}</Text>}
+            {text && <Text>{text}</Text>}
             {name !== undefined && (
               <TextInput
                 label={
@@ -159,14 +148,8 @@ export const Confirm = <I extends Id>({
 };
 
 /** A button that asks before it calls an operation. */
-export const ask = <I extends Id>(
-  id: I,
-  label: string,
-  { text, ...options }: Omit<ConfirmProps<I>, "id" | "label" | "children"> & { text?: string },
-): ReactNode => (
-  <Confirm key={`${id} ${label}`} {...(options as ConfirmProps<I>)} id={id} label={label}>
-    {text}
-  </Confirm>
+export const ask = <I extends Id>(id: I, label: string, options: Options<ConfirmProps<I>>): ReactNode => (
+  <Confirm key={`${id} ${label}`} {...(options as ConfirmProps<I>)} id={id} label={label} />
 );
 
 type FormProps = {
@@ -261,7 +244,7 @@ export const OperationForm = (props: FormProps) => {
         )}
         <ErrorNote error={error} />
         <Group justify="flex-end">
-          {props.children}
+          <ButtonSize value="sm">{props.children}</ButtonSize>
           <Button type="submit" loading={isBusy}>
             {submit}
           </Button>
@@ -287,7 +270,7 @@ type FormButtonProps = FormProps & {
 };
 
 /** A button that opens the form of an operation; whoever may not call it does not see it. */
-export const FormButton = ({
+const FormButton = ({
   label,
   title = label,
   isMain = false,
@@ -297,15 +280,12 @@ export const FormButton = ({
   ...rest
 }: FormButtonProps) => {
   const can = useCan();
-  const size = useContext(ButtonSize);
   const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setBegun(false) });
   const [isBegun, setBegun] = useState(false);
   if (!can(rest.id)) return null;
   return (
     <>
-      <Button variant={isMain ? "filled" : "default"} size={size} onClick={open}>
-        {label}
-      </Button>
+      {press(label, open, { isMain })}
       <Modal
         opened={opened}
         onClose={close}
@@ -339,12 +319,12 @@ export const FormButton = ({
 };
 
 /** A button that opens the form of an operation. */
-export const form = (id: Id, label: string, options?: Omit<FormButtonProps, "id" | "label">): ReactNode => (
+export const form = (id: Id, label: string, options?: Options<FormButtonProps>): ReactNode => (
   <FormButton key={`${id} ${label}`} {...options} id={id} label={label} />
 );
 
 /** What a screen is for: a button that opens the form of something new. */
-export const create = (id: Id, label: string, options?: Omit<FormButtonProps, "id" | "label">): ReactNode =>
+export const create = (id: Id, label: string, options?: Options<FormButtonProps>): ReactNode =>
   form(id, label, { isMain: true, ...options });
 
 type KeyedProps = FormProps & { kind: string; param: string };

@@ -272,6 +272,13 @@ export const Json = ({ value }: { value: unknown }) => (
 /** How large buttons are where they stand: below a title, in a part of a screen, in a row of a table. */
 export const ButtonSize = createContext("xs");
 
+/** Inputs, and the buttons that belong to them. */
+export const Inline = ({ children }: { children: ReactNode }) => (
+  <ButtonSize value="sm">
+    <Group align="flex-end">{children}</Group>
+  </ButtonSize>
+);
+
 /** JSON on one line, as far as there is room. */
 export const JsonLine = ({ value }: { value: unknown }) => (
   <Text className="mono" maw={450} truncate>
