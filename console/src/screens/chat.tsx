@@ -194,12 +194,7 @@ const Words = () => {
         empty="No lists yet"
         hint="The built-in filter knows common words already. Lists add those of your game."
         onRow={({ key }) => setOpen(key)}
-        columns={{
-          List: "key",
-          Action: "action",
-          Words: "wordCount",
-          Changed: "updatedAt",
-        }}
+        columns={{ List: "key", Action: "action", Words: "wordCount", Changed: "updatedAt" }}
         actions={({ key }) => ask("deleteChatWordList", "Remove", { path: { key }, of: key })}
       />
       {can("testChatFilter") && <TryText />}

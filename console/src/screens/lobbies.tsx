@@ -20,13 +20,7 @@ export const Lobbies = () => {
       to={({ id }) => `/lobbies/${id}`}
       empty="No lobbies yet"
       hint="Players open them through the SDK."
-      columns={{
-        Name: titleOf,
-        Mode: "mode",
-        Status: "status",
-        Players: membersOf,
-        Made: "createdAt",
-      }}
+      columns={{ Name: titleOf, Mode: "mode", Status: "status", Players: membersOf, Made: "createdAt" }}
     />
   );
   return (

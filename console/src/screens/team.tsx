@@ -113,13 +113,7 @@ const Invitations = () => (
   <List
     id="listInvitations"
     empty="Nobody is invited"
-    columns={{
-      Email: "email",
-      Role: "role",
-      Status: "status",
-      Sent: "sentAt",
-      Expires: "expiresAt",
-    }}
+    columns={{ Email: "email", Role: "role", Status: "status", Sent: "sentAt", Expires: "expiresAt" }}
     actions={({ id, status }) =>
       status === "PENDING" && [
         act("resendInvitation", "Send again", { path: { invitationId: id }, done: "Sent again" }),

@@ -190,12 +190,7 @@ const Versions = ({ of, kind }: Props) => {
         ({ version }) => `Version ${version} and the draft`,
         ({ definition }) => <Diff before={definition} after={of.draft} />,
       ]}
-      columns={{
-        Version: "version",
-        Published: "publishedAt",
-        By: "publishedBy",
-        Note: "changeNote",
-      }}
+      columns={{ Version: "version", Published: "publishedAt", By: "publishedBy", Note: "changeNote" }}
       wide={["By"]}
       actions={({ version }) =>
         version !== of.publishedVersion &&
