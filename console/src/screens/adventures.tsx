@@ -1,10 +1,10 @@
-import { SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
+import { Stack, Text, Tooltip } from "@mantine/core";
 import { useApi, useGo } from "../api/hooks.ts";
 import type { Row } from "../api/client.ts";
-import { day, moment, words } from "../format.ts";
+import { day, moment } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { Named, Page, Read, Section, Tile } from "../ui/page.tsx";
+import { Named, Page, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { create } from "../ui/operations.tsx";
 
@@ -124,14 +124,14 @@ const Stats = ({ id }: { id: string }) => (
   <Read id="getAdventureStats" given={{ path: { adventureId: id } }}>
     {({ players, states, premium, averagePoints, items, tiers }) => (
       <Stack>
-        <SimpleGrid cols={{ base: 2, md: 4 }}>
-          <Tile name="Players" value={players} />
-          <Tile name="With premium" value={premium} />
-          <Tile name="Points on average" value={averagePoints} />
-          {Object.entries(states as Record<string, number>).map(([state, count]) => (
-            <Tile key={state} name={words(state)} value={count} />
-          ))}
-        </SimpleGrid>
+        <Tiles
+          of={{
+            Players: players,
+            "With premium": premium,
+            "Points on average": averagePoints,
+            ...tilesOf(states),
+          }}
+        />
         <Section title="Quests done">
           <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
         </Section>

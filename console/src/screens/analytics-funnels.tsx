@@ -4,7 +4,7 @@ import { useAny, useApi } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { ButtonSize, Empty, ErrorNote, Loaded, Section, Tile } from "../ui/page.tsx";
+import { ButtonSize, Empty, ErrorNote, Loaded, Section, Tiles } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
 import { Choice, Controls, MetricsInput, queryOf, SaveReport, Typed, useBehind } from "./analytics-parts.tsx";
 import { press } from "../ui/operations.tsx";
@@ -40,10 +40,7 @@ export const Funnels = () => {
         <Loaded query={funnel}>
           {(data: Answer<"getAnalyticsFunnel">) => (
             <Stack>
-              <SimpleGrid cols={{ base: 2, md: 4 }}>
-                <Tile name="Began" value={data.entered} />
-                <Tile name="Came to the end" value={data.converted} note={percent(data.rate)} />
-              </SimpleGrid>
+              <Tiles of={{ Began: data.entered, "Came to the end": [data.converted, percent(data.rate)] }} />
               <Section title="Step by step">
                 <Bars
                   rows={data.steps.map(
@@ -56,16 +53,11 @@ export const Funnels = () => {
                 />
                 <ButtonSize value="compact-xs">
                   <Group gap="xs">
-                    {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) =>
-                      press(`${number(dropOff)} lost after ${eventType}`, () =>
-                        showBehind(`Lost after ${eventType}`, {
-                          ...query,
-                          of: "funnels",
-                          step: String(index),
-                          state: "dropped",
-                        }),
-                      ),
-                    )}
+                    {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) => {
+                      const lost = { ...query, of: "funnels", step: String(index), state: "dropped" };
+                      const show = () => showBehind(`Lost after ${eventType}`, lost);
+                      return press(`${number(dropOff)} lost after ${eventType}`, show, { key: index });
+                    })}
                   </Group>
                 </ButtonSize>
               </Section>
@@ -103,7 +95,7 @@ export const Segments = () => {
                   <ButtonSize value="compact-xs">
                     <Group gap={4}>
                       {parts.map(({ key, name }) =>
-                        press(name, () => showBehind(name, { of: "segments", group, segment: key })),
+                        press(name, () => showBehind(name, { of: "segments", group, segment: key }), { key }),
                       )}
                     </Group>
                   </ButtonSize>

@@ -2,12 +2,12 @@ import { type ReactNode, useState } from "react";
 import { call, operation } from "../api/client.ts";
 import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { Badge, Grid, Group, Modal, SimpleGrid, Stack } from "@mantine/core";
+import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { ask, create, form, OperationForm, press } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
+import { ErrorNote, Hint, Json, Loaded, Named, Page, Read, Section, Tiles } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
@@ -263,11 +263,10 @@ const Stock = ({ reward }: { reward: any }) => {
     >
       <Read id="getRewardStock" given={{ path }} lines={2}>
         {({ given, left, freeCodes }) => (
-          <SimpleGrid cols={2}>
-            <Tile name="Given" value={given} />
-            <Tile name="Left" value={left ?? "no limit"} />
-            {freeCodes != null && <Tile name="Free codes" value={freeCodes} />}
-          </SimpleGrid>
+          <Tiles
+            columns={2}
+            of={{ Given: given, Left: left ?? "no limit", "Free codes": freeCodes ?? undefined }}
+          />
         )}
       </Read>
       <Group>

@@ -1,11 +1,11 @@
-import { Group, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Group, Stack, Text } from "@mantine/core";
 import { useCan, useGo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { act, create, form } from "../ui/operations.tsx";
-import { ButtonSize, Hint, Named, Page, Read, Section, Tile } from "../ui/page.tsx";
+import { ButtonSize, Hint, Named, Page, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
 type Quest = Answer<"getQuest">;
@@ -171,13 +171,13 @@ const Stats = ({ id }: { id: string }) => (
       const share = (players: number) => (started > 0 ? percent(players / started) : "");
       return (
         <Stack>
-          <SimpleGrid cols={{ base: 2, md: 4 }}>
-            <Tile name="Started" value={started} />
-            {Object.entries(states as Record<string, number>).map(([state, players]) => (
-              <Tile key={state} name={words(state)} value={players} note={share(players)} />
-            ))}
-            {averageSeconds != null && <Tile name="Takes on average" value={duration(averageSeconds)} />}
-          </SimpleGrid>
+          <Tiles
+            of={{
+              Started: started,
+              ...tilesOf(states, share),
+              "Takes on average": averageSeconds == null ? undefined : duration(averageSeconds),
+            }}
+          />
           <Section title="Step by step">
             <Bars
               rows={[

@@ -1,4 +1,4 @@
-import { Alert, Badge, Grid, Group, SegmentedControl, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Grid, Group, SegmentedControl, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useGo, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
@@ -8,19 +8,7 @@ import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
 import { create, form, press } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import {
-  Chips,
-  Empty,
-  ErrorNote,
-  Hint,
-  Inline,
-  Json,
-  Named,
-  Page,
-  Read,
-  Section,
-  Tile,
-} from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Inline, Json, Named, Page, Read, Section, Tiles } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
@@ -319,16 +307,17 @@ const Stats = ({ rule }: { rule: Rule }) => {
       }}
     >
       {({ total, buckets }) => {
-        const p99 = total.sampled.p99Micros;
+        const p99 = total.sampled.p99Micros ?? undefined;
+        const slowest = p99 && (p99 < 1e6 ? `${number(p99)} µs` : duration(p99 / 1e6));
         return (
           <Stack>
-            <SimpleGrid cols={{ base: 2, md: 4 }}>
-              <Tile name="Looked at" value={total.evaluated} note="events in 30 days" />
-              <Tile name="Fired" value={total.fired} note={percent(total.fired / (total.evaluated || 1))} />
-              {p99 != null && (
-                <Tile name="Slowest 1 %" value={p99 < 1e6 ? `${number(p99)} µs` : duration(p99 / 1e6)} />
-              )}
-            </SimpleGrid>
+            <Tiles
+              of={{
+                "Looked at": [total.evaluated, "events in 30 days"],
+                Fired: [total.fired, percent(total.fired / (total.evaluated || 1))],
+                "Slowest 1 %": slowest,
+              }}
+            />
             <Section title="Fired a day">
               <Chart
                 name="Fired a day"
@@ -346,10 +335,12 @@ const Stats = ({ rule }: { rule: Rule }) => {
             </Section>
             {lift.data && (
               <Section title="Against players held back">
-                <SimpleGrid cols={{ base: 2, md: 4 }}>
-                  <CameBack name="Came back, with the rule" of={lift.data.treated} />
-                  <CameBack name="Came back, without" of={lift.data.holdout} />
-                </SimpleGrid>
+                <Tiles
+                  of={{
+                    "Came back, with the rule": cameBack(lift.data.treated),
+                    "Came back, without": cameBack(lift.data.holdout),
+                  }}
+                />
               </Section>
             )}
           </Stack>
@@ -359,11 +350,10 @@ const Stats = ({ rule }: { rule: Rule }) => {
   );
 };
 
-type CameBackProps = { name: string; of: { activeLaterShare: number | null; players: number } };
-
-const CameBack = ({ name, of }: CameBackProps) => (
-  <Tile name={name} value={percent(of.activeLaterShare)} note={count(of.players, "players")} />
-);
+const cameBack = (of: { activeLaterShare: number | null; players: number }): [string, string] => [
+  percent(of.activeLaterShare),
+  count(of.players, "players"),
+];
 
 const Fired = ({ id }: { id: string }) => (
   <List

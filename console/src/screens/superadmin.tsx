@@ -3,25 +3,13 @@ import { Link, useRoute } from "wouter";
 import { call, callAny } from "../api/client.ts";
 import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
-import { Alert, Anchor, Container, Group, SimpleGrid, Stack, TextInput } from "@mantine/core";
+import { Alert, Anchor, Container, Group, Stack, TextInput } from "@mantine/core";
 import { SignInCard, To } from "./auth.tsx";
 import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm, press } from "../ui/operations.tsx";
-import {
-  ErrorNote,
-  Hint,
-  Inline,
-  Json,
-  Page,
-  Read,
-  SecretOnce,
-  Section,
-  Status,
-  Tile,
-  When,
-} from "../ui/page.tsx";
+import { ErrorNote, Hint, Inline, Json, Page, Read, SecretOnce, Section, Status, Tiles, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
@@ -79,21 +67,16 @@ const Tenants = () => (
   <Stack>
     <Read id="getPlatformStats" lines={2}>
       {({ tenants, users, projects, activeKeys, mail }) => (
-        <SimpleGrid cols={{ base: 2, md: 5 }}>
-          <Tile
-            name="Tenants"
-            value={tenants.total}
-            note={`${number(tenants.byApprovalStatus.PENDING)} wait for approval`}
-          />
-          <Tile name="Users" value={users} />
-          <Tile name="Projects" value={projects} />
-          <Tile name="Active keys" value={activeKeys} />
-          <Tile
-            name="Mails that wait"
-            value={mail.queued}
-            note={`${number(mail.failedLastDay)} failed in a day`}
-          />
-        </SimpleGrid>
+        <Tiles
+          columns={5}
+          of={{
+            Tenants: [tenants.total, `${number(tenants.byApprovalStatus.PENDING)} wait for approval`],
+            Users: users,
+            Projects: projects,
+            "Active keys": activeKeys,
+            "Mails that wait": [mail.queued, `${number(mail.failedLastDay)} failed in a day`],
+          }}
+        />
       )}
     </Read>
     <List

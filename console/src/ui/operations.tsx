@@ -21,8 +21,13 @@ import { ButtonSize, ErrorNote } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 import { KeyChoice } from "./values.tsx";
 
-type PressOptions = { isMain?: boolean | undefined; loading?: boolean; disabled?: boolean };
-type PressProps = PressOptions & { label: string; onClick: () => void };
+type PressOptions = {
+  key?: string | number;
+  isMain?: boolean | undefined;
+  loading?: boolean;
+  disabled?: boolean;
+};
+type PressProps = Omit<PressOptions, "key"> & { label: string; onClick: () => void };
 
 const Press = ({ label, isMain = false, ...button }: PressProps) => (
   <Button {...button} size={useContext(ButtonSize)} variant={isMain ? "filled" : "default"}>
@@ -31,9 +36,10 @@ const Press = ({ label, isMain = false, ...button }: PressProps) => (
 );
 
 /** A button, as large as is usual where it stands. */
-export const press = (label: string, onClick: () => void, options: PressOptions = {}): ReactNode => (
-  <Press key={label} label={label} onClick={onClick} {...options} />
-);
+export const press = (label: string, onClick: () => void, options: PressOptions = {}): ReactNode => {
+  const { key = label, ...rest } = options;
+  return <Press key={key} label={label} onClick={onClick} {...rest} />;
+};
 
 type Props<I extends Id> = Given<I> & {
   id: I;

@@ -13,6 +13,7 @@ import {
   CopyButton,
   Group,
   Paper,
+  SimpleGrid,
   Skeleton,
   Stack,
   Tabs,
@@ -293,8 +294,10 @@ export const LinkButton = ({ to, children }: { to: string; children: ReactNode }
   </Button>
 );
 
+type TileProps = { name: string; value: ReactNode; note?: ReactNode };
+
 /** One number that matters, and what it was before. */
-export const Tile = ({ name, value, note }: { name: string; value: ReactNode; note?: ReactNode }) => (
+export const Tile = ({ name, value, note }: TileProps) => (
   <Paper withBorder p="md">
     <Hint>{name}</Hint>
     <Text size="xl" fw={700} style={{ fontVariantNumeric: "tabular-nums" }}>
@@ -303,6 +306,22 @@ export const Tile = ({ name, value, note }: { name: string; value: ReactNode; no
     {note && <Hint size="xs">{note}</Hint>}
   </Paper>
 );
+
+type Told = string | number | null | undefined | [value: string | number | null | undefined, note: ReactNode];
+
+/** Numbers that matter, by their names; undefined: there is no such number here. */
+export const Tiles = ({ of, columns = 4 }: { of: Record<string, Told>; columns?: number }) => (
+  <SimpleGrid cols={{ base: 2, md: columns }}>
+    {Object.entries(of).map(([name, told]) => {
+      const [value, note] = Array.isArray(told) ? told : [told];
+      return value !== undefined && <Tile key={name} name={name} value={value} note={note} />;
+    })}
+  </SimpleGrid>
+);
+
+/** Numbers by names of the API as tiles, each with a note. */
+export const tilesOf = (of: object, note: (value: number) => string = () => ""): Record<string, Told> =>
+  Object.fromEntries(Object.entries(of).map(([name, value]) => [words(name), [value, note(value)]]));
 
 type SectionProps = { title: string; actions?: ReactNode; children: ReactNode };
 
