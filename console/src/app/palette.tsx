@@ -38,14 +38,12 @@ export const Palette = ({ project }: { project: string | undefined }) => {
   const screens = [
     ...(project ? PROJECT_SCREENS.map((screen) => ({ screen, to: `/p/${project}${screen.path}` })) : []),
     ...ACCOUNT_SCREENS.map((screen) => ({ screen, to: screen.path })),
-  ].filter(
-    ({ screen: { isHidden, needs, path } }) => (!isHidden || path === "/account") && (!needs || can(needs)),
-  );
+  ].filter(({ screen: { title, needs } }) => title !== "" && (!needs || can(needs)));
   const actions: SpotlightActionData[] = screens.map(({ screen, to }) => ({
     id: to,
     label: screen.title,
     description: screen.group,
-    leftSection: <Icon name={screen.icon} />,
+    leftSection: <Icon name={screen.icon ?? "players"} />,
     onClick: () => go(to),
   }));
   actions.push({ id: "sign-out", label: "Sign out", onClick: () => void signOut() });

@@ -25,7 +25,7 @@ import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { setZone } from "../format.ts";
-import { Icon } from "../ui/icons.tsx";
+import { Icon, type IconName } from "../ui/icons.tsx";
 import { Boundary, ButtonSize, Empty, Loaded, Page } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
@@ -118,13 +118,13 @@ const Screens = ({ project, hasProjects }: ScreensProps) => {
       <Suspense fallback={<Waiting />}>
         <Switch>
           {ACCOUNT_SCREENS.map((screen) => (
-            <Route path={screen.path} key={screen.path}>
+            <Route path={screen.route} key={screen.route}>
               {(params) => shown(screen, params)}
             </Route>
           ))}
           {project &&
             PROJECT_SCREENS.map((screen) => (
-              <Route path={`/p/:project${screen.path}`} key={screen.path}>
+              <Route path={`/p/:project${screen.route}`} key={screen.route}>
                 {(params) => (
                   <ProjectContext value={project} key={project.id}>
                     {shown(screen, params)}
@@ -311,10 +311,10 @@ const Right = () => {
 const Navigation = ({ project }: { project: Project | undefined }) => {
   const can = useCan();
   const [path] = useLocation();
-  const groups = new Map<string, { to: string; screen: Screen }[]>();
-  const add = (screen: Screen, to: string) => {
-    if (screen.isHidden || (screen.needs && !can(screen.needs))) return;
-    groups.set(screen.group, [...(groups.get(screen.group) ?? []), { to, screen }]);
+  const groups = new Map<string, { to: string; title: string; icon: IconName }[]>();
+  const add = ({ icon, needs, group, title }: Screen, to: string) => {
+    if (icon && (!needs || can(needs)))
+      groups.set(group, [...(groups.get(group) ?? []), { to, title, icon }]);
   };
   if (project) for (const screen of PROJECT_SCREENS) add(screen, `/p/${project.id}${screen.path}`);
   for (const screen of ACCOUNT_SCREENS) add(screen, screen.path);
@@ -325,7 +325,7 @@ const Navigation = ({ project }: { project: Project | undefined }) => {
           <Text size="xs" c="dimmed" fw={600} px="xs">
             {group}
           </Text>
-          {entries.map(({ to, screen: { title, icon } }) => (
+          {entries.map(({ to, title, icon }) => (
             <NavLink
               key={to}
               component={Link}

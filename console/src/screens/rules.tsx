@@ -8,7 +8,19 @@ import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
 import { create, form, press } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Chips, Empty, ErrorNote, Hint, Inline, Json, Named, Page, Read, Section, Tiles } from "../ui/page.tsx";
+import {
+  Chips,
+  Empty,
+  ErrorNote,
+  Hint,
+  Inline,
+  Json,
+  Named,
+  Page,
+  Read,
+  Section,
+  Tiles,
+} from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";

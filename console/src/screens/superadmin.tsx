@@ -9,7 +9,19 @@ import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm, press } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Inline, Json, Page, Read, SecretOnce, Section, Status, Tiles, When } from "../ui/page.tsx";
+import {
+  ErrorNote,
+  Hint,
+  Inline,
+  Json,
+  Page,
+  Read,
+  SecretOnce,
+  Section,
+  Status,
+  Tiles,
+  When,
+} from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
 
 /** Whoever runs the platform has an account of their own, which belongs to no tenant. */
