@@ -65,7 +65,7 @@ let prove: () => Promise<boolean> = async () => false;
 export const onProofNeeded = (how: () => Promise<boolean>): void => void (prove = how);
 
 /** The address of an operation, with its values filled in. */
-export const addressOf = (id: Id, path: object = {}, query: object = {}): { method: string; url: string } => {
+const addressOf = (id: Id, path: object = {}, query: object = {}): { method: string; url: string } => {
   const [method = "GET", template = ""] = OPERATIONS[id].split(" ");
   const values = path as Record<string, string | number>;
   const filled = template.replace(/\{(\w+)\}/g, (_all, name: string) =>

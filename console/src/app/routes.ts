@@ -5,8 +5,6 @@ import type { IconName } from "../ui/icons.tsx";
 export type Screen = {
   /** Below /p/:project for screens of a project, else below the console itself. */
   path: string;
-  /** The path with its tab or the kind of what it shows. */
-  route: string;
   component: ComponentType<any>;
   /** Who may call this sees the screen. */
   needs: Id | undefined;
@@ -26,23 +24,11 @@ const screen = (place: string): ComponentType<any> => {
   return lazy(async () => ({ default: (await FILES[`../screens/${file}.tsx`]!())[name]! }));
 };
 
-type Row = [path: string, place: string, needs?: Id, icon?: IconName, title?: string, part?: string];
-
-const screensOf = (groups: Record<string, Row[]>): Screen[] =>
-  Object.entries(groups).flatMap(([group, rows]) =>
-    rows.map(([path, place, needs, icon, title = "", part = ""]) => ({
-      path,
-      needs,
-      group,
-      icon,
-      title,
-      route: `${path}${part}`,
-      component: screen(place),
-    })),
-  );
+type Row = [path: string, place: string, needs?: Id, icon?: IconName, title?: string];
+type Groups = Record<string, Row[]>;
 
 /** Screens of a project; those with a parameter stand before those without. */
-export const PROJECT_SCREENS = screensOf({
+const PROJECT: Groups = {
   Watch: [
     ["/start", "start/Start", undefined, "start", "Get started"],
     ["/overview", "start/Overview", "getAnalyticsOverview", "overview", "Overview"],
@@ -55,7 +41,8 @@ export const PROJECT_SCREENS = screensOf({
     ["/rules/:id", "rules/RulePage", "getRule"],
     ["/rules", "rules/Rules", "listRules", "rules", "Rules"],
     ["/economy/:kind/:id", "economy/DefinitionPage"],
-    ["/economy", "economy/Economy", "listCurrencies", "economy", "Economy", "/:kind?"],
+    ["/economy/:kind", "economy/Economy"],
+    ["/economy", "economy/Economy", "listCurrencies", "economy", "Economy"],
     ["/quests/:id", "quests/QuestPage", "getQuest"],
     ["/quests", "quests/Quests", "listQuests", "quests", "Quests"],
     ["/adventures/:id", "adventures/AdventurePage", "getAdventure"],
@@ -66,10 +53,12 @@ export const PROJECT_SCREENS = screensOf({
     ["/leaderboards", "leaderboards/Leaderboards", "listLeaderboards", "boards", "Leaderboards"],
     ["/lobbies/:id", "lobbies/LobbyPage", "getLobby"],
     ["/lobbies", "lobbies/Lobbies", "listLobbies", "lobbies", "Lobbies"],
-    ["/chat", "chat/Chat", "listChatReports", "chat", "Chat moderation", "/:tab?"],
+    ["/chat/:tab", "chat/Chat", "listChatReports"],
+    ["/chat", "chat/Chat", "listChatReports", "chat", "Chat moderation"],
   ],
   Understand: [
-    ["/analytics", "analytics/Analytics", "getAnalyticsTrends", "analytics", "Analytics", "/:tab?"],
+    ["/analytics/:tab", "analytics/Analytics", "getAnalyticsTrends"],
+    ["/analytics", "analytics/Analytics", "getAnalyticsTrends", "analytics", "Analytics"],
   ],
   Connect: [
     ["/webhooks/:id", "webhooks/WebhookPage", "getWebhook"],
@@ -77,20 +66,32 @@ export const PROJECT_SCREENS = screensOf({
     ["/keys", "project/Keys", "listApiKeys", "keys", "API keys"],
     ["/project", "project/ProjectSettings", "getProjectSettings", "settings", "Project settings"],
   ],
-});
+};
 
 /** Screens of the account and its tenant. */
-export const ACCOUNT_SCREENS = screensOf({
+const ACCOUNT: Groups = {
   Account: [
     ["/team", "team/Team", "listMembers", "team", "Team"],
-    ["/settings", "tenant/Settings", "getTenant", "settings", "Settings", "/:tab?"],
+    ["/settings/:tab", "tenant/Settings"],
+    ["/settings", "tenant/Settings", "getTenant", "settings", "Settings"],
     ["/audit", "team/Audit", "listAuditLog", "audit", "Audit log"],
     ["/account", "account/AccountPage", undefined, undefined, "Your account"],
   ],
-});
+};
+
+const screensOf = (groups: Groups): Screen[] =>
+  Object.entries(groups).flatMap(([group, rows]) =>
+    rows.map(([path, place, needs, icon, title = ""]) => {
+      const component = screen(place);
+      return { path, component, needs, group, icon, title };
+    }),
+  );
+
+export const PROJECT_SCREENS = screensOf(PROJECT);
+export const ACCOUNT_SCREENS = screensOf(ACCOUNT);
 
 /** Pages for people who are not signed in, and those that links of mails lead to. */
-export const OPEN_SCREENS = [
+export const OPEN_SCREENS: Pick<Screen, "path" | "component">[] = [
   { path: "/register", component: screen("join/Register") },
   { path: "/forgot-password", component: screen("join/Forgot") },
   { path: "/reset-password", component: screen("join/Reset") },

@@ -118,13 +118,13 @@ const Screens = ({ project, hasProjects }: ScreensProps) => {
       <Suspense fallback={<Waiting />}>
         <Switch>
           {ACCOUNT_SCREENS.map((screen) => (
-            <Route path={screen.route} key={screen.route}>
+            <Route path={screen.path} key={screen.path}>
               {(params) => shown(screen, params)}
             </Route>
           ))}
           {project &&
             PROJECT_SCREENS.map((screen) => (
-              <Route path={`/p/:project${screen.route}`} key={screen.route}>
+              <Route path={`/p/:project${screen.path}`} key={screen.path}>
                 {(params) => (
                   <ProjectContext value={project} key={project.id}>
                     {shown(screen, params)}

@@ -95,7 +95,7 @@ const Trends = () => {
   );
 };
 
-export const Retention = () => {
+const Retention = () => {
   const [filters] = useFilters({ period: "30d", unit: "day", type: "nday", entry: "first_time" });
   const [dialog, showBehind] = useBehind();
   const query = queryOf(filters, ["unit", "type", "entry", "startEvent", "returnEvent"]);
@@ -156,7 +156,7 @@ export const Retention = () => {
   );
 };
 
-export const Cohorts = () => {
+const Cohorts = () => {
   const [filters] = useFilters({ period: "90d", unit: "week", metric: "players" });
   const query = {
     ...queryOf(filters, ["unit", "metric", "cumulative", "property"]),

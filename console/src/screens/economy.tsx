@@ -297,7 +297,7 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
   );
 };
 
-export const Curve = () => {
+const Curve = () => {
   const curve = useApi("getLevelCurve");
   const can = useCan();
   return (
@@ -361,7 +361,7 @@ const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
   );
 };
 
-export const EventTypes = () => (
+const EventTypes = () => (
   <List
     id="listEventTypes"
     filters={["search", "enforcement"]}

@@ -192,7 +192,7 @@ const Account = () => (
   </Stack>
 );
 
-export const Rooms = () => (
+const Rooms = () => (
   <Stack>
     <Rows
       section="Processes"
@@ -254,7 +254,7 @@ const Room = ({ roomId }: { roomId: string }) => (
   </Read>
 );
 
-export const Addresses = () => {
+const Addresses = () => {
   const [ip, setIp] = useState("");
   const found = useApi("getIpRateLimit", { path: { ip } }, { enabled: /^[\d.:a-f]{3,}$/i.test(ip) });
   return (
@@ -297,7 +297,7 @@ export const Addresses = () => {
   );
 };
 
-export const Tokens = () => {
+const Tokens = () => {
   const [token, setToken] = useState<string>();
   return (
     <Stack>
@@ -322,7 +322,7 @@ export const Tokens = () => {
   );
 };
 
-export const Blog = () => (
+const Blog = () => (
   <List
     beside={create("syncBlogPosts", "Sync posts", { initial: { posts: [] }, submit: "Sync" })}
     id="listBlogPosts"

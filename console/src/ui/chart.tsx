@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { compact, number } from "../format.ts";
 import { PlainTable } from "./table.tsx";
 
-export type Series = { name: string; values: (number | null)[] };
+type Series = { name: string; values: (number | null)[] };
 const COLOURS = ["#0c8599", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#1864ab", "#a17a00", "#495057"];
 
 type ChartProps = { name: string; labels: string[]; series: Series[]; height?: number; isPercent?: boolean };

@@ -9,7 +9,7 @@ import { Hint, Json, Loaded, Page, Pages, Status, type TabPages } from "./page.t
 import { Rows } from "./table.tsx";
 
 /** A kind of definition that has a draft and published versions, by which its operations are named. */
-export type DraftKind = "rule" | "quest" | "adventure";
+type DraftKind = "rule" | "quest" | "adventure";
 
 type Drafted = {
   id: string;
@@ -210,7 +210,7 @@ const Versions = ({ of, kind }: Props) => {
 type Change = { path: string; before: unknown; after: unknown };
 
 /** Lists where two definitions differ, by path. */
-export const changesOf = (before: unknown, after: unknown, path = ""): Change[] => {
+const changesOf = (before: unknown, after: unknown, path = ""): Change[] => {
   if (JSON.stringify(before) === JSON.stringify(after)) return [];
   const isObject = (value: unknown): value is Record<string, unknown> =>
     typeof value === "object" && value !== null;
@@ -224,7 +224,7 @@ export const changesOf = (before: unknown, after: unknown, path = ""): Change[] 
 const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
 
 /** What is different, line by line: what was, what is. */
-export const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
+const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
   const changes = changesOf(before, after);
   if (changes.length === 0) return <Hint>Nothing is different.</Hint>;
   return (

@@ -216,7 +216,7 @@ export const When = ({ at, never = "–" }: WhenProps) =>
     </Tooltip>
   );
 
-export const CopyIcon = ({ value, label = "Copy" }: { value: string; label?: string }) => (
+const CopyIcon = ({ value, label = "Copy" }: { value: string; label?: string }) => (
   <CopyButton value={value}>
     {({ copied, copy }) => (
       <Tooltip label={copied ? "Copied" : label}>

@@ -205,7 +205,7 @@ const csvCell = (value: unknown): string => {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-export const csvOf = (rows: Record<string, unknown>[]): string => {
+const csvOf = (rows: Record<string, unknown>[]): string => {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return [names.map(csvCell), ...rows.map((row) => names.map((name) => csvCell(row[name])))]
     .map((line) => line.join(","))

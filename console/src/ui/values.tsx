@@ -39,14 +39,14 @@ export type FieldProps = {
   context: Context;
 };
 
-export type Context = {
+type Context = {
   forms: Forms;
   errors: Detail[];
   /** Fields of the first level that are not shown. */
   hidden: readonly string[];
 };
 
-export const errorAt = ({ errors }: Context, path: string): string | undefined =>
+const errorAt = ({ errors }: Context, path: string): string | undefined =>
   errors
     .filter(({ field }) => field === path)
     .map(({ message }) => message)
