@@ -26,7 +26,7 @@ import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { setZone } from "../format.ts";
 import { Icon, type IconName } from "../ui/icons.tsx";
-import { Boundary, ButtonSize, Empty, Loaded, Page } from "../ui/page.tsx";
+import { Boundary, ButtonSize, Empty, Loaded, Page, press } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
@@ -355,13 +355,7 @@ const Notices = ({ project }: { project: Project | undefined }) => {
           <Text mb="xs">
             {`Follow the link in the mail to ${user.email}. Inviting people, single sign-on and payment may wait for it; the rest works.`}
           </Text>
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() => resend.mutate({ body: { email: user.email } as never })}
-          >
-            Send the mail again
-          </Button>
+          {press("Send the mail again", () => resend.mutate({ body: { email: user.email } as never }))}
         </Alert>
       )}
       {user.status === "PENDING" && (

@@ -2,8 +2,8 @@ import { Alert, Code, Group, Text } from "@mantine/core";
 import { callAny } from "../api/client.ts";
 import { readAccount, signOut, tell, useAccount, useApi } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
-import { act, ask, form, OperationForm, press } from "../ui/operations.tsx";
-import { Loaded, Page, Section } from "../ui/page.tsx";
+import { act, ask, form, OperationForm } from "../ui/operations.tsx";
+import { Loaded, Page, press, Section } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { FactorSetup } from "./factor.tsx";
 

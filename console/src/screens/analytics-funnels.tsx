@@ -4,10 +4,9 @@ import { useAny, useApi } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { ButtonSize, Empty, ErrorNote, Loaded, Section, Tiles } from "../ui/page.tsx";
+import { ButtonSize, Empty, ErrorNote, Loaded, press, Section, Tiles } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
 import { Choice, Controls, MetricsInput, queryOf, SaveReport, Typed, useBehind } from "./analytics-parts.tsx";
-import { press } from "../ui/operations.tsx";
 
 export const Funnels = () => {
   const [filters, choose] = useFilters({ period: "30d", steps: "", window: "7d", order: "ordered" });

@@ -14,8 +14,8 @@ import {
   type TextInputProps,
 } from "@mantine/core";
 import { type Filters, useFilters } from "../ui/filters.ts";
-import { act, ask, create, form, press, SaveFile } from "../ui/operations.tsx";
-import { Read, Status } from "../ui/page.tsx";
+import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
+import { press, Read, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
 const PERIODS = ["today", "yesterday", "7d", "30d", "90d", "mtd", "qtd", "ytd", "12mo", "all", "custom"];

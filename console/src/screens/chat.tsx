@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useAct, useApi, useCan } from "../api/hooks.ts";
 import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { moment, nameOf, words } from "../format.ts";
-import { act, ask, create, form, OperationForm, press } from "../ui/operations.tsx";
+import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.ts";
 import {
   ButtonSize,
@@ -12,6 +12,7 @@ import {
   Hint,
   Loaded,
   Page,
+  press,
   Read,
   Section,
   Status,

@@ -6,8 +6,8 @@ import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { ask, create, form, OperationForm, press } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Named, Page, Read, Section, Tiles } from "../ui/page.tsx";
+import { ask, create, form, OperationForm } from "../ui/operations.tsx";
+import { ErrorNote, Hint, Json, Loaded, Named, Page, press, Read, Section, Tiles } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 

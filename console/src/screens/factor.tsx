@@ -1,8 +1,7 @@
 import { Alert, PasswordInput, Stack, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { Copyable, ErrorNote, Inline } from "../ui/page.tsx";
+import { Copyable, ErrorNote, Inline, press } from "../ui/page.tsx";
 import { useSending } from "../ui/sending.tsx";
-import { press } from "../ui/operations.tsx";
 
 type Setup = { secret: string; otpauthUrl: string };
 /** Calls something with what proves who one is; the answer may have new recovery codes. */

@@ -3,9 +3,9 @@ import { useDisclosure } from "@mantine/hooks";
 import type { Answer } from "../api/client.ts";
 import { useApi, useCan } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
-import { ask, KeyedForm, press } from "../ui/operations.tsx";
+import { ask, KeyedForm } from "../ui/operations.tsx";
 import { Effect } from "../ui/effects.tsx";
-import { JsonLine } from "../ui/page.tsx";
+import { JsonLine, press } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
 type Props = { player: Answer<"getPlayer"> };

@@ -4,8 +4,19 @@ import { useLocation } from "wouter";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { call } from "../api/client.ts";
 import { count, moment, number, words } from "../format.ts";
-import { act, ask, create, form, OperationForm, press, SaveFile } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Inline, Loaded, Named, Page, SecretOnce, Section, When } from "../ui/page.tsx";
+import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
+import {
+  ErrorNote,
+  Hint,
+  Inline,
+  Loaded,
+  Named,
+  Page,
+  press,
+  SecretOnce,
+  Section,
+  When,
+} from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 

@@ -6,7 +6,7 @@ import { count, day, duration, nameOf, number, percent, words } from "../format.
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
-import { create, form, press } from "../ui/operations.tsx";
+import { create, form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import {
   Chips,
@@ -17,6 +17,7 @@ import {
   Json,
   Named,
   Page,
+  press,
   Read,
   Section,
   Tiles,

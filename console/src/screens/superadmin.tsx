@@ -8,13 +8,14 @@ import { SignInCard, To } from "./auth.tsx";
 import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
-import { act, ask, create, form, OperationForm, press } from "../ui/operations.tsx";
+import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import {
   ErrorNote,
   Hint,
   Inline,
   Json,
   Page,
+  press,
   Read,
   SecretOnce,
   Section,

@@ -1,8 +1,8 @@
-import { Button, Group, Progress, Stack, Text } from "@mantine/core";
+import { Group, Progress, Stack, Text } from "@mantine/core";
 import { download } from "../api/client.ts";
 import { tellError, useAct, useAny, useApi } from "../api/hooks.ts";
 import { type ReactNode, useState } from "react";
-import { ErrorNote, Status } from "./page.tsx";
+import { ErrorNote, press, Status } from "./page.tsx";
 
 const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 
@@ -39,16 +39,8 @@ export const JobProgress = (props: {
       {data.error && <Text c="var(--mantine-color-error)">{data.error}</Text>}
       {result.data && props.result?.(result.data)}
       <Group gap="xs">
-        {!isOver && (
-          <Button size="xs" variant="default" onClick={() => cancel.mutate({ path: { jobId: id } })}>
-            Cancel
-          </Button>
-        )}
-        {isDone && (
-          <Button size="xs" variant="default" onClick={() => void save().catch(tellError)}>
-            Save the result
-          </Button>
-        )}
+        {!isOver && press("Cancel", () => cancel.mutate({ path: { jobId: id } }))}
+        {isDone && press("Save the result", () => void save().catch(tellError))}
       </Group>
     </Stack>
   );

@@ -1,4 +1,4 @@
-import { type ReactNode, useContext, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { type Answer, ApiError, callAny, download, type Given, type Id } from "../api/client.ts";
 import { resolve, useForms } from "../api/forms.ts";
 import { queryClient, tell, tellError, useAct, useCan } from "../api/hooks.ts";
@@ -17,29 +17,9 @@ import {
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Field, Properties, type PropertiesProps, startOf } from "./fields.tsx";
-import { ButtonSize, ErrorNote } from "./page.tsx";
+import { ButtonSize, ErrorNote, press } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 import { KeyChoice } from "./values.tsx";
-
-type PressOptions = {
-  key?: string | number;
-  isMain?: boolean | undefined;
-  loading?: boolean;
-  disabled?: boolean;
-};
-type PressProps = Omit<PressOptions, "key"> & { label: string; onClick: () => void };
-
-const Press = ({ label, isMain = false, ...button }: PressProps) => (
-  <Button {...button} size={useContext(ButtonSize)} variant={isMain ? "filled" : "default"}>
-    {label}
-  </Button>
-);
-
-/** A button, as large as is usual where it stands. */
-export const press = (label: string, onClick: () => void, options: PressOptions = {}): ReactNode => {
-  const { key = label, ...rest } = options;
-  return <Press key={key} label={label} onClick={onClick} {...rest} />;
-};
 
 type Props<I extends Id> = Given<I> & {
   id: I;

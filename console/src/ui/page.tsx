@@ -1,4 +1,4 @@
-import { Component, createContext, type ReactNode, useEffect, useRef } from "react";
+import { Component, createContext, type ReactNode, useContext, useEffect, useRef } from "react";
 import { Link, useLocation } from "wouter";
 import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
 import { useApi, useGo, useTo } from "../api/hooks.ts";
@@ -91,11 +91,7 @@ export const ErrorNote = ({ error, onRetry }: { error: unknown; onRetry?: () => 
             <CopyIcon value={api.requestId} label="Copy the request ID" />
           </Group>
         )}
-        {onRetry && (
-          <Button size="xs" variant="default" onClick={onRetry}>
-            Try again
-          </Button>
-        )}
+        {onRetry && press("Try again", onRetry)}
       </Stack>
     </Alert>
   );
@@ -272,6 +268,26 @@ export const Json = ({ value }: { value: unknown }) => (
 
 /** How large buttons are where they stand: below a title, in a part of a screen, in a row of a table. */
 export const ButtonSize = createContext("xs");
+
+type PressOptions = {
+  key?: string | number;
+  isMain?: boolean | undefined;
+  loading?: boolean;
+  disabled?: boolean;
+};
+type PressProps = Omit<PressOptions, "key"> & { label: string; onClick: () => void };
+
+const Press = ({ label, isMain = false, ...button }: PressProps) => (
+  <Button {...button} size={useContext(ButtonSize)} variant={isMain ? "filled" : "default"}>
+    {label}
+  </Button>
+);
+
+/** A button, as large as is usual where it stands. */
+export const press = (label: string, onClick: () => void, options: PressOptions = {}): ReactNode => {
+  const { key = label, ...rest } = options;
+  return <Press key={key} label={label} onClick={onClick} {...rest} />;
+};
 
 /** Inputs, and the buttons that belong to them. */
 export const Inline = ({ children }: { children: ReactNode }) => (

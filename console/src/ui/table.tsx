@@ -1,6 +1,5 @@
 import {
   ActionIcon,
-  Button,
   Group,
   Modal,
   Pagination,
@@ -20,7 +19,7 @@ import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
 import { type Filters, useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
-import { ButtonSize, Empty, Hint, Loaded, Section } from "./page.tsx";
+import { ButtonSize, Empty, Hint, Loaded, press, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 
 type TableProps<T> = {
@@ -270,11 +269,7 @@ export const List = <I extends Id>({
           {rows && rows.length > 0 && <SaveCsv name={name} load={() => readAll(id, path, asked)} />}
         </Group>
         {rows?.length === 0 && isFiltered ? (
-          <Empty title="Nothing matches">
-            <Button variant="default" size="xs" onClick={clear}>
-              Clear the filters
-            </Button>
-          </Empty>
+          <Empty title="Nothing matches">{press("Clear the filters", clear)}</Empty>
         ) : (
           <Loaded query={answer} lines={8}>
             {({ data, pagination }) => (
@@ -386,17 +381,8 @@ const Pages = ({ pagination, chosen, choose }: PagesProps) => {
     if (!nextCursor && !chosen["cursor"]) return null;
     return (
       <Group mt="sm" gap="xs">
-        <Button variant="default" size="xs" disabled={!chosen["cursor"]} onClick={() => history.back()}>
-          Previous
-        </Button>
-        <Button
-          variant="default"
-          size="xs"
-          disabled={!nextCursor}
-          onClick={() => choose({ cursor: nextCursor ?? "" })}
-        >
-          Next
-        </Button>
+        {press("Previous", () => history.back(), { disabled: !chosen["cursor"] })}
+        {press("Next", () => choose({ cursor: nextCursor ?? "" }), { disabled: !nextCursor })}
       </Group>
     );
   }
