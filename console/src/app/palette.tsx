@@ -8,21 +8,11 @@ import { words } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
 import { ACCOUNT_SCREENS, PROJECT_SCREENS } from "./routes.ts";
 
-/** Where what the search finds is shown. */
-const PLACES: Record<string, string> = {
-  player: "/players",
-  rule: "/rules",
-  quest: "/quests",
-  adventure: "/adventures",
-  leaderboard: "/leaderboards",
-  webhook: "/webhooks",
-  currency: "/economy/currencies",
-  badge: "/economy/badges",
-  streak: "/economy/streaks",
-  reward: "/economy/rewards",
-  boost: "/economy/boosts",
-  segment: "/economy/segments",
-};
+const ECONOMY = /^(currency|badge|streak|reward|boost|segment)$/;
+
+/** Where what the search finds is shown: a quest below /quests, a badge below /economy/badges. */
+const placeOf = (kind: string): string =>
+  `${ECONOMY.test(kind) ? "/economy" : ""}/${kind === "currency" ? "currencies" : `${kind}s`}`;
 
 /** Goes anywhere by a few letters: screens, and whatever has a name. */
 export const Palette = ({ project }: { project: string | undefined }) => {
@@ -56,7 +46,7 @@ export const Palette = ({ project }: { project: string | undefined }) => {
       label: name || key || id!,
       description: `${words(kind!)}${key ? ` · ${key}` : ""}`,
       keywords: [query, key ?? ""],
-      onClick: () => go(`/p/${project}${PLACES[kind!] ?? ""}/${id}`),
+      onClick: () => go(`/p/${project}${placeOf(kind!)}/${id}`),
     });
   return (
     <Spotlight

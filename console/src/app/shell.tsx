@@ -5,9 +5,7 @@ import {
   Badge,
   Burger,
   Button,
-  Center,
   Group,
-  Loader,
   Menu,
   NavLink,
   ScrollArea,
@@ -26,7 +24,7 @@ import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { setZone } from "../format.ts";
 import { Icon, type IconName } from "../ui/icons.tsx";
-import { Boundary, ButtonSize, Empty, Loaded, Page, press } from "../ui/page.tsx";
+import { Boundary, ButtonSize, Empty, Loaded, Page, press, Waiting } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
@@ -99,12 +97,6 @@ const firstOf = <P extends { hasEvents: boolean; sandboxOf: string | null }>(
   const live = projects.filter(({ sandboxOf }) => sandboxOf === null);
   return live.find(({ hasEvents }) => hasEvents) ?? projects.find(({ hasEvents }) => hasEvents) ?? live[0];
 };
-
-const Waiting = () => (
-  <Center h="40vh">
-    <Loader aria-label="Loading" />
-  </Center>
-);
 
 type ScreensProps = { project: Project | undefined; hasProjects: boolean };
 

@@ -9,9 +9,11 @@ import {
   Anchor,
   Badge,
   Button,
+  Center,
   Code,
   CopyButton,
   Group,
+  Loader,
   Paper,
   SimpleGrid,
   Skeleton,
@@ -144,6 +146,13 @@ export const Read = <I extends Id>({ id, given, lines, refetchInterval, children
   <Loaded query={useApi(id, given, { refetchInterval: refetchInterval ?? false })} lines={lines}>
     {children}
   </Loaded>
+);
+
+/** Until a screen is there. */
+export const Waiting = () => (
+  <Center h="50vh">
+    <Loader aria-label="Loading" />
+  </Center>
 );
 
 /** Keeps the rest of the console when a screen throws. */
