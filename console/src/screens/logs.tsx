@@ -28,11 +28,16 @@ type AuditProps = {
   names?: ReadonlyMap<string, string>;
 };
 
+/** What an entry itself calls what it is about. */
+const nameIn = ({ name, key, email, domain }: any): string | undefined => name ?? key ?? email ?? domain;
+
 /** Who changed what, from where. */
 export const AuditList = ({ id, filters, names = new Map() }: AuditProps) => {
   const who = (actor: string) => {
     const [kind = "", of] = actor.split(":");
-    return of === undefined ? words(kind) : (names.get(of) ?? `${words(kind)} ${of}`);
+    if (of === undefined) return words(kind);
+    const name = names.get(of) ?? of;
+    return kind === "user" && name !== of ? name : `${words(kind)} ${name}`;
   };
   return (
     <List
@@ -44,7 +49,8 @@ export const AuditList = ({ id, filters, names = new Map() }: AuditProps) => {
         When: "createdAt",
         Who: ({ actor }) => who(actor),
         Did: "action",
-        To: ({ target }) => target && `${words(target.type)} ${names.get(target.id) ?? target.id}`,
+        To: ({ target, data }) =>
+          target && `${words(target.type)} ${names.get(target.id) ?? nameIn(data) ?? target.id}`,
         From: "ip",
       }}
       wide={["To", "From"]}

@@ -5,6 +5,7 @@ import { act, ask, create } from "../ui/operations.tsx";
 import { Named, Page, Section } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { AuditList } from "./logs.tsx";
+import { credentials } from "../api/client.ts";
 
 /** What each role is for, in one line. */
 const ROLES = {
@@ -127,7 +128,10 @@ export const Audit = () => {
   const { tenant } = useAccount();
   const members = useApi("listMembers", { query: { limit: 100 } });
   const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
+  const projectId = credentials.project ?? "";
+  const keys = useApi("listApiKeys", { path: { projectId } }, { enabled: projectId !== "" });
   const names = new Map([[tenant.id, tenant.name]]);
+  for (const { id, name } of keys.data ?? []) names.set(id, name);
   for (const { userId, name } of members.data?.data ?? []) names.set(userId, name);
   for (const { id, name } of projects.data?.data ?? []) names.set(id, name);
   return (
