@@ -38,6 +38,7 @@ const KINDS: Record<string, Kind> = {
       Expires: ({ expiryDays }) => (expiryDays ? `after ${count(expiryDays, "days")}` : "never"),
     },
     wide: ["Expires"],
+    right: ["At most"],
   },
   badges: {
     title: "Badges",
@@ -76,7 +77,7 @@ const KINDS: Record<string, Kind> = {
       Stock: "stock",
     },
     wide: ["Stock"],
-    right: ["Price"],
+    right: ["Price", "Stock"],
     more: (reward) => <Stock reward={reward} />,
   },
   boosts: {

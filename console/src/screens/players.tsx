@@ -101,7 +101,11 @@ const Whole = ({ player }: { player: Player }) => {
         show={{
           Status: "status",
           "External user ID": ({ externalUserId }) => <Copied value={externalUserId} />,
-          ID: ({ id }) => <Copied value={id} />,
+          ID: ({ id }) => (
+            <span className="mono">
+              <Copied value={id} />
+            </span>
+          ),
           "Last seen": "lastSeenAt",
           "First seen": "firstSeenAt",
           Country: "country",

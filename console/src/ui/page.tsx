@@ -242,7 +242,7 @@ const CopyIcon = ({ value, label = "Copy" }: { value: string; label?: string }) 
 /** An ID or a code that people take elsewhere. */
 export const Copied = ({ value }: { value: string }) => (
   <>
-    <span className="mono">{value}</span> <CopyIcon value={value} />
+    {value} <CopyIcon value={value} />
   </>
 );
 
