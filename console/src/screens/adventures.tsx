@@ -1,51 +1,37 @@
 import { Stack, Text, Tooltip } from "@mantine/core";
-import { useApi, useGo } from "../api/hooks.ts";
+import { useApi } from "../api/hooks.ts";
 import type { Row } from "../api/client.ts";
 import { day, moment } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { Named, Page, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
-import { List } from "../ui/table.tsx";
-import { create } from "../ui/operations.tsx";
+import { Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { Catalogue } from "../ui/catalogue.tsx";
 
 const FIRST = ["name", "key", "season", "startsAt", "endsAt", "items", "tiers", "rewards"];
 
 const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
 
 export const Adventures = () => {
-  const go = useGo();
   const all = useApi("listAdventures", { query: { limit: 100 } });
-  const make = create("createAdventure", "New adventure", {
-    first: FIRST,
-    initial: { key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] },
-    submit: "Save the draft",
-    done: "Saved as a draft",
-    onDone: ({ id }) => go(`/adventures/${id}`),
-  });
+  const initial = { key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] };
   return (
-    <Page
-      title="Adventures"
+    <Catalogue
+      id="listAdventures"
+      one="adventure"
       about="Seasons: quests that belong together, with points, tiers and a premium track."
-      actions={make}
+      form={{ first: FIRST, initial, submit: "Save the draft", done: "Saved as a draft" }}
+      filters={["search", "status", "season"]}
+      columns={{
+        Quests: ({ items }) => items.length,
+        Tiers: ({ tiers }) => tiers.length,
+        Status: "status",
+        Begins: "startsAt",
+        Ends: "endsAt",
+      }}
+      wide={["Tiers"]}
     >
       {all.data && <Calendar adventures={all.data.data} />}
-      <List
-        id="listAdventures"
-        filters={["search", "status", "season"]}
-        to={({ id }) => `/adventures/${id}`}
-        empty="No adventures yet"
-        hint={make}
-        columns={{
-          Adventure: ({ name, key }) => <Named name={name} more={key} />,
-          Quests: ({ items }) => items.length,
-          Tiers: ({ tiers }) => tiers.length,
-          Status: "status",
-          Begins: "startsAt",
-          Ends: "endsAt",
-        }}
-        wide={["Tiers"]}
-      />
-    </Page>
+    </Catalogue>
   );
 };
 

@@ -4,11 +4,12 @@ import { useApi, useCan, useGo } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { useMirror } from "../api/rooms.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
+import { act, ask, form, OperationForm, SaveFile } from "../ui/operations.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, Hint, Live, Loaded, Named, Page, Pages } from "../ui/page.tsx";
+import { Empty, Hint, Live, Loaded, Page, Pages } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
+import { Catalogue } from "../ui/catalogue.tsx";
 
 type Board = Answer<"getLeaderboard">;
 
@@ -16,37 +17,23 @@ const FIRST = ["name", "key", "metric", "sort", "period", "prizes"];
 
 export const Leaderboards = () => {
   const can = useCan();
-  const go = useGo();
-  const make = create("createLeaderboard", "New leaderboard", {
-    first: FIRST,
-    initial: { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } },
-    onDone: ({ id }) => go(`/leaderboards/${id}`),
-  });
-  const boards = () => (
-    <List
+  return (
+    <Catalogue
       id="listLeaderboards"
+      one="leaderboard"
+      form={{
+        first: FIRST,
+        initial: { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } },
+      }}
       filters={["search", "status"]}
-      to={({ id }) => `/leaderboards/${id}`}
-      empty="No leaderboards yet"
-      hint={make}
       columns={{
-        Name: ({ name, key }) => <Named name={name} more={key} />,
         "Ranks by": ({ metric }: any) => words(metric.source ?? metric.aggregate ?? ""),
         Period: ({ period }) => words(period.kind),
         Status: "status",
         Changed: "updatedAt",
       }}
       wide={["Period", "Changed"]}
-    />
-  );
-  return (
-    <Page
-      title="Leaderboards"
-      actions={make}
-      pages={{
-        boards: ["Leaderboards", boards],
-        reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />],
-      }}
+      tabs={{ reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />] }}
     />
   );
 };

@@ -1,12 +1,13 @@
 import { Group, Stack, Text } from "@mantine/core";
-import { useCan, useGo } from "../api/hooks.ts";
+import { useCan } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
-import { act, create, form } from "../ui/operations.tsx";
-import { ButtonSize, Hint, Named, Page, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { act, form } from "../ui/operations.tsx";
+import { ButtonSize, Hint, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
+import { Catalogue } from "../ui/catalogue.tsx";
 
 type Quest = Answer<"getQuest">;
 
@@ -33,40 +34,22 @@ const NEW = { key: "my-first-quest", name: "My first quest", steps: [STEP], rewa
 
 export const Quests = () => {
   const can = useCan();
-  const go = useGo();
-  const make = create("createQuest", "New quest", {
-    first: FIRST,
-    initial: NEW,
-    submit: "Save the draft",
-    done: "Saved as a draft",
-    onDone: ({ id }) => go(`/quests/${id}`),
-  });
-  const quests = () => (
-    <List
+  return (
+    <Catalogue
       id="listQuests"
+      one="quest"
+      about="Goals with steps and rewards: once, daily, or for those who qualify."
+      form={{ first: FIRST, initial: NEW, submit: "Save the draft", done: "Saved as a draft" }}
+      hint="Something to do for players, with a reward at its end."
       filters={["search", "status", "category", "tag"]}
-      to={({ id }) => `/quests/${id}`}
-      empty="No quests yet"
-      hint={<>Something to do for players, with a reward at its end. {make}</>}
       columns={{
-        Quest: ({ name, key }) => <Named name={name} more={key} />,
         Steps: ({ steps }) => steps.length,
         Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
         Status: "status",
         Changed: "updatedAt",
       }}
       wide={["Again"]}
-    />
-  );
-  return (
-    <Page
-      title="Quests"
-      about="Goals with steps and rewards: once, daily, or for those who qualify."
-      actions={make}
-      pages={{
-        quests: ["Quests", quests],
-        reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />],
-      }}
+      tabs={{ reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />] }}
     />
   );
 };

@@ -1,30 +1,18 @@
 import { Alert, Badge, Grid, Group, SegmentedControl, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useApi, useCan, useGo, useProject } from "../api/hooks.ts";
+import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
 import { count, day, duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
-import { create, form } from "../ui/operations.tsx";
+import { form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import {
-  Chips,
-  Empty,
-  ErrorNote,
-  Hint,
-  Inline,
-  Json,
-  Named,
-  Page,
-  press,
-  Read,
-  Section,
-  Tiles,
-} from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Read, Section, Tiles } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
+import { Catalogue } from "../ui/catalogue.tsx";
 
 type Rule = Answer<"getRule">;
 
@@ -39,39 +27,28 @@ const NEW = {
   actions: [{ type: "grant_xp", amount: 10 }],
 };
 
-export const Rules = () => {
-  const go = useGo();
-  const make = create("createRule", "New rule", {
-    first: FIRST,
-    initial: NEW,
-    submit: "Save the draft",
-    done: "Saved as a draft: publish it when it is right",
-    onDone: ({ id }) => go(`/rules/${id}`),
-  });
-  return (
-    <Page
-      title="Rules"
-      about="When an event comes, if conditions hold, then players get something."
-      actions={make}
-    >
-      <List
-        id="listRules"
-        filters={["search", "status", "eventType", "tag", "sort"]}
-        to={({ id }) => `/rules/${id}`}
-        empty="No rules yet"
-        hint={<>A rule turns what players do into XP, badges and more. {make}</>}
-        columns={{
-          Rule: ({ name, key }) => <Named name={name} more={key} />,
-          Does: ({ draft }) => sentence(draft),
-          Status: "status",
-          Tags: ({ tags }) => <Chips of={tags} />,
-          Changed: "updatedAt",
-        }}
-        wide={["Does", "Tags"]}
-      />
-    </Page>
-  );
-};
+export const Rules = () => (
+  <Catalogue
+    id="listRules"
+    one="rule"
+    about="When an event comes, if conditions hold, then players get something."
+    form={{
+      first: FIRST,
+      initial: NEW,
+      submit: "Save the draft",
+      done: "Saved as a draft: publish it when it is right",
+    }}
+    hint="A rule turns what players do into XP, badges and more."
+    filters={["search", "status", "eventType", "tag", "sort"]}
+    columns={{
+      Does: ({ draft }) => sentence(draft),
+      Status: "status",
+      Tags: ({ tags }) => <Chips of={tags} />,
+      Changed: "updatedAt",
+    }}
+    wide={["Does", "Tags"]}
+  />
+);
 
 const SIGNS: Record<string, string> = { add: " + ", sub: " − ", mul: " × ", div: " ÷ " };
 

@@ -247,7 +247,7 @@ const Root = (props: PropertiesProps) => {
   return <Field {...props} name="Kind" schema={schema} isRequired />;
 };
 
-type FormButtonProps = FormProps & {
+export type FormButtonProps = FormProps & {
   label: string;
   title?: string;
   /** What the screen is for; such forms save something new. */

@@ -227,7 +227,7 @@ const readAll = async (id: Id, path: object, query: Filters): Promise<Record<str
   return rows;
 };
 
-type ListProps<I extends Id> = TableProps<Row<I>> & {
+export type ListProps<I extends Id> = TableProps<Row<I>> & {
   /** The operation that lists. */
   id: I;
   path?: object;
