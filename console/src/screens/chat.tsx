@@ -233,7 +233,7 @@ const WordList = ({ listKey, onDone }: { listKey: string; onDone: () => void }) 
       id="putChatWordList"
       path={{ key }}
       initial={initial}
-      first={["action", "match", "words"]}
+
       onDone={onDone}
     />
   );

@@ -91,7 +91,7 @@ export const Badges = ({ player }: Props) => {
           param="badgeId"
           id="awardBadge"
           path={path}
-          first={["tier", "reason"]}
+
           submit="Award"
           done="Awarded"
           onDone={close}

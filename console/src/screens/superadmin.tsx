@@ -143,7 +143,6 @@ const Tenant = (path: { tenantId: string }) => (
               id="updatePlatformTenant"
               path={path}
               initial={{ plan, planOverrides: planOverrides ?? undefined }}
-              first={["plan", "planOverrides"]}
             />
           </Section>
         </Stack>

@@ -24,7 +24,6 @@ export const Team = () => (
       .map(([role, text]) => `${words(role)}: ${text}`)
       .join(" · ")}
     actions={create("createInvitation", "Invite somebody", {
-      first: ["email", "role"],
       initial: { role: "DESIGNER" },
       submit: "Invite",
       done: "The invitation is on its way",

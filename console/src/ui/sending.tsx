@@ -31,10 +31,12 @@ type Props = {
   /** Gets what is in the inputs, by their names. */
   onSubmit: (values: any) => Promise<unknown>;
   children?: ReactNode;
+  /** Another way to the same, below. */
+  other?: [label: string, work: () => Promise<unknown>];
 };
 
 /** A form of a few inputs, each of which has a name. */
-export const SmallForm = ({ submit, onSubmit, children }: Props) => {
+export const SmallForm = ({ submit, onSubmit, children, other }: Props) => {
   const { error, isBusy, send } = useSending();
   const sendValues = (event: FormEvent<HTMLFormElement>) => {
     const values = Object.fromEntries(new FormData(event.currentTarget));
@@ -48,6 +50,11 @@ export const SmallForm = ({ submit, onSubmit, children }: Props) => {
         <Button type="submit" loading={isBusy}>
           {submit}
         </Button>
+        {other && (
+          <Button variant="default" onClick={send(other[1])}>
+            {other[0]}
+          </Button>
+        )}
       </Stack>
     </form>
   );
