@@ -1,3 +1,12 @@
+import { notifications } from "@mantine/notifications";
+import {
+  keepPreviousData,
+  QueryClient,
+  type QueryKey,
+  useMutation,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { createContext, useContext, useSyncExternalStore } from "react";
 import { useLocation } from "wouter";
 import {
@@ -10,15 +19,6 @@ import {
   type Id,
   onExpired,
 } from "./client.ts";
-import { notifications } from "@mantine/notifications";
-import {
-  keepPreviousData,
-  QueryClient,
-  type QueryKey,
-  useMutation,
-  useQuery,
-  useQueryClient,
-} from "@tanstack/react-query";
 
 export const queryClient = new QueryClient({
   defaultOptions: {

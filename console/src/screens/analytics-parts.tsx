@@ -1,7 +1,3 @@
-import { type ReactNode, useState } from "react";
-import type { Answer } from "../api/client.ts";
-import { useCan } from "../api/hooks.ts";
-import { bytes, count, nameOf, words } from "../format.ts";
 import {
   Group,
   Modal,
@@ -13,6 +9,10 @@ import {
   TextInput,
   type TextInputProps,
 } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import type { Answer } from "../api/client.ts";
+import { useCan } from "../api/hooks.ts";
+import { bytes, count, nameOf, words } from "../format.ts";
 import { type Filters, useFilters } from "../ui/filters.ts";
 import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
 import { press, Read, Status } from "../ui/page.tsx";

@@ -1,7 +1,7 @@
+import { SimpleGrid, Stack } from "@mantine/core";
 import type { Answer } from "../api/client.ts";
 import { useAny, useCan } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
-import { SimpleGrid, Stack } from "@mantine/core";
 import {
   AddedUp,
   Choice,

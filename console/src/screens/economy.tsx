@@ -1,8 +1,8 @@
+import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { call, operation } from "../api/client.ts";
 import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";

@@ -1,8 +1,8 @@
+import { Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import type { Answer } from "../api/client.ts";
 import { useApi, useCan, useGo } from "../api/hooks.ts";
 import { count, moment, nameOf, number, words } from "../format.ts";
-import { Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
 import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { JobProgress } from "../ui/job.tsx";

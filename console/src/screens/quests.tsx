@@ -69,7 +69,11 @@ const Reviews = () => (
       Sent: "submittedAt",
       Player: nameOf,
       Quest: ({ questKey, stepKey }) => `${questKey} · ${stepKey}`,
-      Evidence: ({ evidence }) => <Text maw={320} truncate children={evidence} />,
+      Evidence: ({ evidence }) => (
+        <Text maw={320} truncate>
+          {evidence}
+        </Text>
+      ),
       Status: "status",
     }}
     actions={(row) => <Decide review={row} />}

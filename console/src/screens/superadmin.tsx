@@ -1,9 +1,9 @@
+import { Alert, Anchor, Container, Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { Link, useRoute } from "wouter";
 import { call, callAny } from "../api/client.ts";
 import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
-import { Alert, Anchor, Container, Group, Stack, TextInput } from "@mantine/core";
 import { SignInCard, To } from "./auth.tsx";
 import { FactorSetup } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";

@@ -1,9 +1,9 @@
+import { Badge, Button, Code, Group, Modal, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { type Id, operation } from "../api/client.ts";
 import { useAct, useAny, useCan, useGo } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { Badge, Button, Code, Group, Modal, Stack, Text } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
 import { act, ask, form, OperationForm } from "./operations.tsx";
 import { Hint, Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
 import { Rows } from "./table.tsx";

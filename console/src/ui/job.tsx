@@ -1,7 +1,7 @@
 import { Group, Progress, Stack, Text } from "@mantine/core";
+import { type ReactNode, useState } from "react";
 import { download } from "../api/client.ts";
 import { tellError, useAct, useAny, useApi } from "../api/hooks.ts";
-import { type ReactNode, useState } from "react";
 import { ErrorNote, press, Status } from "./page.tsx";
 
 const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);

@@ -1,8 +1,3 @@
-import { type ReactNode, useState } from "react";
-import { type Answer, ApiError, callAny, download, type Given, type Id } from "../api/client.ts";
-import { resolve, useForms } from "../api/forms.ts";
-import { queryClient, tell, tellError, useAct, useCan } from "../api/hooks.ts";
-import { words } from "../format.ts";
 import {
   Alert,
   Button,
@@ -16,6 +11,11 @@ import {
   TextInput,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
+import { type ReactNode, useState } from "react";
+import { type Answer, ApiError, callAny, download, type Given, type Id } from "../api/client.ts";
+import { resolve, useForms } from "../api/forms.ts";
+import { queryClient, tell, tellError, useAct, useCan } from "../api/hooks.ts";
+import { words } from "../format.ts";
 import { Field, Properties, type PropertiesProps, startOf } from "./fields.tsx";
 import { ButtonSize, ErrorNote, press } from "./page.tsx";
 import { useSending } from "./sending.tsx";

@@ -1,8 +1,3 @@
-import { Component, createContext, type ReactNode, useContext, useEffect, useRef } from "react";
-import { Link, useLocation } from "wouter";
-import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
-import { useApi, useGo, useTo } from "../api/hooks.ts";
-import { ago, moment, number, words } from "../format.ts";
 import {
   ActionIcon,
   Alert,
@@ -23,6 +18,11 @@ import {
   Title,
   Tooltip,
 } from "@mantine/core";
+import { Component, createContext, type ReactNode, useContext, useEffect, useRef } from "react";
+import { Link, useLocation } from "wouter";
+import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
+import { useApi, useGo, useTo } from "../api/hooks.ts";
+import { ago, moment, number, words } from "../format.ts";
 import { useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
 

@@ -1,5 +1,5 @@
-import { type FormEvent, type ReactNode, useState } from "react";
 import { Button, Stack } from "@mantine/core";
+import { type FormEvent, type ReactNode, useState } from "react";
 import { ErrorNote } from "./page.tsx";
 
 type Sending = {
