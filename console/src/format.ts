@@ -35,6 +35,20 @@ export const day = (date: string): string =>
     ? formatter({ month: "short", day: "numeric" }, "UTC").format(new Date(`${date}T00:00:00Z`))
     : date;
 
+/** The name of a day's weekday. */
+export const dayName = (date: string): string =>
+  formatter({ weekday: "long" }, "UTC").format(new Date(`${date}T00:00:00Z`));
+
+/** How many of what: 1 coin, 3 coins; of other words than English ones the number stands alone. */
+export const count = (amount: number, what: string): string =>
+  `${number(amount)} ${amount === 1 || amount === -1 ? what.replace(/([^s])s$/, "$1") : what}`;
+
+type Person = { displayName?: string | null; externalUserId?: string | null; playerId?: string | null };
+
+/** What to call a player. */
+export const nameOf = (person: Person | null | undefined): string =>
+  person?.displayName || person?.externalUserId || person?.playerId || "–";
+
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["second", 60],
   ["minute", 60],
@@ -65,9 +79,9 @@ export const duration = (seconds: number): string => {
   return shown.slice(0, 2).join(" ") || "0 s";
 };
 
-export const bytes = (count: number): string => {
-  const power = count < 1024 ? 0 : Math.min(4, Math.floor(Math.log(count) / Math.log(1024)));
-  return `${numbers.format(count / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+export const bytes = (size: number): string => {
+  const power = size < 1024 ? 0 : Math.min(4, Math.floor(Math.log(size) / Math.log(1024)));
+  return `${numbers.format(size / 1024 ** power)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
 };
 
 const WORDS: Record<string, string> = {
@@ -101,6 +115,14 @@ const WORDS: Record<string, string> = {
   avgDau: "Active players a day",
   wau: "Active players in a week",
   mau: "Active players in a month",
+  "7d": "7 days",
+  "30d": "30 days",
+  "90d": "90 days",
+  mtd: "This month",
+  qtd: "This quarter",
+  ytd: "This year",
+  "12mo": "12 months",
+  custom: "From … to …",
   exists: "is there",
   notExists: "is not there",
   not_exists: "is not there",

@@ -7,8 +7,7 @@ import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
-import { queryClient } from "./api/hooks.ts";
-import { resume } from "./api/session.ts";
+import { queryClient, resume } from "./api/hooks.ts";
 import { App } from "./app/app.tsx";
 import { variables, theme } from "./theme.ts";
 

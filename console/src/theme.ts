@@ -9,6 +9,7 @@ export const theme = createTheme({
   cursorType: "pointer",
   components: {
     Badge: { defaultProps: { tt: "none", variant: "light", radius: "sm", miw: "max-content" } },
+    Text: { defaultProps: { size: "sm" } },
     Tooltip: { defaultProps: { openDelay: 300 } },
     Button: { defaultProps: { size: "sm" } },
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
@@ -17,21 +18,7 @@ export const theme = createTheme({
   },
 });
 
-const COLOURS = [
-  "red",
-  "orange",
-  "yellow",
-  "green",
-  "teal",
-  "blue",
-  "violet",
-  "gray",
-  "grape",
-  "cyan",
-  "pink",
-];
-
-export const variables: CSSVariablesResolver = () => {
+export const variables: CSSVariablesResolver = ({ colors }) => {
   const light: Record<string, string> = {
     "--mantine-color-dimmed": "#5c636a",
     "--mantine-color-placeholder": "#6b7278",
@@ -44,7 +31,7 @@ export const variables: CSSVariablesResolver = () => {
     "--mantine-color-error": "#ff8787",
     "--mantine-color-anchor": "#63e6be",
   };
-  for (const colour of COLOURS) {
+  for (const colour of Object.keys(colors)) {
     // Yellow on yellow needs a darker one.
     const share = colour === "yellow" ? 65 : 80;
     light[`--mantine-color-${colour}-light-color`] =

@@ -65,7 +65,7 @@ let prove: () => Promise<boolean> = async () => false;
 export const onProofNeeded = (how: () => Promise<boolean>): void => void (prove = how);
 
 /** The address of an operation, with its values filled in. */
-export const addressOf = (id: Id, path: object = {}, query: object = {}): { method: string; url: string } => {
+const addressOf = (id: Id, path: object = {}, query: object = {}): { method: string; url: string } => {
   const [method = "GET", template = ""] = OPERATIONS[id].split(" ");
   const values = path as Record<string, string | number>;
   const filled = template.replace(/\{(\w+)\}/g, (_all, name: string) =>
@@ -137,6 +137,10 @@ export const callAny = (
   id: Id,
   given: { path?: object; query?: object; body?: unknown } = {},
 ): Promise<any> => call(id, given as Given<any>);
+
+/** The name of what one does with a kind of thing: publish, quest → publishQuest. */
+export const operation = (verb: string, noun: string): Id =>
+  `${verb}${noun.charAt(0).toUpperCase()}${noun.slice(1)}` as Id;
 
 /** Saves what an operation answers as a file. @throws ApiError */
 export const download = async (id: Id, name: string, given: Given<any> = {}): Promise<void> => {

@@ -1,13 +1,24 @@
 import { notifications } from "@mantine/notifications";
 import {
   keepPreviousData,
-  type QueryKey,
   QueryClient,
+  type QueryKey,
   useMutation,
   useQuery,
   useQueryClient,
 } from "@tanstack/react-query";
-import { type Answer, ApiError, call, callAny, credentials, type Given, type Id } from "./client.ts";
+import { createContext, useContext, useSyncExternalStore } from "react";
+import { useLocation } from "wouter";
+import {
+  type Answer,
+  ApiError,
+  call,
+  callAny,
+  credentials,
+  type Given,
+  type Id,
+  onExpired,
+} from "./client.ts";
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -57,14 +68,12 @@ export const tell = (title: string): void => {
 
 type Acting<I extends Id> = {
   /** Shown when it is done. */
-  done?: string;
-  onDone?: (answer: Answer<I>) => void;
-  /** The form shows the error itself. */
-  isQuiet?: boolean;
+  done?: string | undefined;
+  onDone?: ((answer: Answer<I>) => void) | undefined;
 };
 
 /** Calls an operation that changes something; everything on the screen is read anew afterwards. */
-export const useAct = <I extends Id>(id: I, { done, onDone, isQuiet }: Acting<I> = {}) => {
+export const useAct = <I extends Id>(id: I, { done, onDone }: Acting<I> = {}) => {
   const client = useQueryClient();
   return useMutation<Answer<I>, ApiError, Given<I>>({
     mutationFn: (given) => call(id, given),
@@ -73,8 +82,146 @@ export const useAct = <I extends Id>(id: I, { done, onDone, isQuiet }: Acting<I>
       if (done) tell(done);
       onDone?.(answer);
     },
-    onError: (error) => {
-      if (!isQuiet) tellError(error);
-    },
+    onError: tellError,
   });
+};
+
+export type Account = Answer<"getAccount">;
+/** A super-admin belongs to no tenant and signs in anew after a reload: the platform keeps no cookie of them. */
+export type Admin = Answer<"getSuperadmin">;
+
+type Session =
+  | { status: "loading" }
+  | { status: "out"; why?: string }
+  | { status: "in"; account: Account }
+  | { status: "admin"; admin: Admin };
+
+let session: Session = { status: "loading" };
+const listeners = new Set<() => void>();
+
+const set = (next: Session): void => {
+  session = next;
+  for (const listener of listeners) listener();
+};
+
+export const useSession = (): Session =>
+  useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => session,
+  );
+
+/** The account of whoever is signed in; only screens behind the sign-in ask. */
+export const useAccount = (): Account => {
+  const now = useSession();
+  if (now.status !== "in") throw new Error("Nobody is signed in");
+  return now.account;
+};
+
+/** Says whether the signed-in person may call an operation. */
+export const useCan = (): ((id: Id) => boolean) => {
+  const now = useSession();
+  if (now.status === "admin") return () => true;
+  const allowed = now.status === "in" ? new Set(now.account.permissions) : new Set<string>();
+  return (id) => allowed.has(id);
+};
+
+let renewing: Promise<boolean> | undefined;
+
+/** Gets an access token for the session's cookie; one request however many ask. */
+const renew = (): Promise<boolean> => {
+  if (session.status === "admin") {
+    signedOut("Your session as a super-admin has ended");
+    return Promise.resolve(false);
+  }
+  renewing ??= call("refreshSession", { body: {} as never })
+    .then(({ accessToken, user }) => {
+      if (session.status === "in" && session.account.user.id !== user.id) {
+        // Another tab has signed somebody else in: what this one shows is not theirs.
+        location.reload();
+        return false;
+      }
+      credentials.token = accessToken;
+      return true;
+    })
+    .catch((error: unknown) => {
+      if (error instanceof ApiError && error.status < 500 && error.status !== 429)
+        signedOut(session.status === "in" ? "Your session has ended" : undefined);
+      return false;
+    })
+    .finally(() => (renewing = undefined));
+  return renewing;
+};
+
+onExpired(() => {
+  credentials.token = undefined;
+  return renew();
+});
+
+const signedOut = (why?: string): void => {
+  localStorage.removeItem(REMEMBERED);
+  credentials.token = undefined;
+  credentials.project = undefined;
+  queryClient.clear();
+  set(why === undefined ? { status: "out" } : { status: "out", why });
+};
+
+export const readAccount = async (): Promise<void> => {
+  set({ status: "in", account: await call("getAccount") });
+};
+
+/** Says that there may be a cookie to go on with; scripts cannot see the cookie itself. */
+const REMEMBERED = "laurel-signed-in";
+
+/** Takes what a sign-in has answered. */
+export const signIn = async ({ accessToken }: { accessToken: string }): Promise<void> => {
+  credentials.token = accessToken;
+  localStorage.setItem(REMEMBERED, "yes");
+  await readAccount();
+};
+
+export const signInAdmin = async ({ accessToken }: { accessToken: string }): Promise<void> => {
+  credentials.token = accessToken;
+  set({ status: "admin", admin: await call("getSuperadmin") });
+};
+
+export const signOut = async (): Promise<void> => {
+  const id = session.status === "admin" ? "superadminLogout" : "logout";
+  // Whatever the server answers, this page forgets the token.
+  await call(id, { body: {} as never }).catch(() => undefined);
+  signedOut();
+};
+
+/** Goes on with the session of the cookie, if there is one. */
+export const resume = async (): Promise<void> => {
+  if (localStorage.getItem(REMEMBERED) === null || !(await renew())) {
+    if (session.status === "loading") set({ status: "out" });
+    return;
+  }
+  await readAccount().catch(() => signedOut());
+};
+
+export type Project = Answer<"getProject">;
+export const ProjectContext = createContext<Project | undefined>(undefined);
+
+/** The project that is open. */
+export const useProject = (): Project => {
+  const project = useContext(ProjectContext);
+  if (!project) throw new Error("No project is open");
+  return project;
+};
+
+/** Builds addresses of screens of the open project; without one, of the console. */
+export const useTo = (): ((path: string) => string) => {
+  const project = useContext(ProjectContext);
+  return (path) => (project ? `/p/${project.id}${path}` : path);
+};
+
+/** Goes to a screen of the open project. */
+export const useGo = (): ((path: string) => void) => {
+  const to = useTo();
+  const [, go] = useLocation();
+  return (path) => go(to(path));
 };

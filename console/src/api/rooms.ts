@@ -2,7 +2,7 @@ import type { Room } from "@colyseus/sdk";
 import { useEffect, useRef, useState } from "react";
 import { call, credentials } from "./client.ts";
 
-export type Watched = { status: "joining" | "live" | "lost"; why?: string };
+type Watched = { status: "joining" | "live" | "lost"; why?: string };
 
 /**
  * Joins a room as whoever is signed in, and again after it was lost; the SDK is loaded by the first that joins.

@@ -1,15 +1,8 @@
-import { Center, Loader } from "@mantine/core";
 import { Suspense } from "react";
 import { Redirect, Route, Switch, useLocation, useSearch } from "wouter";
-import { useSession } from "../api/session.ts";
-import { Boundary } from "../ui/page.tsx";
+import { useSession } from "../api/hooks.ts";
+import { Boundary, Waiting } from "../ui/page.tsx";
 import { CompleteProfile, OPEN_SCREENS, Shell, SignIn, SuperAdmin } from "./routes.ts";
-
-const Waiting = () => (
-  <Center h="60vh">
-    <Loader aria-label="Loading" />
-  </Center>
-);
 
 /** Whoever is not signed in signs in where they are, and then sees what the address says. */
 const Signed = () => {

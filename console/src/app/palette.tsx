@@ -3,27 +3,16 @@ import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import type { Id } from "../api/client.ts";
-import { useAny } from "../api/hooks.ts";
-import { signOut, useCan } from "../api/session.ts";
+import { signOut, useAny, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
 import { ACCOUNT_SCREENS, PROJECT_SCREENS } from "./routes.ts";
 
-/** Where what the search finds is shown. */
-const PLACES: Record<string, string> = {
-  player: "/players",
-  rule: "/rules",
-  quest: "/quests",
-  adventure: "/adventures",
-  leaderboard: "/leaderboards",
-  webhook: "/webhooks",
-  currency: "/economy/currencies",
-  badge: "/economy/badges",
-  streak: "/economy/streaks",
-  reward: "/economy/rewards",
-  boost: "/economy/boosts",
-  segment: "/economy/segments",
-};
+const ECONOMY = /^(currency|badge|streak|reward|boost|segment)$/;
+
+/** Where what the search finds is shown: a quest below /quests, a badge below /economy/badges. */
+const placeOf = (kind: string): string =>
+  `${ECONOMY.test(kind) ? "/economy" : ""}/${kind === "currency" ? "currencies" : `${kind}s`}`;
 
 /** Goes anywhere by a few letters: screens, and whatever has a name. */
 export const Palette = ({ project }: { project: string | undefined }) => {
@@ -39,14 +28,12 @@ export const Palette = ({ project }: { project: string | undefined }) => {
   const screens = [
     ...(project ? PROJECT_SCREENS.map((screen) => ({ screen, to: `/p/${project}${screen.path}` })) : []),
     ...ACCOUNT_SCREENS.map((screen) => ({ screen, to: screen.path })),
-  ].filter(
-    ({ screen: { isHidden, needs, path } }) => (!isHidden || path === "/account") && (!needs || can(needs)),
-  );
+  ].filter(({ screen: { title, needs } }) => title !== "" && (!needs || can(needs)));
   const actions: SpotlightActionData[] = screens.map(({ screen, to }) => ({
     id: to,
     label: screen.title,
     description: screen.group,
-    leftSection: <Icon name={screen.icon} />,
+    leftSection: <Icon name={screen.icon ?? "players"} />,
     onClick: () => go(to),
   }));
   actions.push({ id: "sign-out", label: "Sign out", onClick: () => void signOut() });
@@ -59,7 +46,7 @@ export const Palette = ({ project }: { project: string | undefined }) => {
       label: name || key || id!,
       description: `${words(kind!)}${key ? ` · ${key}` : ""}`,
       keywords: [query, key ?? ""],
-      onClick: () => go(`/p/${project}${PLACES[kind!] ?? ""}/${id}`),
+      onClick: () => go(`/p/${project}${placeOf(kind!)}/${id}`),
     });
   return (
     <Spotlight

@@ -5,129 +5,102 @@ import type { IconName } from "../ui/icons.tsx";
 export type Screen = {
   /** Below /p/:project for screens of a project, else below the console itself. */
   path: string;
-  title: string;
-  icon: IconName;
-  group: "Watch" | "Design" | "Play" | "Understand" | "Connect" | "Account";
-  /** Who may call this sees the screen. */
-  needs?: Id;
-  /** Shown in the navigation; others are reached from a screen. */
-  isHidden?: boolean;
   component: ComponentType<any>;
+  /** Who may call this sees the screen. */
+  needs: Id | undefined;
+  /** The screens of the navigation it stands among. */
+  group: string;
+  /** Those without are reached from another screen. */
+  icon: IconName | undefined;
+  title: string;
 };
 
-const screen = (load: () => Promise<Record<string, ComponentType<any>>>, name: string): ComponentType<any> =>
-  lazy(async () => ({ default: (await load())[name]! }));
+type Module = Record<string, ComponentType<any>>;
+const FILES = import.meta.glob<Module>("../screens/*.tsx");
 
-const start = () => import("../screens/start.tsx");
-const events = () => import("../screens/events.tsx");
-const players = () => import("../screens/players.tsx");
-const player = () => import("../screens/player.tsx");
-const rules = () => import("../screens/rules.tsx");
-const economy = () => import("../screens/economy.tsx");
-const quests = () => import("../screens/quests.tsx");
-const adventures = () => import("../screens/adventures.tsx");
-const boards = () => import("../screens/leaderboards.tsx");
-const lobbies = () => import("../screens/lobbies.tsx");
-const chat = () => import("../screens/chat.tsx");
-const analytics = () => import("../screens/analytics.tsx");
-const webhooks = () => import("../screens/webhooks.tsx");
-const project = () => import("../screens/project.tsx");
-const team = () => import("../screens/team.tsx");
-const account = () => import("../screens/account.tsx");
-const tenant = () => import("../screens/tenant.tsx");
+/** A screen by its file and its name in it; the file comes when somebody opens the screen. */
+const screen = (place: string): ComponentType<any> => {
+  const [file, name] = place.split("/") as [string, string];
+  return lazy(async () => ({ default: (await FILES[`../screens/${file}.tsx`]!())[name]! }));
+};
 
-/** A screen that one reaches from another: its path, and who may see it. */
-type Hidden = [path: string, component: ComponentType<any>, needs?: Id];
-/** A screen of the navigation. */
-type Shown = [
-  path: string,
-  component: ComponentType<any>,
-  needs: Id | undefined,
-  group: Screen["group"],
-  icon: IconName,
-  title: string,
-];
-
-const screenOf = ([path, component, needs, group, icon, title]: Hidden | Shown): Screen => ({
-  path,
-  component,
-  ...(needs ? { needs } : {}),
-  ...(group && icon && title
-    ? { group, icon, title }
-    : { group: "Account", icon: "players", title: "Your account", isHidden: true }),
-});
+type Row = [path: string, place: string, needs?: Id, icon?: IconName, title?: string];
+type Groups = Record<string, Row[]>;
 
 /** Screens of a project; those with a parameter stand before those without. */
-const PROJECT: (Hidden | Shown)[] = [
-  ["/start", screen(start, "Start"), undefined, "Watch", "start", "Get started"],
-  ["/overview", screen(start, "Overview"), "getAnalyticsOverview", "Watch", "overview", "Overview"],
-  ["/events/:id", screen(events, "EventPage"), "getEvent"],
-  ["/events", screen(events, "Events"), "listEvents", "Watch", "live", "Live events"],
-  ["/players/:id", screen(player, "PlayerPage"), "getPlayer"],
-  ["/players", screen(players, "Players"), "listPlayers", "Watch", "players", "Players"],
-  ["/rules/:id", screen(rules, "RulePage"), "getRule"],
-  ["/rules", screen(rules, "Rules"), "listRules", "Design", "rules", "Rules"],
-  ["/economy/:kind/:id", screen(economy, "DefinitionPage")],
-  ["/economy/:kind", screen(economy, "Economy")],
-  ["/economy", screen(economy, "Economy"), "listCurrencies", "Design", "economy", "Economy"],
-  ["/quests/:id", screen(quests, "QuestPage"), "getQuest"],
-  ["/quests", screen(quests, "Quests"), "listQuests", "Design", "quests", "Quests"],
-  ["/adventures/:id", screen(adventures, "AdventurePage"), "getAdventure"],
-  ["/adventures", screen(adventures, "Adventures"), "listAdventures", "Design", "adventures", "Adventures"],
-  ["/leaderboards/:id", screen(boards, "LeaderboardPage"), "getLeaderboard"],
-  ["/leaderboards", screen(boards, "Leaderboards"), "listLeaderboards", "Play", "boards", "Leaderboards"],
-  ["/lobbies/:id", screen(lobbies, "LobbyPage"), "getLobby"],
-  ["/lobbies", screen(lobbies, "Lobbies"), "listLobbies", "Play", "lobbies", "Lobbies"],
-  ["/chat/:tab", screen(chat, "Chat"), "listChatReports"],
-  ["/chat", screen(chat, "Chat"), "listChatReports", "Play", "chat", "Chat moderation"],
-  ["/analytics/:tab", screen(analytics, "Analytics"), "getAnalyticsTrends"],
-  [
-    "/analytics",
-    screen(analytics, "Analytics"),
-    "getAnalyticsTrends",
-    "Understand",
-    "analytics",
-    "Analytics",
+const PROJECT: Groups = {
+  Watch: [
+    ["/start", "start/Start", undefined, "start", "Get started"],
+    ["/overview", "start/Overview", "getAnalyticsOverview", "overview", "Overview"],
+    ["/events/:id", "events/EventPage", "getEvent"],
+    ["/events", "events/Events", "listEvents", "live", "Live events"],
+    ["/players/:id", "players/PlayerPage", "getPlayer"],
+    ["/players", "players/Players", "listPlayers", "players", "Players"],
   ],
-  ["/webhooks/:id", screen(webhooks, "WebhookPage"), "getWebhook"],
-  ["/webhooks", screen(webhooks, "Webhooks"), "listWebhooks", "Connect", "webhooks", "Webhooks"],
-  ["/keys", screen(project, "Keys"), "listApiKeys", "Connect", "keys", "API keys"],
-  [
-    "/project",
-    screen(project, "ProjectSettings"),
-    "getProjectSettings",
-    "Connect",
-    "settings",
-    "Project settings",
+  Design: [
+    ["/rules/:id", "rules/RulePage", "getRule"],
+    ["/rules", "rules/Rules", "listRules", "rules", "Rules"],
+    ["/economy/:kind/:id", "economy/DefinitionPage"],
+    ["/economy/:kind", "economy/Economy"],
+    ["/economy", "economy/Economy", "listCurrencies", "economy", "Economy"],
+    ["/quests/:id", "quests/QuestPage", "getQuest"],
+    ["/quests", "quests/Quests", "listQuests", "quests", "Quests"],
+    ["/adventures/:id", "adventures/AdventurePage", "getAdventure"],
+    ["/adventures", "adventures/Adventures", "listAdventures", "adventures", "Adventures"],
   ],
-];
+  Play: [
+    ["/leaderboards/:id", "leaderboards/LeaderboardPage", "getLeaderboard"],
+    ["/leaderboards", "leaderboards/Leaderboards", "listLeaderboards", "boards", "Leaderboards"],
+    ["/lobbies/:id", "lobbies/LobbyPage", "getLobby"],
+    ["/lobbies", "lobbies/Lobbies", "listLobbies", "lobbies", "Lobbies"],
+    ["/chat/:tab", "chat/Chat", "listChatReports"],
+    ["/chat", "chat/Chat", "listChatReports", "chat", "Chat moderation"],
+  ],
+  Understand: [
+    ["/analytics/:tab", "analytics/Analytics", "getAnalyticsTrends"],
+    ["/analytics", "analytics/Analytics", "getAnalyticsTrends", "analytics", "Analytics"],
+  ],
+  Connect: [
+    ["/webhooks/:id", "webhooks/WebhookPage", "getWebhook"],
+    ["/webhooks", "webhooks/Webhooks", "listWebhooks", "webhooks", "Webhooks"],
+    ["/keys", "project/Keys", "listApiKeys", "keys", "API keys"],
+    ["/project", "project/ProjectSettings", "getProjectSettings", "settings", "Project settings"],
+  ],
+};
 
 /** Screens of the account and its tenant. */
-const ACCOUNT: (Hidden | Shown)[] = [
-  ["/team", screen(team, "Team"), "listMembers", "Account", "team", "Team"],
-  ["/settings/:tab", screen(tenant, "Settings")],
-  ["/settings", screen(tenant, "Settings"), "getTenant", "Account", "settings", "Settings"],
-  ["/audit", screen(team, "Audit"), "listAuditLog", "Account", "audit", "Audit log"],
-  ["/account", screen(account, "AccountPage")],
-];
+const ACCOUNT: Groups = {
+  Account: [
+    ["/team", "team/Team", "listMembers", "team", "Team"],
+    ["/settings/:tab", "tenant/Settings"],
+    ["/settings", "tenant/Settings", "getTenant", "settings", "Settings"],
+    ["/audit", "team/Audit", "listAuditLog", "audit", "Audit log"],
+    ["/account", "account/AccountPage", undefined, undefined, "Your account"],
+  ],
+};
 
-export const PROJECT_SCREENS = PROJECT.map(screenOf);
-export const ACCOUNT_SCREENS = ACCOUNT.map(screenOf);
+const screensOf = (groups: Groups): Screen[] =>
+  Object.entries(groups).flatMap(([group, rows]) =>
+    rows.map(([path, place, needs, icon, title = ""]) => {
+      const component = screen(place);
+      return { path, component, needs, group, icon, title };
+    }),
+  );
 
-const auth = () => import("../screens/auth.tsx");
-const join = () => import("../screens/join.tsx");
+export const PROJECT_SCREENS = screensOf(PROJECT);
+export const ACCOUNT_SCREENS = screensOf(ACCOUNT);
 
 /** Pages for people who are not signed in, and those that links of mails lead to. */
-export const OPEN_SCREENS: { path: string; component: ComponentType<any> }[] = [
-  { path: "/register", component: screen(join, "Register") },
-  { path: "/forgot-password", component: screen(join, "Forgot") },
-  { path: "/reset-password", component: screen(join, "Reset") },
-  { path: "/verify-email", component: screen(join, "Verify") },
-  { path: "/accept-invitation", component: screen(join, "Accept") },
-  { path: "/oauth", component: screen(auth, "OAuthReturn") },
+export const OPEN_SCREENS: Pick<Screen, "path" | "component">[] = [
+  { path: "/register", component: screen("join/Register") },
+  { path: "/forgot-password", component: screen("join/Forgot") },
+  { path: "/reset-password", component: screen("join/Reset") },
+  { path: "/verify-email", component: screen("join/Verify") },
+  { path: "/accept-invitation", component: screen("join/Accept") },
+  { path: "/oauth", component: screen("auth/OAuthReturn") },
 ];
 
-export const SignIn = screen(auth, "SignIn");
-export const CompleteProfile = screen(join, "CompleteProfile");
-export const SuperAdmin = screen(() => import("../screens/superadmin.tsx"), "SuperAdmin");
-export const Shell = screen(() => import("./shell.tsx"), "Shell");
+export const SignIn = screen("auth/SignIn");
+export const CompleteProfile = screen("join/CompleteProfile");
+export const SuperAdmin = screen("superadmin/SuperAdmin");
+export const Shell = lazy(async () => ({ default: (await import("./shell.tsx")).Shell }));

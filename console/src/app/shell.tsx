@@ -5,9 +5,7 @@ import {
   Badge,
   Burger,
   Button,
-  Center,
   Group,
-  Loader,
   Menu,
   NavLink,
   ScrollArea,
@@ -23,15 +21,13 @@ import { useDisclosure } from "@mantine/hooks";
 import { Suspense, useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
-import { signOut, useAccount, useCan } from "../api/session.ts";
+import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { setZone } from "../format.ts";
-import { Icon } from "../ui/icons.tsx";
-import { Boundary, Empty, Loaded, Page } from "../ui/page.tsx";
-import { FormButton } from "../ui/form.tsx";
+import { Icon, type IconName } from "../ui/icons.tsx";
+import { Boundary, ButtonSize, Empty, Loaded, Page, press, Waiting } from "../ui/page.tsx";
+import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
-import { type Project, ProjectContext } from "./project.ts";
 import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
 
 const LAST = "laurel-last-project";
@@ -102,43 +98,30 @@ const firstOf = <P extends { hasEvents: boolean; sandboxOf: string | null }>(
   return live.find(({ hasEvents }) => hasEvents) ?? projects.find(({ hasEvents }) => hasEvents) ?? live[0];
 };
 
-const Waiting = () => (
-  <Center h="40vh">
-    <Loader aria-label="Loading" />
-  </Center>
-);
+type ScreensProps = { project: Project | undefined; hasProjects: boolean };
 
-const Screens = ({ project, hasProjects }: { project: Project | undefined; hasProjects: boolean }) => {
+const Screens = ({ project, hasProjects }: ScreensProps) => {
   const [path] = useLocation();
   const can = useCan();
-  const isOpen = ({ needs }: Screen) => needs === undefined || can(needs);
+  const shown = ({ component: Component, needs }: Screen, params: object) =>
+    needs === undefined || can(needs) ? <Component {...params} /> : <NotYours />;
   return (
     <Boundary key={path}>
       <Suspense fallback={<Waiting />}>
         <Switch>
-          {ACCOUNT_SCREENS.map(({ component: Component, path: at, ...screen }) => (
-            <Route path={at} key={at}>
-              {(params) =>
-                isOpen({ component: Component, path: at, ...screen }) ? (
-                  <Component {...params} />
-                ) : (
-                  <NotYours />
-                )
-              }
+          {ACCOUNT_SCREENS.map((screen) => (
+            <Route path={screen.path} key={screen.path}>
+              {(params) => shown(screen, params)}
             </Route>
           ))}
           {project &&
-            PROJECT_SCREENS.map(({ component: Component, path: at, ...screen }) => (
-              <Route path={`/p/:project${at}`} key={at}>
-                {(params) =>
-                  isOpen({ component: Component, path: at, ...screen }) ? (
-                    <ProjectContext value={project} key={project.id}>
-                      <Component {...params} />
-                    </ProjectContext>
-                  ) : (
-                    <NotYours />
-                  )
-                }
+            PROJECT_SCREENS.map((screen) => (
+              <Route path={`/p/:project${screen.path}`} key={screen.path}>
+                {(params) => (
+                  <ProjectContext value={project} key={project.id}>
+                    {shown(screen, params)}
+                  </ProjectContext>
+                )}
               </Route>
             ))}
           <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
@@ -166,7 +149,7 @@ const Screens = ({ project, hasProjects }: { project: Project | undefined; hasPr
 
 const NotYours = () => (
   <Page title="Not open to your role">
-    <Text>An owner or administrator of your team can change your role.</Text>
+    <Text size="md">An owner or administrator of your team can change your role.</Text>
   </Page>
 );
 
@@ -184,31 +167,27 @@ const FirstProject = () => {
   return (
     <Page title="Welcome to Laurel">
       <Empty title="A project holds a game: its players, rules and boards">
-        {can("createProject") ? (
-          <FormButton
-            id="createProject"
-            label="Create your first project"
-            first={["name", "timezone"]}
-            initial={{ timezone: Intl.DateTimeFormat().resolvedOptions().timeZone }}
-            done="Your project is there"
-            onDone={({ id }) => go(`/p/${id}/start`)}
-          />
-        ) : (
-          "An owner or administrator of your team creates the first."
-        )}
+        {can("createProject")
+          ? create("createProject", "Create your first project", {
+              first: ["name", "timezone"],
+              initial: { timezone: Intl.DateTimeFormat().resolvedOptions().timeZone },
+              done: "Your project is there",
+              onDone: ({ id }) => go(`/p/${id}/start`),
+            })
+          : "An owner or administrator of your team creates the first."}
       </Empty>
     </Page>
   );
 };
 
-const Switcher = ({ projects, project }: { projects: Project[]; project: Project | undefined }) => {
+type SwitcherProps = { projects: Project[]; project: Project | undefined };
+
+const Switcher = ({ projects, project }: SwitcherProps) => {
   const [path, go] = useLocation();
-  const can = useCan();
   const names = new Map(projects.map(({ id, name }) => [id, name]));
-  const isSandbox = project?.sandboxOf != null;
-  const twin = project?.sandboxOf ?? project?.sandboxProjectId;
+  const live = project?.sandboxOf && names.has(project.sandboxOf) ? project.sandboxOf : project?.id;
   const here = path.match(/^\/p\/[^/]+(\/[^/]+)/)?.[1] ?? "/start";
-  const create = useAct("createSandbox", { done: "The sandbox is there" });
+  const goTo = (id: string) => go(`/p/${id}${here}`);
   return (
     <Group gap="xs" wrap="nowrap">
       <Select
@@ -221,40 +200,48 @@ const Switcher = ({ projects, project }: { projects: Project[]; project: Project
         data={projects
           .filter(({ sandboxOf }) => sandboxOf == null || !names.has(sandboxOf))
           .map(({ id, name }) => ({ value: id, label: name }))}
-        value={project ? (isSandbox && names.has(project.sandboxOf!) ? project.sandboxOf : project.id) : null}
-        onChange={(id) => id && go(`/p/${id}${here}`)}
+        value={live ?? null}
+        onChange={(id) => id && goTo(id)}
       />
-      {project && (
-        <Tooltip
-          label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}
-        >
-          {twin && names.has(twin) ? (
-            <Button
-              size="compact-xs"
-              variant="light"
-              color={isSandbox ? "violet" : "teal"}
-              onClick={() => go(`/p/${twin}${here}`)}
-              aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
-            >
-              {isSandbox ? "Sandbox" : "Live"}
-            </Button>
-          ) : (
-            <Badge color={isSandbox ? "violet" : "teal"}>{isSandbox ? "Sandbox" : "Live"}</Badge>
-          )}
-        </Tooltip>
-      )}
-      {project && !isSandbox && !project.sandboxProjectId && can("createSandbox") && (
-        <Button
-          size="compact-xs"
-          variant="default"
-          className="wide-only"
-          loading={create.isPending}
-          onClick={() => create.mutate({ path: { projectId: project.id } })}
-        >
-          Make a sandbox
-        </Button>
+      {project && <Side project={project} names={names} goTo={goTo} />}
+      {project?.sandboxOf == null && project?.sandboxProjectId === null && (
+        <span className="wide-only">
+          <ButtonSize value="compact-xs">
+            {act("createSandbox", "Make a sandbox", {
+              path: { projectId: project.id },
+              done: "The sandbox is there",
+            })}
+          </ButtonSize>
+        </span>
       )}
     </Group>
+  );
+};
+
+type SideProps = { project: Project; names: Map<string, string>; goTo: (id: string) => void };
+
+/** Whether one sees the sandbox or what is live, and the way to the other. */
+const Side = ({ project, names, goTo }: SideProps) => {
+  const isSandbox = project.sandboxOf != null;
+  const twin = project.sandboxOf ?? project.sandboxProjectId;
+  const color = isSandbox ? "violet" : "teal";
+  const label = isSandbox ? "Sandbox" : "Live";
+  return (
+    <Tooltip label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}>
+      {twin && names.has(twin) ? (
+        <Button
+          size="compact-xs"
+          variant="light"
+          color={color}
+          onClick={() => goTo(twin)}
+          aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
+        >
+          {label}
+        </Button>
+      ) : (
+        <Badge color={color}>{label}</Badge>
+      )}
+    </Tooltip>
   );
 };
 
@@ -288,7 +275,7 @@ const Right = () => {
         <Menu.Target>
           <UnstyledButton p={6}>
             <span className="skip">Your account</span>
-            <Text size="sm" className="wide-only" maw={160} truncate>
+            <Text className="wide-only" maw={160} truncate>
               {user.name || user.email}
             </Text>
             <span className="narrow-only">
@@ -316,10 +303,10 @@ const Right = () => {
 const Navigation = ({ project }: { project: Project | undefined }) => {
   const can = useCan();
   const [path] = useLocation();
-  const groups = new Map<string, { to: string; screen: Screen }[]>();
-  const add = (screen: Screen, to: string) => {
-    if (screen.isHidden || (screen.needs && !can(screen.needs))) return;
-    groups.set(screen.group, [...(groups.get(screen.group) ?? []), { to, screen }]);
+  const groups = new Map<string, { to: string; title: string; icon: IconName }[]>();
+  const add = ({ icon, needs, group, title }: Screen, to: string) => {
+    if (icon && (!needs || can(needs)))
+      groups.set(group, [...(groups.get(group) ?? []), { to, title, icon }]);
   };
   if (project) for (const screen of PROJECT_SCREENS) add(screen, `/p/${project.id}${screen.path}`);
   for (const screen of ACCOUNT_SCREENS) add(screen, screen.path);
@@ -330,7 +317,7 @@ const Navigation = ({ project }: { project: Project | undefined }) => {
           <Text size="xs" c="dimmed" fw={600} px="xs">
             {group}
           </Text>
-          {entries.map(({ to, screen: { title, icon } }) => (
+          {entries.map(({ to, title, icon }) => (
             <NavLink
               key={to}
               component={Link}
@@ -357,16 +344,10 @@ const Notices = ({ project }: { project: Project | undefined }) => {
     <Stack gap="xs" mb="sm" maw={1400}>
       {!user.emailVerified && (
         <Alert color="yellow" title="Your email address is not verified yet">
-          <Text size="sm" mb="xs">
+          <Text mb="xs">
             {`Follow the link in the mail to ${user.email}. Inviting people, single sign-on and payment may wait for it; the rest works.`}
           </Text>
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() => resend.mutate({ body: { email: user.email } as never })}
-          >
-            Send the mail again
-          </Button>
+          {press("Send the mail again", () => resend.mutate({ body: { email: user.email } as never }))}
         </Alert>
       )}
       {user.status === "PENDING" && (

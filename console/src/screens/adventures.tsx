@@ -1,74 +1,37 @@
-import { SimpleGrid, Stack, Text, Tooltip } from "@mantine/core";
-import { useTo } from "../app/project.ts";
-import type { Row } from "../api/client.ts";
+import { Stack, Text, Tooltip } from "@mantine/core";
 import { useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
-import { day, moment, number, words } from "../format.ts";
+import type { Row } from "../api/client.ts";
+import { day, moment } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { DraftActions, type DraftOperations, DraftState, draftOf, Versions } from "../ui/draft.tsx";
-import { FormButton, OperationForm } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
-import { List, useOpen } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
-
-const OPERATIONS: DraftOperations = {
-  publish: "publishAdventure",
-  pause: "pauseAdventure",
-  resume: "resumeAdventure",
-  end: "endAdventure",
-  duplicate: "duplicateAdventure",
-  archive: "archiveAdventure",
-  rollback: "rollbackAdventure",
-  versions: "listAdventureVersions",
-};
+import { DraftForm, DraftPage } from "../ui/draft.tsx";
+import { Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { Catalogue } from "../ui/catalogue.tsx";
 
 const FIRST = ["name", "key", "season", "startsAt", "endsAt", "items", "tiers", "rewards"];
 
 const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000).toISOString();
 
 export const Adventures = () => {
-  const to = useTo();
-  const can = useCan();
-  const open = useOpen<{ id: string }>(({ id }) => to(`/adventures/${id}`));
   const all = useApi("listAdventures", { query: { limit: 100 } });
-  const create = can("createAdventure") && (
-    <FormButton
-      id="createAdventure"
-      label="New adventure"
-      first={FIRST}
-      initial={{ key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] }}
-      submit="Save the draft"
-      done="Saved as a draft"
-      onDone={open}
-    />
-  );
+  const initial = { key: "season-1", name: "Season one", startsAt: inDays(1), endsAt: inDays(29), items: [] };
   return (
-    <Page
-      title="Adventures"
+    <Catalogue
+      id="listAdventures"
+      one="adventure"
       about="Seasons: quests that belong together, with points, tiers and a premium track."
-      actions={create}
+      form={{ first: FIRST, initial, submit: "Save the draft", done: "Saved as a draft" }}
+      filters={["search", "status", "season"]}
+      columns={{
+        Quests: ({ items }) => items.length,
+        Tiers: ({ tiers }) => tiers.length,
+        Status: "status",
+        Begins: "startsAt",
+        Ends: "endsAt",
+      }}
+      wide={["Tiers"]}
     >
-      {all.data && all.data.data.length > 0 && <Calendar adventures={all.data.data} />}
-      <List
-        id="listAdventures"
-        name="Adventures"
-        filters={["search", "status", "season"]}
-        onRow={open}
-        empty={<Empty title="No adventures yet">{create}</Empty>}
-        columns={[
-          {
-            title: "Adventure",
-            cell: ({ name, key }) => <Named name={name} more={key} />,
-          },
-          { title: "Quests", cell: ({ items }) => number(items.length), isNumber: true },
-          { title: "Tiers", cell: ({ tiers }) => number(tiers.length), isNumber: true, isWideOnly: true },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-          { title: "Begins", cell: ({ startsAt }) => <When at={startsAt} /> },
-          { title: "Ends", cell: ({ endsAt }) => <When at={endsAt} /> },
-        ]}
-      />
-    </Page>
+      {all.data && <Calendar adventures={all.data.data} />}
+    </Catalogue>
   );
 };
 
@@ -134,94 +97,34 @@ const Calendar = ({ adventures }: { adventures: Row<"listAdventures">[] }) => {
   );
 };
 
-export const AdventurePage = ({ id }: { id: string }) => {
-  const adventure = useApi("getAdventure", { path: { adventureId: id } });
-  const stats = useApi("getAdventureStats", { path: { adventureId: id } });
-  const to = useTo();
-  const can = useCan();
-  const data = adventure.data;
-  const drafted = data && { ...data, draft: draftOf(data) };
-  return (
-    <Page
-      title={data?.name ?? "Adventure"}
-      parent={{ title: "Adventures", to: to("/adventures") }}
-      actions={
-        drafted && (
-          <DraftActions
-            of={drafted as never}
-            param="adventureId"
-            operations={OPERATIONS}
-            to={(other) => to(other ? `/adventures/${other}` : "/adventures")}
-          />
-        )
-      }
-    >
-      <Loaded query={adventure}>
-        {(found) => (
-          <Stack>
-            <DraftState of={drafted as never} />
-            <Pages
-              pages={{
-                design: [
-                  "Design",
-                  () =>
-                    can("updateAdventure") && found.status !== "ARCHIVED" ? (
-                      <OperationForm
-                        id="updateAdventure"
-                        path={{ adventureId: id }}
-                        initial={draftOf(found)}
-                        fixed={{ draftVersion: found.draftVersion }}
-                        first={FIRST}
-                        hidden={["draftVersion"]}
-                        submit="Save the draft"
-                        done="Draft saved"
-                        key={found.draftVersion}
-                      />
-                    ) : (
-                      <Json value={draftOf(found)} />
-                    ),
-                ],
-                stats: [
-                  "How it goes",
-                  () => (
-                    <Loaded query={stats}>
-                      {({ players, states, premium, averagePoints, items, tiers }) => (
-                        <Stack>
-                          <SimpleGrid cols={{ base: 2, md: 4 }}>
-                            <Tile name="Players" value={number(players)} />
-                            <Tile name="With premium" value={number(premium)} />
-                            <Tile name="Points on average" value={number(averagePoints)} />
-                            {Object.entries(states as Record<string, number>).map(([state, count]) => (
-                              <Tile key={state} name={words(state)} value={number(count)} />
-                            ))}
-                          </SimpleGrid>
-                          <Section title="Quests done">
-                            <Bars
-                              rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))}
-                            />
-                          </Section>
-                          <Section title="Tiers reached">
-                            <Bars
-                              rows={tiers.map(({ tier, reached }) => ({
-                                name: `Tier ${tier}`,
-                                value: reached,
-                              }))}
-                            />
-                          </Section>
-                        </Stack>
-                      )}
-                    </Loaded>
-                  ),
-                ],
-                versions: [
-                  "Versions",
-                  () => <Versions of={drafted as never} param="adventureId" operations={OPERATIONS} />,
-                ],
-              }}
-            />
-          </Stack>
-        )}
-      </Loaded>
-    </Page>
-  );
-};
+export const AdventurePage = ({ id }: { id: string }) => (
+  <DraftPage
+    kind="adventure"
+    id={id}
+    design={(adventure) => <DraftForm kind="adventure" of={adventure} first={FIRST} />}
+    pages={() => ({ stats: ["How it goes", () => <Stats id={id} />] })}
+  />
+);
+
+const Stats = ({ id }: { id: string }) => (
+  <Read id="getAdventureStats" given={{ path: { adventureId: id } }}>
+    {({ players, states, premium, averagePoints, items, tiers }) => (
+      <Stack>
+        <Tiles
+          of={{
+            Players: players,
+            "With premium": premium,
+            "Points on average": averagePoints,
+            ...tilesOf(states),
+          }}
+        />
+        <Section title="Quests done">
+          <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
+        </Section>
+        <Section title="Tiers reached">
+          <Bars rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))} />
+        </Section>
+      </Stack>
+    )}
+  </Read>
+);

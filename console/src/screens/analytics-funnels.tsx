@@ -1,71 +1,37 @@
-import {
-  Alert,
-  Button,
-  Group,
-  SegmentedControl,
-  Select,
-  SimpleGrid,
-  Stack,
-  TagsInput,
-  Text,
-  TextInput,
-} from "@mantine/core";
-import { useState } from "react";
-import { type Answer } from "../api/client.ts";
+import { Alert, Group, SegmentedControl, Select, SimpleGrid, Stack, TagsInput, Text } from "@mantine/core";
+import type { Answer } from "../api/client.ts";
 import { useAny, useApi } from "../api/hooks.ts";
-import { duration, number, percent, words } from "../format.ts";
+import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { type Filters, useFilters } from "../ui/filters.ts";
-import { Empty, ErrorNote, Loaded } from "../ui/page.tsx";
-import { Section, Tile } from "../ui/small.tsx";
+import { useFilters } from "../ui/filters.ts";
+import { ButtonSize, Empty, ErrorNote, Loaded, press, Section, Tiles } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
-import {
-  Range,
-  rangeOf,
-  Choice,
-  MetricsInput,
-  SaveReport,
-  type Behind,
-  PlayersBehind,
-} from "./analytics-parts.tsx";
+import { Choice, Controls, MetricsInput, queryOf, SaveReport, Typed, useBehind } from "./analytics-parts.tsx";
 
 export const Funnels = () => {
   const [filters, choose] = useFilters({ period: "30d", steps: "", window: "7d", order: "ordered" });
   const types = useApi("listEventTypes", { query: { limit: 100 } });
-  const [behind, setBehind] = useState<Behind>();
-  const steps = (filters["steps"] ?? "").split(",").filter(Boolean);
-  const query: Filters = {
-    ...rangeOf(filters),
-    steps: steps.join(","),
-    window: filters["window"]!,
-    order: filters["order"]!,
-  };
-  const funnel = useAny("getAnalyticsFunnel", { query }, { enabled: steps.length > 1 });
+  const [dialog, showBehind] = useBehind();
+  const steps = filters["steps"]!.split(",").filter(Boolean);
+  const isAsked = steps.length > 1;
+  const query = queryOf(filters, ["steps", "window", "order"]);
+  const funnel = useAny("getAnalyticsFunnel", { query }, { enabled: isAsked });
   return (
     <Stack>
-      <Group align="flex-end" gap="xs">
-        <Range filters={filters} choose={choose} />
-        <TextInput
-          label="Within"
-          description="1h, 7d, 4w"
-          size="xs"
-          w={90}
-          value={filters["window"] ?? ""}
-          onChange={(event) => choose({ window: event.currentTarget.value.trim() })}
-        />
-        <Choice name="order" options={["ordered", "strict", "any"]} {...{ filters, choose }} />
-        {steps.length > 1 && <SaveReport report="funnels" query={query} />}
-      </Group>
+      <Controls report={isAsked ? "funnels" : undefined} query={query}>
+        <Typed name="window" label="Within" description="1h, 7d, 4w" w={90} usual="7d" />
+        <Choice name="order" options={["ordered", "strict", "any"]} />
+      </Controls>
       <TagsInput
         label="Steps, in order"
-        placeholder={steps.length < 2 ? "Choose at least two events" : ""}
+        placeholder={isAsked ? "" : "Choose at least two events"}
         data={types.data?.data.map(({ name }) => name) ?? []}
         value={steps}
         onChange={(next) => choose({ steps: next.join(",") })}
         allowDuplicates
         maxTags={20}
       />
-      {steps.length < 2 ? (
+      {!isAsked ? (
         <Empty title="How far do players come?">
           Choose the events that lead somewhere, such as signing up, playing and buying.
         </Empty>
@@ -73,122 +39,92 @@ export const Funnels = () => {
         <Loaded query={funnel}>
           {(data: Answer<"getAnalyticsFunnel">) => (
             <Stack>
-              <SimpleGrid cols={{ base: 2, md: 4 }}>
-                <Tile name="Began" value={number(data.entered)} />
-                <Tile name="Came to the end" value={number(data.converted)} note={percent(data.rate)} />
-              </SimpleGrid>
+              <Tiles of={{ Began: data.entered, "Came to the end": [data.converted, percent(data.rate)] }} />
               <Section title="Step by step">
                 <Bars
                   rows={data.steps.map(
-                    ({ eventType, label, players, fromPrevious, medianSecondsFromPrevious }) => ({
+                    ({ eventType, label, players, fromPrevious, medianSecondsFromPrevious: seconds }) => ({
                       name: label ?? eventType ?? "",
                       value: players,
-                      note: [
-                        percent(fromPrevious),
-                        medianSecondsFromPrevious == null
-                          ? ""
-                          : `after ${duration(medianSecondsFromPrevious)}`,
-                      ]
-                        .filter(Boolean)
-                        .join(", "),
+                      note: `${percent(fromPrevious)}${seconds == null ? "" : `, after ${duration(seconds)}`}`,
                     }),
                   )}
                 />
-                <Group gap="xs">
-                  {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) => (
-                    <Button
-                      key={index}
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() =>
-                        setBehind({
-                          title: `Lost after ${eventType}`,
-                          query: { ...query, of: "funnels", step: String(index), state: "dropped" },
-                        })
-                      }
-                    >
-                      {`${number(dropOff)} lost after ${eventType}`}
-                    </Button>
-                  ))}
-                </Group>
+                <ButtonSize value="compact-xs">
+                  <Group gap="xs">
+                    {data.steps.slice(0, -1).map(({ index, eventType, dropOff }) => {
+                      const lost = { ...query, of: "funnels", step: String(index), state: "dropped" };
+                      const show = () => showBehind(`Lost after ${eventType}`, lost);
+                      return press(`${number(dropOff)} lost after ${eventType}`, show, { key: index });
+                    })}
+                  </Group>
+                </ButtonSize>
               </Section>
-              <PlayersBehind behind={behind} onClose={() => setBehind(undefined)} />
             </Stack>
           )}
         </Loaded>
       )}
+      {dialog}
     </Stack>
   );
 };
 
 export const Segments = () => {
   const segments = useAny("getAnalyticsSegments", { query: { group: "all" } });
-  const [behind, setBehind] = useState<Behind>();
+  const [dialog, showBehind] = useBehind();
   return (
     <Loaded query={segments}>
-      {(data: Answer<"getAnalyticsSegments">) => (
+      {({ total, lastDay, groups }: Answer<"getAnalyticsSegments">) => (
         <Stack>
           <Group>
-            <Text size="sm">{`${number(data.total)} players, as of ${data.lastDay}`}</Text>
+            <Text>{`${count(total, "players")}, as of ${lastDay}`}</Text>
             <SaveReport report="segments" query={{}} />
           </Group>
           <SimpleGrid cols={{ base: 1, md: 2 }}>
-            {data.groups.map(({ key, segments: parts }) => (
-              <Section key={key} title={words(key)}>
-                <Bars
-                  rows={(parts as any[]).map((part) => ({
-                    name: part.label ?? words(part.key),
-                    value: part.players ?? part.count ?? 0,
-                    note: percent((part.players ?? part.count ?? 0) / Math.max(1, data.total)),
-                  }))}
-                />
-                <Group gap={4}>
-                  {(parts as any[]).map((part) => (
-                    <Button
-                      key={part.key}
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() =>
-                        setBehind({
-                          title: part.label ?? words(part.key),
-                          query: { of: "segments", group: key, segment: part.key },
-                        })
-                      }
-                    >
-                      {part.label ?? words(part.key)}
-                    </Button>
-                  ))}
-                </Group>
-              </Section>
-            ))}
+            {groups.map(({ key: group, segments: found }) => {
+              const parts = (found as any[]).map(({ key, label, players, count: size }) => ({
+                key,
+                name: label ?? words(key),
+                value: players ?? size ?? 0,
+                note: percent((players ?? size ?? 0) / Math.max(1, total)),
+              }));
+              return (
+                <Section key={group} title={words(group)}>
+                  <Bars rows={parts} />
+                  <ButtonSize value="compact-xs">
+                    <Group gap={4}>
+                      {parts.map(({ key, name }) =>
+                        press(name, () => showBehind(name, { of: "segments", group, segment: key }), { key }),
+                      )}
+                    </Group>
+                  </ButtonSize>
+                </Section>
+              );
+            })}
           </SimpleGrid>
-          <PlayersBehind behind={behind} onClose={() => setBehind(undefined)} />
+          {dialog}
         </Stack>
       )}
     </Loaded>
   );
 };
 
+const METRIC = "activePlayers,events,xpGranted";
+
 export const Experiments = () => {
-  const [filters, choose] = useFilters({
-    period: "30d",
-    rule: "",
-    against: "holdout",
-    metric: "activePlayers,events,xpGranted",
-  });
+  const usual = { period: "30d", rule: "", against: "holdout", metric: METRIC };
+  const [filters, choose] = useFilters(usual);
   const rules = useApi("listRules", { query: { limit: 100 } });
   const tried =
-    rules.data?.data.filter(
-      ({ published }) =>
-        (published?.rollout?.holdoutPercent ?? 0) > 0 || (published?.rollout?.percent ?? 100) < 100,
-    ) ?? [];
+    rules.data?.data.filter(({ published }) => {
+      const { holdoutPercent = 0, percent: share = 100 } = published?.rollout ?? {};
+      return (holdoutPercent ?? 0) > 0 || (share ?? 100) < 100;
+    }) ?? [];
   const ruleId = filters["rule"] || tried[0]?.id || "";
+  const query = queryOf(filters, ["against", "metric"]);
   const experiment = useAny(
     "getAnalyticsExperiment",
-    {
-      path: { ruleId },
-      query: { ...rangeOf(filters), against: filters["against"]!, metric: filters["metric"]! },
-    },
+    { path: { ruleId }, query },
     { enabled: ruleId !== "" && filters["metric"] !== "" },
   );
   if (rules.data && tried.length === 0)
@@ -199,8 +135,7 @@ export const Experiments = () => {
     );
   return (
     <Stack>
-      <Group align="flex-end" gap="xs">
-        <Range filters={filters} choose={choose} />
+      <Controls query={query}>
         <Select
           label="Rule"
           size="xs"
@@ -208,59 +143,40 @@ export const Experiments = () => {
           value={ruleId === "" ? null : ruleId}
           onChange={(next) => choose({ rule: next ?? "" })}
         />
-        <MetricsInput {...{ filters, choose }} />
+        <MetricsInput usual={METRIC} />
         <SegmentedControl
           size="xs"
           data={[
             { value: "holdout", label: "Against those held back" },
             { value: "excluded", label: "Against those left out" },
           ]}
-          value={filters["against"] ?? "holdout"}
+          value={filters["against"]!}
           onChange={(next) => choose({ against: next })}
           aria-label="Compared with"
         />
-      </Group>
+      </Controls>
       {experiment.error && !experiment.data ? (
         <ErrorNote error={experiment.error} />
       ) : (
         <Loaded query={experiment}>
-          {(data: Answer<"getAnalyticsExperiment">) => (
+          {({ treated, control, notes, metrics }: Answer<"getAnalyticsExperiment">) => (
             <Stack>
-              <Text size="sm">{`${number(data.treated)} players with the rule, ${number(data.control)} without`}</Text>
-              {data.notes.map((note) => (
+              <Text>{`${count(treated, "players")} with the rule, ${number(control)} without`}</Text>
+              {notes.map((note) => (
                 <Alert key={note} color="yellow">
                   {note}
                 </Alert>
               ))}
               <PlainTable
                 name="Metrics"
-                rows={data.metrics}
-                keyOf={({ metric }) => metric}
-                columns={[
-                  { title: "Metric", cell: ({ metric }) => words(metric) },
-                  {
-                    title: "With the rule",
-                    cell: ({ treated, kind }) =>
-                      kind === "share" ? percent(treated.value) : number(treated.value),
-                    isNumber: true,
-                  },
-                  {
-                    title: "Without",
-                    cell: ({ control, kind }) =>
-                      kind === "share" ? percent(control.value) : number(control.value),
-                    isNumber: true,
-                  },
-                  {
-                    title: "Difference",
-                    isNumber: true,
-                    cell: ({ difference, kind }) => {
-                      if (!difference) return "–";
-                      const show = kind === "share" ? percent : number;
-                      const isSure = difference.low > 0 || difference.high < 0;
-                      return `${show(difference.value)} (${show(difference.low)} to ${show(difference.high)})${isSure ? "" : ", may be chance"}`;
-                    },
-                  },
-                ]}
+                rows={metrics}
+                columns={{
+                  Metric: ({ metric }) => words(metric),
+                  "With the rule": (row) => shownBy(row.kind)(row.treated.value),
+                  Without: (row) => shownBy(row.kind)(row.control.value),
+                  Difference: ({ difference, kind }) => difference && differenceText(difference, kind),
+                }}
+                right={["With the rule", "Without", "Difference"]}
               />
             </Stack>
           )}
@@ -268,4 +184,15 @@ export const Experiments = () => {
       )}
     </Stack>
   );
+};
+
+/** Shares are shown as such. */
+const shownBy = (kind: string) => (kind === "share" ? percent : number);
+
+type Difference = { value: number; low: number; high: number };
+
+const differenceText = ({ value, low, high }: Difference, kind: string): string => {
+  const show = shownBy(kind);
+  const isSure = low > 0 || high < 0;
+  return `${show(value)} (${show(low)} to ${show(high)})${isSure ? "" : ", may be chance"}`;
 };

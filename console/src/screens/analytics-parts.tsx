@@ -1,103 +1,133 @@
-import { Button, Group, Modal, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
-import { type Answer, download } from "../api/client.ts";
-import { tellError, useAny } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
-import { number, words } from "../format.ts";
-import { type Filters } from "../ui/filters.ts";
-import { FormButton } from "../ui/form.tsx";
-import { Loaded } from "../ui/page.tsx";
-import { When } from "../ui/small.tsx";
-import { PlainTable, saveCsv } from "../ui/table.tsx";
+import {
+  Group,
+  Modal,
+  Select,
+  Stack,
+  Switch,
+  TagsInput,
+  Text,
+  TextInput,
+  type TextInputProps,
+} from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import type { Answer } from "../api/client.ts";
+import { useCan } from "../api/hooks.ts";
+import { bytes, count, nameOf, words } from "../format.ts";
+import { type Filters, useFilters } from "../ui/filters.ts";
+import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
+import { press, Read, Status } from "../ui/page.tsx";
+import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
-const PERIODS = ["today", "yesterday", "7d", "30d", "90d", "mtd", "qtd", "ytd", "12mo", "all"];
-const PERIOD_WORDS: Record<string, string> = {
-  "7d": "7 days",
-  "30d": "30 days",
-  "90d": "90 days",
-  mtd: "This month",
-  qtd: "This quarter",
-  ytd: "This year",
-  "12mo": "12 months",
-  all: "All time",
+const PERIODS = ["today", "yesterday", "7d", "30d", "90d", "mtd", "qtd", "ytd", "12mo", "all", "custom"];
+
+type ControlsProps = {
+  /** The range without a choice. */
+  usual?: string;
+  report?: string;
+  query: Filters;
+  children?: ReactNode;
 };
 
-/** Which days a question is about: a usual range, or two days. */
-export const Range = ({ filters, choose }: { filters: Filters; choose: (change: Filters) => void }) => (
-  <>
-    <Select
-      label="Period"
-      size="xs"
-      w={130}
-      data={[
-        ...PERIODS.map((value) => ({ value, label: PERIOD_WORDS[value] ?? words(value) })),
-        { value: "custom", label: "From … to …" },
-      ]}
-      value={filters["period"] ?? "30d"}
-      onChange={(next) => choose({ period: next ?? "30d" })}
-      allowDeselect={false}
-    />
-    {filters["period"] === "custom" &&
-      ["from", "to"].map((name) => (
-        <TextInput
-          key={name}
-          label={words(name)}
-          size="xs"
-          type="date"
-          value={filters[name] ?? ""}
-          onChange={(event) => choose({ [name]: event.currentTarget.value })}
-        />
-      ))}
-  </>
-);
+/** What a report is asked for; each of the inputs keeps its value in the address. */
+export const Controls = ({ usual = "30d", report, query, children }: ControlsProps) => {
+  const [filters] = useFilters({ period: usual });
+  return (
+    <Group align="flex-end" gap="xs">
+      <Choice
+        name="period"
+        options={[usual, ...PERIODS.filter((one) => one !== usual)]}
+        order={PERIODS}
+        textOf={(one) => (one === "all" ? "All time" : words(one))}
+      />
+      {filters["period"] === "custom" &&
+        ["from", "to"].map((name) => <Typed key={name} name={name} type="date" />)}
+      {children}
+      {report && <SaveReport report={report} query={query} />}
+    </Group>
+  );
+};
 
-export const rangeOf = ({ period, from, to }: Filters): Filters =>
-  period === "custom" ? { ...(from ? { from } : {}), ...(to ? { to } : {}) } : { period: period ?? "30d" };
+/** What is asked of the API: the range, and those filters that are set. */
+export const queryOf = (filters: Filters, names: readonly string[]): Filters => {
+  const range = filters["period"] === "custom" ? ["from", "to"] : ["period"];
+  return Object.fromEntries(
+    [...range, ...names].flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])),
+  );
+};
 
 type ChoiceProps = {
   name: string;
-  options: string[];
-  filters: Filters;
-  choose: (change: Filters) => void;
+  /** The first is chosen unless the address says otherwise. */
+  options: readonly string[];
+  /** In which order they are shown. */
+  order?: readonly string[];
   label?: string;
+  textOf?: (option: string) => string;
 };
 
-export const Choice = ({ name, options, filters, choose, label = words(name) }: ChoiceProps) => (
-  <Select
-    label={label}
-    size="xs"
-    w={140}
-    data={options.map((value) => ({ value, label: value === "none" ? "Nothing" : words(value) }))}
-    value={filters[name] ?? options[0]!}
-    onChange={(next) => next && choose({ [name]: next })}
-    allowDeselect={false}
-  />
-);
+export const Choice = ({
+  name,
+  options,
+  order = options,
+  label = words(name),
+  textOf = words,
+}: ChoiceProps) => {
+  const [filters, choose] = useFilters({ [name]: options[0]! });
+  return (
+    <Select
+      label={label}
+      size="xs"
+      w={140}
+      data={order.map((value) => ({ value, label: textOf(value) }))}
+      value={filters[name]!}
+      onChange={(next) => next && choose({ [name]: next })}
+      allowDeselect={false}
+    />
+  );
+};
+
+type TypedProps = Omit<TextInputProps, "value" | "onChange"> & { name: string; usual?: string };
+
+export const Typed = ({ name, label = words(name), usual = "", ...input }: TypedProps) => {
+  const [filters, choose] = useFilters({ [name]: usual });
+  return (
+    <TextInput
+      label={label}
+      size="xs"
+      {...input}
+      value={filters[name]!}
+      onChange={(event) => choose({ [name]: event.currentTarget.value.trim() })}
+    />
+  );
+};
+
+export const AddedUp = () => {
+  const [{ cumulative }, choose] = useFilters();
+  return (
+    <Switch
+      label="Added up"
+      size="xs"
+      checked={cumulative === "true"}
+      onChange={(event) => choose({ cumulative: event.currentTarget.checked ? "true" : "" })}
+    />
+  );
+};
 
 /** A report as a file: what is on the screen, and all of it. */
 export const SaveReport = ({ report, query }: { report: string; query: Filters }) => {
   const can = useCan();
   if (!can("exportAnalytics")) return null;
-  const save = (format: string) =>
-    void download("exportAnalytics", `${report}.${format}`, { query: { report, format, ...query } }).catch(
-      tellError,
-    );
+  const asked: any = { report, format: "csv", ...query };
   return (
     <Group gap={4} ml="auto">
-      <Button size="xs" variant="default" onClick={() => save("csv")}>
+      <SaveFile id="exportAnalytics" name={`${report}.csv`} query={asked}>
         Save as CSV
-      </Button>
-      <FormButton
-        id="createAnalyticsReport"
-        label="Save this report"
-        size="xs"
-        variant="default"
-        first={["name", "range", "schedule"]}
-        hidden={["report", "parameters"]}
-        fixed={{ report, parameters: query }}
-        done="Saved"
-      />
+      </SaveFile>
+      {form("createAnalyticsReport", "Save this report", {
+        first: ["name", "range", "schedule"],
+        hidden: ["report", "parameters"],
+        fixed: { report, parameters: query },
+      })}
     </Group>
   );
 };
@@ -125,75 +155,133 @@ const METRICS = [
   "webhookSuccessRate",
 ];
 
-export const MetricsInput = ({ filters, choose }: Pick<ChoiceProps, "filters" | "choose">) => (
-  <TagsInput
-    label="Metrics"
-    size="xs"
-    miw={220}
-    data={METRICS}
-    value={(filters["metric"] ?? "").split(",").filter(Boolean)}
-    onChange={(next) => choose({ metric: next.join(",") })}
-    maxTags={10}
+export const MetricsInput = ({ usual }: { usual: string }) => {
+  const [{ metric = "" }, choose] = useFilters({ metric: usual });
+  return (
+    <TagsInput
+      label="Metrics"
+      size="xs"
+      miw={220}
+      data={METRICS}
+      value={metric.split(",").filter(Boolean)}
+      onChange={(next) => choose({ metric: next.join(",") })}
+      maxTags={10}
+    />
+  );
+};
+
+type Behind = { title: string; query: Filters };
+
+/** A dialogue with the players behind a number, and what opens it. */
+export const useBehind = (): [dialog: ReactNode, show: (title: string, query: Filters) => void] => {
+  const [behind, setBehind] = useState<Behind>();
+  const dialog = (
+    <Modal opened={behind !== undefined} onClose={() => setBehind(undefined)} title={behind?.title} size="xl">
+      {behind && <PlayersBehind query={behind.query} />}
+    </Modal>
+  );
+  return [dialog, (title, query) => setBehind({ title, query })];
+};
+
+/** The players behind a number: a list, a file, a segment. */
+const PlayersBehind = ({ query }: { query: Filters }) => (
+  <Read id="listAnalyticsPlayers" given={{ query: { ...query, limit: 100 } as never }}>
+    {({ data, pagination }: Answer<"listAnalyticsPlayers">) => (
+      <Stack>
+        <Group justify="space-between">
+          <Text>{count(pagination.total, "players")}</Text>
+          <Group gap={4}>
+            {press("Save as CSV", () => saveCsv("players", data as never))}
+            {form("createAnalyticsSegment", "Make a segment of them", {
+              first: ["name", "key"],
+              hidden: ["list", "funnel"],
+              fixed: { list: query },
+              done: "The segment is there",
+            })}
+          </Group>
+        </Group>
+        <PlainTable
+          name="Players"
+          rows={data}
+          to={({ playerId }) => `/players/${playerId}`}
+          columns={{ Player: nameOf, Level: "level", XP: "xp", "Last active": "lastActiveAt" }}
+        />
+      </Stack>
+    )}
+  </Read>
+);
+
+export const Reports = () => (
+  <List
+    id="listAnalyticsReports"
+    filters={["report"]}
+    dialog={["Runs", ({ id }) => <Runs reportId={id} />]}
+    empty="No saved reports"
+    hint="Save one from its screen; it can be mailed every day, week or month."
+    columns={{
+      Name: "name",
+      Report: "report",
+      Every: ({ schedule }) => schedule && words(schedule.every),
+      Next: "nextRunAt",
+    }}
+    actions={({ id, name }) => [
+      act("startAnalyticsReportRun", "Run", { path: { reportId: id }, done: "It runs" }),
+      ask("deleteAnalyticsReport", "Remove", { path: { reportId: id }, of: name }),
+    ]}
   />
 );
 
-export type Behind = { title: string; query: Filters };
+const Runs = ({ reportId }: { reportId: string }) => (
+  <Rows
+    id="listAnalyticsReportRuns"
+    given={{ path: { reportId } }}
+    refetchInterval={2_000}
+    empty="It has not run yet"
+    columns={{
+      When: "createdAt",
+      Days: ({ range }) => range && `${range.from} to ${range.to}`,
+      Status: "status",
+    }}
+    actions={({ id, status }) =>
+      status === "SUCCEEDED" && (
+        <SaveFile id="getAnalyticsReportResult" name="report.json" path={{ reportId, runId: id }}>
+          Save
+        </SaveFile>
+      )
+    }
+  />
+);
 
-/** The players behind a number: a list, a file, a segment. */
-export const PlayersBehind = ({ behind, onClose }: { behind: Behind | undefined; onClose: () => void }) => {
-  const to = useTo();
-  const [, go] = useLocation();
-  const can = useCan();
-  const answer = useAny(
-    "listAnalyticsPlayers",
-    { query: { ...behind?.query, limit: "100" } },
-    { enabled: behind !== undefined },
-  );
-  return (
-    <Modal opened={behind !== undefined} onClose={onClose} title={behind?.title} size="xl">
-      {behind && (
-        <Loaded query={answer}>
-          {(data: Answer<"listAnalyticsPlayers">) => (
-            <Stack>
-              <Group justify="space-between">
-                <Text size="sm">{`${number(data.pagination.total)} players`}</Text>
-                <Group gap={4}>
-                  <Button size="xs" variant="default" onClick={() => saveCsv("players", data.data as never)}>
-                    Save as CSV
-                  </Button>
-                  {can("createAnalyticsSegment") && (
-                    <FormButton
-                      id="createAnalyticsSegment"
-                      label="Make a segment of them"
-                      size="xs"
-                      variant="default"
-                      first={["name", "key"]}
-                      hidden={["list", "funnel"]}
-                      fixed={{ list: behind.query }}
-                      done="The segment is there"
-                    />
-                  )}
-                </Group>
-              </Group>
-              <PlainTable
-                name="Players"
-                rows={data.data}
-                keyOf={({ playerId }) => playerId}
-                onRow={({ playerId }) => go(to(`/players/${playerId}`))}
-                columns={[
-                  {
-                    title: "Player",
-                    cell: ({ displayName, externalUserId }) => displayName ?? externalUserId,
-                  },
-                  { title: "Level", cell: ({ level }) => number(level), isNumber: true },
-                  { title: "XP", cell: ({ xp }) => number(xp), isNumber: true },
-                  { title: "Last active", cell: ({ lastActiveAt }) => <When at={lastActiveAt} /> },
-                ]}
-              />
-            </Stack>
-          )}
-        </Loaded>
-      )}
-    </Modal>
-  );
-};
+export const Exports = () => (
+  <List
+    beside={create("createAnalyticsExport", "New file", {
+      initial: { report: "events", format: "csv" },
+      first: ["report", "format", "columns"],
+      submit: "Make the file",
+      done: "It is being made",
+    })}
+    id="listAnalyticsExports"
+    refetchInterval={2_000}
+    empty="No files yet"
+    hint="Events, players and reports of any size, as CSV or JSON."
+    columns={{
+      File: "fileName",
+      Status: ({ status, progress }) => (status === "RUNNING" ? `${progress} %` : <Status value={status} />),
+      Rows: "rows",
+      Size: (row) => bytes(row.bytes),
+      "Kept until": "expiresAt",
+    }}
+    right={["Size"]}
+    wide={["Kept until"]}
+    actions={({ id, status, fileName }) => (
+      <>
+        {status === "SUCCEEDED" && (
+          <SaveFile id="downloadAnalyticsExport" name={fileName} path={{ exportId: id }}>
+            Save
+          </SaveFile>
+        )}
+        {act("deleteAnalyticsExport", "Remove", { path: { exportId: id } })}
+      </>
+    )}
+  />
+);

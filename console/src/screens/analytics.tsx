@@ -1,135 +1,205 @@
-import { Group, SimpleGrid, Stack, Switch, Tabs, Text, TextInput } from "@mantine/core";
-import { type ReactNode } from "react";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
-import { useCan } from "../api/session.ts";
-import { type Answer } from "../api/client.ts";
-import { useAny } from "../api/hooks.ts";
-import { compact, day, words } from "../format.ts";
+import { SimpleGrid, Stack } from "@mantine/core";
+import type { Answer } from "../api/client.ts";
+import { useAny, useCan } from "../api/hooks.ts";
+import { compact, day, percent, words } from "../format.ts";
+import {
+  AddedUp,
+  Choice,
+  Controls,
+  Exports,
+  MetricsInput,
+  queryOf,
+  Reports,
+  Typed,
+  useBehind,
+} from "./analytics-parts.tsx";
+import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart } from "../ui/chart.tsx";
-import { type Filters, useFilters } from "../ui/filters.ts";
-import { Loaded, Page } from "../ui/page.tsx";
-import { Tile } from "../ui/small.tsx";
-import { Retention, Cohorts } from "./analytics-cohorts.tsx";
-import { Reports, Exports } from "./analytics-files.tsx";
-import { Funnels, Segments, Experiments } from "./analytics-funnels.tsx";
-import { Range, rangeOf, Choice, SaveReport, MetricsInput } from "./analytics-parts.tsx";
-
-const TABS: Record<string, { title: string; component: () => ReactNode }> = {
-  trends: { title: "Trends", component: () => <Trends /> },
-  retention: { title: "Retention", component: () => <Retention /> },
-  cohorts: { title: "Cohorts", component: () => <Cohorts /> },
-  funnels: { title: "Funnels", component: () => <Funnels /> },
-  segments: { title: "Segments", component: () => <Segments /> },
-  experiments: { title: "Experiments", component: () => <Experiments /> },
-  reports: { title: "Saved reports", component: () => <Reports /> },
-  exports: { title: "Exports", component: () => <Exports /> },
-};
+import { useFilters } from "../ui/filters.ts";
+import { HeatTable } from "../ui/heat.tsx";
+import { Hint, Loaded, Page, Tile } from "../ui/page.tsx";
 
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
-  const to = useTo();
-  const [, go] = useLocation();
   const can = useCan();
-  const shown = Object.hasOwn(TABS, tab) ? tab : "trends";
   return (
-    <Page title="Analytics">
-      <Tabs
-        value={shown}
-        onChange={(next) => go(to(next === "trends" ? "/analytics" : `/analytics/${next}`))}
-      >
-        <Tabs.List>
-          {Object.entries(TABS).map(
-            ([name, { title }]) =>
-              (name !== "exports" || can("listAnalyticsExports")) && (
-                <Tabs.Tab key={name} value={name}>
-                  {title}
-                </Tabs.Tab>
-              ),
-          )}
-        </Tabs.List>
-      </Tabs>
-      <div key={shown}>{TABS[shown]!.component()}</div>
-    </Page>
+    <Page
+      title="Analytics"
+      at="/analytics"
+      open={tab}
+      pages={{
+        trends: ["Trends", () => <Trends />],
+        retention: ["Retention", () => <Retention />],
+        cohorts: ["Cohorts", () => <Cohorts />],
+        funnels: ["Funnels", () => <Funnels />],
+        segments: ["Segments", () => <Segments />],
+        experiments: ["Experiments", () => <Experiments />],
+        reports: ["Saved reports", () => <Reports />],
+        exports: can("listAnalyticsExports") && ["Exports", () => <Exports />],
+      }}
+    />
   );
 };
 
+const COMPARE = ["nothing", "previous_period", "previous_week", "previous_year"];
+
 const Trends = () => {
-  const [filters, choose] = useFilters({
-    period: "30d",
-    metric: "activePlayers",
-    interval: "day",
-    compare: "nothing",
-  });
-  const query: Filters = {
-    ...rangeOf(filters),
-    metric: filters["metric"]!,
-    interval: filters["interval"]!,
-    ...(filters["compare"] === "nothing" ? {} : { compare: filters["compare"]! }),
-    ...(filters["breakdown"] ? { breakdown: filters["breakdown"], limit: "8" } : {}),
-    ...(filters["cumulative"] ? { cumulative: "true" } : {}),
+  const [filters] = useFilters({ period: "30d", metric: "activePlayers", interval: "day" });
+  const query = {
+    ...queryOf(filters, ["metric", "interval", "compare", "breakdown", "cumulative"]),
+    ...(filters["breakdown"] ? { limit: "8" } : {}),
   };
   const trends = useAny("getAnalyticsTrends", { query });
   return (
     <Stack>
-      <Group align="flex-end" gap="xs">
-        <Range filters={filters} choose={choose} />
-        <MetricsInput {...{ filters, choose }} />
-        <Choice name="interval" options={["day", "hour", "week", "month"]} {...{ filters, choose }} />
-        <Choice
-          name="compare"
-          options={["nothing", "previous_period", "previous_week", "previous_year"]}
-          {...{ filters, choose }}
-          label="Compared with"
-        />
-        <TextInput
-          label="Broken down by"
-          size="xs"
-          placeholder="country"
-          value={filters["breakdown"] ?? ""}
-          onChange={(event) => choose({ breakdown: event.currentTarget.value.trim() })}
-        />
-        <Switch
-          label="Added up"
-          size="xs"
-          checked={filters["cumulative"] === "true"}
-          onChange={(event) => choose({ cumulative: event.currentTarget.checked ? "true" : "" })}
-        />
-        <SaveReport report="trends" query={query} />
-      </Group>
+      <Controls report="trends" query={query}>
+        <MetricsInput usual="activePlayers" />
+        <Choice name="interval" options={["day", "hour", "week", "month"]} />
+        <Choice name="compare" options={COMPARE} label="Compared with" />
+        <Typed name="breakdown" label="Broken down by" placeholder="country" />
+        <AddedUp />
+      </Controls>
       <Loaded query={trends}>
-        {(data: Answer<"getAnalyticsTrends">) => {
-          const [longest] = data.series.toSorted((a, b) => b.points.length - a.points.length);
+        {({ series, range, timezone }: Answer<"getAnalyticsTrends">) => {
+          const [longest] = series.toSorted((a, b) => b.points.length - a.points.length);
           const labels = (longest?.points ?? []).map((point: any) => day(point.date ?? point.start ?? ""));
-          const lines = data.series.flatMap((series) => {
-            const name = [words(series.metric), series.breakdown].filter(Boolean).join(" · ");
-            const line = { name, values: series.points.map((point: any) => point.value as number | null) };
-            if (!series.previous) return [line];
-            return [
-              line,
-              { name: `${name}, before`, values: series.previous.points.map((point: any) => point.value) },
-            ];
-          });
+          const nameOf = ({ metric, breakdown }: (typeof series)[number]) =>
+            [words(metric), breakdown].filter(Boolean).join(" · ");
+          const valuesOf = (points: any[]): (number | null)[] => points.map(({ value }) => value);
+          const lines = series.flatMap((one) => [
+            { name: nameOf(one), values: valuesOf(one.points) },
+            ...(one.previous
+              ? [{ name: `${nameOf(one)}, before`, values: valuesOf(one.previous.points) }]
+              : []),
+          ]);
           return (
             <Stack>
               <SimpleGrid cols={{ base: 2, md: 4 }}>
-                {data.series.map((series) => (
+                {series.map((one) => (
                   <Tile
-                    key={`${series.metric} ${series.breakdown}`}
-                    name={[words(series.metric), series.breakdown].filter(Boolean).join(" · ")}
-                    value={compact(series.total)}
-                    note={series.previous && `${compact(series.previous.total)} before`}
+                    key={nameOf(one)}
+                    name={nameOf(one)}
+                    value={compact(one.total)}
+                    note={one.previous && `${compact(one.previous.total)} before`}
                   />
                 ))}
               </SimpleGrid>
               <Chart name="Trends" labels={labels} series={lines} height={320} />
-              <Text
-                size="xs"
-                c="dimmed"
-              >{`${data.range.from} to ${data.range.to}, ${data.timezone}${data.range.complete ? "" : "; the last days are not over yet"}`}</Text>
+              <Hint size="xs">
+                {`${range.from} to ${range.to}, ${timezone}${range.complete ? "" : "; the last days are not over yet"}`}
+              </Hint>
             </Stack>
           );
         }}
       </Loaded>
+    </Stack>
+  );
+};
+
+const Retention = () => {
+  const [filters] = useFilters({ period: "30d", unit: "day", type: "nday", entry: "first_time" });
+  const [dialog, showBehind] = useBehind();
+  const query = queryOf(filters, ["unit", "type", "entry", "startEvent", "returnEvent"]);
+  const retention = useAny("getAnalyticsRetention", { query });
+  return (
+    <Stack>
+      <Controls report="retention" query={query}>
+        <Choice name="unit" options={["day", "week", "month"]} />
+        <Choice name="type" options={["nday", "unbounded", "within"]} />
+        <Choice name="entry" options={["first_time", "recurring"]} />
+        <Typed name="startEvent" placeholder="any event" />
+        <Typed name="returnEvent" placeholder="any event" />
+      </Controls>
+      <Loaded query={retention}>
+        {({ overall, unit, cohorts }: Answer<"getAnalyticsRetention">) => {
+          const offsets = overall.map(({ offset }) => offset);
+          const cellOf = (cells: any[], offset: number) => {
+            const cell = cells.find((one) => one.offset === offset);
+            if (!cell) return undefined;
+            return { share: cell.rate, text: percent(cell.rate), isComplete: cell.complete !== false };
+          };
+          return (
+            <Stack>
+              <Chart
+                name="Players who come back"
+                labels={offsets.map((offset) => `${words(unit)} ${offset}`)}
+                series={[{ name: "Come back", values: overall.map(({ rate }) => rate) }]}
+                isPercent
+                height={220}
+              />
+              <HeatTable
+                name="Retention by cohort"
+                first="Began"
+                columns={offsets.map(String)}
+                rows={cohorts.map(({ period, size, cells }) => ({
+                  label: day(period),
+                  size,
+                  cells: offsets.map((offset) => cellOf(cells, offset)),
+                }))}
+                onCell={(row, column) => {
+                  const cohort = cohorts[row]!.period;
+                  const offset = String(offsets[column]);
+                  showBehind(`Began ${day(cohort)}, came back after ${offset}`, {
+                    ...query,
+                    of: "retention",
+                    cohort,
+                    offset,
+                    returned: "true",
+                  });
+                }}
+              />
+            </Stack>
+          );
+        }}
+      </Loaded>
+      {dialog}
+    </Stack>
+  );
+};
+
+const Cohorts = () => {
+  const [filters] = useFilters({ period: "90d", unit: "week", metric: "players" });
+  const query = {
+    ...queryOf(filters, ["unit", "metric", "cumulative", "property"]),
+    ...(filters["property"] ? { segmentBy: "property" } : {}),
+  };
+  const cohorts = useAny("getAnalyticsCohorts", { query });
+  return (
+    <Stack>
+      <Controls usual="90d" report="cohorts" query={query}>
+        <Choice name="unit" options={["week", "day", "month"]} />
+        <Choice name="metric" options={["players", "rate", "events", "eventsPerPlayer", "xp"]} />
+        <Typed name="property" label="Cohorts by property" placeholder="by the day they came" />
+        <AddedUp />
+      </Controls>
+      <Loaded query={cohorts}>
+        {(data: Answer<"getAnalyticsCohorts">) => {
+          // Each number is for one player of its cohort.
+          const rows = data.cohorts.map(({ size, values, ...cohort }) => ({
+            ...cohort,
+            size,
+            shares: values.map((value) => value / Math.max(1, size)),
+          }));
+          const most = Math.max(1, ...rows.flatMap(({ shares }) => shares));
+          const columns = Math.max(0, ...rows.map(({ shares }) => shares.length));
+          return (
+            <HeatTable
+              name="Cohorts"
+              first="Cohort"
+              columns={Array.from({ length: columns }, (_, k) => `${k}`)}
+              rows={rows.map(({ label, size, shares, complete }) => ({
+                label: day(label),
+                size,
+                cells: shares.map((value, k) => ({
+                  share: value / most,
+                  text: compact(value),
+                  isComplete: complete[k] !== false,
+                })),
+              }))}
+            />
+          );
+        }}
+      </Loaded>
+      <Hint size="xs">Each number is for one player of the cohort.</Hint>
     </Stack>
   );
 };

@@ -16,11 +16,10 @@ import {
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { ApiError, call, callAny } from "../api/client.ts";
-import { useApi } from "../api/hooks.ts";
+import { signIn, useApi } from "../api/hooks.ts";
 import { passkeyAnswer } from "../api/passkeys.ts";
-import { signIn } from "../api/session.ts";
 import { ErrorNote } from "../ui/page.tsx";
-import { useSending } from "../ui/sending.ts";
+import { SmallForm, useSending } from "../ui/sending.tsx";
 
 /** One card in the middle, as every page of somebody who is not signed in. */
 export const Card = ({ title, children }: { title: string; children: ReactNode }) => {
@@ -33,7 +32,9 @@ export const Card = ({ title, children }: { title: string; children: ReactNode }
         <Stack>
           <Group gap="xs">
             <img src="/console/icon.svg" alt="" width={28} height={28} />
-            <Text fw={700}>Laurel</Text>
+            <Text size="md" fw={700}>
+              Laurel
+            </Text>
           </Group>
           <Title order={1} size="h3">
             {title}
@@ -64,84 +65,92 @@ export const PlainNote = () =>
     </Alert>
   ) : null;
 
-export const SignIn = ({ why }: { why?: string }) => {
+type SignInProps = {
+  title: string;
+  logIn: (body: { email: string; password: string }) => Promise<void>;
+  /** Signs in with the second factor. */
+  complete: (answer: object) => Promise<void>;
+  /** Above the form, and below it, where the address that was typed is known. */
+  above?: ReactNode;
+  below: (email: string) => ReactNode;
+};
+
+/** Email and password, and the second factor where an account has one. */
+export const SignInCard = ({ title, logIn, complete, above, below }: SignInProps) => {
   const [email, setEmail] = useState("");
-  const [password, setPassword] = useState("");
   const [challenge, setChallenge] = useState<ApiError["challenge"]>();
-  const { error, isBusy, send } = useSending();
-  if (challenge) return <SecondFactor challenge={challenge} onBack={() => setChallenge(undefined)} />;
-  const logIn = async () => {
-    try {
-      await signIn(await call("login", { body: { email, password } }));
-    } catch (failure) {
-      if (failure instanceof ApiError && failure.challenge) return setChallenge(failure.challenge);
-      throw failure;
-    }
-  };
+  if (challenge)
+    return <SecondFactor challenge={challenge} onBack={() => setChallenge(undefined)} complete={complete} />;
+  const submit = ({ password }: { password: string }) =>
+    logIn({ email, password }).catch((failure: unknown) => {
+      if (!(failure instanceof ApiError && failure.challenge)) throw failure;
+      setChallenge(failure.challenge);
+    });
   return (
-    <Card title="Sign in">
-      {why && <Alert color="yellow">{why}</Alert>}
-      <PlainNote />
-      <form onSubmit={send(logIn)}>
-        <Stack gap="sm">
-          <TextInput
-            label="Email"
-            type="email"
-            autoComplete="username webauthn"
-            value={email}
-            onChange={(event) => setEmail(event.currentTarget.value)}
-            required
-            autoFocus
-          />
-          <PasswordInput
-            label="Password"
-            autoComplete="current-password"
-            value={password}
-            onChange={(event) => setPassword(event.currentTarget.value)}
-            required
-          />
-          {error !== undefined && <ErrorNote error={error} />}
-          <Button type="submit" loading={isBusy} fullWidth>
-            Sign in
-          </Button>
-        </Stack>
-      </form>
-      <Group justify="space-between">
-        <To to="/forgot-password">Forgot your password?</To>
-        <To to="/register">Create an account</To>
-      </Group>
-      <OtherWays email={email} />
+    <Card title={title}>
+      {above}
+      <SmallForm submit="Sign in" onSubmit={submit}>
+        <TextInput
+          label="Email"
+          type="email"
+          autoComplete="username webauthn"
+          value={email}
+          onChange={(event) => setEmail(event.currentTarget.value)}
+          required
+          autoFocus
+        />
+        <PasswordInput label="Password" name="password" autoComplete="current-password" required />
+      </SmallForm>
+      {below(email)}
     </Card>
   );
 };
 
+export const SignIn = ({ why }: { why?: string }) => (
+  <SignInCard
+    title="Sign in"
+    logIn={async (body) => signIn(await call("login", { body }))}
+    complete={completeLogin}
+    above={
+      <>
+        {why && <Alert color="yellow">{why}</Alert>}
+        <PlainNote />
+      </>
+    }
+    below={(email) => (
+      <>
+        <Group justify="space-between">
+          <To to="/forgot-password">Forgot your password?</To>
+          <To to="/register">Create an account</To>
+        </Group>
+        <OtherWays email={email} />
+      </>
+    )}
+  />
+);
+
 /** Says that a sign-in elsewhere has begun in this tab, until it comes back here. */
 const BEGUN = "laurel-sign-in-begun";
-const leaveFor = (address: string): void => {
+
+/** Goes where a provider signs people in, which leads back with a code. */
+const enter = (address: string, query: Record<string, string> = {}) => {
+  const url = new URL(address, location.origin);
+  const back = { response_mode: "code", redirect_uri: `${location.origin}/console/oauth` };
+  for (const [name, value] of Object.entries({ ...query, ...back })) url.searchParams.set(name, value);
   sessionStorage.setItem(BEGUN, "yes");
-  location.assign(address);
+  location.assign(url.href);
 };
 
-const enter = (provider: string, flow: "login" | "signup") => {
-  const query = new URLSearchParams({
-    flow,
-    response_mode: "code",
-    redirect_uri: `${location.origin}/console/oauth`,
-  });
-  leaveFor(`/api/v1/auth/oauth/${provider}?${query.toString()}`);
-};
+type Ways = { email?: string; flow?: "login" | "signup" };
 
-export const OtherWays = ({ email, flow = "login" }: { email: string; flow?: "login" | "signup" }) => {
+export const OtherWays = ({ email = "", flow = "login" }: Ways) => {
   const { data } = useApi("listOAuthProviders");
   const { error, isBusy, send } = useSending();
   const enabled = data?.providers.filter((one) => one.enabled) ?? [];
   const company = async () => {
     const { authUrl } = await call("discoverSso", { body: { email } });
     if (!authUrl) throw new Error("There is no single sign-on for this address");
-    const url = new URL(authUrl, location.origin);
-    url.searchParams.set("response_mode", "code");
-    url.searchParams.set("redirect_uri", `${location.origin}/console/oauth`);
-    leaveFor(url.href);
+    enter(authUrl);
   };
   const passkey = async () => {
     const options = await callAny("startPasskeyLogin");
@@ -153,28 +162,23 @@ export const OtherWays = ({ email, flow = "login" }: { email: string; flow?: "lo
       <Divider label="or" />
       <Stack gap="xs">
         {enabled.map(({ id, name }) => (
-          <Button key={id} variant="default" onClick={() => enter(id, flow)}>
+          <Button key={id} variant="default" onClick={() => enter(`/api/v1/auth/oauth/${id}`, { flow })}>
             {`Go on with ${name}`}
           </Button>
         ))}
         {flow === "login" && (
           <>
-            <Button
-              variant="default"
-              loading={isBusy}
-              disabled={email === ""}
-              onClick={() => send(company)()}
-            >
+            <Button variant="default" loading={isBusy} disabled={email === ""} onClick={send(company)}>
               Single sign-on of your company
             </Button>
             {"PublicKeyCredential" in window && (
-              <Button variant="default" onClick={() => send(passkey)()}>
+              <Button variant="default" onClick={send(passkey)}>
                 Sign in with a passkey
               </Button>
             )}
           </>
         )}
-        {error !== undefined && <ErrorNote error={error} />}
+        <ErrorNote error={error} />
       </Stack>
     </>
   );
@@ -183,24 +187,18 @@ export const OtherWays = ({ email, flow = "login" }: { email: string; flow?: "lo
 type FactorProps = {
   challenge: NonNullable<ApiError["challenge"]>;
   onBack: () => void;
-  /** Default: that of a team's member. */
-  complete?: (answer: object) => Promise<void>;
-  onDone?: () => void;
+  complete: (answer: object) => Promise<void>;
 };
 
-export const SecondFactor = ({ challenge, onBack, complete = completeLogin, onDone }: FactorProps) => {
+const SecondFactor = ({ challenge, onBack, complete }: FactorProps) => {
   const [code, setCode] = useState("");
   const [isRecovery, setRecovery] = useState(false);
   const { error, isBusy, send } = useSending();
   const finish = (given: string) =>
-    send(async () => {
-      await complete({ challengeToken: challenge.token, code: given.trim() });
-      onDone?.();
-    });
+    send(() => complete({ challengeToken: challenge.token, code: given.trim() }));
   const byPasskey = async () => {
     const options = await callAny("startPasskeyLogin");
     await complete({ challengeToken: challenge.token, passkey: await passkeyAnswer(options) });
-    onDone?.();
   };
   return (
     <Card title="Second factor">
@@ -215,7 +213,7 @@ export const SecondFactor = ({ challenge, onBack, complete = completeLogin, onDo
             />
           ) : (
             <>
-              <Text size="sm">The six digits that your app shows</Text>
+              <Text>The six digits that your app shows</Text>
               <PinInput
                 length={6}
                 type="number"
@@ -228,12 +226,12 @@ export const SecondFactor = ({ challenge, onBack, complete = completeLogin, onDo
               />
             </>
           )}
-          {error !== undefined && <ErrorNote error={error} />}
+          <ErrorNote error={error} />
           <Button type="submit" loading={isBusy}>
             Go on
           </Button>
           {challenge.methods.includes("PASSKEY") && (
-            <Button variant="default" onClick={() => send(byPasskey)()}>
+            <Button variant="default" onClick={send(byPasskey)}>
               Use a passkey
             </Button>
           )}
@@ -265,12 +263,13 @@ export const OAuthReturn = () => {
   const [challenge, setChallenge] = useState<ApiError["challenge"]>();
   const code = query.get("code");
   const refused = query.get("error_description") ?? query.get("error");
+  const enterConsole = () => go("/", { replace: true });
   useEffect(() => sessionStorage.removeItem(BEGUN), []);
   useEffect(() => {
     if (code === null || !isWanted) return;
     call("exchangeOAuthCode", { body: { code } })
       .then(signIn)
-      .then(() => go("/", { replace: true }))
+      .then(enterConsole)
       .catch((failure: unknown) => {
         if (failure instanceof ApiError && failure.challenge) setChallenge(failure.challenge);
         else setError(failure);
@@ -280,7 +279,11 @@ export const OAuthReturn = () => {
   const owed = challenge ?? (token === null ? undefined : { token, methods: ["TOTP", "PASSKEY"] });
   if (owed)
     return (
-      <SecondFactor challenge={owed} onBack={() => go("/login")} onDone={() => go("/", { replace: true })} />
+      <SecondFactor
+        challenge={owed}
+        onBack={() => go("/login")}
+        complete={(answer) => completeLogin(answer).then(enterConsole)}
+      />
     );
   return (
     <Card title="Signing in">
@@ -298,7 +301,7 @@ export const OAuthReturn = () => {
           </Button>
         </>
       )}
-      {error !== undefined && <ErrorNote error={error} />}
+      <ErrorNote error={error} />
       <To to="/login">Back to signing in</To>
     </Card>
   );

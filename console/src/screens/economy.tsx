@@ -1,33 +1,27 @@
-import { Badge, Grid, Group, SimpleGrid, Stack, Tabs, Text } from "@mantine/core";
+import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
-import { type Id } from "../api/client.ts";
-import { useAct, useAny, useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
-import { number, words } from "../format.ts";
-import { FormButton, OperationForm } from "../ui/form.tsx";
+import { call, operation } from "../api/client.ts";
+import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
+import { count, nameOf, number, words } from "../format.ts";
+import { type Columns, Facts } from "../ui/cells.tsx";
+import { Bars } from "../ui/chart.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Json, Section, Status, Tile, When, Named } from "../ui/small.tsx";
-import { type Column, List } from "../ui/table.tsx";
-import { Curve, EventTypes } from "./levels.tsx";
+import { ask, create, form, OperationForm } from "../ui/operations.tsx";
+import { ErrorNote, Hint, Json, Loaded, Named, Page, press, Read, Section, Tiles } from "../ui/page.tsx";
+import { useSending } from "../ui/sending.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
 
-/** A kind of definition, by the names of its operations and of what a designer sees of it. */
+/** What a designer sees of a kind of definition, whose operations are named after it. */
 type Kind = {
   title: string;
   /** What one of them is. */
   one: string;
   about: string;
-  list: Id;
-  get: Id;
-  create: Id;
-  update: Id;
-  archive: Id;
-  param: string;
   first: string[];
   initial?: object;
-  columns: Column<any>[];
+  columns: Columns<any>;
+  wide?: string[];
+  right?: string[];
   /** More about one of them. */
   more?: (row: any) => ReactNode;
 };
@@ -37,233 +31,152 @@ const KINDS: Record<string, Kind> = {
     title: "Currencies",
     one: "currency",
     about: "What players earn and spend: coins, gems, energy.",
-    list: "listCurrencies",
-    get: "getCurrency",
-    create: "createCurrency",
-    update: "updateCurrency",
-    archive: "archiveCurrency",
-    param: "currencyId",
     first: ["name", "key", "initialBalance", "maxBalance"],
-    columns: [
-      { title: "At the start", cell: ({ initialBalance }) => number(initialBalance), isNumber: true },
-      { title: "At most", cell: ({ maxBalance }) => number(maxBalance), isNumber: true },
-      {
-        title: "Expires",
-        cell: ({ expiryDays }) => (expiryDays ? `after ${expiryDays} days` : "never"),
-        isWideOnly: true,
-      },
-    ],
+    columns: {
+      "At the start": "initialBalance",
+      "At most": "maxBalance",
+      Expires: ({ expiryDays }) => (expiryDays ? `after ${count(expiryDays, "days")}` : "never"),
+    },
+    wide: ["Expires"],
+    right: ["At most"],
   },
   badges: {
     title: "Badges",
     one: "badge",
     about: "What players show: once, in tiers, or again and again.",
-    list: "listBadges",
-    get: "getBadge",
-    create: "createBadge",
-    update: "updateBadge",
-    archive: "archiveBadge",
-    param: "badgeId",
     first: ["name", "key", "description", "rarity", "tiers", "progressMetric"],
-    columns: [
-      { title: "Rarity", cell: ({ rarity }) => <Badge color="violet">{words(rarity)}</Badge> },
-      { title: "Tiers", cell: ({ tiers }) => number(tiers.length), isNumber: true },
-      { title: "Points", cell: ({ points }) => number(points), isNumber: true, isWideOnly: true },
-    ],
+    columns: {
+      Rarity: ({ rarity }) => <Badge color="violet">{words(rarity)}</Badge>,
+      Tiers: ({ tiers }) => tiers.length,
+      Points: "points",
+    },
+    wide: ["Points"],
     more: ({ id }) => <Holders id={id} />,
   },
   streaks: {
     title: "Streaks",
     one: "streak",
     about: "Days, weeks or months in a row, with freezes and repairs.",
-    list: "listStreaks",
-    get: "getStreak",
-    create: "createStreak",
-    update: "updateStreak",
-    archive: "archiveStreak",
-    param: "streakId",
     first: ["name", "key", "period", "qualify"],
-    columns: [
-      { title: "Every", cell: ({ period }) => words(period) },
-      {
-        title: "Grace",
-        cell: ({ graceSeconds }) => `${number(graceSeconds / 3600)} h`,
-        isNumber: true,
-        isWideOnly: true,
-      },
-    ],
+    columns: {
+      Every: ({ period }) => words(period),
+      Grace: ({ graceSeconds }) => `${number(graceSeconds / 3600)} h`,
+    },
+    wide: ["Grace"],
+    right: ["Grace"],
   },
   rewards: {
     title: "Rewards",
     one: "reward",
     about: "Bundles of the economy and prizes with codes: given, claimed or bought.",
-    list: "listRewards",
-    get: "getReward",
-    create: "createReward",
-    update: "updateReward",
-    archive: "archiveReward",
-    param: "rewardId",
     first: ["name", "key", "kind", "bundle", "price", "stock"],
     initial: { kind: "BUNDLE" },
-    columns: [
-      { title: "Kind", cell: ({ kind }) => words(kind) },
-      {
-        title: "Price",
-        cell: ({ price }) => (price ? `${number(price.amount)} ${price.currencyKey}` : "–"),
-        isNumber: true,
-      },
-      { title: "Stock", cell: ({ stock }) => number(stock), isNumber: true, isWideOnly: true },
-    ],
+    columns: {
+      Kind: "kind",
+      Price: ({ price }) => price && count(price.amount, price.currencyKey),
+      Stock: "stock",
+    },
+    wide: ["Stock"],
+    right: ["Price", "Stock"],
     more: (reward) => <Stock reward={reward} />,
   },
   boosts: {
     title: "Boosts",
     one: "boost",
     about: "Double XP for a weekend: multiplies what players get, for all or for a segment.",
-    list: "listBoosts",
-    get: "getBoost",
-    create: "createBoost",
-    update: "updateBoost",
-    archive: "archiveBoost",
-    param: "boostId",
     first: ["name", "key", "applies", "factor", "startsAt", "expiresAt"],
     initial: { applies: "xp", factor: 2 },
-    columns: [
-      { title: "Applies to", cell: ({ applies }) => words(applies) },
-      { title: "Factor", cell: ({ factor }) => `× ${number(factor)}`, isNumber: true },
-      { title: "From", cell: ({ startsAt }) => <When at={startsAt} />, isWideOnly: true },
-      { title: "Until", cell: ({ expiresAt }) => <When at={expiresAt} /> },
-    ],
+    columns: {
+      "Applies to": ({ applies }) => words(applies),
+      Factor: ({ factor }) => `× ${number(factor)}`,
+      From: "startsAt",
+      Until: "expiresAt",
+    },
+    wide: ["From"],
+    right: ["Factor"],
   },
   segments: {
     title: "Segments",
     one: "segment",
     about: "Groups of players, by a list or by conditions that are kept up to date.",
-    list: "listSegments",
-    get: "getSegment",
-    create: "createSegment",
-    update: "updateSegment",
-    archive: "archiveSegment",
-    param: "segmentId",
     first: ["name", "key", "kind", "definition"],
     initial: { kind: "DYNAMIC" },
-    columns: [
-      { title: "Kind", cell: ({ kind }) => words(kind) },
-      { title: "Members", cell: ({ memberCount }) => number(memberCount), isNumber: true },
-    ],
+    columns: { Kind: "kind", Members: "memberCount" },
     more: (segment) => <Members segment={segment} />,
   },
   levels: {
     title: "Level names",
     one: "level",
     about: "Names, rewards and perks of single levels.",
-    list: "listLevels",
-    get: "getLevel",
-    create: "createLevel",
-    update: "updateLevel",
-    archive: "archiveLevel",
-    param: "levelId",
     first: ["name", "key", "rewards"],
-    columns: [
-      {
-        title: "Rewards",
-        cell: ({ rewards }) => (rewards ? Object.keys(rewards).map(words).join(", ") : "–"),
-      },
-    ],
+    columns: {
+      Rewards: ({ rewards }) =>
+        Object.keys(rewards ?? {})
+          .map(words)
+          .join(", ") || "–",
+    },
   },
 };
 
+const pathOf = (kind: string): string => (kind === "currencies" ? "/economy" : `/economy/${kind}`);
+
 export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
-  const to = useTo();
-  const [, go] = useLocation();
   const can = useCan();
   const [job, setJob] = useState<string>();
+  const kinds = Object.entries(KINDS).map(([name, of]) => [
+    name,
+    can(operation("list", name)) && [of.title, () => <Definitions kind={name} of={of} />],
+  ]);
   return (
     <Page
       title="Economy"
-      actions={
-        can("startBulkGrant") && (
-          <FormButton
-            id="startBulkGrant"
-            label="Give to many"
-            variant="default"
-            first={["segmentKey", "bundle", "reason"]}
-            submit="Give"
-            done="Giving"
-            onDone={({ id }) => setJob(id)}
-          />
-        )
-      }
+      actions={form("startBulkGrant", "Give to many", {
+        first: ["segmentKey", "bundle", "reason"],
+        submit: "Give",
+        done: "Giving",
+        onDone: ({ id }) => setJob(id),
+      })}
+      open={kind}
+      at="/economy"
+      pages={{
+        ...Object.fromEntries(kinds),
+        curve: ["Level curve", () => <Curve />],
+        "event-types": ["Event types", () => <EventTypes />],
+      }}
     >
       {job && <JobProgress id={job} title="Grant to many" />}
-      <Tabs
-        value={kind}
-        onChange={(next) => go(to(next === "currencies" ? "/economy" : `/economy/${next}`))}
-        keepMounted={false}
-      >
-        <Tabs.List>
-          {Object.entries(KINDS).map(([name, { title, list }]) =>
-            can(list) ? (
-              <Tabs.Tab key={name} value={name}>
-                {title}
-              </Tabs.Tab>
-            ) : null,
-          )}
-          <Tabs.Tab value="curve">Level curve</Tabs.Tab>
-          <Tabs.Tab value="event-types">Event types</Tabs.Tab>
-        </Tabs.List>
-      </Tabs>
-      {kind === "curve" ? (
-        <Curve />
-      ) : kind === "event-types" ? (
-        <EventTypes />
-      ) : Object.hasOwn(KINDS, kind) ? (
-        <Definitions kind={kind} of={KINDS[kind]!} key={kind} />
-      ) : (
-        <Empty title="There is no such kind of definition" />
-      )}
     </Page>
   );
 };
 
 const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
-  const to = useTo();
-  const [, go] = useLocation();
-  const can = useCan();
-  const create = can(of.create) && (
-    <FormButton
-      id={of.create}
-      label={`New ${of.one}`}
-      size="xs"
-      first={of.first}
-      initial={of.initial}
-      done="Created"
-      onDone={({ id }) => go(to(`/economy/${kind}/${id}`))}
-    />
-  );
+  const go = useGo();
+  const make = create(operation("create", of.one), `New ${of.one}`, {
+    first: of.first,
+    initial: of.initial,
+    onDone: ({ id }) => go(`/economy/${kind}/${id}`),
+  });
   return (
     <Stack gap="xs">
       <Group justify="space-between">
-        <Text size="sm" c="dimmed">
-          {of.about}
-        </Text>
-        {create}
+        <Hint>{of.about}</Hint>
+        {make}
       </Group>
       <List
-        id={of.list as "listBadges"}
+        id={operation("list", kind) as "listBadges"}
         name={of.title}
         filters={["search", "status"]}
-        onRow={({ id }) => go(to(`/economy/${kind}/${id}`))}
-        empty={<Empty title={`No ${of.title.toLowerCase()} yet`}>{create}</Empty>}
-        columns={[
-          {
-            title: "Name",
-            cell: ({ name, key }) => <Named name={name} more={key} />,
-          },
+        to={({ id }) => `/economy/${kind}/${id}`}
+        empty={`No ${of.title.toLowerCase()} yet`}
+        hint={make}
+        columns={{
+          Name: ({ name, key }) => <Named name={name} more={key} />,
           ...of.columns,
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-          { title: "Changed", cell: ({ updatedAt }) => <When at={updatedAt} />, isWideOnly: true },
-        ]}
+          Status: "status",
+          Changed: "updatedAt",
+        }}
+        wide={[...(of.wide ?? []), "Changed"]}
+        right={of.right}
       />
     </Stack>
   );
@@ -276,31 +189,25 @@ export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) =>
   Object.hasOwn(KINDS, kind) ? <Definition kind={kind} of={KINDS[kind]!} id={id} /> : <Economy kind={kind} />;
 
 const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) => {
-  const to = useTo();
-  const [, go] = useLocation();
+  const go = useGo();
   const can = useCan();
-  const path = { [of.param]: id };
-  const found = useAny(of.get, { path });
-  const archive = useAct(of.archive, { done: "Archived", onDone: () => go(to(`/economy/${kind}`)) });
+  const path = { [`${of.one}Id`]: id };
+  const found = useAny(operation("get", of.one), { path });
+  const update = operation("update", of.one);
   const row = found.data;
   return (
     <Page
       title={row?.name ?? words(of.one)}
-      parent={{ title: of.title, to: to(kind === "currencies" ? "/economy" : `/economy/${kind}`) }}
+      parent={[of.title, pathOf(kind)]}
       actions={
-        row &&
-        row.status === "ACTIVE" &&
-        can(of.archive) && (
-          <Confirm
-            label="Archive"
-            title={`Archive ${row.name}?`}
-            name={row.key}
-            size="sm"
-            onConfirm={() => archive.mutateAsync({ path } as never)}
-          >
-            It cannot be given any more. What players have of it stays.
-          </Confirm>
-        )
+        row?.status === "ACTIVE" &&
+        ask(operation("archive", of.one), "Archive", {
+          path: path as never,
+          of: row.name,
+          name: row.key,
+          onDone: () => go(`/economy/${kind}`),
+          text: "It cannot be given any more. What players have of it stays.",
+        })
       }
     >
       <Loaded query={found}>
@@ -312,16 +219,12 @@ const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) =>
             <Grid>
               <Grid.Col span={{ base: 12, md: of.more ? 6 : 8 }}>
                 <Facts
-                  of={{
-                    Status: <Status value={data.status} />,
-                    Key: data.key,
-                    Version: data.version,
-                    Changed: <When at={data.updatedAt} />,
-                  }}
+                  of={data}
+                  show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }}
                 />
-                {can(of.update) && data.status === "ACTIVE" ? (
+                {can(update) && data.status === "ACTIVE" ? (
                   <OperationForm
-                    id={of.update}
+                    id={update}
                     path={path}
                     initial={editable}
                     first={of.first}
@@ -342,125 +245,164 @@ const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) =>
   );
 };
 
-const Holders = ({ id }: { id: string }) => {
-  const to = useTo();
-  const [, go] = useLocation();
-  return (
-    <Section title="Who has it">
-      <List
-        id="listBadgeHolders"
-        path={{ badgeId: id }}
-        name="Holders"
-        limit={10}
-        onRow={({ playerId }) => go(to(`/players/${playerId}`))}
-        empty={<Empty title="Nobody yet" />}
-        keyOf={({ playerId }) => playerId}
-        columns={[
-          { title: "Player", cell: ({ displayName, externalUserId }) => displayName ?? externalUserId },
-          { title: "Tier", cell: ({ tier }) => tier, isNumber: true },
-          { title: "Earned", cell: ({ lastEarnedAt }) => <When at={lastEarnedAt} /> },
-        ]}
-      />
-    </Section>
-  );
-};
+const Holders = ({ id }: { id: string }) => (
+  <List
+    section="Who has it"
+    id="listBadgeHolders"
+    path={{ badgeId: id }}
+    limit={10}
+    to={({ playerId }) => `/players/${playerId}`}
+    empty="Nobody yet"
+    columns={{ Player: nameOf, Tier: "tier", Earned: "lastEarnedAt" }}
+  />
+);
 
 const Stock = ({ reward }: { reward: any }) => {
   const path = { rewardId: reward.id };
-  const stock = useApi("getRewardStock", { path });
-  const can = useCan();
   return (
     <Section
       title="Stock"
-      actions={
-        can("addRewardCodes") &&
-        reward.fulfilment === "CODE" && (
-          <FormButton
-            id="addRewardCodes"
-            path={path}
-            label="Add codes"
-            size="xs"
-            variant="default"
-            submit="Add"
-            done="Added"
-          />
-        )
-      }
+      actions={reward.fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" })}
     >
-      <Loaded query={stock} lines={2}>
-        {(data) => (
-          <SimpleGrid cols={2}>
-            <Tile name="Given" value={number(data.given)} />
-            <Tile name="Left" value={data.left == null ? "no limit" : number(data.left)} />
-            {data.freeCodes != null && <Tile name="Free codes" value={number(data.freeCodes)} />}
-          </SimpleGrid>
-        )}
-      </Loaded>
-      {can("grantReward") && (
-        <Group>
-          <FormButton
-            id="grantReward"
-            path={path}
-            label="Give to a player"
-            size="xs"
-            variant="default"
-            first={["playerId", "quantity"]}
-            submit="Give"
-            done="Given"
+      <Read id="getRewardStock" given={{ path }} lines={2}>
+        {({ given, left, freeCodes }) => (
+          <Tiles
+            columns={2}
+            of={{ Given: given, Left: left ?? "no limit", "Free codes": freeCodes ?? undefined }}
           />
-        </Group>
-      )}
+        )}
+      </Read>
+      <Group>
+        {form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" })}
+      </Group>
     </Section>
   );
 };
 
-const Members = ({ segment }: { segment: any }) => {
-  const to = useTo();
-  const [, go] = useLocation();
-  const can = useCan();
-  const path = { segmentId: segment.id };
+const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
+  const path = { segmentId: id };
   return (
-    <Section
-      title={`${number(segment.memberCount)} members`}
-      actions={
-        segment.kind === "STATIC" &&
-        can("addSegmentMembers") && (
-          <>
-            <FormButton
-              id="addSegmentMembers"
-              path={path}
-              label="Add"
-              size="xs"
-              variant="default"
-              submit="Add"
-              done="Added"
-            />
-            <FormButton
-              id="removeSegmentMembers"
-              path={path}
-              label="Remove"
-              size="xs"
-              variant="default"
-              submit="Remove"
-              done="Removed"
-            />
-          </>
-        )
+    <List
+      section={count(memberCount, "members")}
+      beside={
+        kind === "STATIC" && [
+          form("addSegmentMembers", "Add", { path }),
+          form("removeSegmentMembers", "Remove", { path }),
+        ]
       }
-    >
-      <List
-        id="listSegmentMembers"
-        path={path}
-        name="Members"
-        limit={10}
-        onRow={({ playerId }) => go(to(`/players/${playerId}`))}
-        empty={<Empty title="Nobody yet" />}
-        keyOf={({ playerId }) => playerId}
-        columns={[
-          { title: "Player", cell: ({ displayName, externalUserId }) => displayName ?? externalUserId },
-          { title: "Since", cell: ({ enteredAt }) => <When at={enteredAt} /> },
-        ]}
+      id="listSegmentMembers"
+      path={path}
+      limit={10}
+      to={({ playerId }) => `/players/${playerId}`}
+      empty="Nobody yet"
+      columns={{ Player: nameOf, Since: "enteredAt" }}
+    />
+  );
+};
+
+const Curve = () => {
+  const curve = useApi("getLevelCurve");
+  const can = useCan();
+  return (
+    <Loaded query={curve}>
+      {(data) => (
+        <Grid>
+          <Grid.Col span={{ base: 12, md: 5 }}>
+            {can("putLevelCurve") ? (
+              <CurveForm curve={data} key={data.version} />
+            ) : (
+              <Json value={data.params} />
+            )}
+          </Grid.Col>
+          <Grid.Col span={{ base: 12, md: 7 }}>
+            <Section title={`XP for each of ${number(data.maxLevel)} levels`}>
+              <PlainTable
+                name="Levels"
+                rows={data.thresholds.slice(0, 100).map((xp, index) => ({
+                  level: index + 1,
+                  xp,
+                  more: xp - (data.thresholds[index - 1] ?? 0),
+                }))}
+                columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
+              />
+            </Section>
+          </Grid.Col>
+        </Grid>
+      )}
+    </Loaded>
+  );
+};
+
+const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
+  const initial = { type: curve.type, params: curve.params };
+  const [value, setValue] = useState<any>(initial);
+  const [job, setJob] = useState<string>();
+  const [preview, setPreview] = useState<{ level: number; players: number }[]>();
+  const { error, isBusy, send } = useSending();
+  const look = send(async () => {
+    const { recalculate: _later, ...body } = value;
+    setPreview((await call("previewLevelCurve", { body })).distribution);
+  });
+  return (
+    <Stack>
+      <OperationForm
+        id="putLevelCurve"
+        initial={initial}
+        onChange={setValue}
+        onDone={({ job: started }) => started && setJob(started.id)}
+      >
+        {press("Where would players be?", () => look(), { loading: isBusy })}
+      </OperationForm>
+      <ErrorNote error={error} />
+      {job && <JobProgress id={job} title="Levels of all players" />}
+      <Modal opened={preview !== undefined} onClose={() => setPreview(undefined)} title="Players by level">
+        <Bars
+          rows={(preview ?? []).map(({ level, players }) => ({ name: `Level ${level}`, value: players }))}
+        />
+      </Modal>
+    </Stack>
+  );
+};
+
+const EventTypes = () => (
+  <List
+    id="listEventTypes"
+    filters={["search", "enforcement"]}
+    empty="No events have come yet"
+    hint="Each type shows up with its properties as soon as one comes."
+    columns={{
+      Name: "name",
+      Events: "total",
+      Properties: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
+      Schema: ({ schema, enforcement }) => schema && words(enforcement),
+      Last: "lastSeenAt",
+    }}
+    wide={["Properties"]}
+    dialog={[({ name }) => name, (type, close) => <EventType type={type} onDone={close} />]}
+  />
+);
+
+const EventType = ({ type, onDone }: { type: any; onDone: () => void }) => {
+  const can = useCan();
+  return (
+    <Stack>
+      <PlainTable
+        name="Properties"
+        rows={type.properties as any[]}
+        columns={{
+          Property: "path",
+          Types: "types",
+          "For example": ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
+        }}
       />
-    </Section>
+      {can("putEventType") && (
+        <OperationForm
+          id="putEventType"
+          path={{ name: type.name }}
+          initial={{ schema: type.schema ?? undefined, enforcement: type.enforcement }}
+          onDone={onDone}
+        />
+      )}
+    </Stack>
   );
 };

@@ -1,20 +1,17 @@
-import { Act } from "../ui/act.tsx";
-import { Alert, Badge, Button, Code, Group, SegmentedControl, Stack, Switch, Text } from "@mantine/core";
+import { Alert, Anchor, Badge, Code, Group, SegmentedControl, Stack, Switch, Text } from "@mantine/core";
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
-import { useLocation } from "wouter";
-import { useProject, useTo } from "../app/project.ts";
+import { Link, useLocation } from "wouter";
+import { useApi, useCan, useProject, useTo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
 import { RENDER_MS, useRoom } from "../api/rooms.ts";
-import { useCan } from "../api/session.ts";
-import { number, time, words } from "../format.ts";
+import { count, nameOf, number, time, words } from "../format.ts";
+import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
-import { FormButton } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { type Column, FilterBar, List } from "../ui/table.tsx";
+import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
+import { FilterBar, List } from "../ui/table.tsx";
+import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
 
@@ -23,23 +20,16 @@ const KEPT = 500;
 
 export const Events = () => {
   const [{ view }, choose] = useFilters({ view: "live" });
-  const can = useCan();
   return (
     <Page
       title="Live events"
       about="What the game sends, as it is processed. Open an event to see which rules fired, and why."
       actions={
         <>
-          {can("trackEvent") && (
-            <FormButton
-              id="trackEvent"
-              label="Send an event"
-              variant="default"
-              first={["externalUserId", "eventType", "properties"]}
-              submit="Send"
-              done="Sent"
-            />
-          )}
+          {form("trackEvent", "Send an event", {
+            first: ["externalUserId", "eventType", "properties"],
+            submit: "Send",
+          })}
           <SegmentedControl
             data={[
               { value: "live", label: "Live" },
@@ -117,7 +107,7 @@ const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
   const [skipped, setSkipped] = useState(0);
   const [isTop, setTop] = useState(true);
   const to = useTo();
-  const [, go] = useLocation();
+  const [, goTo] = useLocation();
   useEffect(() => {
     waiting.current = { rows: [], skipped: 0 };
   }, [waiting]);
@@ -134,7 +124,7 @@ const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
   }, [waiting, isPaused, isTop]);
   const seen = new Set(rows.map(({ id }) => id));
   const shown = [...rows, ...recent.filter(({ id }) => !seen.has(id))].slice(0, KEPT);
-  const open = useCallback(({ id }: Event) => go(to(`/events/${id}`)), [go]);
+  const open = useCallback(({ id }: Event) => goTo(to(`/events/${id}`)), [goTo]);
   if (shown.length === 0)
     return (
       <Empty title={isNarrowed ? "No such events yet" : "No events yet"}>
@@ -144,160 +134,117 @@ const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
   return (
     <>
       {skipped > 0 && (
-        <Text size="xs" c="dimmed">
-          {`${number(skipped)} events came too fast to be shown; the history has them.`}
-        </Text>
+        <Hint size="xs">
+          {`${count(skipped, "events")} came too fast to be shown; the history has them.`}
+        </Hint>
       )}
-      <LiveTable name="Events" rows={shown} columns={COLUMNS} onRow={open} onTop={setTop} />
+      <LiveTable name="Events" rows={shown} columns={COLUMNS} wide={WIDE} onRow={open} onTop={setTop} />
     </>
   );
 };
-
-const nameOf = (row: Event): string => row.displayName ?? row.externalUserId;
 
 /** How many effects of each kind an event had. */
 const summaryOf = ({ effectCounts = {} }: Event): string =>
   Object.entries(effectCounts)
-    .map(([type, count]) => `${describe(type, {})}${count > 1 ? ` ×${count}` : ""}`)
+    .map(([type, times]) => `${describe(type, {})}${times > 1 ? ` ×${times}` : ""}`)
     .join(", ");
 
-const COLUMNS: Column<Event>[] = [
-  { title: "Time", cell: ({ receivedAt }) => time(receivedAt) },
-  { title: "Event", cell: ({ eventType }) => eventType },
-  { title: "Player", cell: nameOf },
-  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-  { title: "Effects", cell: summaryOf, isWideOnly: true },
-  {
-    title: "Properties",
-    cell: ({ properties }) => <span className="mono">{JSON.stringify(properties)}</span>,
-    isWideOnly: true,
-  },
-];
-
-const History = () => {
-  const to = useTo();
-  const [, go] = useLocation();
-  const can = useCan();
-  return (
-    <>
-      <List
-        id="listEvents"
-        name="Events"
-        filters={["eventType", "externalUserId", "status", "source", "from", "to"]}
-        onRow={({ id }) => go(to(`/events/${id}`))}
-        columns={[
-          { title: "Received", cell: ({ receivedAt }) => <When at={receivedAt} /> },
-          { title: "Event", cell: ({ eventType }) => eventType },
-          { title: "Player", cell: nameOf },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-          {
-            title: "Properties",
-            isWideOnly: true,
-            cell: ({ properties }) => (
-              <Text className="mono" maw={420} truncate>
-                {JSON.stringify(properties)}
-              </Text>
-            ),
-          },
-        ]}
-      />
-      {can("revertEvents") && (
-        <Group mt="md">
-          <FormButton
-            id="revertEvents"
-            label="Revert many events"
-            variant="default"
-            size="xs"
-            about="Takes back what the events have given. Begin with a dry run, which tells what would happen."
-            submit="Revert"
-            done="Reverting"
-          />
-        </Group>
-      )}
-    </>
-  );
+const COLUMNS: Columns<Event> = {
+  Time: ({ receivedAt }) => time(receivedAt),
+  Event: "eventType",
+  Player: nameOf,
+  Status: "status",
+  Effects: summaryOf,
+  Properties: ({ properties }) => <span className="mono">{JSON.stringify(properties)}</span>,
 };
+const WIDE = ["Effects", "Properties"];
+
+const History = () => (
+  <>
+    <List
+      id="listEvents"
+      filters={["eventType", "externalUserId", "status", "source", "from", "to"]}
+      to={({ id }) => `/events/${id}`}
+      columns={{
+        Received: "receivedAt",
+        Event: "eventType",
+        Player: nameOf,
+        Status: "status",
+        Properties: ({ properties }) => <JsonLine value={properties} />,
+      }}
+      wide={["Properties"]}
+    />
+    <Group mt="md">
+      {form("revertEvents", "Revert many events", {
+        about: "Takes back what the events have given. Begin with a dry run, which tells what would happen.",
+        submit: "Revert",
+        done: "Reverting",
+      })}
+    </Group>
+  </>
+);
 
 export const EventPage = ({ id }: { id: string }) => {
-  const event = useApi("getEvent", { path: { eventId: id } });
-  const to = useTo();
+  const path = { eventId: id };
+  const event = useApi("getEvent", { path });
   const can = useCan();
-  const trace = useApi("getEventTrace", { path: { eventId: id } }, { enabled: can("getEventTrace") });
-  const revert = useAct("revertEvent", { done: "Reverted" });
-  const data = event.data;
+  const { data } = event;
   return (
     <Page
       title={data?.eventType ?? "Event"}
-      parent={{ title: "Live events", to: to("/events") }}
-      actions={
-        data && (
-          <>
-            {can("retryEvent") && data.status === "FAILED" && (
-              <Act id="retryEvent" path={{ eventId: id }} done="It is processed again" size="sm">
-                Try again
-              </Act>
-            )}
-            {can("revertEvent") && data.status === "PROCESSED" && (
-              <Confirm
-                label="Revert"
-                title="Revert this event?"
-                size="sm"
-                onConfirm={() =>
-                  revert.mutateAsync({
-                    path: { eventId: id },
-                    body: { reason: "reverted in the console" } as never,
-                  })
-                }
-              >
-                What it has given is taken back, as far as the player still has it. The event stays, as
-                reverted.
-              </Confirm>
-            )}
-          </>
-        )
-      }
+      parent={["Live events", "/events"]}
+      actions={[
+        data?.status === "FAILED" && act("retryEvent", "Try again", { path, done: "It is processed again" }),
+        data?.status === "PROCESSED" &&
+          ask("revertEvent", "Revert", {
+            path,
+            body: { reason: "reverted in the console" } as never,
+            title: "Revert this event?",
+            text: "What it has given is taken back, as far as the player still has it. The event stays, as reverted.",
+          }),
+      ]}
     >
       <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
-      {can("getEventTrace") && (
-        <Section title="Why">
-          {trace.error?.status === 404 ? (
-            <Empty title="No trace is kept of this event">
-              {`A part of the events is traced, for some days: see “Rules of the game” in the project's settings.`}
-            </Empty>
-          ) : (
-            <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
-          )}
-        </Section>
-      )}
+      {can("getEventTrace") && <Why path={path} />}
     </Page>
+  );
+};
+
+const Why = ({ path }: { path: { eventId: string } }) => {
+  const trace = useApi("getEventTrace", { path });
+  return (
+    <Section title="Why">
+      {trace.error?.status === 404 ? (
+        <Empty title="No trace is kept of this event">
+          {`A part of the events is traced, for some days: see “Rules of the game” in the project's settings.`}
+        </Empty>
+      ) : (
+        <Loaded query={trace}>{(found) => <Trace trace={found} />}</Loaded>
+      )}
+    </Section>
   );
 };
 
 const Details = ({ event }: { event: Answer<"getEvent"> }) => {
   const to = useTo();
-  const [, go] = useLocation();
-  const { id } = useProject();
+  const project = useProject();
   return (
     <Stack>
       <Facts
-        of={{
-          Status: <Status value={event.status} />,
-          Player: (
-            <Button
-              variant="subtle"
-              size="compact-sm"
-              px={0}
-              onClick={() => go(to(`/players/ext:${event.externalUserId}`))}
-            >
-              {event.externalUserId}
-            </Button>
+        of={event}
+        show={{
+          Status: "status",
+          Player: ({ externalUserId }) => (
+            <Anchor component={Link} href={to(`/players/ext:${externalUserId}`)} size="sm">
+              {externalUserId}
+            </Anchor>
           ),
-          Happened: <When at={event.timestamp} />,
-          Received: <When at={event.receivedAt} />,
-          Source: words(event.source),
-          "Idempotency key": event.idempotencyKey ?? "–",
-          ID: <span className="mono">{event.id}</span>,
-          Project: <span className="mono">{id}</span>,
+          Happened: ({ timestamp }) => <When at={timestamp} />,
+          Received: "receivedAt",
+          Source: "source",
+          "Idempotency key": "idempotencyKey",
+          ID: ({ id }) => <span className="mono">{id}</span>,
+          Project: () => <span className="mono">{project.id}</span>,
         }}
       />
       {event.error && <Alert color="red" title={event.error} />}
@@ -305,20 +252,13 @@ const Details = ({ event }: { event: Answer<"getEvent"> }) => {
         <Json value={event.properties} />
       </Section>
       <Section title="Effects">
-        {event.effects.length === 0 ? (
-          <Text size="sm" c="dimmed">
-            None
-          </Text>
-        ) : (
-          event.effects.map(({ type, data }, index) => (
-            <Group key={index} gap="xs">
-              <Effect type={type} data={data} />
-              <Text size="xs" c="dimmed">
-                {type}
-              </Text>
-            </Group>
-          ))
-        )}
+        {event.effects.length === 0 && <Hint>None</Hint>}
+        {event.effects.map(({ type, data }, index) => (
+          <Group key={index} gap="xs">
+            <Effect type={type} data={data} />
+            <Hint size="xs">{type}</Hint>
+          </Group>
+        ))}
         {event.effectsLeftOut ? <Text size="xs">{`and ${number(event.effectsLeftOut)} more`}</Text> : null}
       </Section>
     </Stack>
@@ -341,16 +281,12 @@ const Condition = ({ node, of, depth = 0 }: { node: Node; of?: object | undefine
   const said: any = (node.path.match(/\w+/g) ?? []).reduce((part: any, key) => part?.[key], of);
   return (
     <div style={{ marginLeft: depth * 18 }}>
-      <Text size="sm" c={node.skipped ? "dimmed" : undefined}>
+      <Text c={node.skipped ? "dimmed" : undefined}>
         {node.skipped ? "– " : node.pass ? "✓ " : "✗ "}
         {words(node.type)} {said?.path ?? said?.field ?? said?.key} {node.op ? words(node.op) : ""}{" "}
         {node.expected !== undefined && <Code>{JSON.stringify(node.expected)}</Code>}
-        {node.actual !== undefined && (
-          <>
-            {", was "}
-            <Code>{JSON.stringify(node.actual)}</Code>
-          </>
-        )}
+        {node.actual !== undefined && ", was "}
+        {node.actual !== undefined && <Code>{JSON.stringify(node.actual)}</Code>}
       </Text>
       {node.children?.map((child) => (
         <Condition key={child.path} node={child} of={of} depth={depth + 1} />
@@ -364,28 +300,18 @@ export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
   const order = rules.toSorted((a, b) => Number(b.fired) - Number(a.fired));
   return (
     <Stack>
-      {rules.length === 0 && (
-        <Text size="sm" c="dimmed">
-          No rule listens to this event.
-        </Text>
-      )}
+      {rules.length === 0 && <Hint>No rule listens to this event.</Hint>}
       {order.map((rule) => (
         <div key={`${rule.ruleId} ${rule.version}`}>
           <Group gap="xs">
-            <Text fw={600} size="sm">
-              {rule.ruleKey}
-            </Text>
+            <Text fw={600}>{rule.ruleKey}</Text>
             <Badge color={rule.fired ? "teal" : "gray"}>{rule.fired ? "Fired" : words(rule.reason)}</Badge>
             {rule.shadow && <Badge color="violet">Shadow</Badge>}
-            {rule.detail && (
-              <Text size="xs" c="dimmed">
-                {rule.detail}
-              </Text>
-            )}
+            {rule.detail && <Hint size="xs">{rule.detail}</Hint>}
           </Group>
           {rule.conditions && <Condition node={rule.conditions} of={of} />}
           {rule.effects.map((effect: any, index: number) => (
-            <Text size="sm" key={index} ml="md">
+            <Text key={index} ml="md">
               → <Effect type={effect.type} data={effect.data} />
             </Text>
           ))}
@@ -393,16 +319,14 @@ export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
       ))}
       {trace.quests?.length > 0 && (
         <div>
-          <Text fw={600} size="sm">
-            Quests
-          </Text>
+          <Text fw={600}>Quests</Text>
           {trace.quests.map((quest: any) => (
-            <Text size="sm" key={quest.questKey}>{`${quest.questKey}: ${words(quest.reason)}`}</Text>
+            <Text key={quest.questKey}>{`${quest.questKey}: ${words(quest.reason)}`}</Text>
           ))}
         </div>
       )}
       {trace.leaderboards?.map(({ key, before, after }: any) => (
-        <Text size="sm" key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
+        <Text key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
       ))}
       {trace.derived?.map((one: any, index: number) => (
         <Section key={index} title={`Event that followed: ${one.eventType}`}>

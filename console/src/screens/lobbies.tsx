@@ -1,80 +1,44 @@
-import { Button, Group, Stack, Text } from "@mantine/core";
-import { useLocation } from "wouter";
-import { useTo } from "../app/project.ts";
-import { useAct, useApi } from "../api/hooks.ts";
+import { Group, Stack } from "@mantine/core";
+import { useApi, useCan, useGo } from "../api/hooks.ts";
 import { useMirror } from "../api/rooms.ts";
-import { useCan } from "../api/session.ts";
-import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, CopyIcon, Facts, Json, Section, Status, When, Live } from "../ui/small.tsx";
+import { nameOf } from "../format.ts";
+import { ask, create } from "../ui/operations.tsx";
+import { Copied, Hint, Json, LinkButton, Live, Loaded, Page, Section } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
-import { Pages } from "../ui/tabs.tsx";
+import { Facts } from "../ui/cells.tsx";
+
+type Lobby = { name: string; code: string; memberCount: number; maxPlayers: number };
+const titleOf = ({ name, code }: Lobby): string => `${name} (${code})`;
+const membersOf = ({ memberCount, maxPlayers }: Lobby): string => `${memberCount} of ${maxPlayers}`;
 
 export const Lobbies = () => {
-  const to = useTo();
-  const can = useCan();
-  const [, go] = useLocation();
+  const go = useGo();
+  const all = () => (
+    <List
+      id="listLobbies"
+      filters={["status", "mode", "visibility", "hasSpace"]}
+      to={({ id }) => `/lobbies/${id}`}
+      empty="No lobbies yet"
+      hint="Players open them through the SDK."
+      columns={{ Name: titleOf, Mode: "mode", Status: "status", Players: membersOf, Made: "createdAt" }}
+    />
+  );
   return (
     <Page
       title="Lobbies"
-      actions={
-        can("createLobby") && (
-          <FormButton
-            id="createLobby"
-            label="New lobby"
-            first={["name", "mode", "maxPlayers", "visibility"]}
-            done="Created"
-            onDone={({ id }) => go(to(`/lobbies/${id}`))}
-          />
-        )
-      }
-    >
-      <Pages
-        pages={{
-          live: ["Open now", () => <OpenLobbies />],
-          all: [
-            "All",
-            () => (
-              <List
-                id="listLobbies"
-                name="Lobbies"
-                filters={["status", "mode", "visibility", "hasSpace"]}
-                onRow={({ id }) => go(to(`/lobbies/${id}`))}
-                empty={<Empty title="No lobbies yet">Players open them through the SDK.</Empty>}
-                columns={[
-                  { title: "Name", cell: ({ name, code }) => `${name} (${code})` },
-                  { title: "Mode", cell: ({ mode }) => mode },
-                  { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                  {
-                    title: "Players",
-                    cell: ({ memberCount, maxPlayers }) => `${memberCount} of ${maxPlayers}`,
-                  },
-                  { title: "Made", cell: ({ createdAt }) => <When at={createdAt} /> },
-                ]}
-              />
-            ),
-          ],
-        }}
-      />
-    </Page>
+      actions={create("createLobby", "New lobby", {
+        first: ["name", "mode", "maxPlayers", "visibility"],
+        onDone: ({ id }) => go(`/lobbies/${id}`),
+      })}
+      pages={{ live: ["Open now", () => <OpenLobbies />], all: ["All", all] }}
+    />
   );
 };
 
-type Open = {
-  id: string;
-  code: string;
-  name: string;
-  mode: string;
-  memberCount: number;
-  maxPlayers: number;
-  hasPasscode: boolean;
-  createdAt: string;
-};
+type Open = Lobby & { id: string; mode: string; hasPasscode: boolean; createdAt: string };
 
 /** Public lobbies that may be joined, as the room of them shows it. */
 const OpenLobbies = () => {
-  const to = useTo();
-  const [, go] = useLocation();
   const { shown: lobbies = [], ...watched } = useMirror("lobbies", {}, (state) =>
     [...(state.lobbies.values() as Iterable<Open>)].map((one) => ({ ...one })),
   );
@@ -83,22 +47,19 @@ const OpenLobbies = () => {
       <Group>
         <Live {...watched} />
       </Group>
-      {lobbies.length === 0 ? (
-        <Empty title="No public lobby is open" />
-      ) : (
-        <PlainTable
-          name="Open lobbies"
-          rows={lobbies}
-          onRow={({ id }) => go(to(`/lobbies/${id}`))}
-          columns={[
-            { title: "Name", cell: ({ name, code }) => `${name} (${code})` },
-            { title: "Mode", cell: ({ mode }) => mode },
-            { title: "Players", cell: ({ memberCount, maxPlayers }) => `${memberCount} of ${maxPlayers}` },
-            { title: "Passcode", cell: ({ hasPasscode }) => (hasPasscode ? "yes" : "no") },
-            { title: "Made", cell: ({ createdAt }) => <When at={createdAt} /> },
-          ]}
-        />
-      )}
+      <PlainTable
+        name="Open lobbies"
+        empty="No public lobby is open"
+        rows={lobbies}
+        to={({ id }) => `/lobbies/${id}`}
+        columns={{
+          Name: titleOf,
+          Mode: "mode",
+          Players: membersOf,
+          Passcode: "hasPasscode",
+          Made: "createdAt",
+        }}
+      />
     </Stack>
   );
 };
@@ -106,99 +67,64 @@ const OpenLobbies = () => {
 export const LobbyPage = ({ id }: { id: string }) => {
   const path = { lobbyId: id };
   const lobby = useApi("getLobby", { path }, { refetchInterval: 2_000 });
-  const to = useTo();
   const can = useCan();
-  const [, go] = useLocation();
-  const close = useAct("closeLobby", { done: "Closed" });
-  const kick = useAct("kickFromLobby", { done: "Put out" });
-  const data = lobby.data;
+  const { data } = lobby;
+  const isOpen = data !== undefined && data.status !== "CLOSED";
   return (
     <Page
       title={data?.name ?? "Lobby"}
-      parent={{ title: "Lobbies", to: to("/lobbies") }}
+      parent={["Lobbies", "/lobbies"]}
       actions={
-        data &&
-        can("closeLobby") &&
-        data.status !== "CLOSED" && (
-          <Confirm
-            label="Close the lobby"
-            size="sm"
-            title={`Close ${data.name}?`}
-            onConfirm={() => close.mutateAsync({ path, body: {} })}
-          >
-            Everybody in it is put out.
-          </Confirm>
-        )
+        isOpen &&
+        ask("closeLobby", "Close the lobby", {
+          path,
+          body: {},
+          title: `Close ${data.name}?`,
+          text: "Everybody in it is put out.",
+        })
       }
     >
       <Loaded query={lobby}>
-        {(found) => (
+        {({ members, hostPlayerId, channelId, ...found }) => (
           <Stack>
             <Facts
-              of={{
-                Status: <Status value={found.status} />,
-                Code: (
-                  <>
-                    {found.code} <CopyIcon value={found.code} />
-                  </>
-                ),
-                Mode: found.mode,
-                Players: `${found.memberCount} of ${found.maxPlayers}`,
-                Visibility: found.visibility.toLowerCase(),
-                Made: <When at={found.createdAt} />,
+              of={found}
+              show={{
+                Status: "status",
+                Code: ({ code }) => <Copied value={code} />,
+                Mode: "mode",
+                Players: membersOf,
+                Visibility: "visibility",
+                Made: "createdAt",
               }}
             />
-            <Section title="Members">
-              {(found.members ?? []).length === 0 ? (
-                <Empty title="Nobody is in it" />
-              ) : (
-                <PlainTable
-                  name="Members"
-                  rows={found.members as any[]}
-                  keyOf={({ playerId }) => playerId}
-                  onRow={({ playerId }) => go(to(`/players/${playerId}`))}
-                  columns={[
-                    {
-                      title: "Player",
-                      cell: ({ displayName, externalUserId, playerId }) =>
-                        `${displayName ?? externalUserId}${playerId === found.hostPlayerId ? " (host)" : ""}`,
-                    },
-                    { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                    { title: "Team", cell: ({ team }) => team },
-                    { title: "Joined", cell: ({ joinedAt }) => <When at={joinedAt} /> },
-                  ]}
-                  actions={
-                    can("kickFromLobby") && found.status !== "CLOSED"
-                      ? ({ playerId, displayName, externalUserId }) => (
-                          <Confirm
-                            label="Put out"
-                            size="compact-xs"
-                            title={`Put ${displayName ?? externalUserId} out?`}
-                            onConfirm={() => kick.mutateAsync({ path, body: { playerId } })}
-                          />
-                        )
-                      : undefined
-                  }
-                />
-              )}
-            </Section>
+            <PlainTable
+              section="Members"
+              rows={(members ?? []) as any[]}
+              empty="Nobody is in it"
+              to={({ playerId }) => `/players/${playerId}`}
+              columns={{
+                Player: (member) => `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,
+                Status: "status",
+                Team: "team",
+                Joined: "joinedAt",
+              }}
+              actions={(member) =>
+                isOpen &&
+                ask("kickFromLobby", "Put out", {
+                  path,
+                  body: { playerId: member.playerId },
+                  title: `Put ${nameOf(member)} out?`,
+                })
+              }
+            />
             <Section title="Settings">
               <Json value={found.settings} />
             </Section>
-            {can("listChatChannels") && found.channelId && (
-              <Group>
-                <Button
-                  variant="default"
-                  size="xs"
-                  onClick={() => go(to(`/chat/channels?open=${found.channelId}`))}
-                >
-                  Its chat
-                </Button>
-              </Group>
+            {can("listChatChannels") && channelId && (
+              <LinkButton to={`/chat/channels?open=${channelId}`}>Its chat</LinkButton>
             )}
-            <Text size="xs" c="dimmed">
-              This page looks again every two seconds.
-            </Text>
+            <Hint size="xs">This page looks again every two seconds.</Hint>
           </Stack>
         )}
       </Loaded>

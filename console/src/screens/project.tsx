@@ -1,46 +1,47 @@
-import { Act } from "../ui/act.tsx";
 import { Alert, Badge, Button, Group, Modal, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useProject } from "../app/project.ts";
-import { call, download } from "../api/client.ts";
-import { tellError, useAct, useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
-import { moment, number, words } from "../format.ts";
-import { FormButton, OperationForm } from "../ui/form.tsx";
-import { Empty, ErrorNote, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Section, SecretOnce, Status, When } from "../ui/small.tsx";
-import { PlainTable } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.ts";
+import { useApi, useCan, useProject } from "../api/hooks.ts";
+import { call } from "../api/client.ts";
+import { count, moment, number, words } from "../format.ts";
+import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
+import {
+  ErrorNote,
+  Hint,
+  Inline,
+  Loaded,
+  Named,
+  Page,
+  press,
+  SecretOnce,
+  Section,
+  When,
+} from "../ui/page.tsx";
+import { PlainTable, Rows } from "../ui/table.tsx";
+import { useSending } from "../ui/sending.tsx";
 
 export const Keys = () => {
   const project = useProject();
-  const can = useCan();
   // A sandbox has no keys of its own: test keys belong to the project it is a copy of.
   const projectId = project.sandboxOf ?? project.id;
   const [all, setAll] = useState(false);
-  const keys = useApi("listApiKeys", { path: { projectId }, query: { includeRevoked: all } });
   const [secret, setSecret] = useState<string>();
-  const revoke = useAct("revokeApiKey", { done: "Revoked" });
   const shown = (answer: { key: string }) => setSecret(answer.key);
-  const create = can("createApiKey") && (
-    <FormButton
-      id="createApiKey"
-      path={{ projectId }}
-      label="New key"
-      first={["name", "environment", "scopes", "expiresAt"]}
-      initial={{ name: "", environment: project.sandboxOf ? "test" : "live" }}
-      about="A live key acts on the live project, a test key on its sandbox. Without scopes it gets the usual ones."
-      submit="Make the key"
-      done=""
-      onDone={shown}
-    />
-  );
+  const make = create("createApiKey", "New key", {
+    path: { projectId },
+    first: ["name", "environment", "scopes", "expiresAt"],
+    initial: { name: "", environment: project.sandboxOf ? "test" : "live" },
+    about:
+      "A live key acts on the live project, a test key on its sandbox. Without scopes it gets the usual ones.",
+    submit: "Make the key",
+    done: "",
+    onDone: shown,
+  });
   return (
     <Page
       title="API keys"
       about="Your backend sends one with every request. Never put one into a game client."
-      actions={create}
+      actions={make}
     >
       {secret && <SecretOnce title="The key" value={secret} />}
       <Switch
@@ -48,134 +49,83 @@ export const Keys = () => {
         checked={all}
         onChange={(event) => setAll(event.currentTarget.checked)}
       />
-      <Loaded query={keys}>
-        {(data) =>
-          data.length === 0 ? (
-            <Empty title="No keys yet">{create}</Empty>
-          ) : (
-            <PlainTable
-              name="API keys"
-              rows={data}
-              columns={[
-                {
-                  title: "Name",
-                  cell: ({ name, prefix }) => (
-                    <>
-                      <Text size="sm" fw={500}>
-                        {name}
-                      </Text>
-                      <Text className="mono" c="dimmed">{`${prefix}…`}</Text>
-                    </>
-                  ),
-                },
-                {
-                  title: "For",
-                  cell: ({ environment }) => (
-                    <Badge color={environment === "live" ? "teal" : "violet"}>{words(environment)}</Badge>
-                  ),
-                },
-                { title: "Status", cell: ({ status }) => <Status value={status} /> },
-                {
-                  title: "Scopes",
-                  cell: ({ scopes }) => (
-                    <Text size="xs" maw={360}>
-                      {scopes.join(", ")}
-                    </Text>
-                  ),
-                  isWideOnly: true,
-                },
-                {
-                  title: "Last used",
-                  cell: ({ lastUsedAt }) => (lastUsedAt ? <When at={lastUsedAt} /> : "never"),
-                },
-                {
-                  title: "Expires",
-                  cell: ({ expiresAt }) => (expiresAt ? <When at={expiresAt} /> : "never"),
-                  isWideOnly: true,
-                },
-              ]}
-              actions={
-                can("revokeApiKey")
-                  ? (key) =>
-                      key.status === "ACTIVE" && (
-                        <>
-                          <FormButton
-                            id="updateApiKey"
-                            path={{ projectId, keyId: key.id }}
-                            label="Change"
-                            size="compact-xs"
-                            variant="default"
-                            initial={{ name: key.name, scopes: key.scopes }}
-                            done="Changed"
-                          />
-                          <FormButton
-                            id="rotateApiKey"
-                            path={{ projectId, keyId: key.id }}
-                            label="Rotate"
-                            size="compact-xs"
-                            variant="default"
-                            about="The old key goes on working for the grace period."
-                            submit="Make a new key"
-                            done=""
-                            onDone={shown}
-                          />
-                          <Confirm
-                            label="Revoke"
-                            size="compact-xs"
-                            title={`Revoke ${key.name}?`}
-                            name={key.name}
-                            onConfirm={() => revoke.mutateAsync({ path: { projectId, keyId: key.id } })}
-                          >
-                            Requests with it are refused within seconds.
-                          </Confirm>
-                        </>
-                      )
-                  : undefined
-              }
-            />
-          )
-        }
-      </Loaded>
+      <Rows
+        id="listApiKeys"
+        given={{ path: { projectId }, query: { includeRevoked: all } }}
+        empty="No keys yet"
+        hint={make}
+        columns={{
+          Name: ({ name, prefix }) => (
+            <Named name={name} more={<span className="mono">{`${prefix}…`}</span>} />
+          ),
+          For: ({ environment }) => (
+            <Badge color={environment === "live" ? "teal" : "violet"}>{words(environment)}</Badge>
+          ),
+          Status: "status",
+          Scopes: ({ scopes }) => (
+            <Text size="xs" maw={360}>
+              {scopes.join(", ")}
+            </Text>
+          ),
+          "Last used": ({ lastUsedAt }) => <When at={lastUsedAt} never="never" />,
+          Expires: ({ expiresAt }) => <When at={expiresAt} never="never" />,
+        }}
+        wide={["Scopes", "Expires"]}
+        actions={({ id, name, scopes, status }) => {
+          const path = { projectId, keyId: id };
+          return (
+            status === "ACTIVE" && [
+              form("updateApiKey", "Change", { path, initial: { name, scopes } }),
+              form("rotateApiKey", "Rotate", {
+                path,
+                about: "The old key goes on working for the grace period.",
+                submit: "Make a new key",
+                done: "",
+                onDone: shown,
+              }),
+              ask("revokeApiKey", "Revoke", {
+                path,
+                of: name,
+                name,
+                text: "Requests with it are refused within seconds.",
+              }),
+            ]
+          );
+        }}
+      />
     </Page>
   );
 };
 
 export const ProjectSettings = () => {
-  const project = useProject();
+  const { id, name, description, timezone, allowedOrigins, updatedAt, sandboxOf } = useProject();
   const can = useCan();
   const settings = useApi("getProjectSettings");
   const [, go] = useLocation();
-  const remove = useAct("deleteProject", { done: "Deleted", onDone: () => go("/") });
-  const isSandbox = project.sandboxOf != null;
+  const isSandbox = sandboxOf != null;
   return (
-    <Page title="Project settings" about={project.name}>
+    <Page title="Project settings" about={name}>
       {can("updateProject") && !isSandbox && (
         <Section title="The project">
           <OperationForm
             id="updateProject"
-            path={{ projectId: project.id }}
-            initial={{
-              name: project.name,
-              description: project.description ?? undefined,
-              timezone: project.timezone,
-              allowedOrigins: project.allowedOrigins,
-            }}
+            path={{ projectId: id }}
+            initial={{ name, description, timezone, allowedOrigins }}
             hidden={["settings"]}
-            key={project.updatedAt}
+            key={updatedAt}
           />
         </Section>
       )}
       <Sandbox />
       <Section title="Rules of the game">
         <Loaded query={settings}>
-          {(data) => {
-            const given = Object.fromEntries(Object.entries(data).filter(([, value]) => value !== null));
-            return can("updateProjectSettings") ? (
-              <OperationForm id="updateProjectSettings" initial={given} />
+          {(data) =>
+            can("updateProjectSettings") ? (
+              <OperationForm id="updateProjectSettings" initial={data} />
             ) : (
-              <Text size="sm">Your role may not change these.</Text>
-            );
-          }}
+              <Text>Your role may not change these.</Text>
+            )
+          }
         </Loaded>
       </Section>
       <Section title="All definitions as a file">
@@ -184,14 +134,13 @@ export const ProjectSettings = () => {
       {can("deleteProject") && !isSandbox && (
         <Section title="Danger zone">
           <Group>
-            <Confirm
-              label="Delete the project"
-              title={`Delete ${project.name}?`}
-              name={project.name}
-              onConfirm={() => remove.mutateAsync({ path: { projectId: project.id } })}
-            >
-              Its players, events, definitions and keys go, and those of its sandbox.
-            </Confirm>
+            {ask("deleteProject", "Delete the project", {
+              path: { projectId: id },
+              title: `Delete ${name}?`,
+              name,
+              onDone: () => go("/"),
+              text: "Its players, events, definitions and keys go, and those of its sandbox.",
+            })}
           </Group>
         </Section>
       )}
@@ -203,74 +152,64 @@ export const ProjectSettings = () => {
 const Sandbox = () => {
   const project = useProject();
   const can = useCan();
-  const live = project.sandboxOf ?? project.id;
-  const has = project.sandboxOf != null || project.sandboxProjectId != null;
-  const path = { projectId: live };
-  const clock = useApi(
-    "getSandboxClock",
-    { path },
-    { enabled: has && can("getSandboxClock"), refetchInterval: 5_000 },
-  );
-  const [advance, setAdvance] = useState("1d");
-  const sync = useAct("syncSandbox", { done: "The sandbox has the definitions of the live project" });
+  const path = { projectId: project.sandboxOf ?? project.id };
   if (!can("getSandboxClock")) return null;
   return (
     <Section title="Sandbox">
-      {!has ? (
+      {project.sandboxOf == null && project.sandboxProjectId == null ? (
         <Group>
-          <Text size="sm">A copy to try definitions in, with its own players and its own clock.</Text>
-          {can("createSandbox") && (
-            <Act id="createSandbox" path={path} done="The sandbox is there" size="xs" isMain>
-              Make a sandbox
-            </Act>
-          )}
+          <Text>A copy to try definitions in, with its own players and its own clock.</Text>
+          {act("createSandbox", "Make a sandbox", { path, done: "The sandbox is there", isMain: true })}
         </Group>
       ) : (
-        <Stack>
-          {clock.data && (
-            <Text size="sm">
-              {clock.data.aheadSeconds === 0
-                ? "Its clock shows the real time."
-                : `Its clock is ahead and shows ${moment(clock.data.now)}.`}
-            </Text>
-          )}
-          {clock.data?.lastAdvance?.happened && (
-            <Text size="sm" c="dimmed">
-              {Object.entries(clock.data.lastAdvance.happened.counts)
-                .filter(([, count]) => count > 0)
-                .map(([what, count]) => `${words(what)}: ${number(count)}`)
-                .join(" · ") || "Nothing happened on the way."}
-            </Text>
-          )}
-          <Group align="flex-end">
-            <TextInput
-              label="Move the clock ahead by"
-              description="1h, 3d, 2w"
-              value={advance}
-              onChange={(event) => setAdvance(event.currentTarget.value)}
-              w={200}
-            />
-            <Act id="setSandboxClock" path={path} body={{ advance }} done="The clock moves" size="sm">
-              Move
-            </Act>
-            <Act id="setSandboxClock" path={path} body={{ reset: true }} done="The clock moves" size="sm">
-              Back to the real time
-            </Act>
-            {can("syncSandbox") && (
-              <Confirm
-                label="Copy the live definitions into the sandbox"
-                title="Overwrite the sandbox?"
-                size="sm"
-                color="teal"
-                onConfirm={() => sync.mutateAsync({ path })}
-              >
-                What was changed in the sandbox alone is replaced by what is live.
-              </Confirm>
-            )}
-          </Group>
-        </Stack>
+        <SandboxClock path={path} />
       )}
     </Section>
+  );
+};
+
+const SandboxClock = ({ path }: { path: { projectId: string } }) => {
+  const { data } = useApi("getSandboxClock", { path }, { refetchInterval: 5_000 });
+  const [advance, setAdvance] = useState("1d");
+  const happened = Object.entries(data?.lastAdvance?.happened?.counts ?? {}).filter(([, times]) => times > 0);
+  return (
+    <Stack>
+      {data && (
+        <Text>
+          {data.aheadSeconds === 0
+            ? "Its clock shows the real time."
+            : `Its clock is ahead and shows ${moment(data.now)}.`}
+        </Text>
+      )}
+      {data?.lastAdvance?.happened && (
+        <Hint>
+          {happened.map(([what, times]) => `${words(what)}: ${number(times)}`).join(" · ") ||
+            "Nothing happened on the way."}
+        </Hint>
+      )}
+      <Inline>
+        <TextInput
+          label="Move the clock ahead by"
+          description="1h, 3d, 2w"
+          value={advance}
+          onChange={(event) => setAdvance(event.currentTarget.value)}
+          w={200}
+        />
+        {act("setSandboxClock", "Move", { path, body: { advance }, done: "The clock moves" })}
+        {act("setSandboxClock", "Back to the real time", {
+          path,
+          body: { reset: true },
+          done: "The clock moves",
+        })}
+        {ask("syncSandbox", "Copy the live definitions into the sandbox", {
+          path,
+          title: "Overwrite the sandbox?",
+          color: "teal",
+          done: "The sandbox has the definitions of the live project",
+          text: "What was changed in the sandbox alone is replaced by what is live.",
+        })}
+      </Inline>
+    </Stack>
   );
 };
 
@@ -283,10 +222,7 @@ const Files = () => {
   const twin = project.sandboxOf ?? project.sandboxProjectId;
   const [found, setFound] = useState<{ document: unknown; changes: Change[]; from: string }>();
   const { error, isBusy, send } = useSending();
-  const apply = useAct("importConfig", {
-    done: "The definitions are here",
-    onDone: () => setFound(undefined),
-  });
+  const close = () => setFound(undefined);
   const compare = async (document: unknown, from: string) => {
     const { changes } = await call("diffConfig", { body: { document } as never });
     setFound({ document, changes: changes as Change[], from });
@@ -294,25 +230,16 @@ const Files = () => {
   const fromFile = async (file: File | undefined) => {
     if (file) await compare(JSON.parse(await file.text()), file.name);
   };
-  const fromTwin = async () => {
-    if (twin)
-      await compare(
-        await call("exportConfig", { project: twin }),
-        project.sandboxOf ? "the live project" : "the sandbox",
-      );
+  const fromTwin = async (twinId: string) => {
+    const document = await call("exportConfig", { project: twinId });
+    await compare(document, project.sandboxOf ? "the live project" : "the sandbox");
   };
   return (
     <Stack gap="xs">
       <Group>
-        {can("exportConfig") && (
-          <Button
-            size="xs"
-            variant="default"
-            onClick={() => void download("exportConfig", `${project.name}.laurel.json`).catch(tellError)}
-          >
-            Save as a file
-          </Button>
-        )}
+        <SaveFile id="exportConfig" name={`${project.name}.laurel.json`}>
+          Save as a file
+        </SaveFile>
         {can("importConfig") && (
           <>
             <Button size="xs" variant="default" component="label">
@@ -324,47 +251,38 @@ const Files = () => {
                 onChange={(event) => send(() => fromFile(event.currentTarget.files?.[0]))()}
               />
             </Button>
-            {twin && (
-              <Button size="xs" variant="default" loading={isBusy} onClick={() => send(fromTwin)()}>
-                {project.sandboxOf ? "Compare with the live project" : "Bring the sandbox's definitions here"}
-              </Button>
-            )}
+            {twin &&
+              press(
+                project.sandboxOf ? "Compare with the live project" : "Bring the sandbox's definitions here",
+                send(() => fromTwin(twin)),
+                { loading: isBusy },
+              )}
           </>
         )}
       </Group>
-      {error !== undefined && <ErrorNote error={error} />}
-      <Modal
-        opened={found !== undefined}
-        onClose={() => setFound(undefined)}
-        title={`From ${found?.from ?? ""}`}
-        size="xl"
-      >
-        {found && (
+      <ErrorNote error={error} />
+      <Modal opened={found !== undefined} onClose={close} title={`From ${found?.from ?? ""}`} size="xl">
+        {found?.changes.length === 0 && <Alert color="teal" title="Nothing is different" />}
+        {found && found.changes.length > 0 && (
           <Stack>
-            {found.changes.length === 0 ? (
-              <Alert color="teal" title="Nothing is different" />
-            ) : (
-              <>
-                <PlainTable
-                  name="Changes"
-                  rows={found.changes}
-                  keyOf={({ section, key }) => `${section} ${key}`}
-                  columns={[
-                    { title: "What", cell: ({ section, key }) => `${words(section)}: ${key}` },
-                    { title: "Change", cell: ({ action }) => words(action) },
-                    { title: "Fields", cell: ({ fields }) => fields.join(", ") },
-                  ]}
-                />
-                <Group justify="flex-end">
-                  <Button
-                    loading={apply.isPending}
-                    onClick={() => apply.mutate({ body: { document: found.document } as never })}
-                  >
-                    {`Bring ${number(found.changes.length)} ${found.changes.length === 1 ? "change" : "changes"} into ${project.name}`}
-                  </Button>
-                </Group>
-              </>
-            )}
+            <PlainTable
+              name="Changes"
+              rows={found.changes}
+              keyOf={({ section, key }) => `${section} ${key}`}
+              columns={{
+                What: ({ section, key }) => `${words(section)}: ${key}`,
+                Change: "action",
+                Fields: "fields",
+              }}
+            />
+            <Group justify="flex-end">
+              {act("importConfig", `Bring ${count(found.changes.length, "changes")} into ${project.name}`, {
+                body: { document: found.document } as never,
+                done: "The definitions are here",
+                onDone: close,
+                isMain: true,
+              })}
+            </Group>
           </Stack>
         )}
       </Modal>

@@ -1,66 +1,44 @@
-import { Act } from "../ui/act.tsx";
-import { Accordion, Alert, Group, Modal, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Accordion, Alert, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
-import { useProject, useTo } from "../app/project.ts";
+import { useApi, useGo, useProject } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
-import { useAct, useApi } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
 import { number } from "../format.ts";
-import { FormButton } from "../ui/form.tsx";
-import { Empty, Loaded, Page } from "../ui/page.tsx";
-import { Confirm, Copyable, Facts, Json, SecretOnce, Section, Status, When } from "../ui/small.tsx";
-import { List, PlainTable, useOpen } from "../ui/table.tsx";
-
-const FIRST = ["url", "events", "description"];
+import { act, ask, create, form } from "../ui/operations.tsx";
+import { Copyable, Json, Loaded, Named, Page, Read, SecretOnce, Section, Status, When } from "../ui/page.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
+import { Facts } from "../ui/cells.tsx";
 
 export const Webhooks = () => {
-  const to = useTo();
-  const can = useCan();
   const { id } = useProject();
-  const open = useOpen<{ id: string }>((row) => to(`/webhooks/${row.id}`));
-  const [secret, setSecret] = useState<{ id: string; secret: string }>();
-  const create = can("createWebhook") && (
-    <FormButton
-      id="createWebhook"
-      label="New webhook"
-      first={FIRST}
-      initial={{ events: ["*"], projectId: id }}
-      done="Created"
-      onDone={setSecret}
-    />
-  );
+  const [secret, setSecret] = useState<string>();
   return (
     <Page
       title="Webhooks"
       about="Signed requests to your own systems when something happens."
-      actions={create}
+      actions={create("createWebhook", "New webhook", {
+        first: ["url", "events", "description"],
+        initial: { events: ["*"], projectId: id },
+        onDone: (answer) => setSecret(answer.secret),
+      })}
     >
       {secret && (
-        <SecretOnce title="The secret that signs the requests" value={secret.secret}>
+        <SecretOnce title="The secret that signs the requests" value={secret}>
           <Verify />
         </SecretOnce>
       )}
       <List
         id="listWebhooks"
-        name="Webhooks"
-        onRow={open}
-        empty={
-          <Empty title="No webhooks yet">
-            Your backend hears of level-ups, badges and closed boards within a second.
-          </Empty>
-        }
-        columns={[
-          { title: "Address", cell: ({ url }) => url },
-          { title: "Events", cell: ({ events }) => events.join(", "), isWideOnly: true },
-          { title: "Status", cell: ({ status }) => <Status value={status} /> },
-          { title: "Last success", cell: ({ lastSuccessAt }) => <When at={lastSuccessAt} /> },
-          {
-            title: "Last failure",
-            cell: ({ lastFailureAt }) => <When at={lastFailureAt} />,
-            isWideOnly: true,
-          },
-        ]}
+        to={(row) => `/webhooks/${row.id}`}
+        empty="No webhooks yet"
+        hint="Your backend hears of level-ups, badges and closed boards within a second."
+        columns={{
+          Address: "url",
+          Events: "events",
+          Status: "status",
+          "Last success": "lastSuccessAt",
+          "Last failure": "lastFailureAt",
+        }}
+        wide={["Events", "Last failure"]}
       />
       <Section title="Events that webhooks are sent">
         <Types />
@@ -69,32 +47,22 @@ export const Webhooks = () => {
   );
 };
 
-const Types = () => {
-  const types = useApi("listWebhookEventTypes");
-  return (
-    <Loaded query={types}>
-      {({ data }) => (
-        <Accordion variant="separated">
-          {data.map(({ type, occurs, example }) => (
-            <Accordion.Item key={type} value={type}>
-              <Accordion.Control>
-                <Text size="sm" fw={500}>
-                  {type}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {occurs}
-                </Text>
-              </Accordion.Control>
-              <Accordion.Panel>
-                {example ? <Json value={example} /> : <Text size="sm">No example</Text>}
-              </Accordion.Panel>
-            </Accordion.Item>
-          ))}
-        </Accordion>
-      )}
-    </Loaded>
-  );
-};
+const Types = () => (
+  <Read id="listWebhookEventTypes">
+    {({ data }) => (
+      <Accordion variant="separated">
+        {data.map(({ type, occurs, example }) => (
+          <Accordion.Item key={type} value={type}>
+            <Accordion.Control>
+              <Named name={type} more={occurs} />
+            </Accordion.Control>
+            <Accordion.Panel>{example ? <Json value={example} /> : <Text>No example</Text>}</Accordion.Panel>
+          </Accordion.Item>
+        ))}
+      </Accordion>
+    )}
+  </Read>
+);
 
 /** How a receiver checks that a request is from here. */
 const SNIPPETS = {
@@ -142,99 +110,67 @@ const Verify = () => {
 export const WebhookPage = ({ id }: { id: string }) => {
   const path = { webhookId: id };
   const webhook = useApi("getWebhook", { path });
-  const to = useTo();
-  const can = useCan();
-  const [, go] = useLocation();
+  const go = useGo();
   const [tested, setTested] = useState<Answer<"testWebhook">>();
   const [secret, setSecret] = useState<string>();
-  const remove = useAct("deleteWebhook", { done: "Removed", onDone: () => go(to("/webhooks")) });
   const data = webhook.data;
   return (
     <Page
       title={data?.url ?? "Webhook"}
-      parent={{ title: "Webhooks", to: to("/webhooks") }}
+      parent={["Webhooks", "/webhooks"]}
       actions={
-        data &&
-        can("testWebhook") && (
-          <>
-            <Act id="testWebhook" path={path} body={{}} onDone={setTested} size="sm" isMain>
-              Send a test
-            </Act>
-            <FormButton
-              id="updateWebhook"
-              path={path}
-              label="Change"
-              variant="default"
-              first={["url", "events", "description", "status"]}
-              initial={{ url: data.url, events: data.events, description: data.description ?? undefined }}
-              done="Changed"
-            />
-            <FormButton
-              id="rotateWebhookSecret"
-              path={path}
-              label="New secret"
-              variant="default"
-              about="The old one goes on signing beside the new one for the grace period, so that nothing is lost."
-              submit="Make a new secret"
-              done=""
-              onDone={(answer) => setSecret(answer.secret)}
-            />
-            <FormButton
-              id="recoverWebhook"
-              path={path}
-              label="Send missed events"
-              variant="default"
-              initial={{ since: new Date(Date.now() - 86_400_000).toISOString() }}
-              submit="Send"
-              done="They are on their way"
-            />
-            <Confirm
-              label="Remove"
-              size="sm"
-              title="Remove this webhook?"
-              onConfirm={() => remove.mutateAsync({ path })}
-            >
-              It hears of nothing any more, and its deliveries go.
-            </Confirm>
-          </>
-        )
+        data && [
+          act("testWebhook", "Send a test", { path, body: {}, onDone: setTested, isMain: true }),
+          form("updateWebhook", "Change", {
+            path,
+            first: ["url", "events", "description", "status"],
+            initial: { url: data.url, events: data.events, description: data.description ?? undefined },
+          }),
+          form("rotateWebhookSecret", "New secret", {
+            path,
+            about:
+              "The old one goes on signing beside the new one for the grace period, so that nothing is lost.",
+            submit: "Make a new secret",
+            done: "",
+            onDone: (answer) => setSecret(answer.secret),
+          }),
+          form("recoverWebhook", "Send missed events", {
+            path,
+            initial: { since: new Date(Date.now() - 86_400_000).toISOString() },
+            submit: "Send",
+            done: "They are on their way",
+          }),
+          ask("deleteWebhook", "Remove", {
+            path,
+            title: "Remove this webhook?",
+            onDone: () => go("/webhooks"),
+            text: "It hears of nothing any more, and its deliveries go.",
+          }),
+        ]
       }
     >
       {secret && <SecretOnce title="The new secret" value={secret} />}
-      {tested && (
-        <Alert
-          color={tested.success ? "teal" : "red"}
-          title={
-            tested.success
-              ? `It answered ${tested.responseCode} in ${number(tested.durationMs)} ms`
-              : (tested.error ?? `It answered ${tested.responseCode}`)
-          }
-          withCloseButton
-          closeButtonLabel="Close"
-          onClose={() => setTested(undefined)}
-        >
-          {tested.responseBody}
-        </Alert>
-      )}
+      {tested && <Tested tested={tested} onClose={() => setTested(undefined)} />}
       <Loaded query={webhook}>
         {(found) => (
           <>
             {found.disabledReason && <Alert color="red" title={found.disabledReason} />}
             <Facts
-              of={{
-                Status: <Status value={found.status} />,
-                Events: found.events.join(", "),
-                Secret: `${found.secretHint}…`,
-                "Last success": <When at={found.lastSuccessAt} />,
-                "Last failure": <When at={found.lastFailureAt} />,
-                "Failing since": <When at={found.failingSince} />,
+              of={found}
+              show={{
+                Status: "status",
+                Events: "events",
+                Secret: ({ secretHint }) => `${secretHint}…`,
+                "Last success": "lastSuccessAt",
+                "Last failure": "lastFailureAt",
+                "Failing since": ({ failingSince }) => <When at={failingSince} />,
               }}
             />
           </>
         )}
       </Loaded>
       <Section title="Deliveries">
-        <Deliveries id={id} />
+        <Deliveries webhookId={id} />
       </Section>
       <Section title="Verify the signature">
         <Verify />
@@ -243,92 +179,73 @@ export const WebhookPage = ({ id }: { id: string }) => {
   );
 };
 
-const Deliveries = ({ id }: { id: string }) => {
-  const [shown, setShown] = useState<string>();
-  const can = useCan();
+const Tested = ({ tested, onClose }: { tested: Answer<"testWebhook">; onClose: () => void }) => {
+  const answered = `It answered ${tested.responseCode}`;
   return (
-    <>
-      <List
-        id="listWebhookDeliveries"
-        path={{ webhookId: id }}
-        name="Deliveries"
-        filters={["status", "eventType", "from", "to"]}
-        refetchInterval={5_000}
-        onRow={(row) => setShown(row.id)}
-        empty={<Empty title="Nothing was sent yet" />}
-        columns={[
-          { title: "When", cell: ({ createdAt }) => <When at={createdAt} /> },
-          { title: "Event", cell: ({ eventType, isTest }) => `${eventType}${isTest ? " (test)" : ""}` },
-          { title: "Status", cell: ({ status }) => <Status value={STATUS[status]} /> },
-          { title: "Answer", cell: ({ responseCode, error }) => responseCode ?? error },
-          { title: "ms", cell: ({ durationMs }) => number(durationMs), isNumber: true },
-          { title: "Retries", cell: ({ retryCount }) => retryCount, isNumber: true, isWideOnly: true },
-        ]}
-        actions={
-          can("retryWebhookDelivery")
-            ? ({ id: deliveryId, status, isTest }) =>
-                status === "failed" &&
-                !isTest && (
-                  <Act
-                    id="retryWebhookDelivery"
-                    path={{ webhookId: id, deliveryId }}
-                    body={{} as never}
-                    done="It is sent again"
-                  >
-                    Send again
-                  </Act>
-                )
-            : undefined
-        }
-      />
-      <Modal opened={shown !== undefined} onClose={() => setShown(undefined)} title="Delivery" size="xl">
-        {shown && <Delivery webhookId={id} deliveryId={shown} />}
-      </Modal>
-    </>
+    <Alert
+      color={tested.success ? "teal" : "red"}
+      title={tested.success ? `${answered} in ${number(tested.durationMs)} ms` : (tested.error ?? answered)}
+      withCloseButton
+      closeButtonLabel="Close"
+      onClose={onClose}
+    >
+      {tested.responseBody}
+    </Alert>
   );
 };
+
+type DeliveryPath = { webhookId: string; deliveryId: string };
+
+const Deliveries = ({ webhookId }: { webhookId: string }) => (
+  <List
+    id="listWebhookDeliveries"
+    path={{ webhookId }}
+    filters={["status", "eventType", "from", "to"]}
+    refetchInterval={5_000}
+    empty="Nothing was sent yet"
+    dialog={["Delivery", ({ id }) => <Delivery webhookId={webhookId} deliveryId={id} />]}
+    columns={{
+      When: "createdAt",
+      Event: ({ eventType, isTest }) => `${eventType}${isTest ? " (test)" : ""}`,
+      Status: ({ status }) => <Status value={STATUS[status]} />,
+      Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+      ms: "durationMs",
+      Retries: "retryCount",
+    }}
+    wide={["Retries"]}
+    actions={({ id, status, isTest }) =>
+      status === "failed" && !isTest && <SendAgain path={{ webhookId, deliveryId: id }} />
+    }
+  />
+);
+
+const SendAgain = ({ path, isMain = false }: { path: DeliveryPath; isMain?: boolean }) =>
+  act("retryWebhookDelivery", "Send again", { path, body: {} as never, done: "It is sent again", isMain });
 
 const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 
-const Delivery = (path: { webhookId: string; deliveryId: string }) => {
-  const delivery = useApi("getWebhookDelivery", { path });
-  return (
-    <Loaded query={delivery}>
-      {(data) => (
-        <Stack>
-          <Group justify="space-between">
-            <Status value={STATUS[data.status]} />
-            {data.status !== "pending" && !data.isTest && (
-              <Act
-                id="retryWebhookDelivery"
-                path={path}
-                body={{} as never}
-                done="It is sent again"
-                size="xs"
-                isMain
-              >
-                Send again
-              </Act>
-            )}
-          </Group>
-          <PlainTable
-            name="Attempts"
-            rows={data.attempts}
-            keyOf={({ attempt }) => String(attempt)}
-            columns={[
-              { title: "Attempt", cell: ({ attempt }) => attempt, isNumber: true },
-              { title: "When", cell: ({ at }) => <When at={at} /> },
-              { title: "Answer", cell: ({ responseCode, error }) => responseCode ?? error },
-              { title: "ms", cell: ({ durationMs }) => number(durationMs), isNumber: true },
-              { title: "Body", cell: ({ responseBody }) => responseBody },
-            ]}
-          />
-          <Text fw={600} size="sm">
-            What was sent
-          </Text>
-          <Json value={data.payload} />
-        </Stack>
-      )}
-    </Loaded>
-  );
-};
+const Delivery = (path: DeliveryPath) => (
+  <Read id="getWebhookDelivery" given={{ path }}>
+    {(data) => (
+      <Stack>
+        <Group justify="space-between">
+          <Status value={STATUS[data.status]} />
+          {data.status !== "pending" && !data.isTest && <SendAgain path={path} isMain />}
+        </Group>
+        <PlainTable
+          name="Attempts"
+          rows={data.attempts}
+          columns={{
+            Attempt: "attempt",
+            When: ({ at }) => <When at={at} />,
+            Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+            ms: "durationMs",
+            Body: "responseBody",
+          }}
+        />
+        <Text fw={600}>What was sent</Text>
+        <Json value={data.payload} />
+      </Stack>
+    )}
+  </Read>
+);

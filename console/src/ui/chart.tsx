@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { compact, number } from "../format.ts";
 import { PlainTable } from "./table.tsx";
 
-export type Series = { name: string; values: (number | null)[] };
+type Series = { name: string; values: (number | null)[] };
 const COLOURS = ["#0c8599", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#1864ab", "#a17a00", "#495057"];
 
 type ChartProps = { name: string; labels: string[]; series: Series[]; height?: number; isPercent?: boolean };
@@ -64,7 +64,7 @@ export const Chart = ({ name, labels, series, height = 260, isPercent = false }:
       <Group justify="space-between" mb={4}>
         <Group gap="md">
           {series.map(({ name: label, values }, index) => (
-            <Text size="sm" key={label} component="span">
+            <Text key={label} component="span">
               <span className="dot" style={{ background: COLOURS[index % COLOURS.length] }} />
               {label} <b>{number(values.findLast((value) => value != null))}</b>
             </Text>
@@ -77,16 +77,14 @@ export const Chart = ({ name, labels, series, height = 260, isPercent = false }:
       {isTable ? (
         <PlainTable
           name={name}
-          rows={labels.map((label, index) => ({ label, index }))}
-          keyOf={({ label }) => label}
-          columns={[
-            { title: "Date", cell: ({ label }) => label },
-            ...series.map((one) => ({
-              title: one.name,
-              cell: ({ index }: { index: number }) => number(one.values[index]),
-              isNumber: true,
-            })),
-          ]}
+          rows={labels.map((_label, index) => index)}
+          keyOf={(index) => labels[index]!}
+          columns={{
+            Date: (index: number) => labels[index],
+            ...Object.fromEntries(
+              series.map((one) => [one.name, (index: number) => one.values[index] ?? null]),
+            ),
+          }}
         />
       ) : (
         <div ref={box} role="img" aria-label={`Chart: ${name}`} />
@@ -103,8 +101,8 @@ export const Bars = ({ rows }: { rows: { name: string; value: number; note?: str
       {rows.map(({ name, value, note }, index) => (
         <div role="listitem" key={`${name} ${index}`} style={{ marginBottom: 8 }}>
           <Group justify="space-between">
-            <Text size="sm">{name}</Text>
-            <Text size="sm">
+            <Text>{name}</Text>
+            <Text>
               {number(value)} {note && <Text span c="dimmed" size="xs">{`  ${note}`}</Text>}
             </Text>
           </Group>

@@ -1,27 +1,15 @@
-import { Badge, Button, Group, Modal, Stack, Text } from "@mantine/core";
-import { useState } from "react";
-import { useLocation } from "wouter";
-import type { Id } from "../api/client.ts";
-import { useAct, useAny } from "../api/hooks.ts";
-import { useCan } from "../api/session.ts";
-import { Diff } from "./diff.tsx";
-import { FormButton } from "./form.tsx";
-import { Empty, Loaded } from "./page.tsx";
-import { Confirm, Status, When } from "./small.tsx";
-import { PlainTable } from "./table.tsx";
+import { Badge, Button, Code, Group, Modal, Stack, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import type { ReactNode } from "react";
+import { type Id, operation } from "../api/client.ts";
+import { useAct, useAny, useCan, useGo } from "../api/hooks.ts";
+import { words } from "../format.ts";
+import { act, ask, form, OperationForm } from "./operations.tsx";
+import { Hint, Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
+import { Rows } from "./table.tsx";
 
-/** What may be done with a definition that has a draft and published versions, by the names of its operations. */
-export type DraftOperations = {
-  publish: Id;
-  pause: Id;
-  resume: Id;
-  end?: Id;
-  shadow?: Id;
-  duplicate: Id;
-  archive: Id;
-  rollback: Id;
-  versions: Id;
-};
+/** A kind of definition that has a draft and published versions, by which its operations are named. */
+type DraftKind = "rule" | "quest" | "adventure";
 
 type Drafted = {
   id: string;
@@ -35,222 +23,233 @@ type Drafted = {
 };
 
 /** What is no part of a definition itself. */
-const KEPT = new Set([
-  "id",
-  "status",
-  "draftVersion",
-  "publishedVersion",
-  "published",
-  "createdAt",
-  "updatedAt",
-  "pauseReason",
-]);
+const KEPT = /^(id|status|draft|draftVersion|publishedVersion|published|createdAt|updatedAt|pauseReason)$/;
 
-/** The draft of a definition whose fields stand beside its state. */
-export const draftOf = (row: object): any =>
-  Object.fromEntries(Object.entries(row).filter(([name, value]) => !KEPT.has(name) && value !== null));
+/** A definition with its draft, whose fields may stand beside its state. */
+const draftedOf = (row: any): Drafted => {
+  const fields = Object.entries(row).filter(([name, value]) => !KEPT.test(name) && value !== null);
+  return { draft: Object.fromEntries(fields), ...row };
+};
 
 const isPublished = (of: Drafted): boolean => JSON.stringify(of.draft) === JSON.stringify(of.published);
 
-type Props = {
-  of: Drafted;
-  /** The name of the id in addresses: ruleId. */
-  param: string;
-  operations: DraftOperations;
-  /** Where the list is, and one of them. */
-  to: (id?: string) => string;
+type PageProps = {
+  kind: DraftKind;
+  id: string;
+  /** Parts of the screen between the form and the versions. */
+  pages: (of: any) => TabPages;
+  /** Between the state and the parts. */
+  note?: (of: any) => ReactNode;
+  design: (of: any) => ReactNode;
 };
 
-/** Buttons for what a draft and its published version go through. */
-export const DraftActions = ({ of, param, operations, to }: Props) => {
+/** The screen of one definition: its form, what else there is to it, and its versions. */
+export const DraftPage = ({ kind, id, pages, note, design }: PageProps) => {
+  const found = useAny(operation("get", kind), { path: { [`${kind}Id`]: id } });
+  const of = found.data && draftedOf(found.data);
+  return (
+    <Page
+      title={of?.name ?? words(kind)}
+      parent={[`${words(kind)}s`, `/${kind}s`]}
+      actions={of && <Actions of={of} kind={kind} />}
+    >
+      <Loaded query={found}>
+        {() => (
+          <Stack>
+            <Group gap="xs">
+              <Status value={of.status} />
+              {of.publishedVersion != null && <Badge color="gray">{`Version ${of.publishedVersion}`}</Badge>}
+              {of.published && !isPublished(of) && <Badge color="yellow">Unpublished changes</Badge>}
+            </Group>
+            {note?.(of)}
+            <Pages
+              pages={{
+                design: ["Design", () => design(of)],
+                ...pages(of),
+                versions: ["Versions", () => <Versions of={of} kind={kind} />],
+              }}
+            />
+          </Stack>
+        )}
+      </Loaded>
+    </Page>
+  );
+};
+
+type FormProps = {
+  kind: DraftKind;
+  of: any;
+  first: readonly string[];
+  onChange?: (value: any) => void;
+  done?: string;
+  children?: ReactNode;
+};
+
+/** The form of a draft; whoever may not change it sees it as JSON. */
+export const DraftForm = ({ kind, of, done = "Draft saved", ...rest }: FormProps) => {
   const can = useCan();
-  const [, go] = useLocation();
-  const path = { [param]: of.id };
-  const [isOpen, setOpen] = useState(false);
-  const pause = useAct(operations.pause, { done: "Paused" });
-  const resume = useAct(operations.resume, { done: "Running again" });
-  const shadow = useAct(operations.shadow ?? operations.pause, { done: "It runs in the shadow" });
-  const end = useAct(operations.end ?? operations.archive, { done: "Ended" });
-  const archive = useAct(operations.archive, { done: "Archived", onDone: () => go(to()) });
-  if (!can(operations.publish)) return null;
-  const run = (act: { mutate: (given: any) => void }) => () => act.mutate({ path });
-  const { status } = of;
+  const id = operation("update", kind);
+  if (!can(id) || of.status === "ARCHIVED") return <Json value={of.draft} />;
+  return (
+    <OperationForm
+      {...rest}
+      id={id}
+      path={{ [`${kind}Id`]: of.id }}
+      initial={of.draft}
+      fixed={{ draftVersion: of.draftVersion }}
+      hidden={["draftVersion"]}
+      submit="Save the draft"
+      done={done}
+      key={of.draftVersion}
+    />
+  );
+};
+
+type Props = { of: Drafted; kind: DraftKind };
+
+/** Buttons for what a draft and its published version go through. */
+const Actions = ({ of, kind }: Props) => {
+  const can = useCan();
+  const go = useGo();
+  const [isOpen, { open, close }] = useDisclosure(false);
+  const path: any = { [`${kind}Id`]: of.id };
+  const { status, name } = of;
+  if (!can(operation("publish", kind))) return null;
+  const isActive = status === "ACTIVE";
+  const isPaused = status === "PAUSED";
+  const isArchived = status === "ARCHIVED";
   return (
     <>
-      {status !== "ARCHIVED" && (
-        <Button
-          variant={isPublished(of) ? "default" : "filled"}
-          aria-haspopup="dialog"
-          onClick={() => setOpen(true)}
-        >
+      {!isArchived && (
+        <Button variant={isPublished(of) ? "default" : "filled"} onClick={open} aria-haspopup="dialog">
           Publish…
         </Button>
       )}
-      {status === "ACTIVE" && (
-        <Button variant="default" onClick={run(pause)}>
-          Pause
-        </Button>
-      )}
-      {(status === "PAUSED" || status === "SHADOW") && (
-        <Button variant="default" onClick={run(resume)}>
-          Resume
-        </Button>
-      )}
-      {operations.shadow && status === "ACTIVE" && (
-        <Button variant="default" onClick={run(shadow)}>
-          Shadow
-        </Button>
-      )}
-      {operations.end && (status === "ACTIVE" || status === "PAUSED") && (
-        <Confirm
-          label="End"
-          size="sm"
-          title={`End ${of.name}?`}
-          onConfirm={() => end.mutateAsync({ path } as never)}
-        >
-          Nobody can go on with it. It stays visible to those who took part.
-        </Confirm>
-      )}
-      <FormButton
-        id={operations.duplicate}
-        path={path}
-        label="Duplicate"
-        variant="default"
-        initial={{ key: `${of.key}-copy`, name: `${of.name} (copy)` }}
-        submit="Duplicate"
-        done="Duplicated"
-        onDone={({ id }) => go(to(id))}
-      />
-      {status !== "ARCHIVED" && (
-        <Confirm
-          label="Archive"
-          size="sm"
-          title={`Archive ${of.name}?`}
-          name={of.key}
-          onConfirm={() => archive.mutateAsync({ path } as never)}
-        >
-          It stops and leaves the lists. What players have got through it stays.
-        </Confirm>
-      )}
-      <Modal opened={isOpen} onClose={() => setOpen(false)} title={`Publish ${of.name}`} size="xl">
-        {isOpen && <Publish of={of} path={path} operations={operations} onDone={() => setOpen(false)} />}
+      {isActive && act(operation("pause", kind), "Pause", { path, done: "Paused" })}
+      {(isPaused || status === "SHADOW") &&
+        act(operation("resume", kind), "Resume", { path, done: "Running again" })}
+      {isActive && act(operation("shadow", kind), "Shadow", { path, done: "It runs in the shadow" })}
+      {(isActive || isPaused) &&
+        ask(operation("end", kind), "End", {
+          path,
+          of: name,
+          text: "Nobody can go on with it. It stays visible to those who took part.",
+        })}
+      {form(operation("duplicate", kind), "Duplicate", {
+        path,
+        initial: { key: `${of.key}-copy`, name: `${name} (copy)` },
+        onDone: ({ id }) => go(`/${kind}s/${id}`),
+      })}
+      {!isArchived &&
+        ask(operation("archive", kind), "Archive", {
+          path,
+          of: name,
+          name: of.key,
+          onDone: () => go(`/${kind}s`),
+          text: "It stops and leaves the lists. What players have got through it stays.",
+        })}
+      <Modal opened={isOpen} onClose={close} title={`Publish ${name}`} size="xl">
+        {isOpen && <Publish of={of} id={operation("publish", kind)} path={path} onDone={close} />}
       </Modal>
     </>
   );
 };
 
-const Publish = ({
-  of,
-  path,
-  operations,
-  onDone,
-}: {
-  of: Drafted;
-  path: object;
-  operations: DraftOperations;
-  onDone: () => void;
-}) => (
-  <Stack>
-    {of.published ? (
-      <>
-        <Text size="sm">{`What changes against version ${of.publishedVersion}:`}</Text>
-        <Diff before={of.published} after={of.draft} />
-      </>
-    ) : (
-      <Text size="sm">Players have not seen it yet: this is its first version.</Text>
-    )}
-    <PublishForm id={operations.publish} path={path} onDone={onDone} />
-  </Stack>
-);
+type PublishProps = { of: Drafted; id: Id; path: object; onDone: () => void };
 
-const PublishForm = ({ id, path, onDone }: { id: Id; path: object; onDone: () => void }) => {
+const Publish = ({ of, id, path, onDone }: PublishProps) => {
   const publish = useAct(id, { done: "Published", onDone });
   return (
-    <Group justify="flex-end">
-      <FormButton
-        id={id}
-        path={path}
-        label="With options"
-        variant="default"
-        submit="Publish"
-        done="Published"
-        onDone={onDone}
-      />
-      <Button loading={publish.isPending} onClick={() => publish.mutate({ path, body: {} } as never)}>
-        Publish
-      </Button>
-    </Group>
-  );
-};
-
-/** The state of a draft beside what is published. */
-export const DraftState = ({ of }: { of: Drafted }) => {
-  return (
-    <Group gap="xs">
-      <Status value={of.status} />
-      {of.publishedVersion != null && <Badge color="gray">{`Version ${of.publishedVersion}`}</Badge>}
-      {of.published && !isPublished(of) && <Badge color="yellow">Unpublished changes</Badge>}
-    </Group>
+    <Stack>
+      <Text>
+        {of.published
+          ? `What changes against version ${of.publishedVersion}:`
+          : "Players have not seen it yet: this is its first version."}
+      </Text>
+      {of.published && <Diff before={of.published} after={of.draft} />}
+      <Group justify="flex-end">
+        {form(id, "With options", { path, submit: "Publish", onDone })}
+        <Button loading={publish.isPending} onClick={() => publish.mutate({ path, body: {} } as never)}>
+          Publish
+        </Button>
+      </Group>
+    </Stack>
   );
 };
 
 /** Published versions, and back to one of them. */
-export const Versions = ({ of, param, operations }: Omit<Props, "to">) => {
-  const path = { [param]: of.id };
-  const versions = useAny(operations.versions, { path, query: { limit: 50 } });
-  const rollback = useAct(operations.rollback, { done: "The older version is published again" });
-  const can = useCan();
-  const [shown, setShown] = useState<any>();
+const Versions = ({ of, kind }: Props) => {
+  const path: any = { [`${kind}Id`]: of.id };
   return (
-    <Loaded query={versions}>
-      {({ data }: { data: any[] }) =>
-        data.length === 0 ? (
-          <Empty title="Nothing is published yet" />
-        ) : (
-          <>
-            <PlainTable
-              name="Versions"
-              rows={data}
-              keyOf={({ version }) => String(version)}
-              onRow={setShown}
-              columns={[
-                { title: "Version", cell: ({ version }) => version },
-                {
-                  title: "Published",
-                  cell: ({ publishedAt, createdAt }) => <When at={publishedAt ?? createdAt} />,
-                },
-                {
-                  title: "By",
-                  cell: ({ publishedBy, createdBy }) => publishedBy ?? createdBy,
-                  isWideOnly: true,
-                },
-                { title: "Note", cell: ({ changeNote }) => changeNote ?? "–" },
-              ]}
-              actions={({ version }) =>
-                can(operations.rollback) &&
-                version !== of.publishedVersion && (
-                  <Confirm
-                    label="Publish again"
-                    title={`Publish version ${version} again?`}
-                    color="teal"
-                    onConfirm={() => rollback.mutateAsync({ path, body: { version } } as never)}
-                  >
-                    Players see it at once, as a new version.
-                  </Confirm>
-                )
-              }
-            />
-            <Modal
-              opened={shown !== undefined}
-              onClose={() => setShown(undefined)}
-              title={`Version ${shown?.version} and the draft`}
-              size="xl"
-            >
-              {shown && <Diff before={shown.definition} after={of.draft} />}
-            </Modal>
-          </>
-        )
+    <Rows
+      id={operation("list", `${kind}Versions`) as "listRuleVersions"}
+      given={{ path, query: { limit: 50 } }}
+      name="Versions"
+      empty="Nothing is published yet"
+      dialog={[
+        ({ version }) => `Version ${version} and the draft`,
+        ({ definition }) => <Diff before={definition} after={of.draft} />,
+      ]}
+      columns={{ Version: "version", Published: "publishedAt", By: "publishedBy", Note: "changeNote" }}
+      wide={["By"]}
+      actions={({ version }) =>
+        version !== of.publishedVersion &&
+        ask(operation("rollback", kind), "Publish again", {
+          path,
+          body: { version } as never,
+          title: `Publish version ${version} again?`,
+          color: "teal",
+          done: "The older version is published again",
+          text: "Players see it at once, as a new version.",
+        })
       }
-    </Loaded>
+    />
+  );
+};
+
+type Change = { path: string; before: unknown; after: unknown };
+
+/** Lists where two definitions differ, by path. */
+const changesOf = (before: unknown, after: unknown, path = ""): Change[] => {
+  if (JSON.stringify(before) === JSON.stringify(after)) return [];
+  const isObject = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null;
+  if (!isObject(before) || !isObject(after) || Array.isArray(before) !== Array.isArray(after))
+    return [{ path, before, after }];
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
+    changesOf(before[name], after[name], path === "" ? name : `${path}.${name}`),
+  );
+};
+
+const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
+
+/** What is different, line by line: what was, what is. */
+const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
+  const changes = changesOf(before, after);
+  if (changes.length === 0) return <Hint>Nothing is different.</Hint>;
+  return (
+    <div>
+      {changes.map(({ path, before: was, after: is }) => (
+        <div key={path} style={{ marginBottom: 8 }}>
+          <Text fw={600}>{path}</Text>
+          <Code
+            block
+            className="json"
+            tabIndex={0}
+            style={{ borderLeft: "3px solid var(--mantine-color-red-6)" }}
+          >
+            {`− ${show(was)}`}
+          </Code>
+          <Code
+            block
+            className="json"
+            tabIndex={0}
+            style={{ borderLeft: "3px solid var(--mantine-color-teal-6)" }}
+          >
+            {`+ ${show(is)}`}
+          </Code>
+        </div>
+      ))}
+    </div>
   );
 };

@@ -15,214 +15,193 @@ import {
   TextInput,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { type ReactNode } from "react";
+import type { ReactNode } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
 import { keyFor, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 import {
-  Free,
-  Moment,
-  Reference,
-  References,
-  LISTS,
-  Remove,
-  type FieldProps,
-  optionsOf,
-  typeOf,
-  referenceOf,
-  errorAt,
   type Common,
+  commonOf,
+  type FieldProps,
+  Free,
+  LISTS,
+  Moment,
+  optionsOf,
+  optionText,
+  Reference,
+  referenceOf,
+  References,
+  Remove,
+  typeOf,
 } from "./values.tsx";
+import { Hint } from "./page.tsx";
 
 /** Fields that hold the conditions of a group. */
 const GROUPS = /^(all|any|none)$/;
 
+/** A field whose schema is known, with what every input has. */
+type Known = FieldProps & { common: Common };
+
 /** Text: a date, a secret, a key of something, or words. */
-const StringField = ({ schema, name, value, common, onChange: clear }: FieldProps & { common: Common }) => {
+const StringField = ({ schema, name, value = "", common, onChange }: Known) => {
   const reference = referenceOf(schema, name);
-  if (reference) return <Reference {...common} kind={reference} value={value ?? ""} onChange={clear} />;
-  if (schema.format === "date-time") return <Moment {...common} value={value ?? ""} onChange={clear} />;
+  const set = (text: string) => onChange(text === "" ? undefined : text);
+  if (reference) return <Reference {...common} kind={reference} value={value} onChange={set} />;
+  if (schema.format === "date-time") return <Moment {...common} value={value} onChange={set} />;
+  const input = {
+    ...common,
+    value: value ?? "",
+    onChange: (event: { currentTarget: { value: string } }) => set(event.currentTarget.value),
+    placeholder: schema.default == null ? "" : String(schema.default),
+  };
   if (/secret|password/i.test(name))
-    return (
-      <PasswordInput
-        {...common}
-        value={value ?? ""}
-        onChange={(event) => clear(event.currentTarget.value)}
-        autoComplete={/new/i.test(name) ? "new-password" : "off"}
-      />
-    );
-  if (
-    ((schema.maxLength ?? 0) > 1_000 && schema.format !== "uri") ||
-    /description|note|body|certificate/i.test(name)
-  )
-    return (
-      <Textarea
-        {...common}
-        value={value ?? ""}
-        onChange={(event) => clear(event.currentTarget.value)}
-        autosize
-        minRows={2}
-        maxRows={12}
-      />
-    );
-  return (
-    <TextInput
-      {...common}
-      type={schema.format === "date" ? "date" : "text"}
-      value={value ?? ""}
-      onChange={(event) => clear(event.currentTarget.value)}
-      placeholder={schema.default == null ? "" : String(schema.default)}
-      autoComplete="off"
-    />
-  );
+    return <PasswordInput {...input} autoComplete={/new/i.test(name) ? "new-password" : "off"} />;
+  const isLong = (schema.maxLength ?? 0) > 1_000 && schema.format !== "uri";
+  if (isLong || /description|note|body|certificate/i.test(name))
+    return <Textarea {...input} autosize minRows={2} maxRows={12} />;
+  return <TextInput {...input} type={schema.format === "date" ? "date" : "text"} autoComplete="off" />;
 };
 
 /** Draws one value as its schema describes it. */
-export const Field = (props: FieldProps): ReactNode => {
-  const { context, name, path, onChange, isRequired = false } = props;
-  const drawn = context.custom?.(props);
-  if (drawn !== undefined) return drawn;
-  const schema = resolve(props.schema, context.forms);
-  const common = {
-    label: schema.title ?? words(name),
-    description: schema.description,
-    error: errorAt(context, path),
-    required: isRequired,
-    "data-path": path,
-  };
-  const { value } = props;
-  const clear = (next: any) => onChange(next === "" || next === null ? undefined : next);
+export const Field = (given: FieldProps): ReactNode => {
+  const schema = resolve(given.schema, given.context.forms);
+  const common = commonOf({ ...given, schema });
+  const props: Known = { ...given, schema, common, value: given.value ?? undefined };
+  const { name, value, onChange, isRequired = false } = props;
   switch (typeOf(schema)) {
     case "enum":
       return (
         <Select
           {...common}
-          data={optionsOf(schema)!.map((one) => ({ value: String(one), label: words(String(one)) }))}
-          value={value === undefined || value === null ? null : String(value)}
+          data={optionsOf(schema)!.map((one) => ({ value: String(one), label: optionText(name, one) }))}
+          value={value === undefined ? null : String(value)}
           // The options of a number are numbers.
-          onChange={(next) => clear(optionsOf(schema)!.find((one) => String(one) === next))}
+          onChange={(next) => onChange(optionsOf(schema)!.find((one) => String(one) === next))}
           allowDeselect={false}
           clearable={!isRequired}
           clearButtonProps={{ "aria-label": `Clear ${common.label}` }}
-          placeholder={schema.default === undefined ? "" : words(String(schema.default))}
+          placeholder={schema.default === undefined ? "" : optionText(name, schema.default)}
         />
       );
-    case "boolean":
+    case "boolean": {
+      const { required: _always, ...rest } = common;
       return (
         <Switch
-          label={common.label}
-          description={common.description}
-          error={common.error}
+          {...rest}
           checked={value ?? schema.default ?? false}
           onChange={(event) => onChange(event.currentTarget.checked)}
         />
       );
+    }
     case "integer":
     case "number":
       return (
         <NumberInput
           {...common}
           value={value ?? ""}
-          onChange={(next) => clear(typeof next === "string" && next !== "" ? Number(next) : next)}
+          onChange={(next) => onChange(next === "" ? undefined : Number(next))}
           allowDecimal={schema.type === "number"}
           placeholder={schema.default === undefined ? "" : String(schema.default)}
           hideControls
         />
       );
     case "string":
-      return <StringField {...props} schema={schema} common={common} onChange={clear} />;
+      return <StringField {...props} />;
     case "array":
-      return <ArrayField {...props} schema={schema} />;
-    case "object":
-      if (schema.properties && Object.keys(schema.properties).length > 0)
-        return <ObjectField {...props} schema={schema} />;
-      if (
-        typeof schema.additionalProperties === "object" &&
-        Object.keys(schema.additionalProperties).length > 0
-      )
-        return <RecordField {...props} schema={schema} items={schema.additionalProperties} />;
+      return <ArrayField {...props} />;
+    case "object": {
+      const { properties = {}, additionalProperties: items } = schema;
+      if (Object.keys(properties).length > 0) return <ObjectField {...props} />;
+      if (typeof items === "object" && Object.keys(items).length > 0)
+        return <RecordField {...props} items={items} />;
       return <Free {...common} value={value} onChange={onChange} placeholder='{"stars": 3}' />;
+    }
     case "any-of":
-      return <AnyOf {...props} schema={schema} />;
+      return <AnyOf {...props} />;
     default:
       return <Free {...common} value={value} onChange={onChange} />;
   }
 };
 
-const ObjectField = ({ name, path, schema, value, isRequired, onChange, context }: FieldProps) => {
-  const label = schema.title ?? words(name);
+const About = ({ of: { description } }: { of: Common }) =>
+  description && <Hint size="xs">{description}</Hint>;
+
+const Add = (props: { label: string; onClick: () => void; disabled?: boolean }) => (
+  <Button
+    variant="default"
+    size="xs"
+    w="fit-content"
+    leftSection={<Icon name="plus" size={14} />}
+    disabled={props.disabled ?? false}
+    onClick={props.onClick}
+  >
+    {props.label}
+  </Button>
+);
+
+const ObjectField = ({ common, path, schema, value, isRequired, onChange, context }: Known) => {
+  const { label } = common;
   if (value === undefined && !isRequired)
     return (
       <div>
-        <Button
-          variant="default"
-          size="xs"
-          leftSection={<Icon name="plus" size={14} />}
-          onClick={() => onChange({})}
-        >
-          {label}
-        </Button>
-        {schema.description && (
-          <Text size="xs" c="dimmed">
-            {schema.description}
-          </Text>
-        )}
+        <Add label={label} onClick={() => onChange({})} />
+        <About of={common} />
       </div>
     );
+  const legend = (
+    <Group gap={4}>
+      {label}
+      {!isRequired && <Remove label={label} onClick={() => onChange(undefined)} />}
+    </Group>
+  );
   return (
-    <Fieldset
-      legend={
-        <Group gap={4}>
-          {label}
-          {!isRequired && <Remove label={label} onClick={() => onChange(undefined)} />}
-        </Group>
-      }
-    >
+    <Fieldset legend={legend}>
       <Properties path={path} schema={schema} value={value ?? {}} onChange={onChange} context={context} />
     </Fieldset>
   );
 };
 
-export type PropertiesProps = Omit<FieldProps, "name" | "isRequired"> & { first?: readonly string[] };
+export type PropertiesProps = Omit<FieldProps, "name" | "isRequired"> & {
+  first?: readonly string[] | undefined;
+};
 
 /** The fields of an object: those that are needed, given or named first; the others one click away. */
 export const Properties = ({ path, schema, value, onChange, context, first }: PropertiesProps) => {
   const [isOpen, { toggle }] = useDisclosure(false);
-  const known = resolve(schema, context.forms);
-  const names = Object.keys(known.properties ?? {}).filter(
-    (name) => path !== "" || !context.hidden.includes(name),
-  );
-  const required = new Set(known.required ?? []);
+  const { properties = {}, required: needed = [] } = resolve(schema, context.forms);
+  const names = Object.keys(properties).filter((name) => path !== "" || !context.hidden.includes(name));
+  const required = new Set(needed);
+  const pathOf = (name: string) => (path === "" ? name : `${path}.${name}`);
   const isFirst = (name: string) =>
     required.has(name) ||
     first?.includes(name) ||
-    (value[name] !== undefined && value[name] !== null) ||
-    context.errors.some(({ field }) => field.startsWith(path === "" ? name : `${path}.${name}`));
+    (value[name] ?? undefined) !== undefined ||
+    context.errors.some(({ field }) => field.startsWith(pathOf(name)));
   const shown = names.length <= 6 && !first ? names : names.filter(isFirst);
   const rest = names.filter((name) => !shown.includes(name));
-  const order = first
-    ? [...first.filter((name) => shown.includes(name)), ...shown.filter((name) => !first.includes(name))]
-    : shown;
+  const above = first?.filter((name) => shown.includes(name)) ?? [];
+  const order = [...above, ...shown.filter((name) => !above.includes(name))];
+  const set = (name: string, next: any) => {
+    const { [name]: _old, ...others } = value;
+    const changed = next === undefined ? others : { ...value, [name]: next };
+    // The key of something new follows its name until somebody writes one.
+    const follows = name === "name" && required.has("key") && (value.key ?? "") === keyFor(value.name);
+    onChange(follows ? { ...changed, key: keyFor(next) } : changed);
+  };
   const draw = (name: string) => {
-    const field = known.properties![name]!;
+    const field = properties[name]!;
     // A constant is written by whoever chose the kind.
     if (optionsOf(resolve(field, context.forms))?.length === 1 && required.has(name)) return null;
     return (
       <Field
         key={name}
         name={name}
-        path={path === "" ? name : `${path}.${name}`}
+        path={pathOf(name)}
         schema={field}
         value={value[name]}
         isRequired={required.has(name)}
         context={context}
-        onChange={(next) => {
-          const { [name]: _old, ...others } = value;
-          const changed = next === undefined ? others : { ...value, [name]: next };
-          // The key of something new follows its name until somebody writes one.
-          const follows = name === "name" && required.has("key") && (value.key ?? "") === keyFor(value.name);
-          onChange(follows ? { ...changed, key: keyFor(next) } : changed);
-        }}
+        onChange={(next) => set(name, next)}
       />
     );
   };
@@ -245,152 +224,121 @@ export const Properties = ({ path, schema, value, onChange, context, first }: Pr
   );
 };
 
-const ArrayField = (props: FieldProps) => {
-  const { name, path, schema, value = [], isRequired = false, onChange, context } = props;
+/** Several values with a name over them: each can be removed, and one be added. */
+const Several = (props: { common: Common; items: Item[]; add: ReactNode }) => (
+  <Fieldset legend={props.common.label}>
+    <Stack gap="sm">
+      <About of={props.common} />
+      {props.items.map(({ label, before, field, onRemove }, index) => (
+        <Group key={index} align="flex-start" wrap="nowrap" gap="xs">
+          {before}
+          <div style={{ flex: 1 }}>
+            <Field {...field} isRequired />
+          </div>
+          <Remove label={label} onClick={onRemove} />
+        </Group>
+      ))}
+      {props.add}
+      {props.common.error && (
+        <Text size="xs" c="var(--mantine-color-error)">
+          {props.common.error}
+        </Text>
+      )}
+    </Stack>
+  </Fieldset>
+);
+type Item = { label: string; before?: ReactNode; field: FieldProps; onRemove: () => void };
+
+const ArrayField = (props: Known) => {
+  const { name, path, schema, value = [], isRequired = false, onChange, context, common } = props;
   const items = resolve(schema.items ?? {}, context.forms);
-  const label = schema.title ?? words(name);
-  const common = {
-    label,
-    description: schema.description,
-    error: errorAt(context, path),
-    required: isRequired,
-  };
   const set = (next: any[]) => onChange(next.length === 0 && !isRequired ? undefined : next);
+  const input = { ...common, value, onChange: set };
   if (items.enum)
     return (
       <MultiSelect
-        {...common}
+        {...input}
         data={items.enum.map((one) => ({ value: one, label: words(one) }))}
-        value={value}
-        onChange={set}
         searchable
       />
     );
+  const type = typeOf(items);
   const reference = referenceOf(items["x-ref"] ? items : schema, name);
-  if (typeOf(items) === "string")
-    return reference ? (
-      <References {...common} kind={reference} value={value} onChange={set} />
-    ) : (
-      <TagsInput {...common} value={value} onChange={set} />
-    );
-  if (typeOf(items) === "integer" || typeOf(items) === "number")
+  if (type === "string")
+    return reference ? <References {...input} kind={reference} /> : <TagsInput {...input} />;
+  if (type === "integer" || type === "number")
     return (
       <TagsInput
-        {...common}
+        {...input}
         value={value.map(String)}
         onChange={(next) => set(next.map(Number).filter(Number.isFinite))}
       />
     );
-  const one = GROUPS.test(name) ? "Condition" : label.replace(/ies$/, "y").replace(/s$/, "");
+  const one = GROUPS.test(name) ? "Condition" : common.label.replace(/ies$/, "y").replace(/s$/, "");
   return (
-    <Fieldset legend={label}>
-      <Stack gap="sm">
-        {schema.description && (
-          <Text size="xs" c="dimmed">
-            {schema.description}
-          </Text>
-        )}
-        {value.map((item: any, index: number) => (
-          <Group key={index} align="flex-start" wrap="nowrap" gap="xs">
-            <div style={{ flex: 1 }}>
-              <Field
-                name={`${one} ${index + 1}`}
-                path={`${path}.${index}`}
-                schema={items}
-                value={item}
-                isRequired
-                context={context}
-                onChange={(next) => set(value.with(index, next ?? {}))}
-              />
-            </div>
-            <Remove label={`${one} ${index + 1}`} onClick={() => set(value.toSpliced(index, 1))} />
-          </Group>
-        ))}
-        <div>
-          <Button
-            variant="default"
-            size="xs"
-            leftSection={<Icon name="plus" size={14} />}
-            onClick={() => set([...value, startOf(items, context.forms)])}
-          >
-            {`Add ${one.toLowerCase()}`}
-          </Button>
-          {common.error && (
-            <Text size="xs" c="var(--mantine-color-error)">
-              {common.error}
-            </Text>
-          )}
-        </div>
-      </Stack>
-    </Fieldset>
+    <Several
+      common={common}
+      items={value.map((item: any, index: number) => ({
+        label: `${one} ${index + 1}`,
+        field: {
+          name: `${one} ${index + 1}`,
+          path: `${path}.${index}`,
+          schema: items,
+          value: item,
+          context,
+          onChange: (next: any) => set(value.with(index, next ?? {})),
+        },
+        onRemove: () => set(value.toSpliced(index, 1)),
+      }))}
+      add={
+        <Add
+          label={`Add ${one.toLowerCase()}`}
+          onClick={() => set([...value, startOf(items, context.forms)])}
+        />
+      }
+    />
   );
 };
 
 /** Values by key, such as amounts by currency. */
-const RecordField = (props: FieldProps & { items: Schema }) => {
-  const { name, path, schema, items, value = {}, isRequired = false, onChange, context } = props;
-  const label = schema.title ?? words(name);
+const RecordField = (props: Known & { items: Schema }) => {
+  const { name, path, schema, items, value = {}, isRequired = false, onChange, context, common } = props;
   const kind =
     referenceOf(schema, name.replace(/ies$/, "y")) ??
     Object.keys(LISTS).find((one) => name === LISTS[one]?.plural);
   const set = (next: [string, any][]) =>
     onChange(next.length === 0 && !isRequired ? undefined : Object.fromEntries(next));
   const entries = Object.entries(value);
+  const keyInput = (key: string, onKey: (next: string) => void) =>
+    kind ? (
+      <Reference kind={kind} label="Key" value={key} onChange={onKey} />
+    ) : (
+      <TextInput label="Key" value={key} onChange={(event) => onKey(event.currentTarget.value)} />
+    );
   return (
-    <Fieldset legend={label}>
-      <Stack gap="sm">
-        {schema.description && (
-          <Text size="xs" c="dimmed">
-            {schema.description}
-          </Text>
-        )}
-        {entries.map(([key, item], index) => (
-          <Group key={index} align="flex-start" wrap="nowrap" gap="xs">
-            {kind ? (
-              <Reference
-                kind={kind}
-                label="Key"
-                value={key}
-                onChange={(next) => set(entries.with(index, [next, item]))}
-              />
-            ) : (
-              <TextInput
-                label="Key"
-                value={key}
-                onChange={(event) => set(entries.with(index, [event.currentTarget.value, item]))}
-              />
-            )}
-            <div style={{ flex: 1 }}>
-              <Field
-                name="Value"
-                path={`${path}.${key}`}
-                schema={items}
-                value={item}
-                isRequired
-                context={context}
-                onChange={(next) => set(entries.with(index, [key, next]))}
-              />
-            </div>
-            <Remove label={`${label} ${key}`} onClick={() => set(entries.toSpliced(index, 1))} />
-          </Group>
-        ))}
-        <Button
-          variant="default"
-          size="xs"
-          w="fit-content"
-          leftSection={<Icon name="plus" size={14} />}
+    <Several
+      common={common}
+      items={entries.map(([key, item], index) => ({
+        label: `${common.label} ${key}`,
+        before: keyInput(key, (next) => set(entries.with(index, [next, item]))),
+        field: {
+          name: "Value",
+          path: `${path}.${key}`,
+          schema: items,
+          value: item,
+          context,
+          onChange: (next) => set(entries.with(index, [key, next])),
+        },
+        onRemove: () => set(entries.toSpliced(index, 1)),
+      }))}
+      add={
+        <Add
+          label={`Add to ${common.label.toLowerCase()}`}
           disabled={"" in value}
           onClick={() => set([...entries, ["", startOf(items, context.forms)]])}
-        >
-          {`Add to ${label.toLowerCase()}`}
-        </Button>
-        {errorAt(context, path) && (
-          <Text size="xs" c="var(--mantine-color-error)">
-            {errorAt(context, path)}
-          </Text>
-        )}
-      </Stack>
-    </Fieldset>
+        />
+      }
+    />
   );
 };
 
@@ -405,10 +353,8 @@ export const startOf = (given: Schema, forms: Forms): any => {
   const options = optionsOf(schema);
   if (options) return options.length === 1 ? options[0] : undefined;
   if (schema.properties) {
-    const entries = (schema.required ?? []).map((name) => [
-      name,
-      startOf(schema.properties![name] ?? {}, forms),
-    ]);
+    const begin = (name: string) => startOf(schema.properties![name] ?? {}, forms);
+    const entries = (schema.required ?? []).map((name) => [name, begin(name)]);
     return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
   }
   return schema.type === "array" ? [] : undefined;
@@ -434,51 +380,37 @@ const choiceOf = (schema: Schema, forms: Forms): Choice | undefined => {
   };
 };
 
-const AnyOf = ({ name, path, schema, value, isRequired = false, onChange, context }: FieldProps) => {
+const AnyOf = ({ common, name, path, schema, value, isRequired = false, onChange, context }: Known) => {
   const { forms } = context;
   const options = (schema.anyOf ?? schema.oneOf ?? [])
     .map((one) => resolve(one, forms))
     // A choice among choices is one choice.
     .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
-  const label = schema.title ?? words(name);
-  const common = {
-    label,
-    description: schema.description,
-    error: errorAt(context, path),
-    required: isRequired,
-  };
-  const choices = options.map((one) => choiceOf(one, forms));
-  if (choices.length > 0 && choices.every((one) => one !== undefined)) {
+  const choices = options.map((one) => choiceOf(one, forms)).filter((one) => one !== undefined);
+  if (choices.length > 0 && choices.length === options.length) {
     const chosen = choices.find((one) => one.is(value));
+    const choose = (label: string | null) => {
+      const one = choices.find((choice) => choice.label === label);
+      const start = one && startOf(one.schema, forms);
+      const group = Object.keys(start ?? {}).find((key) => GROUPS.test(key));
+      const items = group && one?.schema.properties?.[group]?.items;
+      // A group begins with what it held as another kind of group, or with one condition.
+      const held = Object.entries(value ?? {}).find(([key]) => GROUPS.test(key))?.[1];
+      onChange(items ? { [group]: held ?? [startOf(items, forms)] } : start);
+    };
     return (
       <Stack gap="xs">
         <Select
           {...common}
           data={[...new Set(choices.map((one) => one.label))]}
           value={chosen?.label ?? null}
-          onChange={(next) => {
-            const one = choices.find((choice) => choice.label === next);
-            const start = one && startOf(one.schema, forms);
-            const group = Object.keys(start ?? {}).find((key) => GROUPS.test(key));
-            const items = group && one?.schema.properties?.[group]?.items;
-            // A group begins with what it held as another kind of group, or with one condition.
-            const held = Object.entries(value ?? {}).find(([key]) => GROUPS.test(key))?.[1];
-            onChange(items ? { [group]: held ?? [startOf(items, forms)] } : start);
-          }}
+          onChange={choose}
           searchable
           allowDeselect={false}
           clearable={!isRequired}
-          clearButtonProps={{ "aria-label": `Clear ${label}` }}
+          clearButtonProps={{ "aria-label": `Clear ${common.label}` }}
         />
-        {chosen && (
-          <Properties
-            path={path}
-            schema={chosen.schema}
-            value={value}
-            onChange={onChange}
-            context={context}
-          />
-        )}
+        {chosen && <Properties {...{ path, value, onChange, context }} schema={chosen.schema} />}
       </Stack>
     );
   }
@@ -489,11 +421,7 @@ const AnyOf = ({ name, path, schema, value, isRequired = false, onChange, contex
     return (
       <Field
         {...{ name, path, value, isRequired, onChange, context }}
-        schema={{
-          ...first,
-          title: label,
-          ...(schema.description ? { description: schema.description } : {}),
-        }}
+        schema={{ ...first, title: common.label, description: schema.description ?? first.description }}
       />
     );
   return <Free {...common} value={value} onChange={onChange} />;

@@ -1,4 +1,4 @@
-import { ScrollArea, Table, useComputedColorScheme } from "@mantine/core";
+import { ScrollArea, Table, UnstyledButton, useComputedColorScheme } from "@mantine/core";
 import { number } from "../format.ts";
 import { heatStyle } from "./chart.tsx";
 
@@ -51,9 +51,15 @@ export const HeatTable = ({ name, first, columns, rows, onCell }: Props) => {
                   >
                     {cell &&
                       (onCell ? (
-                        <button type="button" className="plain" onClick={() => onCell(row, index)}>
+                        <UnstyledButton
+                          w="100%"
+                          ta="right"
+                          fz="inherit"
+                          c="inherit"
+                          onClick={() => onCell(row, index)}
+                        >
                           {cell.text}
-                        </button>
+                        </UnstyledButton>
                       ) : (
                         cell.text
                       ))}

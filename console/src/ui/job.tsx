@@ -1,9 +1,8 @@
-import { Button, Group, Progress, Stack, Text } from "@mantine/core";
+import { Group, Progress, Stack, Text } from "@mantine/core";
+import { type ReactNode, useState } from "react";
 import { download } from "../api/client.ts";
 import { tellError, useAct, useAny, useApi } from "../api/hooks.ts";
-import { type ReactNode, useState } from "react";
-import { ErrorNote } from "./page.tsx";
-import { Status } from "./small.tsx";
+import { ErrorNote, press, Status } from "./page.tsx";
 
 const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
 
@@ -28,7 +27,7 @@ export const JobProgress = (props: {
   return (
     <Stack gap={4}>
       <Group justify="space-between">
-        <Text size="sm">{title}</Text>
+        <Text>{title}</Text>
         <Status value={data.status} />
       </Group>
       <Progress
@@ -37,23 +36,11 @@ export const JobProgress = (props: {
         aria-label={title}
         color={data.status === "FAILED" ? "red" : "teal"}
       />
-      {data.error && (
-        <Text size="sm" c="var(--mantine-color-error)">
-          {data.error}
-        </Text>
-      )}
+      {data.error && <Text c="var(--mantine-color-error)">{data.error}</Text>}
       {result.data && props.result?.(result.data)}
       <Group gap="xs">
-        {!isOver && (
-          <Button size="xs" variant="default" onClick={() => cancel.mutate({ path: { jobId: id } })}>
-            Cancel
-          </Button>
-        )}
-        {isDone && (
-          <Button size="xs" variant="default" onClick={() => void save().catch(tellError)}>
-            Save the result
-          </Button>
-        )}
+        {!isOver && press("Cancel", () => cancel.mutate({ path: { jobId: id } }))}
+        {isDone && press("Save the result", () => void save().catch(tellError))}
       </Group>
     </Stack>
   );

@@ -1,5 +1,5 @@
 import { memo, type ReactNode, useState } from "react";
-import type { Column } from "./table.tsx";
+import { cellOf, type Columns, textOf } from "./cells.tsx";
 
 /** Height of a row, in pixels: with rows of one height, which are to be seen follows from how far one has scrolled. */
 const ROW = 34;
@@ -10,7 +10,9 @@ type Props<T> = {
   name: string;
   rows: T[];
   /** The same for every render: rows that have not changed are not drawn again. */
-  columns: Column<T>[];
+  columns: Columns<T>;
+  /** Titles of columns that a phone leaves out; the same for every render. */
+  wide?: readonly string[];
   onRow: (row: T) => void;
   /** Told whether one sees the newest rows. */
   onTop?: (isTop: boolean) => void;
@@ -18,7 +20,8 @@ type Props<T> = {
 };
 
 /** A table that changes several times a second: of its rows only those are drawn that can be seen. */
-export const LiveTable = <T,>({ name, rows, columns, onRow, onTop, height = "65vh" }: Props<T>) => {
+export const LiveTable = <T,>(props: Props<T>) => {
+  const { name, rows, columns, wide, onRow, onTop, height = "65vh" } = props;
   const [first, setFirst] = useState(0);
   const begin = Math.max(0, Math.min(first, rows.length - DRAWN));
   const drawn = rows.slice(begin, begin + DRAWN);
@@ -38,8 +41,8 @@ export const LiveTable = <T,>({ name, rows, columns, onRow, onTop, height = "65v
       <table className="live" aria-label={name} aria-rowcount={rows.length}>
         <thead>
           <tr>
-            {columns.map(({ title, isNumber, isWideOnly }) => (
-              <th key={title} className={`${isNumber ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`}>
+            {Object.entries(columns).map(([title, show]) => (
+              <th key={title} className={classOf(rows[0] && cellOf(rows[0], show), wide?.includes(title))}>
                 {title}
               </th>
             ))}
@@ -49,12 +52,7 @@ export const LiveTable = <T,>({ name, rows, columns, onRow, onTop, height = "65v
           {begin > 0 && <tr aria-hidden style={{ height: begin * ROW }} />}
           {/* By place, not by row: where all rows change, new text in the same cells costs half of new cells. */}
           {drawn.map((row, place) => (
-            <Row
-              key={place}
-              row={row}
-              columns={columns as Column<unknown>[]}
-              onRow={onRow as (row: unknown) => void}
-            />
+            <Row key={place} {...({ row, columns, wide, onRow } as RowProps)} />
           ))}
           <tr aria-hidden style={{ height: Math.max(0, rows.length - begin - DRAWN) * ROW }} />
         </tbody>
@@ -63,19 +61,30 @@ export const LiveTable = <T,>({ name, rows, columns, onRow, onTop, height = "65v
   );
 };
 
-type RowProps = { row: unknown; columns: Column<unknown>[]; onRow: (row: unknown) => void };
+const classOf = (value: ReactNode, isWideOnly = false): string =>
+  `${typeof value === "number" ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`;
 
-const Row = memo(({ row, columns, onRow }: RowProps): ReactNode => (
+type RowProps = {
+  row: unknown;
+  columns: Columns<unknown>;
+  wide?: readonly string[];
+  onRow: (row: unknown) => void;
+};
+
+const Row = memo(({ row, columns, wide, onRow }: RowProps): ReactNode => (
   <tr
     className="clickable"
     tabIndex={0}
     onClick={() => onRow(row)}
     onKeyDown={(event) => event.key === "Enter" && onRow(row)}
   >
-    {columns.map(({ title, cell, isNumber, isWideOnly }) => (
-      <td key={title} className={`${isNumber ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`}>
-        {cell(row)}
-      </td>
-    ))}
+    {Object.entries(columns).map(([title, show]) => {
+      const value = cellOf(row, show);
+      return (
+        <td key={title} className={classOf(value, wide?.includes(title))}>
+          {textOf(value)}
+        </td>
+      );
+    })}
   </tr>
 ));

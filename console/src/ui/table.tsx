@@ -1,109 +1,198 @@
 import {
   ActionIcon,
-  Button,
   Group,
+  Modal,
   Pagination,
   ScrollArea,
   Select,
-  Skeleton,
+  Stack,
   Table,
-  Text,
   TextInput,
   Tooltip,
 } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
-import { Fragment, type ReactNode, useState } from "react";
-import { useLocation } from "wouter";
-import { callAny, type Id, type Row, saveFile } from "../api/client.ts";
+import { type ReactNode, useState } from "react";
+import { tellError, useAny, useGo } from "../api/hooks.ts";
+import { type Answer, callAny, type Given, type Id, type Row, saveFile } from "../api/client.ts";
 import { type Filter, resolve, useForms } from "../api/forms.ts";
-import { tellError, useAny } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
+import { cellOf, type Columns, textOf } from "./cells.tsx";
 import { type Filters, useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
-import { Empty, ErrorNote } from "./page.tsx";
+import { ButtonSize, Empty, Hint, Loaded, press, Section } from "./page.tsx";
+import { useSending } from "./sending.tsx";
 
-export type Column<T> = {
-  title: string;
-  cell: (row: T) => ReactNode;
-  /** Stands right, as numbers do. */
-  isNumber?: boolean;
-  /** Left out on a phone. */
-  isWideOnly?: boolean;
-};
-
-type PlainProps<T> = {
-  name: string;
-  rows: T[];
-  columns: Column<T>[];
+type TableProps<T> = {
+  /** What it is called, where neither its part of the screen nor its operation says so. */
+  name?: string;
+  columns: Columns<T>;
+  /** Titles of columns that a phone leaves out. */
+  wide?: readonly string[] | undefined;
+  /** Titles of columns that stand right, as numbers do by themselves. */
+  right?: readonly string[] | undefined;
   keyOf?: (row: T, index: number) => string;
-  onRow?: (row: T) => void;
+  onRow?: ((row: T) => void) | undefined;
+  /** The screen of the project that a row opens. */
+  to?: (row: T) => string;
+  /** The title of the dialogue that a row opens, and what it shows; false: this row opens none. */
+  dialog?: [title: string | ((row: T) => string), show: (row: T, close: () => void) => ReactNode];
   /** Buttons at the end of a row. */
-  actions?: (row: T) => ReactNode;
+  actions?: ((row: T) => ReactNode) | undefined;
+  /** Said when there is nothing, and what to do about it. */
+  empty?: string;
+  hint?: ReactNode;
+  /** The title of the part of a screen that the table is. */
+  section?: string;
+  /** A button above the table, or beside the title of the part. */
+  beside?: ReactNode;
 };
+
+type FrameProps = { of: { section?: string; beside?: ReactNode }; children: ReactNode };
+
+/** What is around a table. */
+const Frame = ({ of: { section, beside }, children }: FrameProps) => {
+  if (section !== undefined)
+    return (
+      <Section title={section} actions={beside}>
+        {children}
+      </Section>
+    );
+  return beside ? (
+    <Stack gap="xs">
+      <Group justify="flex-end">{beside}</Group>
+      {children}
+    </Stack>
+  ) : (
+    children
+  );
+};
+
+/** Fields that tell a row from others. */
+const IDENTITY = /^(id|key|name|slug|network|path|metric|plan|value|version|attempt|\w+Id)$/;
 
 const keyOfRow = (row: unknown, index: number): string => {
-  const { id, key } = row as { id?: string; key?: string };
-  return id ?? key ?? String(index);
+  const entries = Object.entries(row as object);
+  const found = entries.find(([name]) => name === "id") ?? entries.find(([name]) => IDENTITY.test(name));
+  return String(found?.[1] ?? index);
 };
 
+type PlainProps<T> = TableProps<T> & { rows: readonly T[] };
+
 /** A table of rows that are there. */
-export const PlainTable = <T,>({ name, rows, columns, keyOf = keyOfRow, onRow, actions }: PlainProps<T>) => (
-  <ScrollArea viewportProps={{ tabIndex: 0, role: "region", "aria-label": name }} type="auto">
-    <Table highlightOnHover={onRow !== undefined} aria-label={name}>
-      <Table.Thead>
-        <Table.Tr>
-          {columns.map(({ title, isNumber, isWideOnly }) => (
-            <Table.Th key={title} className={classOf(isNumber, isWideOnly)}>
-              {title}
-            </Table.Th>
-          ))}
-          {actions && (
-            <Table.Th>
-              <span className="skip">Actions</span>
-            </Table.Th>
-          )}
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {rows.map((row, index) => (
-          <Table.Tr
-            key={keyOf(row, index)}
-            className={onRow ? "clickable" : ""}
-            {...(onRow
-              ? {
-                  tabIndex: 0,
-                  onClick: () => onRow(row),
-                  onKeyDown: (event: React.KeyboardEvent) => {
-                    if (event.key === "Enter" && event.target === event.currentTarget) onRow(row);
-                  },
-                }
-              : {})}
-          >
-            {columns.map(({ title, cell, isNumber, isWideOnly }, column) => (
-              <Table.Td
-                key={title}
-                className={classOf(isNumber, isWideOnly)}
-                miw={column === 0 ? 140 : undefined}
-              >
-                {cell(row) ?? "–"}
-              </Table.Td>
-            ))}
-            {actions && (
-              <Table.Td onClick={(event) => event.stopPropagation()}>
-                <Group gap={4} justify="flex-end" wrap="nowrap">
-                  {actions(row)}
-                </Group>
-              </Table.Td>
-            )}
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
-  </ScrollArea>
+export const PlainTable = <T,>(props: PlainProps<T>) => (
+  <Frame of={props}>
+    <RowTable {...props} />
+  </Frame>
 );
 
-const classOf = (isNumber = false, isWideOnly = false): string =>
-  `${isNumber ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`;
+const RowTable = <T,>(props: PlainProps<T>) => {
+  const {
+    name = props.section,
+    rows,
+    columns,
+    wide = [],
+    right = [],
+    keyOf = keyOfRow,
+    onRow,
+    to,
+    dialog,
+    actions,
+  } = props;
+  const go = useGo();
+  const [shown, setShown] = useState<T>();
+  const close = () => setShown(undefined);
+  const open = onRow ?? (to ? (row: T) => go(to(row)) : dialog && ((row: T) => setShown(() => row)));
+  const titles = Object.keys(columns);
+  const lines = rows.map((row) => Object.values(columns).map((show) => cellOf(row, show)));
+  const classes = titles.map((title, at) => {
+    const values = lines.map((line) => line[at]).filter((value) => value != null);
+    const isNumber = values.length > 0 && values.every((value) => typeof value === "number");
+    return `${isNumber || right.includes(title) ? "number" : ""} ${wide.includes(title) ? "wide-only" : ""}`;
+  });
+  const content = shown !== undefined && dialog?.[1](shown, close);
+  const title = dialog?.[0];
+  const heading = typeof title === "function" ? shown !== undefined && title(shown) : title;
+  if (rows.length === 0) return <Empty title={props.empty ?? "Nothing here yet"}>{props.hint}</Empty>;
+  return (
+    <ScrollArea viewportProps={{ tabIndex: 0, role: "region", "aria-label": name }} type="auto">
+      <Table highlightOnHover={open !== undefined} aria-label={name}>
+        <Table.Thead>
+          <Table.Tr>
+            {titles.map((text, at) => (
+              <Table.Th key={text} className={classes[at]}>
+                {text}
+              </Table.Th>
+            ))}
+            {actions && (
+              <Table.Th>
+                <span className="skip">Actions</span>
+              </Table.Th>
+            )}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row, index) => (
+            <Table.Tr
+              key={keyOf(row, index)}
+              {...(open && {
+                className: "clickable",
+                tabIndex: 0,
+                onClick: () => open(row),
+                onKeyDown: (event: React.KeyboardEvent) => {
+                  if (event.key === "Enter" && event.target === event.currentTarget) open(row);
+                },
+              })}
+            >
+              {lines[index]!.map((value, at) => (
+                <Table.Td key={titles[at]} className={classes[at]} miw={at === 0 ? 140 : undefined}>
+                  {textOf(value)}
+                </Table.Td>
+              ))}
+              {actions && (
+                <Table.Td onClick={(event) => event.stopPropagation()}>
+                  <Group gap={4} justify="flex-end" wrap="nowrap">
+                    <ButtonSize value="compact-xs">{actions(row)}</ButtonSize>
+                  </Group>
+                </Table.Td>
+              )}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+      {dialog && (
+        <Modal opened={!!content} onClose={close} title={heading} size="xl">
+          {content}
+        </Modal>
+      )}
+    </ScrollArea>
+  );
+};
+
+/** A row of an answer, which is a list itself or has one. */
+type AnyRow<I extends Id> = Answer<I> extends (infer T)[] ? T : Row<I>;
+
+type RowsProps<I extends Id> = TableProps<AnyRow<I>> & {
+  id: I;
+  given?: Given<I>;
+  refetchInterval?: number;
+};
+
+/** What a list is called after its operation: listQuestPlayers → Quest players. */
+const nameOf = (id: Id): string => words(id.replace(/^list/, ""));
+
+/** All rows that an operation answers. */
+export const Rows = <I extends Id>({ id, given = {}, refetchInterval, ...table }: RowsProps<I>) => {
+  const answer = useAny(id, given as object, { refetchInterval: refetchInterval ?? false });
+  return (
+    <Frame of={table}>
+      <Loaded query={answer} lines={3}>
+        {(found) => (
+          <RowTable name={nameOf(id)} {...table} rows={Array.isArray(found) ? found : found.data} />
+        )}
+      </Loaded>
+    </Frame>
+  );
+};
 
 /** Rows in a file that a person saves; more is what exports are for. */
 const CSV_ROWS_MAX = 10_000;
@@ -115,7 +204,7 @@ const csvCell = (value: unknown): string => {
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
-export const csvOf = (rows: Record<string, unknown>[]): string => {
+const csvOf = (rows: Record<string, unknown>[]): string => {
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return [names.map(csvCell), ...rows.map((row) => names.map((name) => csvCell(row[name])))]
     .map((line) => line.join(","))
@@ -138,7 +227,7 @@ const readAll = async (id: Id, path: object, query: Filters): Promise<Record<str
   return rows;
 };
 
-type ListProps<I extends Id> = Omit<PlainProps<Row<I>>, "rows"> & {
+export type ListProps<I extends Id> = TableProps<Row<I>> & {
   /** The operation that lists. */
   id: I;
   path?: object;
@@ -147,8 +236,6 @@ type ListProps<I extends Id> = Omit<PlainProps<Row<I>>, "rows"> & {
   /** Names of the operation's parameters that a person may set. */
   filters?: string[];
   defaults?: Filters;
-  /** Shown when there is nothing, and nothing is filtered. */
-  empty?: ReactNode;
   refetchInterval?: number;
   /** Rows on a page. */
   limit?: number;
@@ -161,73 +248,54 @@ export const List = <I extends Id>({
   query = {},
   filters = [],
   defaults = {},
-  empty,
   refetchInterval,
   limit = 25,
+  name = nameOf(id),
   ...table
 }: ListProps<I>) => {
   const [chosen, choose] = useFilters(defaults);
   const asked: Filters = { ...query };
-  for (const name of [...filters, "page", "cursor"]) if (chosen[name]) asked[name] = chosen[name];
-  const answer = useAny(
-    id,
-    { path, query: { ...asked, limit: String(limit) } },
-    refetchInterval ? { refetchInterval } : {},
-  );
-  const isFiltered = filters.some((name) => chosen[name] && chosen[name] !== defaults[name]);
+  for (const one of [...filters, "page", "cursor"]) if (chosen[one]) asked[one] = chosen[one];
+  const given = { path, query: { ...asked, limit: String(limit) } };
+  const answer = useAny(id, given, { refetchInterval: refetchInterval ?? false });
+  const isFiltered = filters.some((one) => chosen[one] && chosen[one] !== defaults[one]);
   const rows: Row<I>[] | undefined = answer.data?.data;
+  const clear = () => choose(Object.fromEntries(filters.map((one) => [one, ""])));
   return (
-    <div aria-busy={answer.isFetching}>
-      <Group mb="xs" gap="xs" align="flex-end">
-        <FilterBar id={id} names={filters} chosen={chosen} choose={choose} />
-        {rows && rows.length > 0 && <SaveCsv name={table.name} load={() => readAll(id, path, asked)} />}
-      </Group>
-      {answer.error && !rows ? (
-        <ErrorNote error={answer.error} onRetry={() => void answer.refetch()} />
-      ) : !rows ? (
-        Array.from({ length: 8 }, (_, index) => <Skeleton key={index} height={22} my={10} />)
-      ) : rows.length === 0 ? (
-        isFiltered ? (
-          <Empty title="Nothing matches">
-            <Button
-              variant="default"
-              size="xs"
-              onClick={() => choose(Object.fromEntries(filters.map((name) => [name, ""])))}
-            >
-              Clear the filters
-            </Button>
-          </Empty>
+    <Frame of={table}>
+      <div aria-busy={answer.isFetching}>
+        <Group mb="xs" gap="xs" align="flex-end">
+          <FilterBar id={id} names={filters} chosen={chosen} choose={choose} />
+          {rows && rows.length > 0 && <SaveCsv name={name} load={() => readAll(id, path, asked)} />}
+        </Group>
+        {rows?.length === 0 && isFiltered ? (
+          <Empty title="Nothing matches">{press("Clear the filters", clear)}</Empty>
         ) : (
-          (empty ?? <Empty title="Nothing here yet" />)
-        )
-      ) : (
-        <>
-          <PlainTable {...table} rows={rows} />
-          <Pages pagination={answer.data.pagination} chosen={chosen} choose={choose} />
-        </>
-      )}
-    </div>
+          <Loaded query={answer} lines={8}>
+            {({ data, pagination }) => (
+              <>
+                <RowTable name={name} {...table} rows={data} />
+                {data.length > 0 && <Pages pagination={pagination} chosen={chosen} choose={choose} />}
+              </>
+            )}
+          </Loaded>
+        )}
+      </div>
+    </Frame>
   );
 };
 
-export const SaveCsv = ({ name, load }: { name: string; load: () => Promise<Record<string, unknown>[]> }) => {
-  const [isBusy, setBusy] = useState(false);
-  const save = async () => {
-    setBusy(true);
-    try {
-      saveCsv(name.toLowerCase().replaceAll(" ", "-"), await load());
-    } catch (error) {
-      tellError(error);
-    } finally {
-      setBusy(false);
-    }
-  };
+type SaveCsvProps = { name: string; load: () => Promise<Record<string, unknown>[]> };
+
+const SaveCsv = ({ name, load }: SaveCsvProps) => {
+  const { isBusy, send } = useSending();
+  const save = async () => saveCsv(name.toLowerCase().replaceAll(" ", "-"), await load());
   return (
     <Tooltip label={`Save as CSV, at most ${number(CSV_ROWS_MAX)} rows`}>
       <ActionIcon
         variant="default"
         size="lg"
-        onClick={() => void save()}
+        onClick={send(() => save().catch(tellError))}
         loading={isBusy}
         aria-label={`Save ${name} as CSV`}
         ml="auto"
@@ -243,18 +311,16 @@ type BarProps = { id: Id; names: string[]; chosen: Filters; choose: (change: Fil
 /** The filters of a list, drawn from the parameters of its operation. */
 export const FilterBar = ({ id, names, chosen, choose }: BarProps) => {
   const forms = useForms();
-  const known = forms?.queries[id] ?? [];
   return names.map((name) => {
-    const filter = known.find((one) => one.name === name);
+    const filter = forms?.queries[id]?.find((one) => one.name === name) ?? { name, schema: {} };
     return (
-      <Fragment key={name}>
-        <FilterField
-          filter={filter ?? { name, schema: {} }}
-          options={filter && forms ? resolve(filter.schema, forms).enum : undefined}
-          value={chosen[name] ?? ""}
-          onChange={(value) => choose({ [name]: value })}
-        />
-      </Fragment>
+      <FilterField
+        key={name}
+        filter={filter}
+        options={forms && resolve(filter.schema, forms).enum}
+        value={chosen[name] ?? ""}
+        onChange={(value) => choose({ [name]: value })}
+      />
     );
   });
 };
@@ -315,25 +381,14 @@ const Pages = ({ pagination, chosen, choose }: PagesProps) => {
     if (!nextCursor && !chosen["cursor"]) return null;
     return (
       <Group mt="sm" gap="xs">
-        <Button variant="default" size="xs" disabled={!chosen["cursor"]} onClick={() => history.back()}>
-          Previous
-        </Button>
-        <Button
-          variant="default"
-          size="xs"
-          disabled={!nextCursor}
-          onClick={() => choose({ cursor: nextCursor ?? "" })}
-        >
-          Next
-        </Button>
+        {press("Previous", () => history.back(), { disabled: !chosen["cursor"] })}
+        {press("Next", () => choose({ cursor: nextCursor ?? "" }), { disabled: !nextCursor })}
       </Group>
     );
   }
   return (
     <Group mt="sm" justify="space-between">
-      <Text size="sm" c="dimmed">
-        {number(total)} in all
-      </Text>
+      <Hint>{number(total)} in all</Hint>
       {totalPages > 1 && (
         <Pagination
           total={totalPages}
@@ -345,10 +400,4 @@ const Pages = ({ pagination, chosen, choose }: PagesProps) => {
       )}
     </Group>
   );
-};
-
-/** Opens a screen by a row. */
-export const useOpen = <T,>(to: (row: T) => string): ((row: T) => void) => {
-  const [, go] = useLocation();
-  return (row) => go(to(row));
 };

@@ -1,9 +1,9 @@
-import { ActionIcon, Autocomplete, JsonInput, Select, TagsInput, TextInput } from "@mantine/core";
+import { ActionIcon, Autocomplete, Code, JsonInput, Select, TagsInput, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import type { Detail, Id } from "../api/client.ts";
 import { type Forms, type Schema } from "../api/forms.ts";
 import { useAny } from "../api/hooks.ts";
-import { zoneName } from "../format.ts";
+import { dayName, words, zoneName } from "../format.ts";
 import { Icon } from "./icons.tsx";
 
 /** Which list holds what a field names, and by which property of its rows. */
@@ -39,16 +39,14 @@ export type FieldProps = {
   context: Context;
 };
 
-export type Context = {
+type Context = {
   forms: Forms;
   errors: Detail[];
   /** Fields of the first level that are not shown. */
   hidden: readonly string[];
-  /** Draws some fields in another way, by path with `*` for indices; undefined: as usual. */
-  custom?: ((props: FieldProps) => ReactNode | undefined) | undefined;
 };
 
-export const errorAt = ({ errors }: Context, path: string): string | undefined =>
+const errorAt = ({ errors }: Context, path: string): string | undefined =>
   errors
     .filter(({ field }) => field === path)
     .map(({ message }) => message)
@@ -64,12 +62,34 @@ export const typeOf = (schema: Schema): string => {
   return schema.type ?? (schema.properties ? "object" : "any");
 };
 
+/** What every input has: its label, what it is for, and what is wrong with it. */
 export type Common = {
   label: string;
-  description?: string | undefined;
+  description?: ReactNode;
   error?: string | undefined;
   required?: boolean;
 };
+
+type Valued<V> = Common & { value: V; onChange: (value: V) => void };
+
+/** A text of the API, in which backticks stand around what is code. */
+const prose = (text = ""): ReactNode =>
+  text.split("`").map((part, index) => (index % 2 === 1 ? <Code key={index}>{part}</Code> : part));
+
+export const commonOf = ({ name, path, schema, isRequired = false, context }: FieldProps) => ({
+  label: schema.title ?? words(name),
+  description: schema.description && prose(schema.description),
+  error: errorAt(context, path),
+  required: isRequired,
+  "data-path": path,
+});
+
+/** 2024 began with a Monday. */
+const weekday = (number: number): string => dayName(`2024-01-0${number}`);
+
+/** One of several values in words; the API counts the days of a week. */
+export const optionText = (name: string, value: unknown): string =>
+  name === "weekStartsOn" ? weekday(Number(value)) : words(String(value));
 
 /** Any JSON; text is kept while it is not yet valid. */
 export const Free = ({
@@ -77,7 +97,7 @@ export const Free = ({
   onChange,
   placeholder = "a number, text or JSON",
   ...common
-}: Common & { value: any; onChange: (value: any) => void; placeholder?: string }) => {
+}: Valued<any> & { placeholder?: string }) => {
   const [text, setText] = useState(
     value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value),
   );
@@ -107,11 +127,7 @@ export const Free = ({
 };
 
 /** A moment is typed in the reader's own zone, and sent as UTC. */
-export const Moment = ({
-  value,
-  onChange,
-  ...common
-}: Common & { value: string; onChange: (value: string) => void }) => {
+export const Moment = ({ value, onChange, ...common }: Valued<string>) => {
   const local = (iso: string) => {
     const at = new Date(iso);
     if (Number.isNaN(at.getTime())) return "";
@@ -132,33 +148,27 @@ export const Moment = ({
 };
 
 /** The key of a definition: chosen from those there are, or typed. */
-export const Reference = ({
-  kind,
-  value,
-  onChange,
-  ...common
-}: Common & { kind: string; value: string; onChange: (value: string) => void }) => {
-  const keys = useKeys(kind);
-  return <Autocomplete {...common} data={keys} value={value} onChange={onChange} limit={50} />;
-};
+export const Reference = ({ kind, ...input }: Valued<string> & { kind: string }) => (
+  <Autocomplete {...input} data={useKeys(kind)} limit={50} />
+);
+
+export const References = ({ kind, ...input }: Valued<string[]> & { kind: string }) => (
+  <TagsInput {...input} data={useKeys(kind)} />
+);
 
 /** Chooses a definition by its key, for what is part of an address. */
-export const KeyChoice = (props: {
-  kind: string;
-  label: string;
-  value: string;
-  onChange: (value: string) => void;
-}) => (
+export const KeyChoice = ({ kind, value, ...input }: Valued<string> & { kind: string }) => (
   <Select
-    label={props.label}
-    data={useKeys(props.kind)}
-    value={props.value === "" ? null : props.value}
-    onChange={(next) => props.onChange(next ?? "")}
+    {...input}
+    data={useKeys(kind)}
+    value={value === "" ? null : value}
+    onChange={(next) => input.onChange(next ?? "")}
     searchable
     data-autofocus
   />
 );
 
+/** The keys of all definitions of a kind. */
 const useKeys = (kind: string): string[] => {
   const { id, by } = LISTS[kind]!;
   const { data } = useAny(id, { query: { limit: 100 } });
@@ -169,13 +179,4 @@ export const Remove = ({ label, onClick }: { label: string; onClick: () => void 
   <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Remove ${label}`} onClick={onClick}>
     <Icon name="trash" size={14} />
   </ActionIcon>
-);
-
-export const References = ({
-  kind,
-  value,
-  onChange,
-  ...common
-}: Common & { kind: string; value: string[]; onChange: (value: string[]) => void }) => (
-  <TagsInput {...common} data={useKeys(kind)} value={value} onChange={onChange} />
 );

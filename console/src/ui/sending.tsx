@@ -1,0 +1,61 @@
+import { Button, Stack } from "@mantine/core";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { ErrorNote } from "./page.tsx";
+
+type Sending = {
+  error: unknown;
+  isBusy: boolean;
+  send: (work: () => Promise<unknown>) => (event?: React.FormEvent) => void;
+};
+
+/** Runs what a form does, and keeps its error. */
+export const useSending = (): Sending => {
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setBusy] = useState(false);
+  const send = (work: () => Promise<unknown>) => (event?: React.FormEvent) => {
+    event?.preventDefault();
+    // A form in a dialogue stands inside another in React's tree.
+    event?.stopPropagation();
+    setBusy(true);
+    setError(undefined);
+    work()
+      .catch(setError)
+      .finally(() => setBusy(false));
+  };
+  return { error, isBusy, send };
+};
+
+type Props = {
+  /** On the button that sends it. */
+  submit: string;
+  /** Gets what is in the inputs, by their names. */
+  onSubmit: (values: any) => Promise<unknown>;
+  children?: ReactNode;
+  /** Another way to the same, below. */
+  other?: [label: string, work: () => Promise<unknown>];
+};
+
+/** A form of a few inputs, each of which has a name. */
+export const SmallForm = ({ submit, onSubmit, children, other }: Props) => {
+  const { error, isBusy, send } = useSending();
+  const sendValues = (event: FormEvent<HTMLFormElement>) => {
+    const values = Object.fromEntries(new FormData(event.currentTarget));
+    send(() => onSubmit(values))(event);
+  };
+  return (
+    <form onSubmit={sendValues}>
+      <Stack gap="sm">
+        {children}
+        <ErrorNote error={error} />
+        <Button type="submit" loading={isBusy}>
+          {submit}
+        </Button>
+        {other && (
+          <Button variant="default" onClick={send(other[1])}>
+            {other[0]}
+          </Button>
+        )}
+      </Stack>
+    </form>
+  );
+};
