@@ -20,8 +20,8 @@ sandbox. A user may do what their **role** says: OWNER, ADMIN, DESIGNER, DEVELOP
 ladder. Every operation below names the scope and the roles that open it. A user whose tenant has several
 projects names one in \`X-Project-ID\`.
 
-An access token lives 7 days (24 hours after registering), a super-admin's one hour. A refresh token is good
-once; what was changed or revoked counts within 5 seconds.
+An access token lives 7 days (24 hours after registering, 15 minutes with \`X-Session: cookie\`), a super-admin's
+one hour. A refresh token is good once; what was changed or revoked counts within 5 seconds.
 
 ## Limits
 
@@ -214,7 +214,8 @@ export const PARAMETERS = {
     in: "header",
     description:
       "For pages of this server's console alone, by their Origin: the refresh token is kept in a cookie that " +
-      "no script reads, and is not in the answer; POST /auth/refresh and POST /auth/logout take it from there.",
+      "no script reads, and is not in the answer; POST /auth/refresh and POST /auth/logout take it from there. " +
+      "Access tokens of such answers live 15 minutes.",
     schema: { type: "string", enum: ["cookie"] },
   },
   projectId: {
