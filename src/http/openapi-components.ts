@@ -20,8 +20,8 @@ sandbox. A user may do what their **role** says: OWNER, ADMIN, DESIGNER, DEVELOP
 ladder. Every operation below names the scope and the roles that open it. A user whose tenant has several
 projects names one in \`X-Project-ID\`.
 
-An access token lives 7 days (24 hours after registering), a super-admin's one hour. A refresh token is good
-once; what was changed or revoked counts within 5 seconds.
+An access token lives 7 days (24 hours after registering, 15 minutes with \`X-Session: cookie\`), a super-admin's
+one hour. A refresh token is good once; what was changed or revoked counts within 5 seconds.
 
 ## Limits
 
@@ -99,12 +99,22 @@ export const NAMES: Readonly<Record<string, string>> = {
   AccountTenantPlan: "Plan",
   AccountUserRole: "Role",
   AccountUserStatus: "MembershipStatus",
+  ConfigDocumentLeaderboardLeaderboard: "NewLeaderboard",
+  ConfigDocumentRuleRule: "NewRule",
   CurrencyStatus: "DefinitionStatus",
   ErrorErrorCode: "ErrorCode",
   ErrorErrorDetail: "ErrorDetail",
   EventFilterOp: "Operator",
   ExpressionOperationOp: "ExpressionOperator",
+  GetAnalyticsOverviewPeriod: "AnalyticsPeriod",
+  GetAnalyticsOverviewWeekStart: "AnalyticsWeekStart",
+  ListCurrenciesSort: "DefinitionSort",
+  ListEventTypesOrder: "SortOrderAscending",
+  ListEventsOrder: "EventOrder",
+  ListPlayerActivityCause: "CauseKind",
+  ListSessionsOrder: "SortOrder",
   MetricWindowCalendarUnit: "CalendarUnit",
+  PutLevelCurveRequestTableRecalculate: "Recalculation",
   RuleConditionEventAggregateOp: "NumericOperator",
   RuleDraft: "Rule",
   RuleGraphNodeStatus: "RuleStatus",
@@ -214,7 +224,8 @@ export const PARAMETERS = {
     in: "header",
     description:
       "For pages of this server's console alone, by their Origin: the refresh token is kept in a cookie that " +
-      "no script reads, and is not in the answer; POST /auth/refresh and POST /auth/logout take it from there.",
+      "no script reads, and is not in the answer; POST /auth/refresh and POST /auth/logout take it from there. " +
+      "Access tokens of such answers live 15 minutes.",
     schema: { type: "string", enum: ["cookie"] },
   },
   projectId: {

@@ -7,6 +7,7 @@ import {
   resolvePathProject,
   resolveProject,
 } from "../domain/accounts/projects/project.ts";
+import { forPages } from "../domain/accounts/auth/tokens.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import { inZone } from "../domain/kernel/iso-time.ts";
 import { DomainError, invalid, notFound } from "../domain/kernel/errors.ts";
@@ -247,7 +248,8 @@ const scopedFor = (app: App, { route, rowScope: given, context }: Execution, sig
   const own = transactOf(app, rowScope, { route, sharing: route.sharing?.(context) });
   const transact = signal ? whilePresent(own, signal) : own;
   const read = app.readAs?.(rowScope) ?? readBy(transact);
-  return { ...app, transact, read, clock: clockIn(app, rowScope) };
+  const tokens = context.session ? forPages(app.tokens) : app.tokens;
+  return { ...app, tokens, transact, read, clock: clockIn(app, rowScope) };
 };
 
 type Transacting = { route: AnyRoute; sharing: Sharing | undefined };

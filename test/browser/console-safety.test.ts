@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import axe from "axe-core";
 import { eventually } from "../support/eventually.ts";
 import { madeOnce } from "../support/made.ts";
 import { type Person, theConsole } from "../support/browser/console.ts";
@@ -74,8 +73,6 @@ const TEXTS = ENDS.flatMap((end) => SHAPES.map((shape) => end + shape));
 // Lists that go on by a cursor show the last ones first.
 const HOSTILE = [...packed(TEXTS), ...WHOLE];
 
-const AXE = readFileSync(join(import.meta.dirname, "../../node_modules/axe-core/axe.min.js"), "utf8");
-
 type Finding = { impact: string; id: string; nodes: { html: string; failureSummary: string }[] };
 
 /** Colours on their way to others are not those that a person reads. */
@@ -121,7 +118,7 @@ describe("the screens of the console", () => {
   };
   /** Opens screens one after the other; their texts must have run nothing. */
   const assertSound = async (person: Person, paths: readonly string[]): Promise<void> => {
-    await person.page.evaluate(AXE);
+    await person.page.evaluate(axe.source);
     const problems: string[] = [];
     for (const path of paths) {
       await visit(person, path);
@@ -164,7 +161,7 @@ describe("the screens of the console", () => {
     this.timeout(900_000);
     const ada = await at(scene.game.tenant, "/start");
     const { page } = ada;
-    await page.evaluate(AXE);
+    await page.evaluate(axe.source);
     const seen = new Set<string>();
     const problems: string[] = [];
     for (const path of [...scene.screens.project, ...scene.screens.account]) {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { parseSetCookie } from "cookie";
+import { decodeJwt } from "jose";
 import { z } from "zod";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { routes } from "../../src/http/routes.ts";
@@ -8,6 +9,7 @@ import { type Answer, startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { type Client, must } from "../support/http/client.ts";
 import { madeOnce } from "../support/made.ts";
+import { join } from "../support/rooms/sdk.ts";
 
 const LOGIN = "/api/v1/auth/login";
 const REFRESH = "/api/v1/auth/refresh";
@@ -73,6 +75,37 @@ describe("a session in a cookie", () => {
     const cookie = kept(await login());
     for (const answer of await Promise.all([refresh(cookie), refresh(cookie)]))
       kept(await refresh(kept(answer)));
+  });
+
+  it("has access tokens of 15 minutes, after each of its beginnings and renewals", async () => {
+    const body = { email: `${newId()}@example.com`, password: "Engine-No-1", name: "Ada Lovelace" };
+    const register = (more = {}) =>
+      api.post("/api/v1/auth/register", { ...body, ...more }, { headers: own() });
+    const begun = await login();
+    const answers = [begun, await refresh(kept(begun)), await register(), await register({ website: "x" })];
+    for (const { body: answered } of answers) {
+      assert.equal(answered.expiresIn, 900);
+      const { iat, exp } = decodeJwt(answered.accessToken);
+      assert.equal(exp! - iat!, 900);
+    }
+  });
+
+  it("keeps rooms that a page has joined, whose token it renews by that of a refresh", async () => {
+    const begun = await login();
+    const { accessToken } = begun.body;
+    const { id } = must(await api.post("/api/v1/projects", { name: "One" }, { token: accessToken }), 201);
+    const wsToken = async (token: string): Promise<string> =>
+      must(await api.post("/api/v1/auth/ws-token", { projectId: id }, { token }), 200).token;
+    const { tid, sid, sub } = decodeJwt<{ tid: string; sid: string }>(accessToken);
+    const ending = await api.app.tokens.signAccess({ sub: sub!, tid, sid, role: "OWNER" }, 1);
+    const page = await join(api, await wsToken(ending.token), "events");
+    const renewed = await refresh(kept(begun));
+    const { expiresAt } = await page.room.request("session.renew", {
+      token: await wsToken(renewed.body.accessToken),
+    });
+    assert.ok(Date.parse(expiresAt) > Date.now() + 800_000);
+    assert.equal(page.left, undefined);
+    await page.room.leave();
   });
 
   it("ends with a logout, and so does the cookie", async () => {

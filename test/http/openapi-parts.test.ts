@@ -71,6 +71,15 @@ describe("the parts of the OpenAPI document", () => {
     assert.equal(actions.discriminator.mapping["grant_xp"], "#/components/schemas/RuleActionGrantXp");
   });
 
+  it("are named by what they are, not by where they are met first", () => {
+    const written = schemas["CreateRuleRequest"]?.properties?.["actions"]?.items;
+    assert.equal(written?.discriminator?.mapping["grant_xp"], "#/components/schemas/NewRuleActionGrantXp");
+    assert.deepEqual(
+      Object.keys(schemas).filter((name) => /^ConfigDocument(.+)\1|^List.*Order$/.test(name)),
+      [],
+    );
+  });
+
   it("are bodies with an example, which the operation accepts", async () => {
     for (const route of routes.filter(({ body }) => body !== undefined)) {
       const example = exampleOf(route);

@@ -15,7 +15,8 @@ export const beginningOf = (text: string, zone = zones.getStore() ?? "UTC"): str
     ? new Date(windowStart("DAY", plainCalendar(zone), Date.parse(text) / DAY_MS)).toISOString()
     : text;
 
-const FORMS = [z.iso.datetime({ offset: true }), z.iso.date()] as const;
+/** What is none of them is read no further: a date that does not exist begins at no time. */
+const FORMS = [z.iso.datetime({ offset: true, abort: true }), z.iso.date({ abort: true })] as const;
 const error = "must be an ISO 8601 date-time with a zone, such as 2026-01-31T12:00:00Z, or a date";
 
 /** As `IsoTime`, where something else says in which zone a date begins. */

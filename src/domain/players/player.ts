@@ -1,7 +1,7 @@
 import { defineEntity, type FilterQuery, p, raw } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { invalid } from "../kernel/errors.ts";
-import type { Json } from "../kernel/events/events.ts";
+import { type Cause, type CauseAsked, causePart, type Json } from "../kernel/events/events.ts";
 import { lineData, linesOf, PACKED_MAX } from "../kernel/outbox.ts";
 import { offsetOf, PAGE_DEPTH_MAX, type PageQuery, UNINDEXED_DEPTH_MAX } from "../kernel/paging.ts";
 import type { Read } from "../kernel/read.ts";
@@ -58,11 +58,19 @@ export const ACTIVITY_TYPES_MAX = 20;
 /** An event of a player: a line of the player stream. */
 type Activity = { id: string; seq: number; type: string; data: Json; createdAt: string };
 
-type ListActivity = {
+type ListActivity = CauseAsked & {
   limit: number;
   /** Returns lines older than the one of this `seq`. */
   cursor?: number | undefined;
   types?: readonly string[] | undefined;
+  from?: Date | undefined;
+  to?: Date | undefined;
+};
+
+/** Whether a line was caused by what is asked for. */
+const isCausedBy = ({ data }: Activity, { cause, ruleId }: CauseAsked): boolean => {
+  const of = data["cause"] as Partial<Cause> | undefined;
+  return (cause ?? of?.kind) === of?.kind && (ruleId ?? of?.ruleId) === of?.ruleId;
 };
 
 type Row = {
@@ -90,10 +98,12 @@ const activityOf = ({ type, data, created_at: createdAt, ...row }: Row): Activit
 export const listActivity = async (
   { db }: Work,
   { projectId, id }: Player,
-  { limit, cursor, types }: ListActivity,
+  { limit, cursor, types, from, to, ...asked }: ListActivity,
 ): Promise<{ activity: Activity[]; nextCursor: string | null }> => {
   const named = types === undefined ? null : JSON.stringify(types);
   const before = cursor ?? Number.MAX_SAFE_INTEGER;
+  const cause = causePart(asked);
+  const [since, until] = [from, to].map((time) => time?.toISOString() ?? null);
   // The last line of a row may be newer than the cursor, and others of it not.
   const found = await sql<Row>`
     select id, player_seq as seq, lines, type, data, created_at from outbox
@@ -101,8 +111,12 @@ export const listActivity = async (
       and player_seq - coalesce(lines, 1) + 1 < ${before}::bigint
       and player_seq < ${Math.min(before + PACKED_MAX, Number.MAX_SAFE_INTEGER)}::bigint
       and (${named}::text is null or type in (select jsonb_array_elements_text(${named}::jsonb)))
+      and (${since}::timestamptz is null or created_at >= ${since}::timestamptz)
+      and (${until}::timestamptz is null or created_at < ${until}::timestamptz)
+      and (${cause}::jsonb is null or data @> jsonb_build_object('cause', ${cause}::jsonb)
+        or data @> jsonb_build_object('lines', jsonb_build_array(jsonb_build_object('cause', ${cause}::jsonb))))
     order by player_seq desc limit ${limit + 1}`.execute(db);
-  const lines = found.rows.flatMap(activityOf).filter(({ seq }) => seq < before);
+  const lines = found.rows.flatMap(activityOf).filter((line) => line.seq < before && isCausedBy(line, asked));
   const activity = lines.slice(0, limit);
   return { activity, nextCursor: lines.length > limit ? String(activity.at(-1)!.seq) : null };
 };
@@ -118,6 +132,7 @@ export const PLAYER_SORTS = [
   "level",
   "displayName",
   "externalUserId",
+  "balance",
 ] as const;
 /** Sorts whose columns may be empty. The others keep the plain order, which their indexes have. */
 const NULLABLE: ReadonlySet<string> = new Set(["lastSeenAt", "displayName"]);
@@ -129,11 +144,20 @@ type PlayerSort = (typeof PLAYER_SORTS)[number];
 /** Statuses that lists can show; merged and erased players are never listed. */
 export const LISTED_STATUSES = ["ACTIVE", "SUSPENDED", "BANNED"] as const;
 
+/** Maximum tags in one request. */
+export const TAGS_ASKED_MAX = 10;
+
+/** A currency whose balances are asked for. `untouched`: the balance of players who have no row of it yet. */
+type OfCurrency = { key: string; untouched: number; min?: number | undefined; max?: number | undefined };
+
 type PlayerFilter = {
   externalUserIds?: readonly string[] | undefined;
   status?: (typeof LISTED_STATUSES)[number] | undefined;
   search?: string | undefined;
-  tag?: string | undefined;
+  /** All of these. */
+  tag?: readonly string[] | undefined;
+  /** By balance. */
+  currency?: OfCurrency | undefined;
   /** Key of a segment. */
   segment?: string | undefined;
   /** An id at another provider. */
@@ -144,6 +168,9 @@ type PlayerFilter = {
   /** By creation: from inclusive, to exclusive. */
   from?: Date | undefined;
   to?: Date | undefined;
+  /** By their last event: from inclusive, to exclusive. */
+  lastSeenFrom?: Date | undefined;
+  lastSeenTo?: Date | undefined;
 };
 
 type ListPlayers = PageQuery &
@@ -171,7 +198,7 @@ export const listPlayers = async (
     { $and: [where, ...after] },
     {
       orderBy: [
-        { [query.sort]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
+        { [columnOf(query)]: NULLABLE.has(query.sort) ? `${query.order} nulls last` : query.order },
         { id: query.order },
       ],
       // One more, which tells whether a page follows.
@@ -185,6 +212,17 @@ export const listPlayers = async (
   const isMore = query.sort === "createdAt" && found.length > query.limit;
   const nextCursor = isMore ? players.at(-1)!.id : null;
   return { players, nextCursor, ...(await countUpTo(work, Player, where)) };
+};
+
+/** The property by which a list is sorted, or what stands for it in SQL. */
+const columnOf = ({ sort, currency }: ListPlayers): string => {
+  if (sort !== "balance") return sort;
+  const { key, untouched } = currency!;
+  return raw(
+    (player) => `coalesce((select balance from player_balances b where b.project_id = ${player}.project_id
+      and b.player_id = ${player}.id and b.currency_key = ?), ?)`,
+    [key, untouched],
+  );
 };
 
 /** Players who come after the cursor in the order of their creation. */
@@ -209,10 +247,13 @@ const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Playe
     { projectId, deletedAt: null, status: filter.status ?? { $nin: ["MERGED", "ERASED"] } },
     ...levelWhere(filter),
     ...memberWhere(projectId, filter),
+    ...balanceWhere(filter),
   ];
-  const { externalUserIds, search, from, to } = filter;
+  const { externalUserIds, search, from, to, lastSeenFrom, lastSeenTo } = filter;
   if (from) parts.push({ createdAt: { $gte: from } });
   if (to) parts.push({ createdAt: { $lt: to } });
+  if (lastSeenFrom) parts.push({ lastSeenAt: { $gte: lastSeenFrom } });
+  if (lastSeenTo) parts.push({ lastSeenAt: { $lt: lastSeenTo } });
   if (externalUserIds) parts.push({ externalUserId: { $in: [...externalUserIds] } });
   if (search !== undefined) {
     const contains = containing(search);
@@ -227,9 +268,23 @@ const levelWhere = ({ level, minLevel, maxLevel }: PlayerFilter): FilterQuery<Pl
   ...(maxLevel === undefined ? [] : [{ level: { $lte: maxLevel } }]),
 ];
 
+/** Whether there is a row, or none that says otherwise: the database joins both, in place of a look at each player. */
+const balanceWhere = ({ currency }: PlayerFilter): FilterQuery<Player>[] => {
+  const { key, untouched, min, max } = currency ?? {};
+  if (min === undefined && max === undefined) return [];
+  const [low, high] = [min ?? 0, max ?? Number.MAX_SAFE_INTEGER];
+  const not = untouched! >= low && untouched! <= high ? "not" : "";
+  const where = raw(
+    (player) => `${not} exists (select from player_balances b where b.project_id = ${player}.project_id
+      and b.player_id = ${player}.id and b.currency_key = ? and b.balance ${not} between ? and ?)`,
+    [key, low, high],
+  );
+  return [{ [where]: [] }];
+};
+
 const memberWhere = (projectId: string, { tag, segment, identity }: PlayerFilter): FilterQuery<Player>[] => {
   const parts: FilterQuery<Player>[] = [];
-  if (tag !== undefined) parts.push({ tags: { $contains: [tag] } });
+  if (tag !== undefined) parts.push({ tags: { $contains: [...tag] } });
   if (segment !== undefined) {
     const members = raw("select player_id from player_segments where project_id = ? and segment_key = ?", [
       projectId,

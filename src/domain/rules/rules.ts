@@ -192,6 +192,13 @@ export const findRule = async (
   return found;
 };
 
+/** Returns the id of a rule by which a list is filtered, if it is. @throws DomainError NOT_FOUND */
+export const findRuleId = async (
+  work: Work,
+  projectId: string,
+  ref: string | undefined,
+): Promise<string | undefined> => (ref === undefined ? undefined : (await findRule(work, projectId, ref)).id);
+
 /** Reads a rule for change. @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE when it is archived */
 export const lockRule = async (work: Work, projectId: string, ref: string): Promise<Rule> => {
   const rule = await findRule(work, projectId, ref, LockMode.PESSIMISTIC_WRITE);

@@ -4,11 +4,12 @@ import { causeOf } from "../evaluation/evaluate.ts";
 import { conflict, notFound } from "../kernel/errors.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
-import { isId, partitionOf } from "../kernel/ids.ts";
+import { idFloor, isId, partitionOf } from "../kernel/ids.ts";
 import { OUTBOX_LINES, storedBytes } from "../kernel/outbox.ts";
 import { type Direction, PAGE_BYTES_MAX } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { getPlayer } from "../progression/players/players.ts";
+import { FUTURE_LIMIT_MS } from "./event-input.ts";
 
 /** Records an action on an event or event type in the audit log of the tenant. */
 export const auditEvent = async (
@@ -71,6 +72,11 @@ type ListEvents = {
   playerRef?: string | undefined;
   source?: EventSource | undefined;
   status?: EventStatus | undefined;
+  /** Path of a property that has the value. */
+  property?: string | undefined;
+  value?: string | undefined;
+  /** Id of a rule that fired for the event. */
+  ruleId?: string | undefined;
   from?: string | undefined;
   to?: string | undefined;
   withEffects?: boolean | undefined;
@@ -166,6 +172,37 @@ const hasKey = (projectId: string, key: string) =>
   sql`e.idempotency_key = ${key} and e.id = (select d.event_id from event_dedupe d
     where d.project_id = ${projectId} and d.idempotency_key = ${key})`;
 
+/** Returns the scalars that a parameter may mean: 5 is a number, or a text. */
+const meantBy = (text: string): unknown[] => {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "boolean" || value === null || Number.isFinite(value) ? [text, value] : [text];
+  } catch {
+    return [text];
+  }
+};
+
+const hasValue = (path: string, value: string) =>
+  sql`e.properties #> string_to_array(${path}, '.') in (
+    select jsonb_array_elements(${JSON.stringify(meantBy(value))}::jsonb))`;
+
+const hasFired = (projectId: string, ruleId: string) =>
+  sql`e.id in (select x.event_id from rule_executions x
+    where x.project_id = ${projectId} and x.rule_id = ${ruleId}::uuid and x.mode = 'LIVE')`;
+
+/** How much the clock that stamps ids may differ from the one that checks times, in ms. */
+const CLOCKS_MS = 60_000;
+
+/**
+ * Older partitions need not be read: an event arrives at most FUTURE_LIMIT_MS before its time. Not so in a
+ * sandbox, whose clock may have been ahead, and back since.
+ */
+const happenedSince = (projectId: string, from: string) =>
+  sql`e.occurred_at >= ${from}::timestamptz and e.id >= (
+    select case when sandbox_of is null then ${idFloor(Date.parse(from) - FUTURE_LIMIT_MS - CLOCKS_MS)}::uuid
+      else ${idFloor(0)}::uuid end
+    from projects where id = ${projectId})`;
+
 type Of = { projectId: string; names: readonly string[] | undefined };
 
 /** Builds the conditions of where in the list a page begins. */
@@ -177,6 +214,12 @@ const placeOf = (query: ListEvents): (RawBuilder<unknown> | false)[] => {
     after !== undefined && sql`e.id > ${after}::uuid`,
   ];
 };
+
+/** Builds the conditions about what an event says and has caused. */
+const contentOf = ({ property, value, ruleId }: ListEvents, projectId: string) => [
+  property !== undefined && hasValue(property, value!),
+  ruleId !== undefined && hasFired(projectId, ruleId),
+];
 
 /** Builds the conditions of the filters that the query has. */
 const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unknown>[] => {
@@ -190,9 +233,10 @@ const filtersOf = (query: ListEvents, { projectId, names }: Of): RawBuilder<unkn
     idempotencyKey !== undefined && hasKey(projectId, idempotencyKey),
     names !== undefined && isOneOf(sql`e.external_user_id`, names),
     source !== undefined && SOURCE_FILTERS[source],
-    from !== null && sql`e.occurred_at >= ${from}::timestamptz`,
+    from !== null && happenedSince(projectId, from),
     to !== null && sql`e.occurred_at < ${to}::timestamptz`,
     status !== undefined && sql`${EVENT_STATUS} = ${status}`,
+    ...contentOf(query, projectId),
   ];
   return filters.filter((one): one is RawBuilder<unknown> => one !== false);
 };

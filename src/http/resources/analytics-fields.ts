@@ -135,17 +135,19 @@ type ListOf = {
   max: number;
   /** The same text may be in it twice. */
   isRepeatable?: boolean;
+  /** Default: the exact types of events. */
+  of?: z.ZodString;
 };
 
 /** A parameter that is a list of texts: with commas between them, or given several times. */
-export const textList = ({ min = 1, max, isRepeatable = false }: ListOf) => {
+export const textList = ({ min = 1, max, isRepeatable = false, of = EventType }: ListOf) => {
   const part = z.string().max(max * (TYPE_MAX + 1));
   return z
     .union([part, z.array(part).max(max)])
     .transform((given) => [given].flat().flatMap((text) => text.split(",").map((one) => one.trim())))
     .pipe(
       z
-        .array(EventType)
+        .array(of)
         .min(min)
         .max(max)
         .refine((texts) => isRepeatable || new Set(texts).size === texts.length, "must not repeat"),

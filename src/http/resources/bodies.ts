@@ -11,7 +11,7 @@ import {
 } from "../../domain/kernel/paging.ts";
 import { Reply } from "../route.ts";
 import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
-import type { Cause } from "../../domain/kernel/events/events.ts";
+import { type Cause, CAUSE_KINDS } from "../../domain/kernel/events/events.ts";
 
 const SEARCH_MAX = 100;
 const TIME_MIN_MS = 0;
@@ -37,6 +37,15 @@ export const ByPlayer = z
   .max(300)
   .optional()
   .meta({ description: "Id of the player, or ext: and the externalUserId" });
+
+/** A rule by which a list is filtered. */
+export const ByRule = z.string().min(1).max(100).optional();
+
+/** What caused the changes that a list has. */
+export const ByCause = z.object({
+  cause: z.enum(CAUSE_KINDS).optional().meta({ description: "Kind of the cause" }),
+  ruleId: ByRule.meta({ description: "Id or key of the rule that caused it" }),
+});
 
 /** `true` or `false` in a query. */
 export const Flag = z

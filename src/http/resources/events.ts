@@ -43,10 +43,11 @@ import {
 } from "../../domain/tracking/group-commit.ts";
 import { EVENT_SOURCES, EVENT_TYPES_ASKED_MAX, getEvent, listEvents } from "../../domain/tracking/events.ts";
 import { CHECKS_MAX_MS, SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema.ts";
+import { findRuleId } from "../../domain/rules/rules.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
-import { textList } from "./analytics-fields.ts";
-import { AfterId, cursorBody, Direction, Flag, pageReply, Search, sortedBy } from "./bodies.ts";
+import { PropertyPath, textList } from "./analytics-fields.ts";
+import { AfterId, ByRule, cursorBody, Direction, Flag, pageReply, Search, sortedBy } from "./bodies.ts";
 
 const JsonObject = z.record(z.string(), z.unknown());
 
@@ -290,6 +291,21 @@ const write = group({
 const isRejected = ({ status }: Tracked): boolean => status === "REJECTED";
 const inBrief = ({ status }: Tracked) => ({ status });
 
+/** Maximum characters of the value of a property that is asked for. */
+const VALUE_MAX = 500;
+
+type ByProperty = {
+  [name in "property" | "value" | "from" | "externalUserId" | "playerId"]?: string | undefined;
+};
+
+/** @throws VALIDATION_ERROR for half a question, and for one about all events: properties have no index */
+const checkProperty = ({ property, value, from, playerId, ...query }: ByProperty): void => {
+  if ((property === undefined) !== (value === undefined))
+    throw invalid(property === undefined ? "property" : "value", "property and value go together");
+  if (property !== undefined && (from ?? playerId ?? query.externalUserId) === undefined)
+    throw invalid("property", "goes with from, externalUserId or playerId");
+};
+
 export const eventRoutes = [
   write.post("/events", "trackEvent", {
     namesIgnored: true,
@@ -400,12 +416,22 @@ export const eventRoutes = [
       status: z.enum(STATUSES).optional(),
       from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
       to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
+      property: PropertyPath.optional().meta({
+        description:
+          "Path of a property, such as order.country, that is `value`; goes with from, externalUserId or playerId",
+      }),
+      value: z.string().max(VALUE_MAX).optional().meta({
+        description: "What `property` is: 5, true and null are also found as texts",
+      }),
+      ruleId: ByRule.meta({ description: "Id or key of a rule that fired for it" }),
       include: z.enum(["effects"]).optional().meta({ description: "effectCounts of each" }),
     }),
     response: cursorBody(ListedEvent, z.uuid()),
     run: async (work, { projectId, query }) => {
-      const { playerId: playerRef, include, ...filters } = query;
-      const asked = { ...filters, playerRef, withEffects: include !== undefined };
+      const { playerId: playerRef, include, ruleId: ruleRef, ...filters } = query;
+      checkProperty(query);
+      const ruleId = await findRuleId(work, projectId, ruleRef);
+      const asked = { ...filters, playerRef, ruleId, withEffects: include !== undefined };
       const { events, nextCursor } = await listEvents(work, projectId, asked);
       return { data: events, pagination: { limit: query.limit, nextCursor } };
     },

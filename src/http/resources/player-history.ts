@@ -8,7 +8,8 @@ import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/player.ts
 import { readRecap, readStateAt, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/history.ts";
 import { listMetrics } from "../../domain/player-lifecycle/includes.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { AfterNumber, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./bodies.ts";
+import { findRuleId } from "../../domain/rules/rules.ts";
+import { AfterNumber, ByCause, cursorBody, DayOrMoment, Moment, Span, pageReply } from "./bodies.ts";
 import { readsPlayers, LedgerEntryBody, PlayerMetricBody, Asset } from "./player-bodies.ts";
 const Verdict = z.object({
   valid: z.boolean(),
@@ -28,13 +29,15 @@ export const ledgerRoutes = [
       "another entry.",
     query: Span.extend({
       ...AfterNumber.shape,
+      ...ByCause.shape,
       asset: Asset.optional(),
       currencyKey: Key.optional(),
     }),
     response: cursorBody(LedgerEntryBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { entries, nextCursor } = await listEntries(work, player, query);
+      const ruleId = await findRuleId(work, projectId, query.ruleId);
+      const { entries, nextCursor } = await listEntries(work, player, { ...query, ruleId });
       return { data: entries, pagination: { limit: query.limit, nextCursor } };
     },
   }),
@@ -128,11 +131,12 @@ export const playerHistoryRoutes = [
   }),
   readsPlayers.get("/players/{playerId}/activity", "listPlayerActivity", {
     summary: "List what happened to a player, newest first",
-    query: AfterNumber.extend({ types: Types }),
+    query: Span.extend({ ...AfterNumber.shape, ...ByCause.shape, types: Types }),
     response: cursorBody(ActivityBody),
     run: async (work, { projectId, params, query }) => {
       const player = await getPlayer(work, projectId, params.playerId);
-      const { activity, nextCursor } = await listActivity(work, player, query);
+      const ruleId = await findRuleId(work, projectId, query.ruleId);
+      const { activity, nextCursor } = await listActivity(work, player, { ...query, ruleId });
       return { data: activity, pagination: { limit: query.limit, nextCursor } };
     },
   }),

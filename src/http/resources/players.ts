@@ -12,7 +12,16 @@ import {
   SETTABLE_STATUSES,
   showIncluded,
 } from "../../domain/player-lifecycle/includes.ts";
-import { EXTERNAL_IDS_MAX, LISTED_STATUSES, listPlayers, PLAYER_SORTS } from "../../domain/players/player.ts";
+import { BALANCE_MAX, untouched } from "../../domain/evaluation/currencies/adjust.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import type { Work } from "../../domain/kernel/work.ts";
+import {
+  EXTERNAL_IDS_MAX,
+  LISTED_STATUSES,
+  listPlayers,
+  PLAYER_SORTS,
+  TAGS_ASKED_MAX,
+} from "../../domain/players/player.ts";
 import {
   getPlayer,
   grantPlayerXp,
@@ -29,6 +38,7 @@ import {
 } from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply } from "../route.ts";
+import { textList } from "./analytics-fields.ts";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
 import { PlayerAdventureBody } from "./adventures.ts";
@@ -93,6 +103,27 @@ const identityOf = (ref: string | undefined) => {
   return { provider: ref.slice(0, colon), externalId: ref.slice(colon + 1) };
 };
 
+const Amount = z.coerce.number().int().min(0).max(BALANCE_MAX).optional();
+
+type ByBalance = {
+  currencyKey?: string | undefined;
+  minBalance?: number | undefined;
+  maxBalance?: number | undefined;
+  sort: (typeof PLAYER_SORTS)[number];
+};
+
+/** @throws VALIDATION_ERROR for a currency that is needed and not named, or that the project does not have */
+const currencyOf = async (work: Work, projectId: string, query: ByBalance) => {
+  const { currencyKey: key, minBalance: min, maxBalance: max, sort } = query;
+  if (key === undefined) {
+    if (min === undefined && max === undefined && sort !== "balance") return undefined;
+    throw invalid("currencyKey", "is required with minBalance, maxBalance and sort=balance");
+  }
+  const currency = (await readPlan(work, projectId, projectPlans)).currencies.get(key);
+  if (!currency) throw invalid("currencyKey", "must be the key of a currency");
+  return { key, untouched: untouched(currency).balance, min, max };
+};
+
 const list = readsPlayers.get("/players", "listPlayers", {
   summary: "List players",
   description: "Without players who were deleted, merged into another, or erased.",
@@ -117,7 +148,16 @@ const list = readsPlayers.get("/players", "listPlayers", {
       }),
     status: z.enum(LISTED_STATUSES).optional(),
     search: Search.meta({ description: "Part of externalUserId or displayName" }),
-    tag: Tag.optional(),
+    tag: textList({ max: TAGS_ASKED_MAX, of: Tag })
+      .optional()
+      .meta({
+        description: `With all of these tags, at most ${TAGS_ASKED_MAX}: by comma, or given several times`,
+      }),
+    currencyKey: z.string().max(64).optional().meta({
+      description: "The currency of minBalance, maxBalance and sort=balance, which need it",
+    }),
+    minBalance: Amount,
+    maxBalance: Amount,
     segment: z.string().max(64).optional().meta({ description: "Key of a segment" }),
     identity: IdentityRef,
     level: Level,
@@ -125,6 +165,8 @@ const list = readsPlayers.get("/players", "listPlayers", {
     maxLevel: Level,
     from: Span.shape.from.meta({ description: "Created at this time or later" }),
     to: Span.shape.to.meta({ description: "Created before this time" }),
+    lastSeenFrom: Span.shape.from.meta({ description: "lastSeenAt at this time or later" }),
+    lastSeenTo: Span.shape.to.meta({ description: "lastSeenAt before this time" }),
   }),
   response: z.object({
     data: z.array(PlayerBody),
@@ -137,7 +179,8 @@ const list = readsPlayers.get("/players", "listPlayers", {
   }),
   outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
     app.transact(async (work) => {
-      const filter = { ...query, externalUserIds, identity: identityOf(identity) };
+      const currency = await currencyOf(work, projectId, query);
+      const filter = { ...query, externalUserIds, identity: identityOf(identity), currency };
       const { players: found, nextCursor, ...total } = await listPlayers(work, projectId, filter);
       const players = await showPlayers(work, projectId, found);
       const { status, headers, body } = pageReply({ players, ...total }, "players", query);

@@ -35,7 +35,7 @@ const boost = () => ({
 const currencies = new WeakMap<Side, Promise<string>>();
 
 /** One for each side: a project may have 20. */
-const aCurrency = (side: Side): Promise<string> => {
+export const aCurrency = (side: Side): Promise<string> => {
   const known = currencies.get(side) ?? makeCurrency(side);
   currencies.set(side, known);
   return known;

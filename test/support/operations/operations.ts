@@ -23,7 +23,7 @@ import {
   jobOperations,
 } from "./analytics.ts";
 import { analyticsReportOperations } from "./analytics-reports.ts";
-import { economyOperations } from "./economy.ts";
+import { aCurrency, economyOperations } from "./economy.ts";
 import {
   authOperations,
   billingOperations,
@@ -144,7 +144,7 @@ const KNOWN: Record<string, Known> = {
   getEvent: { call: async (side) => ({ path: `/events/${await side.event()}` }) },
 
   search: get("/search?q=a"),
-  listPlayers: get("/players"),
+  listPlayers: { call: async (side) => ({ path: `/players?currencyKey=${await aCurrency(side)}` }) },
   identifyPlayer: {
     success: 201,
     call: () => ({ path: "/players", body: { externalUserId: unique("user"), tags: ["a"], ...profile } }),

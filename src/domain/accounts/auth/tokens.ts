@@ -47,6 +47,8 @@ export class Session extends SessionSchema.class {}
 SessionSchema.setClass(Session);
 
 export const ACCESS_TOKEN_SECONDS = 604_800;
+/** Lifetime of the token of a page that renews it by a cookie. */
+const PAGE_TOKEN_SECONDS = 900;
 /** Lifetime of the token returned by registration. */
 export const REGISTRATION_TOKEN_SECONDS = 86_400;
 const WS_TOKEN_SECONDS = 900;
@@ -266,6 +268,14 @@ export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens 
     hashAddress: macOf(der, "laurel known addresses"),
   };
 };
+
+/** Returns tokens of users that live as long as a page needs them until it renews them. */
+export const forPages = (tokens: Tokens): Tokens => ({
+  ...tokens,
+  signAccess: (claims, seconds = PAGE_TOKEN_SECONDS) =>
+    tokens.signAccess(claims, Math.min(seconds, PAGE_TOKEN_SECONDS)),
+  signDecoy: (claims, seconds) => tokens.signDecoy(claims, Math.min(seconds, PAGE_TOKEN_SECONDS)),
+});
 
 /** Returns the key's id, RFC 7638. */
 const thumbprint = (publicKey: KeyObject): string => {

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { LedgerRow } from "../../evaluation/effects.ts";
 import { chainHash } from "../../evaluation/ledger/append.ts";
 import { notFound } from "../../kernel/errors.ts";
-import type { Cause } from "../../kernel/events/events.ts";
+import { type Cause, type CauseAsked, causePart } from "../../kernel/events/events.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { PlayerKey } from "../../progression/change.ts";
 import { lineCause, lineReason } from "../../progression/save.ts";
@@ -111,7 +111,7 @@ export const showEntry = (row: LedgerRow, createdAt: Date): LedgerEntryView => {
   return { ...what, txId, cause, reverses, hash, createdAt: createdAt.toISOString() };
 };
 
-type ListEntries = {
+type ListEntries = CauseAsked & {
   limit: number;
   /** Returns entries older than the one with this `seq`. */
   cursor?: number | undefined;
@@ -155,12 +155,14 @@ const show = (row: Row): LedgerEntryView => ({
 export const listEntries = async (
   { db }: Work,
   { projectId, id }: PlayerKey,
-  { limit, cursor, asset, currencyKey, from, to }: ListEntries,
+  { limit, cursor, asset, currencyKey, from, to, ...asked }: ListEntries,
 ): Promise<{ entries: LedgerEntryView[]; nextCursor: string | null }> => {
+  const cause = causePart(asked);
   const conditions: RawBuilder<unknown>[] = [sql`project_id = ${projectId}`, sql`player_id = ${id}`];
   if (cursor !== undefined) conditions.push(sql`seq < ${cursor}`);
   if (asset !== undefined) conditions.push(sql`asset = ${asset}`);
   if (currencyKey !== undefined) conditions.push(sql`currency_key = ${currencyKey}`);
+  if (cause !== null) conditions.push(sql`cause @> ${cause}::jsonb`);
   if (from) conditions.push(sql`created_at >= ${from.toISOString()}::timestamptz`);
   if (to) conditions.push(sql`created_at < ${to.toISOString()}::timestamptz`);
   const result = await sql<Row>`

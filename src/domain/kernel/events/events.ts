@@ -48,6 +48,13 @@ export type Cause = {
   note?: string;
 };
 
+/** What is asked of causes: a kind, a rule, or both; nothing where both are undefined. */
+export type CauseAsked = { cause?: Cause["kind"] | undefined; ruleId?: string | undefined };
+
+/** Returns the part that causes have in common which match, in JSON; null for any. */
+export const causePart = ({ cause, ruleId }: CauseAsked): string | null =>
+  cause === undefined && ruleId === undefined ? null : JSON.stringify({ kind: cause, ruleId });
+
 export type Json = Record<string, unknown>;
 export type PlayerRef = { playerId: string; externalUserId: string };
 
