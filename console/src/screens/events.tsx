@@ -10,7 +10,7 @@ import { describe, Effect } from "../ui/effects.tsx";
 import { useFilters } from "../ui/filters.ts";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
-import { FilterBar, List } from "../ui/table.tsx";
+import { List, useListFilters } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
@@ -18,8 +18,13 @@ type Event = Row<"listEvents">;
 /** Rows kept on the screen. */
 const KEPT = 500;
 
+const VIEWS = [
+  { value: "live", label: "Live" },
+  { value: "list", label: "History" },
+];
+
 export const Events = () => {
-  const [{ view }, choose] = useFilters({ view: "live" });
+  const [{ view }, choose] = useFilters({ view: VIEWS.map(({ value }) => value) });
   return (
     <Page
       title="Live events"
@@ -31,11 +36,8 @@ export const Events = () => {
             submit: "Send",
           })}
           <SegmentedControl
-            data={[
-              { value: "live", label: "Live" },
-              { value: "list", label: "History" },
-            ]}
-            value={view ?? "live"}
+            data={VIEWS}
+            value={view!}
             onChange={(next) => choose({ view: next })}
             aria-label="View"
           />
@@ -52,7 +54,7 @@ const FILTERS = ["eventType", "playerId", "status"];
 type Waiting = { rows: Event[]; skipped: number };
 
 const Stream = () => {
-  const [filters, choose] = useFilters();
+  const [filters, , bar] = useListFilters("listEvents", FILTERS);
   const [isPaused, setPaused] = useState(false);
   const waiting = useRef<Waiting>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
@@ -74,7 +76,7 @@ const Stream = () => {
   return (
     <Stack gap="xs">
       <Group align="flex-end" gap="xs">
-        <FilterBar id="listEvents" names={FILTERS} chosen={filters} choose={choose} />
+        {bar}
         <Switch
           label="Pause"
           checked={isPaused}

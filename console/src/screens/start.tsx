@@ -137,10 +137,10 @@ type Metric = {
   series?: number[];
 };
 
-const PERIODS = ["7d", "30d", "90d", "mtd"].map((value) => ({ value, label: words(value) }));
+const PERIODS = ["7d", "30d", "90d", "mtd"];
 
 export const Overview = () => {
-  const [filters, choose] = useFilters({ period: "30d" });
+  const [filters, choose] = useFilters({ period: ["30d", ...PERIODS] });
   const overview = useApi(
     "getAnalyticsOverview",
     { query: { period: filters["period"] } as never },
@@ -152,8 +152,8 @@ export const Overview = () => {
       title="Overview"
       actions={
         <SegmentedControl
-          data={PERIODS}
-          value={filters["period"] ?? "30d"}
+          data={PERIODS.map((value) => ({ value, label: words(value) }))}
+          value={filters["period"]!}
           onChange={(period) => choose({ period })}
           aria-label="Period"
           size="xs"

@@ -17,7 +17,7 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
-import { keyFor, words } from "../format.ts";
+import { keyFor, own, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 import {
   type Common,
@@ -358,6 +358,30 @@ export const startOf = (given: Schema, forms: Forms): any => {
     return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
   }
   return schema.type === "array" ? [] : undefined;
+};
+
+/** The path of the first part that has not the shape which its input needs; what is missing can be filled in. */
+export const misfitOf = (given: Schema, value: any, forms: Forms, path = ""): string | undefined => {
+  const schema = resolve(given, forms);
+  const kinds = schema.anyOf ?? schema.oneOf;
+  if (kinds) return kinds.some((one) => misfitOf(one, value, forms, path) === undefined) ? undefined : path;
+  const options = optionsOf(schema);
+  if (options) return options.includes(value) ? undefined : path;
+  const type = typeOf(schema).replace("integer", "number");
+  const isList = Array.isArray(value);
+  if (type !== "any" && type !== (isList ? "array" : value === null ? "null" : typeof value)) return path;
+  const { properties = {}, items, additionalProperties: others } = schema;
+  const schemaOf = (name: string): Schema | undefined => {
+    if (isList) return items;
+    return own(properties, name) ?? (typeof others === "object" ? others : undefined);
+  };
+  for (const [name, part] of typeof value === "object" ? Object.entries(value ?? {}) : []) {
+    const known = schemaOf(name);
+    const isOpen = known === undefined || (part === null && !isList);
+    const found = isOpen ? undefined : misfitOf(known, part, forms, path === "" ? name : `${path}.${name}`);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 };
 
 /** One of several shapes that a value may have, as a person chooses it. */
