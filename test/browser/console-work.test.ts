@@ -84,9 +84,9 @@ describe("the work of a team in the console", () => {
     await designer.fill("JSON", '{"triggers": 5}');
     await designer.press("Form");
     await designer.sees("The form cannot show triggers as it is written here");
-    await designer.fill("JSON", '{"actions": [{"type": "grant_xp", "amount": 3}, {"type": "constructor"}]}');
+    await designer.fill("JSON", '{"conditions": {"all": 5}}');
     await designer.press("Form");
-    await designer.sees("The form cannot show actions.1 as it is written here");
+    await designer.sees("The form cannot show conditions as it is written here");
     await designer.fill("JSON", '{"actions": [{"type": "grant_xp", "amount": 3}]}');
     await designer.press("Form");
     await designer.sees("then give 3 XP.");

@@ -1,9 +1,9 @@
-import { Alert, Group, SegmentedControl, Select, SimpleGrid, Stack, TagsInput, Text } from "@mantine/core";
+import { Alert, Group, Select, SimpleGrid, Stack, TagsInput, Text } from "@mantine/core";
 import type { Answer } from "../api/client.ts";
 import { useAny, useApi } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { OneOf, useFilters } from "../ui/filters.tsx";
 import { ButtonSize, Empty, ErrorNote, Loaded, press, Section, Tiles } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
 import {
@@ -122,14 +122,10 @@ export const Segments = () => {
 };
 
 const METRIC = "activePlayers,events,xpGranted";
-const AGAINST = [
-  { value: "holdout", label: "Against those held back" },
-  { value: "excluded", label: "Against those left out" },
-];
+const AGAINST = { holdout: "Against those held back", excluded: "Against those left out" };
 
 export const Experiments = () => {
-  const against = AGAINST.map(({ value }) => value);
-  const [filters, choose] = useFilters({ ...RANGE, against, metric: METRIC });
+  const [filters, choose] = useFilters({ ...RANGE, against: Object.keys(AGAINST), metric: METRIC });
   const rules = useApi("listRules", { query: { limit: 100 } });
   const tried =
     rules.data?.data.filter(({ published }) => {
@@ -160,12 +156,11 @@ export const Experiments = () => {
           onChange={(next) => choose({ rule: next ?? "" })}
         />
         <MetricsInput usual={METRIC} />
-        <SegmentedControl
-          size="xs"
-          data={AGAINST}
-          value={filters["against"]!}
-          onChange={(next) => choose({ against: next })}
-          aria-label="Compared with"
+        <OneOf
+          label="Compared with"
+          of={AGAINST}
+          value={filters["against"]}
+          onChange={(against) => choose({ against })}
         />
       </Controls>
       {experiment.error && !experiment.data ? (

@@ -13,7 +13,7 @@ import { type ReactNode, useState } from "react";
 import type { Answer } from "../api/client.ts";
 import { useCan } from "../api/hooks.ts";
 import { bytes, count, nameOf, words } from "../format.ts";
-import { type Filters, useFilters } from "../ui/filters.ts";
+import { type Filters, useFilters } from "../ui/filters.tsx";
 import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
 import { press, Read, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";

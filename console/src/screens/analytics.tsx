@@ -17,7 +17,7 @@ import {
 } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { useFilters } from "../ui/filters.tsx";
 import { HeatTable } from "../ui/heat.tsx";
 import { Hint, Loaded, Page, Tile } from "../ui/page.tsx";
 

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Badge, Code, Group, SegmentedControl, Stack, Switch, Text } from "@mantine/core";
+import { Alert, Anchor, Badge, Code, Group, Stack, Switch, Text } from "@mantine/core";
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useApi, useCan, useProject, useTo } from "../api/hooks.ts";
@@ -7,7 +7,7 @@ import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
 import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { OneOf, useFilters } from "../ui/filters.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
 import { List, useListFilters } from "../ui/table.tsx";
@@ -18,13 +18,10 @@ type Event = Row<"listEvents">;
 /** Rows kept on the screen. */
 const KEPT = 500;
 
-const VIEWS = [
-  { value: "live", label: "Live" },
-  { value: "list", label: "History" },
-];
+const VIEWS = { live: "Live", list: "History" };
 
 export const Events = () => {
-  const [{ view }, choose] = useFilters({ view: VIEWS.map(({ value }) => value) });
+  const [{ view }, choose] = useFilters({ view: Object.keys(VIEWS) });
   return (
     <Page
       title="Live events"
@@ -35,12 +32,7 @@ export const Events = () => {
             first: ["externalUserId", "eventType", "properties"],
             submit: "Send",
           })}
-          <SegmentedControl
-            data={VIEWS}
-            value={view!}
-            onChange={(next) => choose({ view: next })}
-            aria-label="View"
-          />
+          <OneOf label="View" of={VIEWS} value={view} onChange={(next) => choose({ view: next })} />
         </>
       }
     >

@@ -1,4 +1,4 @@
-import { Alert, Badge, Grid, Group, SegmentedControl, Select, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Grid, Group, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
@@ -6,6 +6,7 @@ import { count, day, duration, nameOf, number, own, percent, words } from "../fo
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
+import { OneOf } from "../ui/filters.tsx";
 import { form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Read, Section, Tiles } from "../ui/page.tsx";
@@ -191,6 +192,8 @@ const Try = ({ rule }: { rule: Rule }) => (
   </Stack>
 );
 
+const LIMITS = { ignore: "Without limits", keep: "With limits" };
+
 const OnOneEvent = ({ rule }: { rule: Rule }) => {
   const types: string[] = rule.draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
   const exact = types.find((one) => !one.includes("*"));
@@ -198,7 +201,7 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
     query: { limit: 20, ...(exact ? { eventType: exact } : {}) } as never,
   });
   const [chosen, setChosen] = useState<string | null>(null);
-  const [limits, setLimits] = useState("ignore");
+  const [limits, setLimits] = useState<keyof typeof LIMITS>("ignore");
   const { error, isBusy, send } = useSending();
   const [traced, setTraced] = useState<unknown>();
   const events = recent.data?.data ?? [];
@@ -231,15 +234,7 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
             onChange={setChosen}
             allowDeselect={false}
           />
-          <SegmentedControl
-            data={[
-              { value: "ignore", label: "Without limits" },
-              { value: "keep", label: "With limits" },
-            ]}
-            value={limits}
-            onChange={setLimits}
-            aria-label="Limits"
-          />
+          <OneOf label="Limits" of={LIMITS} value={limits} onChange={setLimits} />
           {press("Simulate", simulate, { isMain: true, loading: isBusy })}
         </Inline>
       )}

@@ -1,10 +1,10 @@
-import { Anchor, Group, Paper, SegmentedControl, SimpleGrid, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Anchor, Group, Paper, SimpleGrid, Stack, Text, ThemeIcon } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Chart } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { OneOf, useFilters } from "../ui/filters.tsx";
 import { create, form } from "../ui/operations.tsx";
 import { Icon } from "../ui/icons.tsx";
 import { Copyable, LinkButton, Loaded, Page, SecretOnce, Section, Tile } from "../ui/page.tsx";
@@ -151,12 +151,11 @@ export const Overview = () => {
     <Page
       title="Overview"
       actions={
-        <SegmentedControl
-          data={PERIODS.map((value) => ({ value, label: words(value) }))}
-          value={filters["period"]!}
+        <OneOf
+          label="Period"
+          of={Object.fromEntries(PERIODS.map((one) => [one, words(one)]))}
+          value={filters["period"]}
           onChange={(period) => choose({ period })}
-          aria-label="Period"
-          size="xs"
         />
       }
     >

@@ -24,7 +24,6 @@ import {
   commonOf,
   type FieldProps,
   Free,
-  LISTS,
   Moment,
   optionsOf,
   optionText,
@@ -303,9 +302,7 @@ const ArrayField = (props: Known) => {
 /** Values by key, such as amounts by currency. */
 const RecordField = (props: Known & { items: Schema }) => {
   const { name, path, schema, items, value = {}, isRequired = false, onChange, context, common } = props;
-  const kind =
-    referenceOf(schema, name.replace(/ies$/, "y")) ??
-    Object.keys(LISTS).find((one) => name === LISTS[one]?.plural);
+  const kind = referenceOf(schema, name.replace(/ies$/, "y"));
   const set = (next: [string, any][]) =>
     onChange(next.length === 0 && !isRequired ? undefined : Object.fromEntries(next));
   const entries = Object.entries(value);
@@ -360,11 +357,19 @@ export const startOf = (given: Schema, forms: Forms): any => {
   return schema.type === "array" ? [] : undefined;
 };
 
+/** The shapes that a value may have; a choice among choices is one choice. */
+const kindsOf = (schema: Schema, forms: Forms): Schema[] =>
+  (schema.anyOf ?? schema.oneOf ?? [])
+    .map((one) => resolve(one, forms))
+    .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+
 /** The path of the first part that has not the shape which its input needs; what is missing can be filled in. */
 export const misfitOf = (given: Schema, value: any, forms: Forms, path = ""): string | undefined => {
   const schema = resolve(given, forms);
-  const kinds = schema.anyOf ?? schema.oneOf;
-  if (kinds) return kinds.some((one) => misfitOf(one, value, forms, path) === undefined) ? undefined : path;
+  const kinds = kindsOf(schema, forms);
+  const chosen = kinds.filter((one) => choiceOf(one, forms)?.is(value));
+  const fits = (one: Schema) => misfitOf(one, value, forms, path) === undefined;
+  if (kinds.length > 0) return (chosen.length > 0 ? chosen : kinds).some(fits) ? undefined : path;
   const options = optionsOf(schema);
   if (options) return options.includes(value) ? undefined : path;
   const type = typeOf(schema).replace("integer", "number");
@@ -406,10 +411,7 @@ const choiceOf = (schema: Schema, forms: Forms): Choice | undefined => {
 
 const AnyOf = ({ common, name, path, schema, value, isRequired = false, onChange, context }: Known) => {
   const { forms } = context;
-  const options = (schema.anyOf ?? schema.oneOf ?? [])
-    .map((one) => resolve(one, forms))
-    // A choice among choices is one choice.
-    .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+  const options = kindsOf(schema, forms);
   const choices = options.map((one) => choiceOf(one, forms)).filter((one) => one !== undefined);
   if (choices.length > 0 && choices.length === options.length) {
     const chosen = choices.find((one) => one.is(value));

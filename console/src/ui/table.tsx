@@ -17,7 +17,7 @@ import { type Answer, callAny, type Given, type Id, type Row, saveFile } from ".
 import { resolve, useForms } from "../api/forms.ts";
 import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
-import { type Filters, useFilters } from "./filters.ts";
+import { type Filters, useFilters } from "./filters.tsx";
 import { Icon } from "./icons.tsx";
 import { ButtonSize, Empty, Hint, Loaded, press, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";

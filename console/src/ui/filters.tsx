@@ -1,10 +1,12 @@
-import { useCallback, useMemo } from "react";
+import { SegmentedControl } from "@mantine/core";
+import { useCallback, useContext, useMemo } from "react";
 import { useSearchParams } from "wouter";
+import { ButtonSize } from "./page.tsx";
 
 export type Filters = Record<string, string>;
 
 /** What each filter is without a choice: a text; or the first of those values that it may have. */
-export type Usual = Record<string, string | readonly string[]>;
+type Usual = Record<string, string | readonly string[]>;
 
 /** What a screen is narrowed down to: kept in its address, so that a link shows the same. Defaults stay out of it. */
 export const useFilters = (
@@ -31,8 +33,8 @@ export const useFilters = (
       setParams(
         (before) => {
           const next = new URLSearchParams(before);
-          // Another filter begins at its first page.
           const usual = JSON.parse(kept) as Usual;
+          // Another filter begins at its first page.
           for (const [name, value] of Object.entries({ page: "", cursor: "", ...change }))
             if (value === "" || value === [usual[name]].flat()[0]) next.delete(prefix + name);
             else next.set(prefix + name, value);
@@ -44,3 +46,28 @@ export const useFilters = (
   );
   return [filters, set];
 };
+
+type OneOfProps<T extends Record<string, string>> = {
+  label: string;
+  /** The words of each value. */
+  of: T;
+  value: string | undefined;
+  onChange: (value: keyof T & string) => void;
+};
+
+/** One of a few values, all of which are seen. */
+export const OneOf = <T extends Record<string, string>>({
+  label,
+  of,
+  value = "",
+  onChange,
+}: OneOfProps<T>) => (
+  <SegmentedControl
+    data={Object.entries(of).map(([one, text]) => ({ value: one, label: text }))}
+    value={value}
+    onChange={onChange}
+    size={useContext(ButtonSize)}
+    w="fit-content"
+    aria-label={label}
+  />
+);
