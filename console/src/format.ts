@@ -137,10 +137,14 @@ const WORDS: Record<string, string> = {
   ip: "IP",
 };
 
+/** Of its own: whoever writes a name, such as that of a currency, may write `constructor`. */
+export const own = <T>(of: Record<string, T>, name: string): T | undefined =>
+  Object.hasOwn(of, name) ? of[name] : undefined;
+
 /** A name of the API in words: `externalUserId` → External user ID, `IN_PROGRESS` → In progress. */
 export const words = (name: string): string => {
-  // Of its own: an integrator may call a currency `constructor`.
-  if (Object.hasOwn(WORDS, name)) return WORDS[name]!;
+  const known = own(WORDS, name);
+  if (known !== undefined) return known;
   const text = name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/[_.-]+/g, " ")

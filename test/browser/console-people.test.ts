@@ -25,6 +25,11 @@ describe("people at the console", () => {
     await ada.sees("No rules yet");
     await ada.page.reload();
     await ada.sees("No rules yet");
+    await ada.page.setOfflineMode(true);
+    await ada.press("Your account Test Owner");
+    await ada.press("Sign out");
+    await ada.sees("You are still signed in here");
+    await ada.page.setOfflineMode(false);
     await ada.press("Your account Test Owner");
     await ada.press("Sign out");
     await ada.sees("Forgot your password?");

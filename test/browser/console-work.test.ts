@@ -76,6 +76,22 @@ describe("the work of a team in the console", () => {
     }
   });
 
+  it("keeps the JSON of a rule that its form cannot show", async () => {
+    const rule = { key: "rule", name: "Rule", triggers: [{ kind: "EVENT", eventTypes: ["played"] }] };
+    const { id } = await game.make("/rules", { ...rule, actions: [{ type: "grant_xp", amount: 1 }] });
+    const designer = await at(game.tenant, `/rules/${id}`);
+    await designer.press("JSON");
+    await designer.fill("JSON", '{"triggers": 5}');
+    await designer.press("Form");
+    await designer.sees("The form cannot show triggers as it is written here");
+    await designer.fill("JSON", '{"conditions": {"all": 5}}');
+    await designer.press("Form");
+    await designer.sees("The form cannot show conditions as it is written here");
+    await designer.fill("JSON", '{"actions": [{"type": "grant_xp", "amount": 3}]}');
+    await designer.press("Form");
+    await designer.sees("then give 3 XP.");
+  });
+
   it("erases a player whose external id is typed", async () => {
     const player = await game.player("ada-1815");
     const admin = await at(game.tenant, `/players/${player}`);

@@ -52,12 +52,11 @@ export const useAny = (id: Id, given: { path?: object; query?: object } = {}, wa
   });
 
 export const tellError = (error: unknown): void => {
-  const { message, requestId } =
-    error instanceof ApiError ? error : { message: String(error), requestId: "" };
+  const requestId = error instanceof ApiError && error.requestId;
   notifications.show({
     color: "red",
-    title: message,
-    message: requestId === "" ? "" : `Request ${requestId}`,
+    title: error instanceof Error ? error.message : String(error),
+    message: requestId ? `Request ${requestId}` : "",
     autoClose: 8_000,
   });
 };
@@ -128,6 +127,10 @@ export const useCan = (): ((id: Id) => boolean) => {
   return (id) => allowed.has(id);
 };
 
+/** Whether the server has decided; else it may do so when it is asked again. */
+const isRefusal = (error: unknown): boolean =>
+  error instanceof ApiError && error.status < 500 && error.status !== 429;
+
 let renewing: Promise<boolean> | undefined;
 
 /** Gets an access token for the session's cookie; one request however many ask. */
@@ -147,8 +150,7 @@ const renew = (): Promise<boolean> => {
       return true;
     })
     .catch((error: unknown) => {
-      if (error instanceof ApiError && error.status < 500 && error.status !== 429)
-        signedOut(session.status === "in" ? "Your session has ended" : undefined);
+      if (isRefusal(error)) signedOut(session.status === "in" ? "Your session has ended" : undefined);
       return false;
     })
     .finally(() => (renewing = undefined));
@@ -188,9 +190,14 @@ export const signInAdmin = async ({ accessToken }: { accessToken: string }): Pro
 };
 
 export const signOut = async (): Promise<void> => {
-  const id = session.status === "admin" ? "superadminLogout" : "logout";
-  // Whatever the server answers, this page forgets the token.
-  await call(id, { body: {} as never }).catch(() => undefined);
+  const isAdmin = session.status === "admin";
+  try {
+    await call(isAdmin ? "superadminLogout" : "logout", { body: {} as never });
+  } catch (error) {
+    // A member goes on by a cookie, which the server alone can take away.
+    if (!isAdmin && !isRefusal(error))
+      return tellError(new Error("You are still signed in here: the server cannot be reached. Try again"));
+  }
   signedOut();
 };
 

@@ -1,15 +1,27 @@
-import { Alert, Group, SegmentedControl, Select, SimpleGrid, Stack, TagsInput, Text } from "@mantine/core";
+import { Alert, Group, Select, SimpleGrid, Stack, TagsInput, Text } from "@mantine/core";
 import type { Answer } from "../api/client.ts";
 import { useAny, useApi } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { OneOf, useFilters } from "../ui/filters.tsx";
 import { ButtonSize, Empty, ErrorNote, Loaded, press, Section, Tiles } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
-import { Choice, Controls, MetricsInput, queryOf, SaveReport, Typed, useBehind } from "./analytics-parts.tsx";
+import {
+  Choice,
+  Controls,
+  MetricsInput,
+  PERIODS,
+  queryOf,
+  SaveReport,
+  Typed,
+  useBehind,
+} from "./analytics-parts.tsx";
+
+const RANGE = { period: ["30d", ...PERIODS] };
+const ORDERS = ["ordered", "strict", "any"];
 
 export const Funnels = () => {
-  const [filters, choose] = useFilters({ period: "30d", steps: "", window: "7d", order: "ordered" });
+  const [filters, choose] = useFilters({ ...RANGE, steps: "", window: "7d", order: ORDERS });
   const types = useApi("listEventTypes", { query: { limit: 100 } });
   const [dialog, showBehind] = useBehind();
   const steps = filters["steps"]!.split(",").filter(Boolean);
@@ -20,7 +32,7 @@ export const Funnels = () => {
     <Stack>
       <Controls report={isAsked ? "funnels" : undefined} query={query}>
         <Typed name="window" label="Within" description="1h, 7d, 4w" w={90} usual="7d" />
-        <Choice name="order" options={["ordered", "strict", "any"]} />
+        <Choice name="order" options={ORDERS} />
       </Controls>
       <TagsInput
         label="Steps, in order"
@@ -110,17 +122,17 @@ export const Segments = () => {
 };
 
 const METRIC = "activePlayers,events,xpGranted";
+const AGAINST = { holdout: "Against those held back", excluded: "Against those left out" };
 
 export const Experiments = () => {
-  const usual = { period: "30d", rule: "", against: "holdout", metric: METRIC };
-  const [filters, choose] = useFilters(usual);
+  const [filters, choose] = useFilters({ ...RANGE, against: Object.keys(AGAINST), metric: METRIC });
   const rules = useApi("listRules", { query: { limit: 100 } });
   const tried =
     rules.data?.data.filter(({ published }) => {
       const { holdoutPercent = 0, percent: share = 100 } = published?.rollout ?? {};
       return (holdoutPercent ?? 0) > 0 || (share ?? 100) < 100;
     }) ?? [];
-  const ruleId = filters["rule"] || tried[0]?.id || "";
+  const ruleId = (tried.find(({ id }) => id === filters["rule"]) ?? tried[0])?.id ?? "";
   const query = queryOf(filters, ["against", "metric"]);
   const experiment = useAny(
     "getAnalyticsExperiment",
@@ -144,15 +156,11 @@ export const Experiments = () => {
           onChange={(next) => choose({ rule: next ?? "" })}
         />
         <MetricsInput usual={METRIC} />
-        <SegmentedControl
-          size="xs"
-          data={[
-            { value: "holdout", label: "Against those held back" },
-            { value: "excluded", label: "Against those left out" },
-          ]}
-          value={filters["against"]!}
-          onChange={(next) => choose({ against: next })}
-          aria-label="Compared with"
+        <OneOf
+          label="Compared with"
+          of={AGAINST}
+          value={filters["against"]}
+          onChange={(against) => choose({ against })}
         />
       </Controls>
       {experiment.error && !experiment.data ? (

@@ -13,12 +13,24 @@ import { type ReactNode, useState } from "react";
 import type { Answer } from "../api/client.ts";
 import { useCan } from "../api/hooks.ts";
 import { bytes, count, nameOf, words } from "../format.ts";
-import { type Filters, useFilters } from "../ui/filters.ts";
+import { type Filters, useFilters } from "../ui/filters.tsx";
 import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
 import { press, Read, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
-const PERIODS = ["today", "yesterday", "7d", "30d", "90d", "mtd", "qtd", "ytd", "12mo", "all", "custom"];
+export const PERIODS = [
+  "today",
+  "yesterday",
+  "7d",
+  "30d",
+  "90d",
+  "mtd",
+  "qtd",
+  "ytd",
+  "12mo",
+  "all",
+  "custom",
+];
 
 type ControlsProps = {
   /** The range without a choice. */
@@ -30,13 +42,13 @@ type ControlsProps = {
 
 /** What a report is asked for; each of the inputs keeps its value in the address. */
 export const Controls = ({ usual = "30d", report, query, children }: ControlsProps) => {
-  const [filters] = useFilters({ period: usual });
+  const [filters] = useFilters({ period: [usual, ...PERIODS] });
   return (
     <Group align="flex-end" gap="xs">
       <Choice
         name="period"
-        options={[usual, ...PERIODS.filter((one) => one !== usual)]}
-        order={PERIODS}
+        options={PERIODS}
+        usual={usual}
         textOf={(one) => (one === "all" ? "All time" : words(one))}
       />
       {filters["period"] === "custom" &&
@@ -47,20 +59,24 @@ export const Controls = ({ usual = "30d", report, query, children }: ControlsPro
   );
 };
 
+/** Chosen where a filter is to have no value. */
+export const NOTHING = "nothing";
+
 /** What is asked of the API: the range, and those filters that are set. */
 export const queryOf = (filters: Filters, names: readonly string[]): Filters => {
   const range = filters["period"] === "custom" ? ["from", "to"] : ["period"];
   return Object.fromEntries(
-    [...range, ...names].flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])),
+    [...range, ...names].flatMap((name) =>
+      filters[name] && filters[name] !== NOTHING ? [[name, filters[name]]] : [],
+    ),
   );
 };
 
 type ChoiceProps = {
   name: string;
-  /** The first is chosen unless the address says otherwise. */
   options: readonly string[];
-  /** In which order they are shown. */
-  order?: readonly string[];
+  /** Chosen unless the address says otherwise. */
+  usual?: string;
   label?: string;
   textOf?: (option: string) => string;
 };
@@ -68,17 +84,17 @@ type ChoiceProps = {
 export const Choice = ({
   name,
   options,
-  order = options,
+  usual = options[0]!,
   label = words(name),
   textOf = words,
 }: ChoiceProps) => {
-  const [filters, choose] = useFilters({ [name]: options[0]! });
+  const [filters, choose] = useFilters({ [name]: [usual, ...options] });
   return (
     <Select
       label={label}
       size="xs"
       w={140}
-      data={order.map((value) => ({ value, label: textOf(value) }))}
+      data={options.map((value) => ({ value, label: textOf(value) }))}
       value={filters[name]!}
       onChange={(next) => next && choose({ [name]: next })}
       allowDeselect={false}

@@ -8,6 +8,8 @@ import {
   Controls,
   Exports,
   MetricsInput,
+  NOTHING,
+  PERIODS,
   queryOf,
   Reports,
   Typed,
@@ -15,7 +17,7 @@ import {
 } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { useFilters } from "../ui/filters.tsx";
 import { HeatTable } from "../ui/heat.tsx";
 import { Hint, Loaded, Page, Tile } from "../ui/page.tsx";
 
@@ -40,10 +42,16 @@ export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   );
 };
 
-const COMPARE = ["nothing", "previous_period", "previous_week", "previous_year"];
+const INTERVALS = ["day", "hour", "week", "month"];
+const COMPARE = [NOTHING, "previous_period", "previous_week", "previous_year"];
 
 const Trends = () => {
-  const [filters] = useFilters({ period: "30d", metric: "activePlayers", interval: "day" });
+  const [filters] = useFilters({
+    period: ["30d", ...PERIODS],
+    metric: "activePlayers",
+    interval: INTERVALS,
+    compare: COMPARE,
+  });
   const query = {
     ...queryOf(filters, ["metric", "interval", "compare", "breakdown", "cumulative"]),
     ...(filters["breakdown"] ? { limit: "8" } : {}),
@@ -53,7 +61,7 @@ const Trends = () => {
     <Stack>
       <Controls report="trends" query={query}>
         <MetricsInput usual="activePlayers" />
-        <Choice name="interval" options={["day", "hour", "week", "month"]} />
+        <Choice name="interval" options={INTERVALS} />
         <Choice name="compare" options={COMPARE} label="Compared with" />
         <Typed name="breakdown" label="Broken down by" placeholder="country" />
         <AddedUp />
@@ -95,17 +103,23 @@ const Trends = () => {
   );
 };
 
+const RETAINED = {
+  unit: ["day", "week", "month"],
+  type: ["nday", "unbounded", "within"],
+  entry: ["first_time", "recurring"],
+};
+
 const Retention = () => {
-  const [filters] = useFilters({ period: "30d", unit: "day", type: "nday", entry: "first_time" });
+  const [filters] = useFilters({ period: ["30d", ...PERIODS], ...RETAINED });
   const [dialog, showBehind] = useBehind();
   const query = queryOf(filters, ["unit", "type", "entry", "startEvent", "returnEvent"]);
   const retention = useAny("getAnalyticsRetention", { query });
   return (
     <Stack>
       <Controls report="retention" query={query}>
-        <Choice name="unit" options={["day", "week", "month"]} />
-        <Choice name="type" options={["nday", "unbounded", "within"]} />
-        <Choice name="entry" options={["first_time", "recurring"]} />
+        {Object.entries(RETAINED).map(([name, options]) => (
+          <Choice key={name} name={name} options={options} />
+        ))}
         <Typed name="startEvent" placeholder="any event" />
         <Typed name="returnEvent" placeholder="any event" />
       </Controls>
@@ -156,8 +170,13 @@ const Retention = () => {
   );
 };
 
+const COHORTS = {
+  unit: ["week", "day", "month"],
+  metric: ["players", "rate", "events", "eventsPerPlayer", "xp"],
+};
+
 const Cohorts = () => {
-  const [filters] = useFilters({ period: "90d", unit: "week", metric: "players" });
+  const [filters] = useFilters({ period: ["90d", ...PERIODS], ...COHORTS });
   const query = {
     ...queryOf(filters, ["unit", "metric", "cumulative", "property"]),
     ...(filters["property"] ? { segmentBy: "property" } : {}),
@@ -166,8 +185,9 @@ const Cohorts = () => {
   return (
     <Stack>
       <Controls usual="90d" report="cohorts" query={query}>
-        <Choice name="unit" options={["week", "day", "month"]} />
-        <Choice name="metric" options={["players", "rate", "events", "eventsPerPlayer", "xp"]} />
+        {Object.entries(COHORTS).map(([name, options]) => (
+          <Choice key={name} name={name} options={options} />
+        ))}
         <Typed name="property" label="Cohorts by property" placeholder="by the day they came" />
         <AddedUp />
       </Controls>

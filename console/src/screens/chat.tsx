@@ -4,7 +4,7 @@ import { useAct, useApi, useCan } from "../api/hooks.ts";
 import { type Answer, type Body, call, type Row } from "../api/client.ts";
 import { moment, nameOf, words } from "../format.ts";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { useFilters } from "../ui/filters.tsx";
 import {
   ButtonSize,
   Empty,

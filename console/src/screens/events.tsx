@@ -1,4 +1,4 @@
-import { Alert, Anchor, Badge, Code, Group, SegmentedControl, Stack, Switch, Text } from "@mantine/core";
+import { Alert, Anchor, Badge, Code, Group, Stack, Switch, Text } from "@mantine/core";
 import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { useApi, useCan, useProject, useTo } from "../api/hooks.ts";
@@ -7,10 +7,10 @@ import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
 import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { OneOf, useFilters } from "../ui/filters.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
-import { FilterBar, List } from "../ui/table.tsx";
+import { List, useListFilters } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
@@ -18,8 +18,10 @@ type Event = Row<"listEvents">;
 /** Rows kept on the screen. */
 const KEPT = 500;
 
+const VIEWS = { live: "Live", list: "History" };
+
 export const Events = () => {
-  const [{ view }, choose] = useFilters({ view: "live" });
+  const [{ view }, choose] = useFilters({ view: Object.keys(VIEWS) });
   return (
     <Page
       title="Live events"
@@ -30,15 +32,7 @@ export const Events = () => {
             first: ["externalUserId", "eventType", "properties"],
             submit: "Send",
           })}
-          <SegmentedControl
-            data={[
-              { value: "live", label: "Live" },
-              { value: "list", label: "History" },
-            ]}
-            value={view ?? "live"}
-            onChange={(next) => choose({ view: next })}
-            aria-label="View"
-          />
+          <OneOf label="View" of={VIEWS} value={view} onChange={(next) => choose({ view: next })} />
         </>
       }
     >
@@ -52,7 +46,7 @@ const FILTERS = ["eventType", "playerId", "status"];
 type Waiting = { rows: Event[]; skipped: number };
 
 const Stream = () => {
-  const [filters, choose] = useFilters();
+  const [filters, , bar] = useListFilters("listEvents", FILTERS);
   const [isPaused, setPaused] = useState(false);
   const waiting = useRef<Waiting>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
@@ -74,7 +68,7 @@ const Stream = () => {
   return (
     <Stack gap="xs">
       <Group align="flex-end" gap="xs">
-        <FilterBar id="listEvents" names={FILTERS} chosen={filters} choose={choose} />
+        {bar}
         <Switch
           label="Pause"
           checked={isPaused}

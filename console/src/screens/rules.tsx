@@ -1,11 +1,12 @@
-import { Alert, Badge, Grid, Group, SegmentedControl, Select, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Grid, Group, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
-import { count, day, duration, nameOf, number, percent, words } from "../format.ts";
+import { count, day, duration, nameOf, number, own, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
 import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
+import { OneOf } from "../ui/filters.tsx";
 import { form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Read, Section, Tiles } from "../ui/page.tsx";
@@ -61,10 +62,14 @@ const valueText = (value: any): string => {
   const { op, args } = value;
   if (typeof op !== "string" || !Array.isArray(args)) return JSON.stringify(value);
   const parts = args.map((part: any) =>
-    part?.op in SIGNS && op !== "add" ? `(${valueText(part)})` : valueText(part),
+    own(SIGNS, part?.op) && op !== "add" ? `(${valueText(part)})` : valueText(part),
   );
-  return op in SIGNS ? parts.join(SIGNS[op]) : `${op}(${parts.join(", ")})`;
+  const sign = own(SIGNS, op);
+  return sign ? parts.join(sign) : `${op}(${parts.join(", ")})`;
 };
+
+/** The parts of a list; of what should be one and is not, itself. */
+const partsOf = (value: any): any[] => (value == null ? [] : [value].flat());
 
 const conditionText = (condition: any): string => {
   for (const [group, between] of [
@@ -72,17 +77,18 @@ const conditionText = (condition: any): string => {
     ["any", " or "],
     ["none", " nor "],
   ] as const) {
-    const parts = condition[group];
+    const parts = condition?.[group];
     if (!Array.isArray(parts)) continue;
     const inner = parts.map(conditionText).join(between);
     return group === "none" ? `not (${inner})` : parts.length > 1 ? `(${inner})` : inner;
   }
-  const { type, path, field, op, value, metric, streakKey, key, leaderboardKey, segmentKeys } = condition;
-  const what = path ?? field ?? streakKey ?? key ?? leaderboardKey ?? segmentKeys?.join(", ") ?? "";
-  const counted = metric ? `${metric.aggregate} of ${metric.eventTypes?.join(", ")}` : "";
+  const { type, path, field, op, value, metric, streakKey, key, leaderboardKey, segmentKeys } =
+    condition ?? {};
+  const what = valueText(path ?? field ?? streakKey ?? key ?? leaderboardKey ?? segmentKeys);
+  const counted = metric ? `${valueText(metric.aggregate)} of ${valueText(metric.eventTypes)}` : "";
   const kind =
-    type === "event_property" ? "" : type === "player_property" ? "the player's" : words(type ?? "");
-  return [kind, what || counted, op ? words(op) : "", valueText(value)].filter(Boolean).join(" ");
+    type === "event_property" ? "" : type === "player_property" ? "the player's" : words(valueText(type));
+  return [kind, what || counted, words(valueText(op)), valueText(value)].filter(Boolean).join(" ");
 };
 
 const VERBS: Record<string, string> = {
@@ -91,22 +97,23 @@ const VERBS: Record<string, string> = {
   adjust_lives: "give lives",
 };
 
-const actionText = ({ type = "", amount, operation, ...rest }: any): string => {
-  const { currencyKey, badgeKey, rewardKey, key, leaderboardKey, eventType, boostKey } = rest;
-  const what = currencyKey ?? badgeKey ?? rewardKey ?? key ?? leaderboardKey ?? eventType ?? boostKey ?? "";
-  const does = operation ? `${operation} ${type.replace("update_", "")}`.toLowerCase() : VERBS[type];
-  return [does ?? words(type).toLowerCase(), valueText(amount), type === "grant_xp" ? "XP" : what]
-    .filter(Boolean)
-    .join(" ");
+const actionText = (action: any): string => {
+  const { amount, operation, currencyKey, badgeKey, rewardKey, key, leaderboardKey, eventType, boostKey } =
+    action ?? {};
+  const type = valueText(action?.type);
+  const what = currencyKey ?? badgeKey ?? rewardKey ?? key ?? leaderboardKey ?? eventType ?? boostKey;
+  const does = operation ? `${valueText(operation)} ${type.replace("update_", "")}` : own(VERBS, type);
+  const given = type === "grant_xp" ? "XP" : valueText(what);
+  return [(does ?? words(type)).toLowerCase(), valueText(amount), given].filter(Boolean).join(" ");
 };
 
 /** A rule in one sentence: when, if, then. */
 export const sentence = (rule: any): string => {
-  const triggers = (rule.triggers ?? [])
-    .map((one: any) => one.eventTypes?.join(" or ") ?? `at ${one.cron}`)
+  const triggers = partsOf(rule?.triggers)
+    .map((one) => partsOf(one?.eventTypes).map(valueText).join(" or ") || `at ${valueText(one?.cron)}`)
     .join(" or ");
-  const conditions = rule.conditions ? conditionText(rule.conditions) : "";
-  const actions = (rule.actions ?? []).map(actionText).join(", ");
+  const conditions = rule?.conditions ? conditionText(rule.conditions) : "";
+  const actions = partsOf(rule?.actions).map(actionText).join(", ");
   return `When ${triggers || "…"}${conditions ? `, if ${conditions}` : ""}, then ${actions || "…"}.`;
 };
 
@@ -185,6 +192,8 @@ const Try = ({ rule }: { rule: Rule }) => (
   </Stack>
 );
 
+const LIMITS = { ignore: "Without limits", keep: "With limits" };
+
 const OnOneEvent = ({ rule }: { rule: Rule }) => {
   const types: string[] = rule.draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
   const exact = types.find((one) => !one.includes("*"));
@@ -192,7 +201,7 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
     query: { limit: 20, ...(exact ? { eventType: exact } : {}) } as never,
   });
   const [chosen, setChosen] = useState<string | null>(null);
-  const [limits, setLimits] = useState("ignore");
+  const [limits, setLimits] = useState<keyof typeof LIMITS>("ignore");
   const { error, isBusy, send } = useSending();
   const [traced, setTraced] = useState<unknown>();
   const events = recent.data?.data ?? [];
@@ -225,15 +234,7 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
             onChange={setChosen}
             allowDeselect={false}
           />
-          <SegmentedControl
-            data={[
-              { value: "ignore", label: "Without limits" },
-              { value: "keep", label: "With limits" },
-            ]}
-            value={limits}
-            onChange={setLimits}
-            aria-label="Limits"
-          />
+          <OneOf label="Limits" of={LIMITS} value={limits} onChange={setLimits} />
           {press("Simulate", simulate, { isMain: true, loading: isBusy })}
         </Inline>
       )}

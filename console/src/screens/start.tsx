@@ -1,10 +1,10 @@
-import { Anchor, Group, Paper, SegmentedControl, SimpleGrid, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Anchor, Group, Paper, SimpleGrid, Stack, Text, ThemeIcon } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Chart } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.ts";
+import { OneOf, useFilters } from "../ui/filters.tsx";
 import { create, form } from "../ui/operations.tsx";
 import { Icon } from "../ui/icons.tsx";
 import { Copyable, LinkButton, Loaded, Page, SecretOnce, Section, Tile } from "../ui/page.tsx";
@@ -137,10 +137,10 @@ type Metric = {
   series?: number[];
 };
 
-const PERIODS = ["7d", "30d", "90d", "mtd"].map((value) => ({ value, label: words(value) }));
+const PERIODS = ["7d", "30d", "90d", "mtd"];
 
 export const Overview = () => {
-  const [filters, choose] = useFilters({ period: "30d" });
+  const [filters, choose] = useFilters({ period: ["30d", ...PERIODS] });
   const overview = useApi(
     "getAnalyticsOverview",
     { query: { period: filters["period"] } as never },
@@ -151,12 +151,11 @@ export const Overview = () => {
     <Page
       title="Overview"
       actions={
-        <SegmentedControl
-          data={PERIODS}
-          value={filters["period"] ?? "30d"}
+        <OneOf
+          label="Period"
+          of={Object.fromEntries(PERIODS.map((one) => [one, words(one)]))}
+          value={filters["period"]}
           onChange={(period) => choose({ period })}
-          aria-label="Period"
-          size="xs"
         />
       }
     >

@@ -112,6 +112,7 @@ const RoleChoice = ({ id, role, isOwn }: { id: string; role: Role; isOwn: boolea
 const Invitations = () => (
   <List
     id="listInvitations"
+    prefix="invitations."
     empty="Nobody is invited"
     columns={{ Email: "email", Role: "role", Status: "status", Sent: "sentAt", Expires: "expiresAt" }}
     actions={({ id, status }) =>

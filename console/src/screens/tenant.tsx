@@ -1,7 +1,8 @@
-import { Alert, Group, Progress, SegmentedControl, SimpleGrid, Stack } from "@mantine/core";
+import { Alert, Group, Progress, SimpleGrid, Stack } from "@mantine/core";
 import { useState } from "react";
 import { readAccount, useAccount, useApi, useCan } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
+import { OneOf } from "../ui/filters.tsx";
 import { act, form, OperationForm } from "../ui/operations.tsx";
 import { Loaded, Page, Read, Section, Tile, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
@@ -157,15 +158,11 @@ const Plans = ({ current }: { current: string | undefined }) => {
     <Rows
       section="Plans"
       beside={
-        <SegmentedControl
-          size="xs"
-          data={[
-            { value: "monthly", label: "Monthly" },
-            { value: "yearly", label: "Yearly" },
-          ]}
+        <OneOf
+          label="Paid"
+          of={{ monthly: "Monthly", yearly: "Yearly" }}
           value={interval}
           onChange={setInterval}
-          aria-label="Paid"
         />
       }
       id="listBillingPlans"

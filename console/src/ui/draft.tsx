@@ -3,7 +3,7 @@ import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { type Id, operation } from "../api/client.ts";
 import { useAct, useAny, useCan, useGo } from "../api/hooks.ts";
-import { words } from "../format.ts";
+import { own, words } from "../format.ts";
 import { act, ask, form, OperationForm } from "./operations.tsx";
 import { Hint, Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
 import { Rows } from "./table.tsx";
@@ -217,7 +217,7 @@ const changesOf = (before: unknown, after: unknown, path = ""): Change[] => {
   if (!isObject(before) || !isObject(after) || Array.isArray(before) !== Array.isArray(after))
     return [{ path, before, after }];
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
-    changesOf(before[name], after[name], path === "" ? name : `${path}.${name}`),
+    changesOf(own(before, name), own(after, name), path === "" ? name : `${path}.${name}`),
   );
 };
 

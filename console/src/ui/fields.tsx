@@ -17,14 +17,13 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
-import { keyFor, words } from "../format.ts";
+import { keyFor, own, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 import {
   type Common,
   commonOf,
   type FieldProps,
   Free,
-  LISTS,
   Moment,
   optionsOf,
   optionText,
@@ -303,9 +302,7 @@ const ArrayField = (props: Known) => {
 /** Values by key, such as amounts by currency. */
 const RecordField = (props: Known & { items: Schema }) => {
   const { name, path, schema, items, value = {}, isRequired = false, onChange, context, common } = props;
-  const kind =
-    referenceOf(schema, name.replace(/ies$/, "y")) ??
-    Object.keys(LISTS).find((one) => name === LISTS[one]?.plural);
+  const kind = referenceOf(schema, name.replace(/ies$/, "y"));
   const set = (next: [string, any][]) =>
     onChange(next.length === 0 && !isRequired ? undefined : Object.fromEntries(next));
   const entries = Object.entries(value);
@@ -360,6 +357,38 @@ export const startOf = (given: Schema, forms: Forms): any => {
   return schema.type === "array" ? [] : undefined;
 };
 
+/** The shapes that a value may have; a choice among choices is one choice. */
+const kindsOf = (schema: Schema, forms: Forms): Schema[] =>
+  (schema.anyOf ?? schema.oneOf ?? [])
+    .map((one) => resolve(one, forms))
+    .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+
+/** The path of the first part that has not the shape which its input needs; what is missing can be filled in. */
+export const misfitOf = (given: Schema, value: any, forms: Forms, path = ""): string | undefined => {
+  const schema = resolve(given, forms);
+  const kinds = kindsOf(schema, forms);
+  const chosen = kinds.filter((one) => choiceOf(one, forms)?.is(value));
+  const fits = (one: Schema) => misfitOf(one, value, forms, path) === undefined;
+  if (kinds.length > 0) return (chosen.length > 0 ? chosen : kinds).some(fits) ? undefined : path;
+  const options = optionsOf(schema);
+  if (options) return options.includes(value) ? undefined : path;
+  const type = typeOf(schema).replace("integer", "number");
+  const isList = Array.isArray(value);
+  if (type !== "any" && type !== (isList ? "array" : value === null ? "null" : typeof value)) return path;
+  const { properties = {}, items, additionalProperties: others } = schema;
+  const schemaOf = (name: string): Schema | undefined => {
+    if (isList) return items;
+    return own(properties, name) ?? (typeof others === "object" ? others : undefined);
+  };
+  for (const [name, part] of typeof value === "object" ? Object.entries(value ?? {}) : []) {
+    const known = schemaOf(name);
+    const isOpen = known === undefined || (part === null && !isList);
+    const found = isOpen ? undefined : misfitOf(known, part, forms, path === "" ? name : `${path}.${name}`);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+};
+
 /** One of several shapes that a value may have, as a person chooses it. */
 type Choice = { label: string; schema: Schema; is: (value: any) => boolean };
 
@@ -382,10 +411,7 @@ const choiceOf = (schema: Schema, forms: Forms): Choice | undefined => {
 
 const AnyOf = ({ common, name, path, schema, value, isRequired = false, onChange, context }: Known) => {
   const { forms } = context;
-  const options = (schema.anyOf ?? schema.oneOf ?? [])
-    .map((one) => resolve(one, forms))
-    // A choice among choices is one choice.
-    .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+  const options = kindsOf(schema, forms);
   const choices = options.map((one) => choiceOf(one, forms)).filter((one) => one !== undefined);
   if (choices.length > 0 && choices.length === options.length) {
     const chosen = choices.find((one) => one.is(value));

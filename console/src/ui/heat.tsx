@@ -40,14 +40,8 @@ export const HeatTable = ({ name, first, columns, rows, onCell }: Props) => {
                   <Table.Td
                     key={column}
                     className="cell"
-                    style={
-                      cell
-                        ? {
-                            ...heatStyle(cell.share, isDark),
-                            fontStyle: cell.isComplete ? "normal" : "italic",
-                          }
-                        : {}
-                    }
+                    style={cell && heatStyle(cell.share, isDark)}
+                    fs={cell?.isComplete === false ? "italic" : undefined}
                   >
                     {cell &&
                       (onCell ? (

@@ -16,7 +16,7 @@ import { type Answer, ApiError, callAny, download, type Given, type Id } from ".
 import { resolve, useForms } from "../api/forms.ts";
 import { queryClient, tell, tellError, useAct, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { Field, Properties, type PropertiesProps, startOf } from "./fields.tsx";
+import { Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
 import { ButtonSize, ErrorNote, press } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 import { KeyChoice } from "./values.tsx";
@@ -191,7 +191,13 @@ export const OperationForm = (props: FormProps) => {
     }
   };
   const switchTo = async (mode: string) => {
-    if (mode === "Form") change(JSON.parse(text ?? "null"));
+    if (mode === "Form") {
+      const next = JSON.parse(text ?? "null");
+      const misfit = misfitOf(schema, next, forms);
+      if (misfit !== undefined)
+        throw new Error(`The form cannot show ${misfit || "this"} as it is written here`);
+      change(next);
+    }
     setText(mode === "Form" ? undefined : JSON.stringify(current, null, 2));
   };
   return (

@@ -19,11 +19,10 @@ import {
   Tooltip,
 } from "@mantine/core";
 import { Component, createContext, type ReactNode, useContext, useEffect, useRef } from "react";
-import { Link, useLocation } from "wouter";
+import { Link, useLocation, useSearchParams } from "wouter";
 import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
 import { useApi, useGo, useTo } from "../api/hooks.ts";
 import { ago, moment, number, words } from "../format.ts";
-import { useFilters } from "./filters.ts";
 import { Icon } from "./icons.tsx";
 
 type PageProps = {
@@ -80,7 +79,7 @@ export const ErrorNote = ({ error, onRetry }: { error: unknown; onRetry?: () => 
   const api = error instanceof ApiError ? error : undefined;
   const told = api?.details.filter(({ message }) => !api.message.includes(message)) ?? [];
   return (
-    <Alert color="red" title={api?.message ?? String(error)} role="alert">
+    <Alert color="red" title={error instanceof Error ? error.message : String(error)} role="alert">
       <Stack gap="xs" align="flex-start">
         {told.map(({ field, message }) => (
           <Text key={`${field} ${message}`}>
@@ -403,12 +402,13 @@ type PagesProps = {
 export const Pages = ({ pages, at, open }: PagesProps) => {
   const entries = Object.entries(pages).flatMap(([name, page]) => (page ? [{ name, page }] : []));
   const first = entries[0]?.name ?? "";
-  const [{ tab = first }, choose] = useFilters({ tab: first });
+  const [params, setParams] = useSearchParams();
   const go = useGo();
-  const wanted = at === undefined ? tab : open;
+  const wanted = at === undefined ? params.get("tab") : open;
   const { name: shown, page } = entries.find(({ name }) => name === wanted) ?? entries[0]!;
   const goTo = (name: string | null) => {
-    if (at === undefined) choose({ tab: name ?? "" });
+    // Without the filters of the part that one leaves: another may have the same names.
+    if (at === undefined) setParams(name === first ? {} : { tab: name ?? "" }, { replace: true });
     else go(name === first ? at : `${at}/${name}`);
   };
   return (

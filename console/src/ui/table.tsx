@@ -14,10 +14,10 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { tellError, useAny, useGo } from "../api/hooks.ts";
 import { type Answer, callAny, type Given, type Id, type Row, saveFile } from "../api/client.ts";
-import { type Filter, resolve, useForms } from "../api/forms.ts";
+import { resolve, useForms } from "../api/forms.ts";
 import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
-import { type Filters, useFilters } from "./filters.ts";
+import { type Filters, useFilters } from "./filters.tsx";
 import { Icon } from "./icons.tsx";
 import { ButtonSize, Empty, Hint, Loaded, press, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";
@@ -239,6 +239,8 @@ export type ListProps<I extends Id> = TableProps<Row<I>> & {
   refetchInterval?: number;
   /** Rows on a page. */
   limit?: number;
+  /** Before the names of its filters in the address, where another list of the screen has the same. */
+  prefix?: string;
 };
 
 /** A list of the API with its filters, pages and a file of all of it; the address holds what is chosen. */
@@ -250,10 +252,11 @@ export const List = <I extends Id>({
   defaults = {},
   refetchInterval,
   limit = 25,
+  prefix = "",
   name = nameOf(id),
   ...table
 }: ListProps<I>) => {
-  const [chosen, choose] = useFilters(defaults);
+  const [chosen, choose, bar] = useListFilters(id, filters, defaults, prefix);
   const asked: Filters = { ...query };
   for (const one of [...filters, "page", "cursor"]) if (chosen[one]) asked[one] = chosen[one];
   const given = { path, query: { ...asked, limit: String(limit) } };
@@ -265,7 +268,7 @@ export const List = <I extends Id>({
     <Frame of={table}>
       <div aria-busy={answer.isFetching}>
         <Group mb="xs" gap="xs" align="flex-end">
-          <FilterBar id={id} names={filters} chosen={chosen} choose={choose} />
+          {bar}
           {rows && rows.length > 0 && <SaveCsv name={name} load={() => readAll(id, path, asked)} />}
         </Group>
         {rows?.length === 0 && isFiltered ? (
@@ -306,33 +309,39 @@ const SaveCsv = ({ name, load }: SaveCsvProps) => {
   );
 };
 
-type BarProps = { id: Id; names: string[]; chosen: Filters; choose: (change: Filters) => void };
+type Chosen = [chosen: Filters, choose: (change: Filters) => void, bar: ReactNode];
 
 /** The filters of a list, drawn from the parameters of its operation. */
-export const FilterBar = ({ id, names, chosen, choose }: BarProps) => {
+export const useListFilters = (id: Id, names: string[], defaults: Filters = {}, prefix = ""): Chosen => {
   const forms = useForms();
-  return names.map((name) => {
-    const filter = forms?.queries[id]?.find((one) => one.name === name) ?? { name, schema: {} };
-    return (
-      <FilterField
-        key={name}
-        filter={filter}
-        options={forms && resolve(filter.schema, forms).enum}
-        value={chosen[name] ?? ""}
-        onChange={(value) => choose({ [name]: value })}
-      />
-    );
-  });
+  const optionsOf = (name: string): string[] | undefined => {
+    const { schema } = forms?.queries[id]?.find((one) => one.name === name) ?? {};
+    const known = schema && forms && resolve(schema, forms);
+    return known?.enum ?? (known?.type === "boolean" ? ["true", "false"] : undefined);
+  };
+  const fields = names.map((name) => ({ name, options: optionsOf(name), usual: defaults[name] ?? "" }));
+  const usual = fields.map(({ name, options, usual: one }) => [name, options ? [one, ...options] : one]);
+  const [chosen, choose] = useFilters(Object.fromEntries(usual), prefix);
+  const bar = fields.map(({ name, options }) => (
+    <FilterField
+      key={name}
+      name={name}
+      options={options}
+      value={chosen[name] ?? ""}
+      onChange={(value) => choose({ [name]: value })}
+    />
+  ));
+  return [chosen, choose, bar];
 };
 
 type FieldProps = {
-  filter: Filter;
+  name: string;
   options: string[] | undefined;
   value: string;
   onChange: (value: string) => void;
 };
 
-const FilterField = ({ filter: { name, schema }, options, value, onChange }: FieldProps) => {
+const FilterField = ({ name, options, value, onChange }: FieldProps) => {
   const [text, setText] = useState(value);
   const [last, setLast] = useState(value);
   if (value !== last) {
@@ -341,11 +350,11 @@ const FilterField = ({ filter: { name, schema }, options, value, onChange }: Fie
   }
   const send = useDebouncedCallback(onChange, 300);
   const label = words(name);
-  if (options || schema.type === "boolean")
+  if (options)
     return (
       <Select
         label={label}
-        data={(options ?? ["true", "false"]).map((one) => ({ value: one, label: words(one) }))}
+        data={options.map((one) => ({ value: one, label: words(one) }))}
         value={value === "" ? null : value}
         onChange={(next) => onChange(next ?? "")}
         clearable

@@ -1,32 +1,22 @@
 import { ActionIcon, Autocomplete, Code, JsonInput, Select, TagsInput, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import type { Detail, Id } from "../api/client.ts";
+import { type Detail, operation } from "../api/client.ts";
 import { type Forms, type Schema } from "../api/forms.ts";
 import { useAny } from "../api/hooks.ts";
 import { dayName, words, zoneName } from "../format.ts";
 import { Icon } from "./icons.tsx";
 
-/** Which list holds what a field names, and by which property of its rows. */
-export const LISTS: Record<string, { id: Id; by: string; plural?: string }> = {
-  currency: { id: "listCurrencies", by: "key", plural: "currencies" },
-  badge: { id: "listBadges", by: "key" },
-  streak: { id: "listStreaks", by: "key", plural: "streakFreezes" },
-  quest: { id: "listQuests", by: "key" },
-  adventure: { id: "listAdventures", by: "key" },
-  leaderboard: { id: "listLeaderboards", by: "key" },
-  reward: { id: "listRewards", by: "key" },
-  boost: { id: "listBoosts", by: "key" },
-  segment: { id: "listSegments", by: "key" },
-  eventType: { id: "listEventTypes", by: "name" },
-};
+/** What fields name by its key, and an operation lists. */
+const KINDS = "currency badge streak quest adventure leaderboard reward boost segment eventType".split(" ");
 
 /** What a field refers to: as its schema says, else as its name does (`badgeKey`, `eventTypes`). */
 export const referenceOf = (schema: Schema, name: string): string | undefined => {
   const said = schema["x-ref"];
-  if (said) return said in LISTS ? said : undefined;
+  if (said) return KINDS.find((kind) => kind === said);
+  if (name === "streakFreezes") return "streak";
   const stem = name.replace(/Keys?$/, "").replace(/s$/, "");
   const isNamed = /Keys?$/.test(name) || stem === "eventType" || /^(segments?|currency)$/.test(name);
-  return isNamed ? Object.keys(LISTS).find((kind) => stem.toLowerCase() === kind.toLowerCase()) : undefined;
+  return isNamed ? KINDS.find((kind) => stem.toLowerCase() === kind.toLowerCase()) : undefined;
 };
 
 export type FieldProps = {
@@ -170,9 +160,9 @@ export const KeyChoice = ({ kind, value, ...input }: Valued<string> & { kind: st
 
 /** The keys of all definitions of a kind. */
 const useKeys = (kind: string): string[] => {
-  const { id, by } = LISTS[kind]!;
+  const id = operation("list", `${kind}s`.replace(/ys$/, "ies"));
   const { data } = useAny(id, { query: { limit: 100 } });
-  return [...new Set<string>((data?.data ?? []).map((row: any) => row[by]))];
+  return [...new Set<string>((data?.data ?? []).map((row: any) => row.key ?? row.name))];
 };
 
 export const Remove = ({ label, onClick }: { label: string; onClick: () => void }) => (

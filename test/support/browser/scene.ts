@@ -43,7 +43,8 @@ const LISTS = [
 const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
   const tabs = (path: string, ...names: string[]) => names.map((name) => `${path}?tab=${name}`);
   return {
-    "/events": ["/events", "/events?view=list"],
+    "/overview": ["/overview", `/overview?period=${NO_NAME}`],
+    "/events": ["/events", "/events?view=list", `/events?view=${NO_NAME}`],
     "/events/:id": [`/events/${ids["event"]}`],
     "/players/:id": PLAYER_TABS.map((tab) => `/players/${ids["player"]}?tab=${tab}`),
     "/rules/:id": tabs(`/rules/${ids["rule"]}`, "design", "try", "stats", "fired", "versions"),
