@@ -63,3 +63,6 @@ export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
 
 /** Maximum tiers of a badge. */
 export const TIERS_MAX = 20;
+
+/** How far ahead of the server's clock an event's timestamp may be, in ms. */
+export const FUTURE_LIMIT_MS = 24 * 3_600_000;

@@ -8,7 +8,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { isLongJson, refuseHostile } from "../kernel/hostile-json.ts";
 import { newId, partitionOf } from "../kernel/ids.ts";
 import { ignoredFields, ignoredWarnings, isJsonObject } from "../kernel/json.ts";
-import { EXTERNAL_ID_MAX } from "../kernel/limits.ts";
+import { EXTERNAL_ID_MAX, FUTURE_LIMIT_MS } from "../kernel/limits.ts";
 import { kept } from "../kernel/statements.ts";
 import { monthOf, type Work } from "../kernel/work.ts";
 import { problemsOf } from "../kernel/zod-problems.ts";
@@ -25,9 +25,6 @@ export const PROPERTIES_MAX_BYTES = 16 * 1024;
 
 /** Maximum characters of an event's `idempotencyKey`. */
 export const IDEMPOTENCY_KEY_MAX = 255;
-
-/** How far ahead of the server's clock an event's timestamp may be, in ms. */
-export const FUTURE_LIMIT_MS = 24 * 3_600_000;
 
 /**
  * Earliest timestamp that is unambiguous: PostgreSQL writes the year 50 in a form that Date reads as 1950.

@@ -5,11 +5,11 @@ import { conflict, notFound } from "../kernel/errors.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import { insertWarehouseChanges } from "../kernel/events/warehouse-changes.ts";
 import { idFloor, isId, partitionOf } from "../kernel/ids.ts";
+import { FUTURE_LIMIT_MS } from "../kernel/limits.ts";
 import { OUTBOX_LINES, storedBytes } from "../kernel/outbox.ts";
 import { type Direction, PAGE_BYTES_MAX } from "../kernel/paging.ts";
 import type { Work } from "../kernel/work.ts";
 import { getPlayer } from "../progression/players/players.ts";
-import { FUTURE_LIMIT_MS } from "./event-input.ts";
 
 /** Records an action on an event or event type in the audit log of the tenant. */
 export const auditEvent = async (

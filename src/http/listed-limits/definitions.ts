@@ -107,6 +107,7 @@ import {
   PROJECT_ROOMS_MAX,
   PUBLIC_BODY_LIMIT,
   RULE_MAX_BYTES,
+  FUTURE_LIMIT_MS,
 } from "../../domain/kernel/limits.ts";
 import {
   PAGE_BYTES_MAX,
@@ -134,7 +135,6 @@ import { RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "../../domain/rules/rules.ts"
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
-  FUTURE_LIMIT_MS,
   PROPERTIES_MAX_BYTES,
 } from "../../domain/tracking/event-input.ts";
 import { SCHEMAS_MAX } from "../../domain/tracking/event-schemas.ts";

@@ -15,7 +15,7 @@ import {
 import { getPlayer } from "../../progression/players/players.ts";
 import { GROUP_MAX, noSums, Sums, withResults } from "./sums.ts";
 import { type HowToRevert, ON_SHORTFALL, type Reverted, revertEvents } from "../revert-events.ts";
-import { FUTURE_LIMIT_MS } from "../../tracking/event-input.ts";
+import { FUTURE_LIMIT_MS } from "../../kernel/limits.ts";
 import { auditEvent, boundOf, type EventStatus, readPlainStatuses } from "../../tracking/events.ts";
 
 /** Counts events of which the ledger is still kept, but no longer what they have emitted. */
