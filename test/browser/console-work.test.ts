@@ -64,8 +64,8 @@ describe("the work of a team in the console", () => {
       await analyst.sees(/Began\s+Players\s+0\s+1/);
       await analyst.sees(/\b3\s+100%\s+66\.7%/);
       await analyst.press("Funnels");
-      await analyst.fill("Steps, in order", "joined", "Enter");
-      await analyst.fill("Steps, in order", "bought", "Enter");
+      await analyst.fill("Steps", "joined", "Enter");
+      await analyst.fill("Steps", "bought", "Enter");
       await analyst.sees(/Began\s+3\s+Came to the end\s+2\s+66\.7%/);
       await analyst.sees("1 lost after joined");
       await analyst.press("Save as CSV");

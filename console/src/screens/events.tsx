@@ -7,10 +7,10 @@ import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
 import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effect } from "../ui/effects.tsx";
-import { OneOf, useFilters } from "../ui/filters.tsx";
+import { OneOf, useFilters, useListFilters } from "../ui/filters.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
-import { List, useListFilters } from "../ui/table.tsx";
+import { List } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
@@ -55,7 +55,7 @@ const Stream = () => {
   if (who && !/^ext:|^[\da-f-]{36}$/.test(who)) asked["playerId"] = `ext:${who}`;
   const key = JSON.stringify(asked);
   const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
-  const options = asked["eventType"] ? { ...asked, eventType: [asked["eventType"]] } : asked;
+  const options = asked["eventType"] ? { ...asked, eventType: asked["eventType"].split(",") } : asked;
   const watched = useRoom("events", options, (room) => {
     // The room has no memory: what came before it was joined is in the list.
     void recent.refetch();
