@@ -5,8 +5,7 @@ import { useApi, useCan, useGo } from "../api/hooks.ts";
 import { count, moment, nameOf, number, words } from "../format.ts";
 import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts.tsx";
 import { Facts } from "../ui/cells.tsx";
-import { JobProgress } from "../ui/job.tsx";
-import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
+import { act, ask, create, form, OperationForm, JobProgress } from "../ui/operations.tsx";
 import { Chips, Copied, Json, Loaded, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
