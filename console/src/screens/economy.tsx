@@ -1,14 +1,15 @@
 import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { call, operation } from "../api/client.ts";
-import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
+import { type Answer, call, operation } from "../api/client.ts";
+import { useAny, useCan, useGo } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
+import { DefinitionForm, Definitions } from "../ui/catalogue.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Named, Page, press, Read, Section, Tiles } from "../ui/page.tsx";
-import { useSending } from "../ui/sending.tsx";
+import { ask, form } from "../ui/operations.tsx";
+import { ErrorNote, Loaded, Page, press, Read, Section, Tiles } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
 /** What a designer sees of a kind of definition, whose operations are named after it. */
@@ -17,8 +18,7 @@ type Kind = {
   /** What one of them is. */
   one: string;
   about: string;
-  first: string[];
-  initial?: object;
+  form: { first: string[]; initial?: object };
   columns: Columns<any>;
   wide?: string[];
   right?: string[];
@@ -31,7 +31,7 @@ const KINDS: Record<string, Kind> = {
     title: "Currencies",
     one: "currency",
     about: "What players earn and spend: coins, gems, energy.",
-    first: ["name", "key", "initialBalance", "maxBalance"],
+    form: { first: ["name", "key", "initialBalance", "maxBalance"] },
     columns: {
       "At the start": "initialBalance",
       "At most": "maxBalance",
@@ -44,7 +44,7 @@ const KINDS: Record<string, Kind> = {
     title: "Badges",
     one: "badge",
     about: "What players show: once, in tiers, or again and again.",
-    first: ["name", "key", "description", "rarity", "tiers", "progressMetric"],
+    form: { first: ["name", "key", "description", "rarity", "tiers", "progressMetric"] },
     columns: {
       Rarity: ({ rarity }) => <Badge color="violet">{words(rarity)}</Badge>,
       Tiers: ({ tiers }) => tiers.length,
@@ -57,7 +57,7 @@ const KINDS: Record<string, Kind> = {
     title: "Streaks",
     one: "streak",
     about: "Days, weeks or months in a row, with freezes and repairs.",
-    first: ["name", "key", "period", "qualify"],
+    form: { first: ["name", "key", "period", "qualify"] },
     columns: {
       Every: ({ period }) => words(period),
       Grace: ({ graceSeconds }) => `${number(graceSeconds / 3600)} h`,
@@ -69,8 +69,7 @@ const KINDS: Record<string, Kind> = {
     title: "Rewards",
     one: "reward",
     about: "Bundles of the economy and prizes with codes: given, claimed or bought.",
-    first: ["name", "key", "kind", "bundle", "price", "stock"],
-    initial: { kind: "BUNDLE" },
+    form: { first: ["name", "key", "kind", "bundle", "price", "stock"], initial: { kind: "BUNDLE" } },
     columns: {
       Kind: "kind",
       Price: ({ price }) => price && count(price.amount, price.currencyKey),
@@ -84,8 +83,10 @@ const KINDS: Record<string, Kind> = {
     title: "Boosts",
     one: "boost",
     about: "Double XP for a weekend: multiplies what players get, for all or for a segment.",
-    first: ["name", "key", "applies", "factor", "startsAt", "expiresAt"],
-    initial: { applies: "xp", factor: 2 },
+    form: {
+      first: ["name", "key", "applies", "factor", "startsAt", "expiresAt"],
+      initial: { applies: "xp", factor: 2 },
+    },
     columns: {
       "Applies to": ({ applies }) => words(applies),
       Factor: ({ factor }) => `× ${number(factor)}`,
@@ -99,8 +100,7 @@ const KINDS: Record<string, Kind> = {
     title: "Segments",
     one: "segment",
     about: "Groups of players, by a list or by conditions that are kept up to date.",
-    first: ["name", "key", "kind", "definition"],
-    initial: { kind: "DYNAMIC" },
+    form: { first: ["name", "key", "kind", "definition"], initial: { kind: "DYNAMIC" } },
     columns: { Kind: "kind", Members: "memberCount" },
     more: (segment) => <Members segment={segment} />,
   },
@@ -108,7 +108,7 @@ const KINDS: Record<string, Kind> = {
     title: "Level names",
     one: "level",
     about: "Names, rewards and perks of single levels.",
-    first: ["name", "key", "rewards"],
+    form: { first: ["name", "key", "rewards"] },
     columns: {
       Rewards: ({ rewards }) =>
         Object.keys(rewards ?? {})
@@ -125,7 +125,18 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
   const [job, setJob] = useState<string>();
   const kinds = Object.entries(KINDS).map(([name, of]) => [
     name,
-    can(operation("list", name)) && [of.title, () => <Definitions kind={name} of={of} />],
+    can(operation("list", name)) && [
+      of.title,
+      () => (
+        <Definitions
+          {...of}
+          id={operation("list", name) as "listBadges"}
+          name={of.title}
+          at={`/economy/${name}`}
+          filters={["search", "status"]}
+        />
+      ),
+    ],
   ]);
   return (
     <Page
@@ -149,51 +160,13 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
   );
 };
 
-const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
-  const go = useGo();
-  const make = create(operation("create", of.one), `New ${of.one}`, {
-    first: of.first,
-    initial: of.initial,
-    onDone: ({ id }) => go(`/economy/${kind}/${id}`),
-  });
-  return (
-    <Stack gap="xs">
-      <Group justify="space-between">
-        <Hint>{of.about}</Hint>
-        {make}
-      </Group>
-      <List
-        id={operation("list", kind) as "listBadges"}
-        name={of.title}
-        filters={["search", "status"]}
-        to={({ id }) => `/economy/${kind}/${id}`}
-        empty={`No ${of.title.toLowerCase()} yet`}
-        hint={make}
-        columns={{
-          Name: ({ name, key }) => <Named name={name} more={key} />,
-          ...of.columns,
-          Status: "status",
-          Changed: "updatedAt",
-        }}
-        wide={[...(of.wide ?? []), "Changed"]}
-        right={of.right}
-      />
-    </Stack>
-  );
-};
-
-/** Fields that the server keeps, and no form sends. */
-const KEPT = ["id", "status", "version", "createdAt", "updatedAt", "memberCount", "projectId"];
-
 export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) =>
   Object.hasOwn(KINDS, kind) ? <Definition kind={kind} of={KINDS[kind]!} id={id} /> : <Economy kind={kind} />;
 
 const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) => {
   const go = useGo();
-  const can = useCan();
   const path = { [`${of.one}Id`]: id };
   const found = useAny(operation("get", of.one), { path });
-  const update = operation("update", of.one);
   const row = found.data;
   return (
     <Page
@@ -205,41 +178,32 @@ const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) =>
           path: path as never,
           of: row.name,
           name: row.key,
-          onDone: () => go(`/economy/${kind}`),
+          onDone: () => go(pathOf(kind)),
           text: "It cannot be given any more. What players have of it stays.",
         })
       }
     >
       <Loaded query={found}>
-        {(data: any) => {
-          const editable = Object.fromEntries(
-            Object.entries(data).filter(([name, value]) => !KEPT.includes(name) && value !== null),
-          );
-          return (
-            <Grid>
-              <Grid.Col span={{ base: 12, md: of.more ? 6 : 8 }}>
-                <Facts
-                  of={data}
-                  show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }}
-                />
-                {can(update) && data.status === "ACTIVE" ? (
-                  <OperationForm
-                    id={update}
-                    path={path}
-                    initial={editable}
-                    first={of.first}
-                    fixed={"version" in data ? { version: data.version } : {}}
-                    hidden={["key", "version", "kind"]}
-                    key={data.version}
-                  />
-                ) : (
-                  <Json value={editable} />
-                )}
-              </Grid.Col>
-              {of.more && <Grid.Col span={{ base: 12, md: 6 }}>{of.more(data)}</Grid.Col>}
-            </Grid>
-          );
-        }}
+        {(data: any) => (
+          <Grid>
+            <Grid.Col span={{ base: 12, md: of.more ? 6 : 8 }}>
+              <Facts
+                of={data}
+                show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }}
+              />
+              <DefinitionForm
+                of={data}
+                id={operation("update", of.one)}
+                path={path}
+                first={of.form.first}
+                fixed={"version" in data ? { version: data.version } : {}}
+                hidden={["key", "version", "kind"]}
+                key={data.version}
+              />
+            </Grid.Col>
+            {of.more && <Grid.Col span={{ base: 12, md: 6 }}>{of.more(data)}</Grid.Col>}
+          </Grid>
+        )}
       </Loaded>
     </Page>
   );
@@ -300,64 +264,58 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
   );
 };
 
-const Curve = () => {
-  const curve = useApi("getLevelCurve");
-  const can = useCan();
-  return (
-    <Loaded query={curve}>
-      {(data) => (
-        <Grid>
-          <Grid.Col span={{ base: 12, md: 5 }}>
-            {can("putLevelCurve") ? (
-              <CurveForm curve={data} key={data.version} />
-            ) : (
-              <Json value={data.params} />
-            )}
-          </Grid.Col>
-          <Grid.Col span={{ base: 12, md: 7 }}>
-            <Section title={`XP for each of ${number(data.maxLevel)} levels`}>
-              <PlainTable
-                name="Levels"
-                rows={data.thresholds.slice(0, 100).map((xp, index) => ({
-                  level: index + 1,
-                  xp,
-                  more: xp - (data.thresholds[index - 1] ?? 0),
-                }))}
-                columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
-              />
-            </Section>
-          </Grid.Col>
-        </Grid>
-      )}
-    </Loaded>
-  );
-};
+const Curve = () => (
+  <Read id="getLevelCurve">
+    {(curve) => (
+      <Grid>
+        <Grid.Col span={{ base: 12, md: 5 }}>
+          <CurveForm curve={curve} key={curve.version} />
+        </Grid.Col>
+        <Grid.Col span={{ base: 12, md: 7 }}>
+          <PlainTable
+            section={`XP for each of ${number(curve.maxLevel)} levels`}
+            rows={curve.thresholds.slice(0, 100).map((xp, index) => ({
+              level: index + 1,
+              xp,
+              more: xp - (curve.thresholds[index - 1] ?? 0),
+            }))}
+            columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
+          />
+        </Grid.Col>
+      </Grid>
+    )}
+  </Read>
+);
 
-const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
-  const initial = { type: curve.type, params: curve.params };
+const CurveForm = ({ curve: { type, params } }: { curve: Answer<"getLevelCurve"> }) => {
+  const initial = { type, params };
   const [value, setValue] = useState<any>(initial);
   const [job, setJob] = useState<string>();
-  const [preview, setPreview] = useState<{ level: number; players: number }[]>();
-  const { error, isBusy, send } = useSending();
-  const look = send(async () => {
-    const { recalculate: _later, ...body } = value;
-    setPreview((await call("previewLevelCurve", { body })).distribution);
+  const preview = useMutation({
+    mutationFn: () => {
+      const { recalculate: _later, ...body } = value;
+      return call("previewLevelCurve", { body });
+    },
   });
   return (
     <Stack>
-      <OperationForm
+      <DefinitionForm
+        of={{}}
         id="putLevelCurve"
         initial={initial}
         onChange={setValue}
         onDone={({ job: started }) => started && setJob(started.id)}
       >
-        {press("Where would players be?", () => look(), { loading: isBusy })}
-      </OperationForm>
-      <ErrorNote error={error} />
+        {press("Where would players be?", preview.mutate, { loading: preview.isPending })}
+      </DefinitionForm>
+      <ErrorNote error={preview.error} />
       {job && <JobProgress id={job} title="Levels of all players" />}
-      <Modal opened={preview !== undefined} onClose={() => setPreview(undefined)} title="Players by level">
+      <Modal opened={preview.data !== undefined} onClose={preview.reset} title="Players by level">
         <Bars
-          rows={(preview ?? []).map(({ level, players }) => ({ name: `Level ${level}`, value: players }))}
+          rows={(preview.data?.distribution ?? []).map(({ level, players }) => ({
+            name: `Level ${level}`,
+            value: players,
+          }))}
         />
       </Modal>
     </Stack>
@@ -373,36 +331,33 @@ const EventTypes = () => (
     columns={{
       Name: "name",
       Events: "total",
-      Properties: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
+      Properties: ({ properties }) => properties.map(({ path }) => path).join(", "),
       Schema: ({ schema, enforcement }) => schema && words(enforcement),
       Last: "lastSeenAt",
     }}
     wide={["Properties"]}
-    dialog={[({ name }) => name, (type, close) => <EventType type={type} onDone={close} />]}
+    dialog={[
+      ({ name }) => name,
+      ({ name, properties, schema, enforcement }, close) => (
+        <Stack>
+          <PlainTable
+            name="Properties"
+            rows={properties}
+            columns={{
+              Property: "path",
+              Types: "types",
+              "For example": ({ samples }) => samples.map((one) => JSON.stringify(one)).join(", "),
+            }}
+          />
+          <DefinitionForm
+            of={{}}
+            id="putEventType"
+            path={{ name }}
+            initial={{ schema: schema ?? undefined, enforcement }}
+            onDone={close}
+          />
+        </Stack>
+      ),
+    ]}
   />
 );
-
-const EventType = ({ type, onDone }: { type: any; onDone: () => void }) => {
-  const can = useCan();
-  return (
-    <Stack>
-      <PlainTable
-        name="Properties"
-        rows={type.properties as any[]}
-        columns={{
-          Property: "path",
-          Types: "types",
-          "For example": ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
-        }}
-      />
-      {can("putEventType") && (
-        <OperationForm
-          id="putEventType"
-          path={{ name: type.name }}
-          initial={{ schema: type.schema ?? undefined, enforcement: type.enforcement }}
-          onDone={onDone}
-        />
-      )}
-    </Stack>
-  );
-};

@@ -1,19 +1,19 @@
-import { Group, Select, Stack } from "@mantine/core";
-import { useState } from "react";
+import { Group, Stack } from "@mantine/core";
 import { useApi, useCan, useGo } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { useMirror } from "../api/rooms.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { act, ask, form, OperationForm, SaveFile } from "../ui/operations.tsx";
+import { act, ask, form, SaveFile } from "../ui/operations.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, Hint, Live, Loaded, Page, Pages } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
-import { Catalogue } from "../ui/catalogue.tsx";
+import { Catalogue, DefinitionForm } from "../ui/catalogue.tsx";
 
 type Board = Answer<"getLeaderboard">;
 
 const FIRST = ["name", "key", "metric", "sort", "period", "prizes"];
+const NEW = { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } };
 
 export const Leaderboards = () => {
   const can = useCan();
@@ -21,18 +21,13 @@ export const Leaderboards = () => {
     <Catalogue
       id="listLeaderboards"
       one="leaderboard"
-      form={{
-        first: FIRST,
-        initial: { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } },
-      }}
+      form={{ first: FIRST, initial: NEW }}
       filters={["search", "status"]}
       columns={{
         "Ranks by": ({ metric }: any) => words(metric.source ?? metric.aggregate ?? ""),
         Period: ({ period }) => words(period.kind),
-        Status: "status",
-        Changed: "updatedAt",
       }}
-      wide={["Period", "Changed"]}
+      wide={["Period"]}
       tabs={{ reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />] }}
     />
   );
@@ -111,13 +106,12 @@ const Actions = ({ board: { id, key, name, status } }: { board: Board }) => {
 };
 
 const Whole = ({ board }: { board: Board }) => {
-  const can = useCan();
   const isBroken = (board.breakdownAttribute ?? board.breakdownProperty) != null;
   const design = () => (
-    <OperationForm
+    <DefinitionForm
+      of={board}
       id="updateLeaderboard"
       path={{ leaderboardId: board.id }}
-      initial={board}
       first={["name", "description", "prizes", "bounds"]}
       hidden={["version"]}
       fixed={{ version: board.version }}
@@ -141,7 +135,7 @@ const Whole = ({ board }: { board: Board }) => {
           all: ["All places", () => <Places board={board} />],
           periods: ["Periods and prizes", () => <Periods board={board} />],
           values: isBroken && ["By value", () => <Values board={board} />],
-          design: can("updateLeaderboard") && ["Design", design],
+          design: ["Design", design],
         }}
       />
     </Stack>
@@ -246,35 +240,22 @@ const Results = ({ path }: { path: { leaderboardId: string; periodKey: string } 
   />
 );
 
-const ORDERS = ["total", "average", "best", "players"] as const;
-
 /** Teams, countries or whatever the board is broken down by, against each other. */
-const Values = ({ board }: { board: Board }) => {
-  const [by, setBy] = useState<(typeof ORDERS)[number]>("total");
-  return (
-    <Rows
-      section="By value"
-      beside={
-        <Select
-          aria-label="Ranked by"
-          size="xs"
-          data={ORDERS.map((value) => ({ value, label: words(value) }))}
-          value={by}
-          onChange={(next) => next && setBy(next as typeof by)}
-          allowDeselect={false}
-        />
-      }
-      id="listLeaderboardValues"
-      given={{ path: { leaderboardId: board.id }, query: { by, limit: 100 } }}
-      refetchInterval={5_000}
-      columns={{
-        Rank: "rank",
-        Value: "value",
-        Players: "players",
-        Total: "total",
-        Average: "average",
-        Best: "best",
-      }}
-    />
-  );
-};
+const Values = ({ board }: { board: Board }) => (
+  <List
+    id="listLeaderboardValues"
+    path={{ leaderboardId: board.id }}
+    filters={["by"]}
+    defaults={{ by: "total" }}
+    limit={100}
+    refetchInterval={5_000}
+    columns={{
+      Rank: "rank",
+      Value: "value",
+      Players: "players",
+      Total: "total",
+      Average: "average",
+      Best: "best",
+    }}
+  />
+);

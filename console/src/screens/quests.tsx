@@ -3,33 +3,18 @@ import { useCan } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { DraftForm, DraftPage } from "../ui/draft.tsx";
+import { DRAFT, DraftForm, DraftPage } from "../ui/draft.tsx";
 import { act, form } from "../ui/operations.tsx";
-import { ButtonSize, Hint, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
-import { List } from "../ui/table.tsx";
+import { Hint, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
 import { Catalogue } from "../ui/catalogue.tsx";
 
 type Quest = Answer<"getQuest">;
 
-const FIRST = [
-  "name",
-  "key",
-  "description",
-  "steps",
-  "stepMode",
-  "rewards",
-  "repeat",
-  "availableFrom",
-  "availableUntil",
-];
+const FIRST = "name key description steps stepMode rewards repeat availableFrom availableUntil".split(" ");
 
-const STEP = {
-  key: "play",
-  name: "Play three levels",
-  kind: "EVENT",
-  metric: { eventTypes: ["level_finished"], aggregate: "count" },
-  target: 3,
-};
+const METRIC = { eventTypes: ["level_finished"], aggregate: "count" };
+const STEP = { key: "play", name: "Play three levels", kind: "EVENT", metric: METRIC, target: 3 };
 const NEW = { key: "my-first-quest", name: "My first quest", steps: [STEP], rewards: { xp: 50 } };
 
 export const Quests = () => {
@@ -39,14 +24,12 @@ export const Quests = () => {
       id="listQuests"
       one="quest"
       about="Goals with steps and rewards: once, daily, or for those who qualify."
-      form={{ first: FIRST, initial: NEW, submit: "Save the draft", done: "Saved as a draft" }}
+      form={{ ...DRAFT, first: FIRST, initial: NEW }}
       hint="Something to do for players, with a reward at its end."
       filters={["search", "status", "category", "tag"]}
       columns={{
         Steps: ({ steps }) => steps.length,
         Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
-        Status: "status",
-        Changed: "updatedAt",
       }}
       wide={["Again"]}
       tabs={{ reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />] }}
@@ -64,7 +47,7 @@ const Reviews = () => (
     defaults={{ status: "PENDING" }}
     refetchInterval={10_000}
     empty="Nothing waits for a review"
-    dialog={["Submission", (review, close) => <Submission review={review} onDone={close} />]}
+    dialog={[(review) => `Submission of ${nameOf(review)}`, submission]}
     columns={{
       Sent: "submittedAt",
       Player: nameOf,
@@ -76,45 +59,35 @@ const Reviews = () => (
       ),
       Status: "status",
     }}
-    actions={(row) => <Decide review={row} />}
+    actions={decide}
   />
 );
 
-type DecideProps = { review: Review; onDone?: () => void };
-
-const Submission = ({ review, onDone }: DecideProps) => (
+const submission = (review: Review, close: () => void) => (
   <Stack>
-    <Text>{`${nameOf(review)}, ${review.questKey}, step ${review.stepKey}`}</Text>
+    <Text>{`${review.questKey}, step ${review.stepKey}`}</Text>
     {/* Text of a player: it is shown, and never followed by itself. */}
     <Text size="md" style={{ overflowWrap: "anywhere" }}>
       {review.evidence ?? "Without evidence"}
     </Text>
     {review.note && <Hint>{`${review.reviewedBy ?? ""}: ${review.note}`}</Hint>}
-    <Decide review={review} onDone={onDone} />
+    <Group>{decide(review, close)}</Group>
   </Stack>
 );
 
-const Decide = ({ review: { id, status, playerId, questKey, stepKey }, onDone }: DecideProps) => {
+const decide = ({ id, status, playerId, questKey, stepKey }: Review, onDone?: () => void) => {
   if (status !== "PENDING") return null;
   const path = { playerId, questId: questKey, stepKey };
-  return (
-    <ButtonSize value="compact-xs">
-      <Group gap={4} wrap="nowrap">
-        {act("reviewPlayerQuestStep", "Approve", {
-          path,
-          body: { decision: "APPROVE", submissionId: id },
-          isMain: true,
-          onDone,
-        })}
-        {form("reviewPlayerQuestStep", "Reject", {
-          path,
-          fixed: { decision: "REJECT", submissionId: id },
-          hidden: ["decision", "submissionId"],
-          onDone,
-        })}
-      </Group>
-    </ButtonSize>
-  );
+  const by = (decision: "APPROVE" | "REJECT") => ({ decision, submissionId: id });
+  return [
+    act("reviewPlayerQuestStep", "Approve", { path, body: by("APPROVE"), isMain: true, onDone }),
+    form("reviewPlayerQuestStep", "Reject", {
+      path,
+      fixed: by("REJECT"),
+      hidden: ["decision", "submissionId"],
+      onDone,
+    }),
+  ];
 };
 
 export const QuestPage = ({ id }: { id: string }) => (
@@ -135,19 +108,18 @@ export const QuestPage = ({ id }: { id: string }) => (
 );
 
 /** Steps that ask for a code have a pool of them. */
-const Codes = ({ quest }: { quest: Quest }) => {
-  const can = useCan();
-  const steps = quest.steps.filter(({ kind }) => kind === "CODE");
-  if (steps.length === 0 || !can("addQuestCodes")) return null;
+const Codes = ({ quest: { id, steps } }: { quest: Quest }) => {
+  const asking = steps.filter(({ kind }) => kind === "CODE");
+  if (asking.length === 0) return null;
   return (
-    <Section title="Codes">
-      {steps.map(({ key, name }) => (
-        <Group key={key}>
-          <Text>{name}</Text>
-          {form("addQuestCodes", "Add codes", { path: { questId: quest.id, stepKey: key }, submit: "Add" })}
-        </Group>
-      ))}
-    </Section>
+    <PlainTable
+      section="Codes"
+      rows={asking}
+      columns={{ Step: "name" }}
+      actions={({ key }) =>
+        form("addQuestCodes", "Add codes", { path: { questId: id, stepKey: key }, submit: "Add" })
+      }
+    />
   );
 };
 

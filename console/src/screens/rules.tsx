@@ -1,17 +1,17 @@
 import { Alert, Badge, Grid, Group, Select, Stack, Text } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useApi, useCan, useProject } from "../api/hooks.ts";
-import { type Answer, call } from "../api/client.ts";
+import { type Answer, call, type Row } from "../api/client.ts";
 import { count, day, duration, nameOf, number, own, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
-import { DraftForm, DraftPage } from "../ui/draft.tsx";
+import { DRAFT, DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
 import { OneOf } from "../ui/filters.tsx";
 import { form } from "../ui/operations.tsx";
 import { JobProgress } from "../ui/job.tsx";
 import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Read, Section, Tiles } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
 import { Catalogue } from "../ui/catalogue.tsx";
 
@@ -33,20 +33,10 @@ export const Rules = () => (
     id="listRules"
     one="rule"
     about="When an event comes, if conditions hold, then players get something."
-    form={{
-      first: FIRST,
-      initial: NEW,
-      submit: "Save the draft",
-      done: "Saved as a draft: publish it when it is right",
-    }}
+    form={{ ...DRAFT, first: FIRST, initial: NEW }}
     hint="A rule turns what players do into XP, badges and more."
     filters={["search", "status", "eventType", "tag", "sort"]}
-    columns={{
-      Does: ({ draft }) => sentence(draft),
-      Status: "status",
-      Tags: ({ tags }) => <Chips of={tags} />,
-      Changed: "updatedAt",
-    }}
+    columns={{ Does: ({ draft }) => sentence(draft), Tags: ({ tags }) => <Chips of={tags} /> }}
     wide={["Does", "Tags"]}
   />
 );
@@ -137,20 +127,12 @@ export const RulePage = ({ id }: { id: string }) => {
 /** The form on the left; what it means, as a sentence, as JSON and as the server sees it, on the right. */
 const Design = ({ rule }: { rule: Rule }) => {
   const [value, setValue] = useState<any>(rule.draft);
-  const { error, isBusy, send } = useSending();
-  const [checked, setChecked] = useState<Answer<"validateRule">>();
-  const check = send(async () => setChecked(await call("validateRule", { body: value as never })));
+  const check = useMutation({ mutationFn: () => call("validateRule", { body: value }) });
   return (
     <Grid>
       <Grid.Col span={{ base: 12, md: 7 }}>
-        <DraftForm
-          kind="rule"
-          of={rule}
-          first={FIRST}
-          onChange={setValue}
-          done="Draft saved: players see it once it is published"
-        >
-          {press("Check", check, { loading: isBusy })}
+        <DraftForm kind="rule" of={rule} first={FIRST} onChange={setValue}>
+          {press("Check", check.mutate, { loading: check.isPending })}
         </DraftForm>
       </Grid.Col>
       <Grid.Col span={{ base: 12, md: 5 }}>
@@ -158,8 +140,8 @@ const Design = ({ rule }: { rule: Rule }) => {
           <Section title="In words">
             <Text>{sentence(value)}</Text>
           </Section>
-          <ErrorNote error={error} />
-          {checked && <Checked checked={checked} />}
+          <ErrorNote error={check.error} />
+          {check.data && <Checked checked={check.data} />}
           <Section title="As JSON">
             <Json value={value} />
           </Section>
@@ -192,6 +174,8 @@ const Try = ({ rule }: { rule: Rule }) => (
   </Stack>
 );
 
+const daysAgo = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString();
+
 const LIMITS = { ignore: "Without limits", keep: "With limits" };
 
 const OnOneEvent = ({ rule }: { rule: Rule }) => {
@@ -202,24 +186,22 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
   });
   const [chosen, setChosen] = useState<string | null>(null);
   const [limits, setLimits] = useState<keyof typeof LIMITS>("ignore");
-  const { error, isBusy, send } = useSending();
-  const [traced, setTraced] = useState<unknown>();
   const events = recent.data?.data ?? [];
   const event = events.find(({ id }) => id === chosen) ?? events[0];
-  const simulate = send(async () => {
-    if (!event) return;
-    const { eventType, properties, externalUserId } = event;
-    const body = {
-      event: { eventType, properties },
-      player: { externalUserId },
-      include: { published: false, drafts: [rule.key] },
-      ...(limits === "ignore" ? { overrides: { limits: "IGNORE" } } : {}),
-    };
-    setTraced(await call("simulateRules", { body: body as never }));
+  const simulate = useMutation({
+    mutationFn: ({ eventType, properties, externalUserId }: Row<"listEvents">) => {
+      const body = {
+        event: { eventType, properties },
+        player: { externalUserId },
+        include: { published: false, drafts: [rule.key] },
+        ...(limits === "ignore" ? { overrides: { limits: "IGNORE" } } : {}),
+      };
+      return call("simulateRules", { body: body as never });
+    },
   });
   return (
     <Section title="On one event">
-      {events.length === 0 ? (
+      {event === undefined ? (
         <Empty title="No such event has come yet">{`Send a ${exact ?? "fitting"} event first, under Live events.`}</Empty>
       ) : (
         <Inline>
@@ -230,16 +212,16 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
               value: one.id,
               label: `${one.eventType} of ${one.externalUserId}: ${JSON.stringify(one.properties)}`,
             }))}
-            value={event?.id ?? null}
+            value={event.id}
             onChange={setChosen}
             allowDeselect={false}
           />
           <OneOf label="Limits" of={LIMITS} value={limits} onChange={setLimits} />
-          {press("Simulate", simulate, { isMain: true, loading: isBusy })}
+          {press("Simulate", () => simulate.mutate(event), { isMain: true, loading: simulate.isPending })}
         </Inline>
       )}
-      <ErrorNote error={error} />
-      {traced !== undefined && <Trace trace={traced} of={rule.draft} />}
+      <ErrorNote error={simulate.error} />
+      {simulate.data && <Trace trace={simulate.data} of={rule.draft} />}
     </Section>
   );
 };
@@ -249,7 +231,6 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
   const can = useCan();
   const [job, setJob] = useState<string>();
   if (!can("backtestRule")) return null;
-  const from = new Date(Date.now() - 7 * 86_400_000).toISOString();
   return (
     <Section title="On the past">
       <Hint>
@@ -258,7 +239,7 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
       <Group>
         {form("backtestRule", "Backtest", {
           path: { ruleId: rule.id },
-          initial: { from, to: new Date().toISOString() },
+          initial: { from: daysAgo(7), to: daysAgo(0) },
           first: ["from", "to"],
           submit: "Start",
           done: "",
@@ -281,32 +262,20 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
 };
 
 const Stats = ({ rule }: { rule: Rule }) => {
-  const lift = useApi(
-    "getRuleLift",
-    { path: { ruleId: rule.id } },
-    { enabled: (rule.published?.rollout?.holdoutPercent ?? 0) > 0 },
-  );
+  const path = { ruleId: rule.id };
+  const query = { interval: "DAY", from: daysAgo(30).slice(0, 10) } as never;
   return (
-    <Read
-      id="getRuleStats"
-      given={{
-        path: { ruleId: rule.id },
-        query: {
-          interval: "DAY",
-          from: new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10),
-        } as never,
-      }}
-    >
+    <Read id="getRuleStats" given={{ path, query }}>
       {({ total, buckets }) => {
         const p99 = total.sampled.p99Micros ?? undefined;
-        const slowest = p99 && (p99 < 1e6 ? `${number(p99)} µs` : duration(p99 / 1e6));
+        const reasons = Object.entries(total.reasons as Record<string, number>);
         return (
           <Stack>
             <Tiles
               of={{
                 "Looked at": [total.evaluated, "events in 30 days"],
                 Fired: [total.fired, percent(total.fired / (total.evaluated || 1))],
-                "Slowest 1 %": slowest,
+                "Slowest 1 %": p99 && (p99 < 1e6 ? `${number(p99)} µs` : duration(p99 / 1e6)),
               }}
             />
             <Section title="Fired a day">
@@ -318,21 +287,25 @@ const Stats = ({ rule }: { rule: Rule }) => {
             </Section>
             <Section title="Why it did not fire">
               <Bars
-                rows={Object.entries(total.reasons as Record<string, number>)
+                rows={reasons
                   .filter(([reason]) => reason !== "MATCHED")
                   .toSorted(([, a], [, b]) => b - a)
                   .map(([reason, value]) => ({ name: words(reason), value }))}
               />
             </Section>
-            {lift.data && (
-              <Section title="Against players held back">
-                <Tiles
-                  of={{
-                    "Came back, with the rule": cameBack(lift.data.treated),
-                    "Came back, without": cameBack(lift.data.holdout),
-                  }}
-                />
-              </Section>
+            {(rule.published?.rollout?.holdoutPercent ?? 0) > 0 && (
+              <Read id="getRuleLift" given={{ path }}>
+                {({ treated, holdout }) => (
+                  <Section title="Against players held back">
+                    <Tiles
+                      of={{
+                        "Came back, with the rule": cameBack(treated),
+                        "Came back, without": cameBack(holdout),
+                      }}
+                    />
+                  </Section>
+                )}
+              </Read>
             )}
           </Stack>
         );
@@ -341,7 +314,7 @@ const Stats = ({ rule }: { rule: Rule }) => {
   );
 };
 
-const cameBack = (of: { activeLaterShare: number | null; players: number }): [string, string] => [
+const cameBack = (of: Answer<"getRuleLift">["treated"]): [string, string] => [
   percent(of.activeLaterShare),
   count(of.players, "players"),
 ];

@@ -1,11 +1,11 @@
-import { Badge, Button, Code, Group, Modal, Stack, Text } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { Badge, Code, Group, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { type Id, operation } from "../api/client.ts";
-import { useAct, useAny, useCan, useGo } from "../api/hooks.ts";
+import { operation } from "../api/client.ts";
+import { useAny, useGo } from "../api/hooks.ts";
 import { own, words } from "../format.ts";
-import { act, ask, form, OperationForm } from "./operations.tsx";
-import { Hint, Json, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
+import { DefinitionForm, definitionOf } from "./catalogue.tsx";
+import { act, ask, form } from "./operations.tsx";
+import { Hint, Loaded, Page, Pages, Status, type TabPages } from "./page.tsx";
 import { Rows } from "./table.tsx";
 
 /** A kind of definition that has a draft and published versions, by which its operations are named. */
@@ -22,14 +22,11 @@ type Drafted = {
   publishedVersion: number | null;
 };
 
-/** What is no part of a definition itself. */
-const KEPT = /^(id|status|draft|draftVersion|publishedVersion|published|createdAt|updatedAt|pauseReason)$/;
-
 /** A definition with its draft, whose fields may stand beside its state. */
-const draftedOf = (row: any): Drafted => {
-  const fields = Object.entries(row).filter(([name, value]) => !KEPT.test(name) && value !== null);
-  return { draft: Object.fromEntries(fields), ...row };
-};
+const draftedOf = (row: any): Drafted => ({ draft: definitionOf(row), ...row });
+
+/** How the form of something new is sent. */
+export const DRAFT = { submit: "Save the draft", done: "Saved as a draft: publish it when it is right" };
 
 const isPublished = (of: Drafted): boolean => JSON.stringify(of.draft) === JSON.stringify(of.published);
 
@@ -81,50 +78,53 @@ type FormProps = {
   of: any;
   first: readonly string[];
   onChange?: (value: any) => void;
-  done?: string;
   children?: ReactNode;
 };
 
-/** The form of a draft; whoever may not change it sees it as JSON. */
-export const DraftForm = ({ kind, of, done = "Draft saved", ...rest }: FormProps) => {
-  const can = useCan();
-  const id = operation("update", kind);
-  if (!can(id) || of.status === "ARCHIVED") return <Json value={of.draft} />;
-  return (
-    <OperationForm
-      {...rest}
-      id={id}
-      path={{ [`${kind}Id`]: of.id }}
-      initial={of.draft}
-      fixed={{ draftVersion: of.draftVersion }}
-      hidden={["draftVersion"]}
-      submit="Save the draft"
-      done={done}
-      key={of.draftVersion}
-    />
-  );
-};
+/** The form of a draft. */
+export const DraftForm = ({ kind, of, ...rest }: FormProps) => (
+  <DefinitionForm
+    {...rest}
+    of={of}
+    id={operation("update", kind)}
+    path={{ [`${kind}Id`]: of.id }}
+    initial={of.draft}
+    fixed={{ draftVersion: of.draftVersion }}
+    hidden={["draftVersion"]}
+    submit="Save the draft"
+    done="Draft saved: players see it once it is published"
+    key={of.draftVersion}
+  />
+);
 
 type Props = { of: Drafted; kind: DraftKind };
 
 /** Buttons for what a draft and its published version go through. */
 const Actions = ({ of, kind }: Props) => {
-  const can = useCan();
   const go = useGo();
-  const [isOpen, { open, close }] = useDisclosure(false);
   const path: any = { [`${kind}Id`]: of.id };
-  const { status, name } = of;
-  if (!can(operation("publish", kind))) return null;
+  const { status, name, key } = of;
   const isActive = status === "ACTIVE";
   const isPaused = status === "PAUSED";
-  const isArchived = status === "ARCHIVED";
   return (
     <>
-      {!isArchived && (
-        <Button variant={isPublished(of) ? "default" : "filled"} onClick={open} aria-haspopup="dialog">
-          Publish…
-        </Button>
-      )}
+      {status !== "ARCHIVED" &&
+        form(operation("publish", kind), "Publish…", {
+          path,
+          title: `Publish ${name}`,
+          isMain: !isPublished(of),
+          about: of.published ? (
+            <>
+              {`What changes against version ${of.publishedVersion}:`}
+              <Diff before={of.published} after={of.draft} />
+            </>
+          ) : (
+            "Players have not seen it yet: this is its first version."
+          ),
+          first: ["changeNote"],
+          submit: "Publish",
+          done: "Published",
+        })}
       {isActive && act(operation("pause", kind), "Pause", { path, done: "Paused" })}
       {(isPaused || status === "SHADOW") &&
         act(operation("resume", kind), "Resume", { path, done: "Running again" })}
@@ -137,43 +137,18 @@ const Actions = ({ of, kind }: Props) => {
         })}
       {form(operation("duplicate", kind), "Duplicate", {
         path,
-        initial: { key: `${of.key}-copy`, name: `${name} (copy)` },
+        initial: { key: `${key}-copy`, name: `${name} (copy)` },
         onDone: ({ id }) => go(`/${kind}s/${id}`),
       })}
-      {!isArchived &&
+      {status !== "ARCHIVED" &&
         ask(operation("archive", kind), "Archive", {
           path,
           of: name,
-          name: of.key,
+          name: key,
           onDone: () => go(`/${kind}s`),
           text: "It stops and leaves the lists. What players have got through it stays.",
         })}
-      <Modal opened={isOpen} onClose={close} title={`Publish ${name}`} size="xl">
-        {isOpen && <Publish of={of} id={operation("publish", kind)} path={path} onDone={close} />}
-      </Modal>
     </>
-  );
-};
-
-type PublishProps = { of: Drafted; id: Id; path: object; onDone: () => void };
-
-const Publish = ({ of, id, path, onDone }: PublishProps) => {
-  const publish = useAct(id, { done: "Published", onDone });
-  return (
-    <Stack>
-      <Text>
-        {of.published
-          ? `What changes against version ${of.publishedVersion}:`
-          : "Players have not seen it yet: this is its first version."}
-      </Text>
-      {of.published && <Diff before={of.published} after={of.draft} />}
-      <Group justify="flex-end">
-        {form(id, "With options", { path, submit: "Publish", onDone })}
-        <Button loading={publish.isPending} onClick={() => publish.mutate({ path, body: {} } as never)}>
-          Publish
-        </Button>
-      </Group>
-    </Stack>
   );
 };
 
@@ -223,6 +198,17 @@ const changesOf = (before: unknown, after: unknown, path = ""): Change[] => {
 
 const show = (value: unknown): string => (value === undefined ? "nothing" : JSON.stringify(value));
 
+const DiffLine = ({ colour, text }: { colour: string; text: string }) => (
+  <Code
+    block
+    className="json"
+    tabIndex={0}
+    style={{ borderLeft: `3px solid var(--mantine-color-${colour}-6)` }}
+  >
+    {text}
+  </Code>
+);
+
 /** What is different, line by line: what was, what is. */
 const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
   const changes = changesOf(before, after);
@@ -232,22 +218,8 @@ const Diff = ({ before, after }: { before: unknown; after: unknown }) => {
       {changes.map(({ path, before: was, after: is }) => (
         <div key={path} style={{ marginBottom: 8 }}>
           <Text fw={600}>{path}</Text>
-          <Code
-            block
-            className="json"
-            tabIndex={0}
-            style={{ borderLeft: "3px solid var(--mantine-color-red-6)" }}
-          >
-            {`− ${show(was)}`}
-          </Code>
-          <Code
-            block
-            className="json"
-            tabIndex={0}
-            style={{ borderLeft: "3px solid var(--mantine-color-teal-6)" }}
-          >
-            {`+ ${show(is)}`}
-          </Code>
+          <DiffLine colour="red" text={`− ${show(was)}`} />
+          <DiffLine colour="teal" text={`+ ${show(is)}`} />
         </div>
       ))}
     </div>
