@@ -18,13 +18,13 @@ import {
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { Suspense, useEffect } from "react";
+import { useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { setZone } from "../format.ts";
 import { Icon, type IconName } from "../ui/icons.tsx";
-import { Boundary, ButtonSize, Empty, Loaded, Page, press, Waiting } from "../ui/page.tsx";
+import { ButtonSize, Empty, Loaded, Page, Place, press } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
@@ -106,44 +106,42 @@ const Screens = ({ project, hasProjects }: ScreensProps) => {
   const shown = ({ component: Component, needs }: Screen, params: object) =>
     needs === undefined || can(needs) ? <Component {...params} /> : <NotYours />;
   return (
-    <Boundary key={path}>
-      <Suspense fallback={<Waiting />}>
-        <Switch>
-          {ACCOUNT_SCREENS.map((screen) => (
-            <Route path={screen.path} key={screen.path}>
-              {(params) => shown(screen, params)}
+    <Place key={path}>
+      <Switch>
+        {ACCOUNT_SCREENS.map((screen) => (
+          <Route path={screen.path} key={screen.path}>
+            {(params) => shown(screen, params)}
+          </Route>
+        ))}
+        {project &&
+          PROJECT_SCREENS.map((screen) => (
+            <Route path={`/p/:project${screen.path}`} key={screen.path}>
+              {(params) => (
+                <ProjectContext value={project} key={project.id}>
+                  {shown(screen, params)}
+                </ProjectContext>
+              )}
             </Route>
           ))}
-          {project &&
-            PROJECT_SCREENS.map((screen) => (
-              <Route path={`/p/:project${screen.path}`} key={screen.path}>
-                {(params) => (
-                  <ProjectContext value={project} key={project.id}>
-                    {shown(screen, params)}
-                  </ProjectContext>
-                )}
-              </Route>
-            ))}
-          <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
-          <Route path="/">
-            {project ? (
-              <Redirect to={`/p/${project.id}/start`} replace />
-            ) : hasProjects ? (
-              <NotThere />
-            ) : (
-              <FirstProject />
-            )}
-          </Route>
-          {/* Links of mails name a screen alone, and mean the project that was open last. */}
-          <Route path="/analytics/*?">
-            {project ? <Redirect to={`/p/${project.id}${path}`} replace /> : <NotThere />}
-          </Route>
-          <Route>
+        <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
+        <Route path="/">
+          {project ? (
+            <Redirect to={`/p/${project.id}/start`} replace />
+          ) : hasProjects ? (
             <NotThere />
-          </Route>
-        </Switch>
-      </Suspense>
-    </Boundary>
+          ) : (
+            <FirstProject />
+          )}
+        </Route>
+        {/* Links of mails name a screen alone, and mean the project that was open last. */}
+        <Route path="/analytics/*?">
+          {project ? <Redirect to={`/p/${project.id}${path}`} replace /> : <NotThere />}
+        </Route>
+        <Route>
+          <NotThere />
+        </Route>
+      </Switch>
+    </Place>
   );
 };
 
