@@ -1,10 +1,9 @@
 import { Box, Stack, Text, Tooltip } from "@mantine/core";
-import { useApi } from "../api/hooks.ts";
+import { useRead } from "../api/hooks.ts";
 import { day, moment } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { DRAFT, DraftForm, DraftPage } from "../ui/draft.tsx";
-import { Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
-import { Catalogue } from "../ui/catalogue.tsx";
+import { Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { Catalogue, DefinitionForm, DRAFT, DraftPage } from "../ui/catalogue.tsx";
 
 const FIRST = ["name", "key", "season", "startsAt", "endsAt", "items", "tiers", "rewards"];
 
@@ -44,9 +43,9 @@ const placeOf = (iso: string): number => {
 
 /** The seasons of some months, one bar each. */
 const Calendar = () => {
-  const { data } = useApi("listAdventures", { query: { limit: 100 } });
-  const shown = data?.data.filter(({ startsAt, endsAt }) => placeOf(endsAt) > 0 && placeOf(startsAt) < 100);
-  if (!shown?.length) return null;
+  const { data } = useRead("listAdventures", { query: { limit: 100 } });
+  const shown = data.filter(({ startsAt, endsAt }) => placeOf(endsAt) > 0 && placeOf(startsAt) < 100);
+  if (shown.length === 0) return null;
   const months = Array.from({ length: 6 }, (_, index) => {
     const date = new Date(inDays(-BEFORE));
     date.setUTCMonth(date.getUTCMonth() + index, 1);
@@ -93,32 +92,34 @@ const Calendar = () => {
 
 export const AdventurePage = ({ id }: { id: string }) => (
   <DraftPage
-    kind="adventure"
+    one="adventure"
     id={id}
-    design={(adventure) => <DraftForm kind="adventure" of={adventure} first={FIRST} />}
-    pages={() => ({ stats: ["How it goes", () => <Stats id={id} />] })}
+    pages={(adventure) => ({
+      design: ["Design", () => <DefinitionForm one="adventure" of={adventure} first={FIRST} />],
+      stats: ["How it goes", () => <Stats id={id} />],
+    })}
   />
 );
 
-const Stats = ({ id }: { id: string }) => (
-  <Read id="getAdventureStats" given={{ path: { adventureId: id } }}>
-    {({ players, states, premium, averagePoints, items, tiers }) => (
-      <Stack>
-        <Tiles
-          of={{
-            Players: players,
-            "With premium": premium,
-            "Points on average": averagePoints,
-            ...tilesOf(states),
-          }}
-        />
-        <Section title="Quests done">
-          <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
-        </Section>
-        <Section title="Tiers reached">
-          <Bars rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))} />
-        </Section>
-      </Stack>
-    )}
-  </Read>
-);
+const Stats = ({ id }: { id: string }) => {
+  const path = { adventureId: id };
+  const { players, states, premium, averagePoints, items, tiers } = useRead("getAdventureStats", { path });
+  return (
+    <Stack>
+      <Tiles
+        of={{
+          Players: players,
+          "With premium": premium,
+          "Points on average": averagePoints,
+          ...tilesOf(states),
+        }}
+      />
+      <Section title="Quests done">
+        <Bars rows={items.map(({ questKey, done }) => ({ name: questKey, value: done }))} />
+      </Section>
+      <Section title="Tiers reached">
+        <Bars rows={tiers.map(({ tier, reached }) => ({ name: `Tier ${tier}`, value: reached }))} />
+      </Section>
+    </Stack>
+  );
+};

@@ -1,22 +1,19 @@
-import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
+import { Badge, SimpleGrid, Stack } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { type Answer, call, operation } from "../api/client.ts";
-import { useAny, useCan, useGo } from "../api/hooks.ts";
+import { useCan, useRead } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
-import { DefinitionForm, Definitions } from "../ui/catalogue.tsx";
+import { Archive, ChangeForm, DefinitionForm, Definitions, pathOf } from "../ui/catalogue.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { ask, form } from "../ui/operations.tsx";
-import { ErrorNote, Loaded, Page, press, Read, Section, Tiles } from "../ui/page.tsx";
+import { form } from "../ui/operations.tsx";
+import { Chips, Dialog, ErrorNote, Page, press, Section, Tiles } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
-/** What a designer sees of a kind of definition, whose operations are named after it. */
+/** What a designer sees of a kind of definition. */
 type Kind = {
-  title: string;
-  /** What one of them is. */
-  one: string;
   about: string;
   form: { first: string[]; initial?: object };
   columns: Columns<any>;
@@ -28,8 +25,6 @@ type Kind = {
 
 const KINDS: Record<string, Kind> = {
   currencies: {
-    title: "Currencies",
-    one: "currency",
     about: "What players earn and spend: coins, gems, energy.",
     form: { first: ["name", "key", "initialBalance", "maxBalance"] },
     columns: {
@@ -41,8 +36,6 @@ const KINDS: Record<string, Kind> = {
     right: ["At most"],
   },
   badges: {
-    title: "Badges",
-    one: "badge",
     about: "What players show: once, in tiers, or again and again.",
     form: { first: ["name", "key", "description", "rarity", "tiers", "progressMetric"] },
     columns: {
@@ -54,8 +47,6 @@ const KINDS: Record<string, Kind> = {
     more: ({ id }) => <Holders id={id} />,
   },
   streaks: {
-    title: "Streaks",
-    one: "streak",
     about: "Days, weeks or months in a row, with freezes and repairs.",
     form: { first: ["name", "key", "period", "qualify"] },
     columns: {
@@ -66,8 +57,6 @@ const KINDS: Record<string, Kind> = {
     right: ["Grace"],
   },
   rewards: {
-    title: "Rewards",
-    one: "reward",
     about: "Bundles of the economy and prizes with codes: given, claimed or bought.",
     form: { first: ["name", "key", "kind", "bundle", "price", "stock"], initial: { kind: "BUNDLE" } },
     columns: {
@@ -80,8 +69,6 @@ const KINDS: Record<string, Kind> = {
     more: (reward) => <Stock reward={reward} />,
   },
   boosts: {
-    title: "Boosts",
-    one: "boost",
     about: "Double XP for a weekend: multiplies what players get, for all or for a segment.",
     form: {
       first: ["name", "key", "applies", "factor", "startsAt", "expiresAt"],
@@ -97,55 +84,37 @@ const KINDS: Record<string, Kind> = {
     right: ["Factor"],
   },
   segments: {
-    title: "Segments",
-    one: "segment",
     about: "Groups of players, by a list or by conditions that are kept up to date.",
     form: { first: ["name", "key", "kind", "definition"], initial: { kind: "DYNAMIC" } },
     columns: { Kind: "kind", Members: "memberCount" },
     more: (segment) => <Members segment={segment} />,
   },
   levels: {
-    title: "Level names",
-    one: "level",
     about: "Names, rewards and perks of single levels.",
     form: { first: ["name", "key", "rewards"] },
     columns: {
-      Rewards: ({ rewards }) =>
-        Object.keys(rewards ?? {})
-          .map(words)
-          .join(", ") || "–",
+      Rewards: ({ rewards }) => <Chips of={Object.keys(rewards ?? {}).map(words)} />,
     },
   },
 };
 
-const pathOf = (kind: string): string => (kind === "currencies" ? "/economy" : `/economy/${kind}`);
+/** currencies → currency, by which its operations are named. */
+const oneOf = (kind: string): string => kind.replace(/ies$/, "ys").replace(/s$/, "");
 
 export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
   const can = useCan();
-  const [job, setJob] = useState<string>();
-  const kinds = Object.entries(KINDS).map(([name, of]) => [
-    name,
-    can(operation("list", name)) && [
-      of.title,
-      () => (
-        <Definitions
-          {...of}
-          id={operation("list", name) as "listBadges"}
-          name={of.title}
-          at={`/economy/${name}`}
-          filters={["search", "status"]}
-        />
-      ),
-    ],
-  ]);
+  const kinds = Object.entries(KINDS).map(([name, of]) => {
+    const id = operation("list", name) as "listBadges";
+    const show = () => <Definitions {...of} id={id} one={oneOf(name)} at={`/economy/${name}`} />;
+    return [name, can(id) && [words(name), show]];
+  });
   return (
     <Page
       title="Economy"
       actions={form("startBulkGrant", "Give to many", {
         first: ["segmentKey", "bundle", "reason"],
         submit: "Give",
-        done: "Giving",
-        onDone: ({ id }) => setJob(id),
+        job: ["Grant to many"],
       })}
       open={kind}
       at="/economy"
@@ -154,9 +123,7 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
         curve: ["Level curve", () => <Curve />],
         "event-types": ["Event types", () => <EventTypes />],
       }}
-    >
-      {job && <JobProgress id={job} title="Grant to many" />}
-    </Page>
+    />
   );
 };
 
@@ -164,47 +131,21 @@ export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) =>
   Object.hasOwn(KINDS, kind) ? <Definition kind={kind} of={KINDS[kind]!} id={id} /> : <Economy kind={kind} />;
 
 const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) => {
-  const go = useGo();
-  const path = { [`${of.one}Id`]: id };
-  const found = useAny(operation("get", of.one), { path });
-  const row = found.data;
+  const one = oneOf(kind);
+  const at = `/economy/${kind}`;
+  const row: any = useRead(operation("get", one), { path: pathOf(one, id) });
+  const text = "It cannot be given any more. What players have of it stays.";
   return (
     <Page
-      title={row?.name ?? words(of.one)}
-      parent={[of.title, pathOf(kind)]}
-      actions={
-        row?.status === "ACTIVE" &&
-        ask(operation("archive", of.one), "Archive", {
-          path: path as never,
-          of: row.name,
-          name: row.key,
-          onDone: () => go(pathOf(kind)),
-          text: "It cannot be given any more. What players have of it stays.",
-        })
-      }
+      title={row.name}
+      parent={[words(kind), at]}
+      actions={<Archive one={one} of={row} at={at} text={text} />}
     >
-      <Loaded query={found}>
-        {(data: any) => (
-          <Grid>
-            <Grid.Col span={{ base: 12, md: of.more ? 6 : 8 }}>
-              <Facts
-                of={data}
-                show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }}
-              />
-              <DefinitionForm
-                of={data}
-                id={operation("update", of.one)}
-                path={path}
-                first={of.form.first}
-                fixed={"version" in data ? { version: data.version } : {}}
-                hidden={["key", "version", "kind"]}
-                key={data.version}
-              />
-            </Grid.Col>
-            {of.more && <Grid.Col span={{ base: 12, md: 6 }}>{of.more(data)}</Grid.Col>}
-          </Grid>
-        )}
-      </Loaded>
+      <Facts of={row} show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }} />
+      <SimpleGrid cols={{ base: 1, md: 2 }}>
+        <DefinitionForm one={one} of={row} first={of.form.first} />
+        {of.more?.(row)}
+      </SimpleGrid>
     </Page>
   );
 };
@@ -221,26 +162,25 @@ const Holders = ({ id }: { id: string }) => (
   />
 );
 
-const Stock = ({ reward }: { reward: any }) => {
-  const path = { rewardId: reward.id };
+const Stock = ({ reward: { id, fulfilment } }: { reward: any }) => {
+  const path = { rewardId: id };
   return (
     <Section
       title="Stock"
-      actions={reward.fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" })}
+      actions={[
+        fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" }),
+        form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" }),
+      ]}
     >
-      <Read id="getRewardStock" given={{ path }} lines={2}>
-        {({ given, left, freeCodes }) => (
-          <Tiles
-            columns={2}
-            of={{ Given: given, Left: left ?? "no limit", "Free codes": freeCodes ?? undefined }}
-          />
-        )}
-      </Read>
-      <Group>
-        {form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" })}
-      </Group>
+      <StockTiles path={path} />
     </Section>
   );
+};
+
+const StockTiles = ({ path }: { path: { rewardId: string } }) => {
+  const { given, left, freeCodes } = useRead("getRewardStock", { path });
+  const codes = freeCodes ?? undefined;
+  return <Tiles columns={2} of={{ Given: given, Left: left ?? "no limit", "Free codes": codes }} />;
 };
 
 const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
@@ -264,60 +204,49 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
   );
 };
 
-const Curve = () => (
-  <Read id="getLevelCurve">
-    {(curve) => (
-      <Grid>
-        <Grid.Col span={{ base: 12, md: 5 }}>
-          <CurveForm curve={curve} key={curve.version} />
-        </Grid.Col>
-        <Grid.Col span={{ base: 12, md: 7 }}>
-          <PlainTable
-            section={`XP for each of ${number(curve.maxLevel)} levels`}
-            rows={curve.thresholds.slice(0, 100).map((xp, index) => ({
-              level: index + 1,
-              xp,
-              more: xp - (curve.thresholds[index - 1] ?? 0),
-            }))}
-            columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
-          />
-        </Grid.Col>
-      </Grid>
-    )}
-  </Read>
-);
+const Curve = () => {
+  const curve = useRead("getLevelCurve");
+  const { maxLevel, thresholds, version } = curve;
+  return (
+    <SimpleGrid cols={{ base: 1, md: 2 }}>
+      <CurveForm curve={curve} key={version} />
+      <PlainTable
+        section={`XP for each of ${number(maxLevel)} levels`}
+        rows={thresholds.slice(0, 100).map((xp, index) => ({
+          level: index + 1,
+          xp,
+          more: xp - (thresholds[index - 1] ?? 0),
+        }))}
+        columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
+      />
+    </SimpleGrid>
+  );
+};
 
 const CurveForm = ({ curve: { type, params } }: { curve: Answer<"getLevelCurve"> }) => {
   const initial = { type, params };
-  const [value, setValue] = useState<any>(initial);
+  const [{ recalculate: _later, ...body }, setValue] = useState<any>(initial);
   const [job, setJob] = useState<string>();
-  const preview = useMutation({
-    mutationFn: () => {
-      const { recalculate: _later, ...body } = value;
-      return call("previewLevelCurve", { body });
-    },
-  });
+  const preview = useMutation({ mutationFn: () => call("previewLevelCurve", { body }) });
+  const bars = preview.data?.distribution.map(({ level, players }) => ({
+    name: `Level ${level}`,
+    value: players,
+  }));
   return (
     <Stack>
-      <DefinitionForm
-        of={{}}
+      <ChangeForm
         id="putLevelCurve"
         initial={initial}
         onChange={setValue}
         onDone={({ job: started }) => started && setJob(started.id)}
       >
         {press("Where would players be?", preview.mutate, { loading: preview.isPending })}
-      </DefinitionForm>
+      </ChangeForm>
       <ErrorNote error={preview.error} />
       {job && <JobProgress id={job} title="Levels of all players" />}
-      <Modal opened={preview.data !== undefined} onClose={preview.reset} title="Players by level">
-        <Bars
-          rows={(preview.data?.distribution ?? []).map(({ level, players }) => ({
-            name: `Level ${level}`,
-            value: players,
-          }))}
-        />
-      </Modal>
+      <Dialog isOpen={bars !== undefined} onClose={preview.reset} title="Players by level" size="md">
+        {() => <Bars rows={bars!} />}
+      </Dialog>
     </Stack>
   );
 };
@@ -349,8 +278,7 @@ const EventTypes = () => (
               "For example": ({ samples }) => samples.map((one) => JSON.stringify(one)).join(", "),
             }}
           />
-          <DefinitionForm
-            of={{}}
+          <ChangeForm
             id="putEventType"
             path={{ name }}
             initial={{ schema: schema ?? undefined, enforcement }}

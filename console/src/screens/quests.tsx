@@ -1,13 +1,12 @@
 import { Group, Stack, Text } from "@mantine/core";
-import { useCan } from "../api/hooks.ts";
+import { useRead } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { DRAFT, DraftForm, DraftPage } from "../ui/draft.tsx";
 import { act, form } from "../ui/operations.tsx";
-import { Hint, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { Hint, Section, Tiles, tilesOf } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
-import { Catalogue } from "../ui/catalogue.tsx";
+import { Catalogue, DefinitionForm, DRAFT, DraftPage } from "../ui/catalogue.tsx";
 
 type Quest = Answer<"getQuest">;
 
@@ -17,25 +16,22 @@ const METRIC = { eventTypes: ["level_finished"], aggregate: "count" };
 const STEP = { key: "play", name: "Play three levels", kind: "EVENT", metric: METRIC, target: 3 };
 const NEW = { key: "my-first-quest", name: "My first quest", steps: [STEP], rewards: { xp: 50 } };
 
-export const Quests = () => {
-  const can = useCan();
-  return (
-    <Catalogue
-      id="listQuests"
-      one="quest"
-      about="Goals with steps and rewards: once, daily, or for those who qualify."
-      form={{ ...DRAFT, first: FIRST, initial: NEW }}
-      hint="Something to do for players, with a reward at its end."
-      filters={["search", "status", "category", "tag"]}
-      columns={{
-        Steps: ({ steps }) => steps.length,
-        Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
-      }}
-      wide={["Again"]}
-      tabs={{ reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />] }}
-    />
-  );
-};
+export const Quests = () => (
+  <Catalogue
+    id="listQuests"
+    one="quest"
+    about="Goals with steps and rewards: once, daily, or for those who qualify."
+    form={{ ...DRAFT, first: FIRST, initial: NEW }}
+    hint="Something to do for players, with a reward at its end."
+    filters={["search", "status", "category", "tag"]}
+    columns={{
+      Steps: ({ steps }) => steps.length,
+      Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
+    }}
+    wide={["Again"]}
+    tabs={{ reviews: ["To be reviewed", () => <Reviews />] }}
+  />
+);
 
 type Review = Row<"listQuestReviews">;
 
@@ -92,68 +88,60 @@ const decide = ({ id, status, playerId, questKey, stepKey }: Review, onDone?: ()
 
 export const QuestPage = ({ id }: { id: string }) => (
   <DraftPage
-    kind="quest"
+    one="quest"
     id={id}
-    design={(quest) => (
-      <>
-        <DraftForm kind="quest" of={quest} first={FIRST} />
-        <Codes quest={quest} />
-      </>
-    )}
-    pages={() => ({
+    pages={(quest) => ({
+      design: ["Design", () => <DefinitionForm one="quest" of={quest} first={FIRST} />],
+      codes: quest.steps.some(asksForCode) && ["Codes", () => <Codes quest={quest} />],
       stats: ["How it goes", () => <Stats id={id} />],
       players: ["Players", () => <QuestPlayers id={id} />],
     })}
   />
 );
 
+const asksForCode = ({ kind }: { kind: string }): boolean => kind === "CODE";
+
 /** Steps that ask for a code have a pool of them. */
-const Codes = ({ quest: { id, steps } }: { quest: Quest }) => {
-  const asking = steps.filter(({ kind }) => kind === "CODE");
-  if (asking.length === 0) return null;
-  return (
-    <PlainTable
-      section="Codes"
-      rows={asking}
-      columns={{ Step: "name" }}
-      actions={({ key }) =>
-        form("addQuestCodes", "Add codes", { path: { questId: id, stepKey: key }, submit: "Add" })
-      }
-    />
-  );
-};
+const Codes = ({ quest: { id, steps } }: { quest: Quest }) => (
+  <PlainTable
+    name="Codes"
+    rows={steps.filter(asksForCode)}
+    columns={{ Step: "name" }}
+    actions={({ key }) =>
+      form("addQuestCodes", "Add codes", { path: { questId: id, stepKey: key }, submit: "Add" })
+    }
+  />
+);
 
 /** How far players come: a funnel over the steps. */
-const Stats = ({ id }: { id: string }) => (
-  <Read id="getQuestStats" given={{ path: { questId: id } }}>
-    {({ started, states, steps, averageSeconds }) => {
-      const share = (players: number) => (started > 0 ? percent(players / started) : "");
-      return (
-        <Stack>
-          <Tiles
-            of={{
-              Started: started,
-              ...tilesOf(states, share),
-              "Takes on average": averageSeconds == null ? undefined : duration(averageSeconds),
-            }}
-          />
-          <Section title="Step by step">
-            <Bars
-              rows={[
-                { name: "Started", value: started },
-                ...steps.map(({ name, done, waiting }) => ({
-                  name,
-                  value: done,
-                  note: `${share(done)}${waiting > 0 ? `, ${number(waiting)} wait for a review` : ""}`,
-                })),
-              ]}
-            />
-          </Section>
-        </Stack>
-      );
-    }}
-  </Read>
-);
+const Stats = ({ id }: { id: string }) => {
+  const { started, states, steps, averageSeconds } = useRead("getQuestStats", { path: { questId: id } });
+  const share = (players: number) => (started > 0 ? percent(players / started) : "");
+  const waits = (players: number) => (players > 0 ? `, ${number(players)} wait for a review` : "");
+  return (
+    <Stack>
+      <Tiles
+        of={{
+          Started: started,
+          ...tilesOf(states, share),
+          "Takes on average": averageSeconds == null ? undefined : duration(averageSeconds),
+        }}
+      />
+      <Section title="Step by step">
+        <Bars
+          rows={[
+            { name: "Started", value: started },
+            ...steps.map(({ name, done, waiting }) => ({
+              name,
+              value: done,
+              note: share(done) + waits(waiting),
+            })),
+          ]}
+        />
+      </Section>
+    </Stack>
+  );
+};
 
 const QuestPlayers = ({ id }: { id: string }) => (
   <List
