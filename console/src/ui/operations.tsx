@@ -1,5 +1,4 @@
 import {
-  Alert,
   Button,
   Group,
   JsonInput,
@@ -198,8 +197,8 @@ export const OperationForm = (props: FormProps) => {
   const [answered, setAnswered] = useState<any>();
   const { error, isBusy, send } = useSending();
   if (!forms) return <Skeleton height={200} />;
-  const schema = forms.bodies[id];
-  if (!schema) return <Alert color="red">There is no form of {id}</Alert>;
+  // Of an operation without a body there is only the button.
+  const schema = forms.bodies[id] ?? { properties: {} };
   const known = resolve(schema, forms).properties;
   const given = initial === undefined ? startOf(schema, forms) : initial;
   // A form that changes something begins with what is there, of which not everything may be sent.
@@ -335,7 +334,7 @@ const FormButton = ({
         onInput={() => setBegun(true)}
       >
         {about && (
-          <Text c="dimmed" mb="sm">
+          <Text c="dimmed" mb="sm" component="div">
             {about}
           </Text>
         )}
