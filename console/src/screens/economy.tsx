@@ -7,8 +7,7 @@ import { count, nameOf, number, words } from "../format.ts";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
 import { Archive, ChangeForm, DefinitionForm, Definitions, pathOf } from "../ui/catalogue.tsx";
-import { JobProgress } from "../ui/job.tsx";
-import { form } from "../ui/operations.tsx";
+import { form, JobProgress } from "../ui/operations.tsx";
 import { Chips, Dialog, ErrorNote, Page, press, Section, Tiles } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 

@@ -7,10 +7,10 @@ import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
 import { act, ask, form } from "../ui/operations.tsx";
 import { describe, Effects } from "../ui/effects.tsx";
-import { type Filters, OneOf, useFilters } from "../ui/filters.tsx";
+import { type Filters, OneOf, useFilters, useListFilters } from "../ui/filters.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
-import { List, type ListProps, useListFilters } from "../ui/table.tsx";
+import { List, type ListProps } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
@@ -75,7 +75,7 @@ const Flow = ({ asked, isPaused }: { asked: Filters; isPaused: boolean }) => {
   const [isTop, setTop] = useState(true);
   const go = useGo();
   const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
-  const options = asked["eventType"] ? { ...asked, eventType: [asked["eventType"]] } : asked;
+  const options = asked["eventType"] ? { ...asked, eventType: asked["eventType"].split(",") } : asked;
   const watched = useRoom("events", options, (room) => {
     // The room has no memory: what came before it was joined is in the list.
     void recent.refetch();
