@@ -61,7 +61,7 @@ describe("the work of a team in the console", () => {
     const folder = await temporaryDir();
     try {
       const analyst = await at(game.tenant, "/analytics/retention", folder.path);
-      await analyst.sees(/Began\s+Players\s+0\s+1/);
+      await analyst.sees(/Began\s+Players\s+D0\s+D1/);
       await analyst.sees(/\b3\s+100%\s+66\.7%/);
       await analyst.press("Funnels");
       await analyst.fill("Steps", "joined", "Enter");

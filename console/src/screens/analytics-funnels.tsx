@@ -67,22 +67,15 @@ export const Segments = () => {
       </Group>
       <SimpleGrid cols={{ base: 1, md: 2 }}>
         {groups.map(({ key: group, segments: found }) => {
-          const parts = (found as any[]).map(({ key, label, players, count: size }) => ({
-            key,
-            name: label ?? words(key),
-            value: players ?? size ?? 0,
-            note: percent((players ?? size ?? 0) / Math.max(1, total)),
-          }));
+          const bars = (found as any[]).map(({ key, label, players, count: size = 0 }) => {
+            const name = label ?? words(key);
+            const value = players ?? size;
+            const onClick = () => showBehind(name, { of: "segments", group, segment: key });
+            return { name, value, note: percent(value / Math.max(1, total)), onClick };
+          });
           return (
             <Section key={group} title={words(group)}>
-              <Bars rows={parts} />
-              <ButtonSize value="compact-xs">
-                <Group gap={4}>
-                  {parts.map(({ key, name }) =>
-                    press(name, () => showBehind(name, { of: "segments", group, segment: key }), { key }),
-                  )}
-                </Group>
-              </ButtonSize>
+              <Bars rows={bars} />
             </Section>
           );
         })}

@@ -3,8 +3,7 @@ import { useCan } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Exports, Reports, useBehind, useReport } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
-import { Chart } from "../ui/chart.tsx";
-import { HeatTable } from "../ui/heat.tsx";
+import { Chart, HeatTable } from "../ui/chart.tsx";
 import { Hint, Page, Read, Tile } from "../ui/page.tsx";
 
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
@@ -76,6 +75,9 @@ const Trends = () => {
   );
 };
 
+/** The first day after one began is D1, the second week W2. */
+const columnOf = (unit: string, offset: number): string => `${unit.charAt(0).toUpperCase()}${offset}`;
+
 const Retention = () => {
   const [dialog, showBehind] = useBehind();
   const [query, controls] = useReport({
@@ -106,7 +108,7 @@ const Retention = () => {
               <HeatTable
                 name="Retention by cohort"
                 first="Began"
-                columns={offsets.map(String)}
+                columns={offsets.map((offset) => columnOf(unit, offset))}
                 rows={cohorts.map(({ period, size, cells }) => ({
                   label: day(period),
                   size,
@@ -157,7 +159,7 @@ const Cohorts = () => {
             <HeatTable
               name="Cohorts"
               first="Cohort"
-              columns={Array.from({ length: columns }, (_, k) => `${k}`)}
+              columns={Array.from({ length: columns }, (_, k) => columnOf(data.unit, k))}
               rows={rows.map(({ label, size, shares, complete }) => ({
                 label: day(label),
                 size,
