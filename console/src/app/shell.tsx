@@ -22,13 +22,13 @@ import { Suspense, useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
-import { setZone } from "../format.ts";
-import { Icon, type IconName } from "../ui/icons.tsx";
+import { moment, setZone } from "../format.ts";
+import { Icon } from "../ui/icons.tsx";
 import { Boundary, ButtonSize, Empty, Loaded, Page, press, Waiting } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
-import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
+import { type Screen, SCREENS, useScreens } from "./routes.ts";
 
 const LAST = "laurel-last-project";
 
@@ -98,32 +98,30 @@ const firstOf = <P extends { hasEvents: boolean; sandboxOf: string | null }>(
   return live.find(({ hasEvents }) => hasEvents) ?? projects.find(({ hasEvents }) => hasEvents) ?? live[0];
 };
 
+type Params = { project?: string };
 type ScreensProps = { project: Project | undefined; hasProjects: boolean };
 
 const Screens = ({ project, hasProjects }: ScreensProps) => {
   const [path] = useLocation();
   const can = useCan();
-  const shown = ({ component: Component, needs }: Screen, params: object) =>
-    needs === undefined || can(needs) ? <Component {...params} /> : <NotYours />;
+  const shown = ({ component: Component, needs }: Screen, { project: id, ...params }: Params) => {
+    if (id !== undefined && !project) return <NotThere />;
+    if (needs && !can(needs)) return <NotYours />;
+    return (
+      <ProjectContext value={id === undefined ? undefined : project} key={id}>
+        <Component {...params} />
+      </ProjectContext>
+    );
+  };
   return (
     <Boundary key={path}>
       <Suspense fallback={<Waiting />}>
         <Switch>
-          {ACCOUNT_SCREENS.map((screen) => (
+          {SCREENS.map((screen) => (
             <Route path={screen.path} key={screen.path}>
               {(params) => shown(screen, params)}
             </Route>
           ))}
-          {project &&
-            PROJECT_SCREENS.map((screen) => (
-              <Route path={`/p/:project${screen.path}`} key={screen.path}>
-                {(params) => (
-                  <ProjectContext value={project} key={project.id}>
-                    {shown(screen, params)}
-                  </ProjectContext>
-                )}
-              </Route>
-            ))}
           <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
           <Route path="/">
             {project ? (
@@ -182,12 +180,16 @@ const FirstProject = () => {
 
 type SwitcherProps = { projects: Project[]; project: Project | undefined };
 
+/** Chooses the project, and whether one sees its sandbox or what is live. */
 const Switcher = ({ projects, project }: SwitcherProps) => {
   const [path, go] = useLocation();
-  const names = new Map(projects.map(({ id, name }) => [id, name]));
-  const live = project?.sandboxOf && names.has(project.sandboxOf) ? project.sandboxOf : project?.id;
+  const find = (id: string | null | undefined) => projects.find((one) => one.id === id);
   const here = path.match(/^\/p\/[^/]+(\/[^/]+)/)?.[1] ?? "/start";
   const goTo = (id: string) => go(`/p/${id}${here}`);
+  const isSandbox = project?.sandboxOf != null;
+  const twin = find(project?.sandboxOf ?? project?.sandboxProjectId);
+  const live = isSandbox && twin ? twin : project;
+  const side = { color: isSandbox ? "violet" : "teal", children: isSandbox ? "Sandbox" : "Live" };
   return (
     <Group gap="xs" wrap="nowrap">
       <Select
@@ -198,12 +200,28 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
         allowDeselect={false}
         placeholder="Project"
         data={projects
-          .filter(({ sandboxOf }) => sandboxOf == null || !names.has(sandboxOf))
+          .filter(({ sandboxOf }) => !find(sandboxOf))
           .map(({ id, name }) => ({ value: id, label: name }))}
-        value={live ?? null}
+        value={live?.id ?? null}
         onChange={(id) => id && goTo(id)}
       />
-      {project && <Side project={project} names={names} goTo={goTo} />}
+      {project && (
+        <Tooltip
+          label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}
+        >
+          {twin ? (
+            <Button
+              {...side}
+              size="compact-xs"
+              variant="light"
+              onClick={() => goTo(twin.id)}
+              aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
+            />
+          ) : (
+            <Badge {...side} />
+          )}
+        </Tooltip>
+      )}
       {project?.sandboxOf == null && project?.sandboxProjectId === null && (
         <span className="wide-only">
           <ButtonSize value="compact-xs">
@@ -215,33 +233,6 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
         </span>
       )}
     </Group>
-  );
-};
-
-type SideProps = { project: Project; names: Map<string, string>; goTo: (id: string) => void };
-
-/** Whether one sees the sandbox or what is live, and the way to the other. */
-const Side = ({ project, names, goTo }: SideProps) => {
-  const isSandbox = project.sandboxOf != null;
-  const twin = project.sandboxOf ?? project.sandboxProjectId;
-  const color = isSandbox ? "violet" : "teal";
-  const label = isSandbox ? "Sandbox" : "Live";
-  return (
-    <Tooltip label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}>
-      {twin && names.has(twin) ? (
-        <Button
-          size="compact-xs"
-          variant="light"
-          color={color}
-          onClick={() => goTo(twin)}
-          aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
-        >
-          {label}
-        </Button>
-      ) : (
-        <Badge color={color}>{label}</Badge>
-      )}
-    </Tooltip>
   );
 };
 
@@ -262,15 +253,6 @@ const Right = () => {
           <Icon name="search" />
         </ActionIcon>
       </Tooltip>
-      <ActionIcon
-        className="wide-only"
-        variant="default"
-        size="lg"
-        aria-label={isDark ? "Light colours" : "Dark colours"}
-        onClick={() => setColorScheme(isDark ? "light" : "dark")}
-      >
-        <Icon name="sun" />
-      </ActionIcon>
       <Menu position="bottom-end">
         <Menu.Target>
           <UnstyledButton p={6}>
@@ -301,34 +283,32 @@ const Right = () => {
 };
 
 const Navigation = ({ project }: { project: Project | undefined }) => {
-  const can = useCan();
   const [path] = useLocation();
-  const groups = new Map<string, { to: string; title: string; icon: IconName }[]>();
-  const add = ({ icon, needs, group, title }: Screen, to: string) => {
-    if (icon && (!needs || can(needs)))
-      groups.set(group, [...(groups.get(group) ?? []), { to, title, icon }]);
-  };
-  if (project) for (const screen of PROJECT_SCREENS) add(screen, `/p/${project.id}${screen.path}`);
-  for (const screen of ACCOUNT_SCREENS) add(screen, screen.path);
+  const screens = useScreens(project?.id);
+  const groups = new Set(screens.map(({ group }) => group));
   return (
     <Stack gap="xs">
-      {[...groups].map(([group, entries]) => (
+      {[...groups].map((group) => (
         <div key={group}>
           <Text size="xs" c="dimmed" fw={600} px="xs">
             {group}
           </Text>
-          {entries.map(({ to, title, icon }) => (
-            <NavLink
-              key={to}
-              component={Link}
-              href={to}
-              label={title}
-              leftSection={<Icon name={icon} />}
-              active={path === to || path.startsWith(`${to}/`)}
-              {...(path === to ? { "aria-current": "page" as const } : {})}
-              py={6}
-            />
-          ))}
+          {screens.map(
+            ({ to, title, icon, group: itsGroup }) =>
+              icon &&
+              group === itsGroup && (
+                <NavLink
+                  key={to}
+                  component={Link}
+                  href={to}
+                  label={title}
+                  leftSection={<Icon name={icon} />}
+                  active={path === to || path.startsWith(`${to}/`)}
+                  {...(path === to ? { "aria-current": "page" as const } : {})}
+                  py={6}
+                />
+              ),
+          )}
         </div>
       ))}
     </Stack>
@@ -370,13 +350,11 @@ const Notices = ({ project }: { project: Project | undefined }) => {
 
 /** The sandbox may live in the future, where seasons end and streaks break. */
 const Clock = ({ project }: { project: Project }) => {
-  const clock = useApi("getSandboxClock", { path: { projectId: project.sandboxOf! } });
-  const data = clock.data as { now?: string; offsetSeconds?: number; aheadSeconds?: number } | undefined;
-  const ahead = data?.aheadSeconds ?? data?.offsetSeconds ?? 0;
-  if (!data || ahead === 0) return null;
+  const { data } = useApi("getSandboxClock", { path: { projectId: project.sandboxOf! } });
+  if (!data || data.aheadSeconds === 0) return null;
   return (
     <Alert color="violet" title="This sandbox lives in the future">
-      {`Its clock shows ${data.now ?? ""}.`}
+      {`Its clock shows ${moment(data.now)}.`}
     </Alert>
   );
 };

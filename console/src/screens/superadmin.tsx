@@ -1,11 +1,11 @@
 import { Alert, Anchor, Container, Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { Link, useRoute } from "wouter";
-import { call, callAny } from "../api/client.ts";
+import { type Answer, call, callAny } from "../api/client.ts";
 import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
 import { SignInCard, To } from "./auth.tsx";
-import { FactorSetup } from "./factor.tsx";
+import { AppSetup, RecoveryCodes } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
@@ -174,23 +174,28 @@ const Users = () => (
   />
 );
 
-const Account = () => (
-  <Stack>
-    <Section title="Password">
+const Account = () => {
+  const [codes, setCodes] = useState<string[]>();
+  const enabled = ({ recoveryCodes, login }: Answer<"enableSuperadminTotp">) => {
+    if (recoveryCodes) setCodes(recoveryCodes);
+    if (login) void signInAdmin(login);
+  };
+  return (
+    <Stack>
       <Group>{form("superadminChangePassword", "Change the password", { submit: "Change" })}</Group>
-    </Section>
-    <Section title="Second factor">
-      <FactorSetup
-        begin={(body) => callAny("setUpSuperadminTotp", { body })}
-        enable={(code) => callAny("enableSuperadminTotp", { body: { code } })}
-        onDone={async ({ login }) => login && (await signInAdmin(login))}
-        hasPassword
-        isEnabled={false}
-        label="Use an app"
-      />
-    </Section>
-  </Stack>
-);
+      <Section title="Second factor">
+        {codes && <RecoveryCodes codes={codes} />}
+        <AppSetup
+          begin="setUpSuperadminTotp"
+          enable="enableSuperadminTotp"
+          label="Use an app"
+          hidden={["passkey", "code"]}
+          onDone={enabled}
+        />
+      </Section>
+    </Stack>
+  );
+};
 
 const Rooms = () => (
   <Stack>
