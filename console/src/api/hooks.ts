@@ -6,8 +6,9 @@ import {
   useMutation,
   useQuery,
   useQueryClient,
+  useSuspenseQuery,
 } from "@tanstack/react-query";
-import { createContext, useContext, useSyncExternalStore } from "react";
+import { createContext, useContext, useDeferredValue, useSyncExternalStore } from "react";
 import { useLocation } from "wouter";
 import {
   type Answer,
@@ -50,6 +51,24 @@ export const useAny = (id: Id, given: { path?: object; query?: object } = {}, wa
     placeholderData: keepPreviousData as never,
     ...watching,
   });
+
+/**
+ * An operation's answer: what calls this waits until it is there, and what the server refuses is thrown to the part
+ * of the screen around it. When something else is asked for, the answer before stands until the new one is there.
+ */
+export const useRead = <I extends Id>(
+  id: I,
+  given: Given<I> = {},
+  refetchInterval: number | false = false,
+) => {
+  const asked: Given<I> = JSON.parse(useDeferredValue(JSON.stringify(given)));
+  const { data } = useSuspenseQuery<Answer<I>, ApiError>({
+    queryKey: keyOf(id, asked),
+    queryFn: ({ signal }) => call(id, { ...asked, signal }),
+    refetchInterval,
+  });
+  return data as NonNullable<Answer<I>>;
+};
 
 export const tellError = (error: unknown): void => {
   const requestId = error instanceof ApiError && error.requestId;

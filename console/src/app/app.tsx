@@ -1,7 +1,6 @@
-import { Suspense } from "react";
 import { Redirect, Route, Switch, useLocation, useSearch } from "wouter";
 import { useSession } from "../api/hooks.ts";
-import { Boundary, Waiting } from "../ui/page.tsx";
+import { Place, Waiting } from "../ui/page.tsx";
 import { CompleteProfile, OPEN_SCREENS, Shell, SignIn, SuperAdmin } from "./routes.ts";
 
 /** Whoever is not signed in signs in where they are, and then sees what the address says. */
@@ -28,25 +27,23 @@ const Login = () => {
 export const App = () => {
   const [path] = useLocation();
   return (
-    <Boundary key={path.split("/")[1]}>
-      <Suspense fallback={<Waiting />}>
-        <Switch>
-          {OPEN_SCREENS.map(({ path: at, component: Component }) => (
-            <Route path={at} key={at}>
-              <Component />
-            </Route>
-          ))}
-          <Route path="/login">
-            <Login />
+    <Place key={path.split("/")[1]}>
+      <Switch>
+        {OPEN_SCREENS.map(({ path: at, component: Component }) => (
+          <Route path={at} key={at}>
+            <Component />
           </Route>
-          <Route path="/superadmin/*?">
-            <SuperAdmin />
-          </Route>
-          <Route>
-            <Signed />
-          </Route>
-        </Switch>
-      </Suspense>
-    </Boundary>
+        ))}
+        <Route path="/login">
+          <Login />
+        </Route>
+        <Route path="/superadmin/*?">
+          <SuperAdmin />
+        </Route>
+        <Route>
+          <Signed />
+        </Route>
+      </Switch>
+    </Place>
   );
 };

@@ -18,13 +18,13 @@ import {
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { Suspense, useEffect } from "react";
+import { useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { moment, setZone } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
-import { Boundary, ButtonSize, Empty, Loaded, Page, press, Waiting } from "../ui/page.tsx";
+import { ButtonSize, Empty, Page, Place, press, Waiting } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
@@ -38,55 +38,46 @@ export const Shell = () => {
   const [path] = useLocation();
   const [, params] = useRoute("/p/:project/*?");
   const chosen = params?.project ?? localStorage.getItem(LAST) ?? undefined;
-  const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
+  const { data: found, error } = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
   useEffect(close, [path]);
+  if (!found && error) throw error;
+  if (!found) return <Waiting />;
+  const projects = found.data;
+  const project = projects.find(({ id }) => id === chosen) ?? (params ? undefined : firstOf(projects));
+  // Set while rendering, so that what is asked by the screens below names it.
+  credentials.project = project?.id;
+  setZone(project?.timezone ?? "UTC");
+  if (project && params) localStorage.setItem(LAST, project.id);
   return (
-    <Loaded query={projects}>
-      {({ data }) => {
-        const project = data.find(({ id }) => id === chosen) ?? (params ? undefined : firstOf(data));
-        // Set while rendering, so that what is asked by the screens below names it.
-        credentials.project = project?.id;
-        setZone(project?.timezone ?? "UTC");
-        if (project && params) localStorage.setItem(LAST, project.id);
-        return (
-          <AppShell
-            header={{ height: 52 }}
-            navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !opened } }}
-            padding="md"
-          >
-            <a className="skip" href="#main">
-              Skip to the content
-            </a>
-            <AppShell.Header>
-              <Group h="100%" px="sm" justify="space-between" wrap="nowrap">
-                <Group gap="sm" wrap="nowrap">
-                  <Burger
-                    opened={opened}
-                    onClick={toggle}
-                    hiddenFrom="sm"
-                    size="sm"
-                    aria-label="Navigation"
-                  />
-                  <Switcher projects={data} project={project} />
-                </Group>
-                <Right />
-              </Group>
-            </AppShell.Header>
-            <AppShell.Navbar p="xs" aria-label="Main">
-              <ScrollArea viewportProps={{ tabIndex: 0 }}>
-                <Navigation project={project} />
-              </ScrollArea>
-            </AppShell.Navbar>
-            <AppShell.Main id="main">
-              <Notices project={project} />
-              <Screens project={project} hasProjects={data.length > 0} />
-            </AppShell.Main>
-            <Palette project={project?.id} />
-            <Proof />
-          </AppShell>
-        );
-      }}
-    </Loaded>
+    <AppShell
+      header={{ height: 52 }}
+      navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !opened } }}
+      padding="md"
+    >
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <AppShell.Header>
+        <Group h="100%" px="sm" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Navigation" />
+            <Switcher projects={projects} project={project} />
+          </Group>
+          <Right />
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs" aria-label="Main">
+        <ScrollArea viewportProps={{ tabIndex: 0 }}>
+          <Navigation project={project} />
+        </ScrollArea>
+      </AppShell.Navbar>
+      <AppShell.Main id="main">
+        <Notices project={project} />
+        <Screens project={project} hasProjects={projects.length > 0} />
+      </AppShell.Main>
+      <Palette project={project?.id} />
+      <Proof />
+    </AppShell>
   );
 };
 
@@ -114,34 +105,32 @@ const Screens = ({ project, hasProjects }: ScreensProps) => {
     );
   };
   return (
-    <Boundary key={path}>
-      <Suspense fallback={<Waiting />}>
-        <Switch>
-          {SCREENS.map((screen) => (
-            <Route path={screen.path} key={screen.path}>
-              {(params) => shown(screen, params)}
-            </Route>
-          ))}
-          <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
-          <Route path="/">
-            {project ? (
-              <Redirect to={`/p/${project.id}/start`} replace />
-            ) : hasProjects ? (
-              <NotThere />
-            ) : (
-              <FirstProject />
-            )}
+    <Place key={path}>
+      <Switch>
+        {SCREENS.map((screen) => (
+          <Route path={screen.path} key={screen.path}>
+            {(params) => shown(screen, params)}
           </Route>
-          {/* Links of mails name a screen alone, and mean the project that was open last. */}
-          <Route path="/analytics/*?">
-            {project ? <Redirect to={`/p/${project.id}${path}`} replace /> : <NotThere />}
-          </Route>
-          <Route>
+        ))}
+        <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
+        <Route path="/">
+          {project ? (
+            <Redirect to={`/p/${project.id}/start`} replace />
+          ) : hasProjects ? (
             <NotThere />
-          </Route>
-        </Switch>
-      </Suspense>
-    </Boundary>
+          ) : (
+            <FirstProject />
+          )}
+        </Route>
+        {/* Links of mails name a screen alone, and mean the project that was open last. */}
+        <Route path="/analytics/*?">
+          {project ? <Redirect to={`/p/${project.id}${path}`} replace /> : <NotThere />}
+        </Route>
+        <Route>
+          <NotThere />
+        </Route>
+      </Switch>
+    </Place>
   );
 };
 

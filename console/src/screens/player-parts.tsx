@@ -1,11 +1,10 @@
-import { Group, Modal, Progress, Stack, Text } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { Group, Progress, Stack, Text } from "@mantine/core";
 import type { Answer } from "../api/client.ts";
-import { useApi, useCan } from "../api/hooks.ts";
+import { useApi } from "../api/hooks.ts";
 import { number, words } from "../format.ts";
-import { ask, KeyedForm } from "../ui/operations.tsx";
+import { ask, create } from "../ui/operations.tsx";
 import { Effect } from "../ui/effects.tsx";
-import { JsonLine, press } from "../ui/page.tsx";
+import { JsonLine } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
 type Props = { player: Answer<"getPlayer"> };
@@ -77,26 +76,10 @@ const progressOf = ({ percent }: { percent: number }) => (
 );
 
 export const Badges = ({ player }: Props) => {
-  const can = useCan();
   const path = { playerId: player.id };
-  const [opened, { open, close }] = useDisclosure(false);
   return (
     <Stack gap="xs">
-      {can("awardBadge") && (
-        <Group justify="flex-end">{press("Award a badge", open, { isMain: true, opens: true })}</Group>
-      )}
-      <Modal opened={opened} onClose={close} title="Award a badge">
-        <KeyedForm
-          kind="badge"
-          param="badgeId"
-          id="awardBadge"
-          path={path}
-
-          submit="Award"
-          done="Awarded"
-          onDone={close}
-        />
-      </Modal>
+      <Group justify="flex-end">{create("awardBadge", "Award a badge", { path, submit: "Award" })}</Group>
       <List
         id="listPlayerBadges"
         path={path}

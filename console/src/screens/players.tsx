@@ -6,7 +6,7 @@ import { count, moment, nameOf, number, words } from "../format.ts";
 import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { JobProgress } from "../ui/job.tsx";
-import { act, ask, create, form, KeyedForm, OperationForm } from "../ui/operations.tsx";
+import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { Chips, Copied, Json, Loaded, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 
@@ -137,15 +137,15 @@ const Actions = ({ player }: { player: Player }) => {
   const close = () => setOpen(undefined);
   const path = { playerId: player.id };
   const shared = { path, onDone: close };
-  const currency = { ...shared, kind: "currency", param: "currencyKey", first: ["amount", "reason"] };
+  const currency = { ...shared, first: ["amount", "reason"] };
   const { displayName, country, timezone, locale, tags, attributes, status } = player;
   const profile = { displayName, country, timezone, locale, tags, attributes };
   const entries: Record<string, React.ReactNode> = {
     "Grant XP": (
       <OperationForm {...shared} id="grantXp" first={["amount", "reason"]} submit="Grant" done="Granted" />
     ),
-    "Grant currency": <KeyedForm {...currency} id="grantCurrency" submit="Grant" done="Granted" />,
-    "Take currency": <KeyedForm {...currency} id="spendCurrency" submit="Take" done="Taken" />,
+    "Grant currency": <OperationForm {...currency} id="grantCurrency" submit="Grant" done="Granted" />,
+    "Take currency": <OperationForm {...currency} id="spendCurrency" submit="Take" done="Taken" />,
     "Give lives": <OperationForm {...shared} id="grantLives" submit="Give" done="Given" />,
     "Start a boost": <OperationForm {...shared} id="startPlayerBoost" submit="Start" done="Started" />,
     "Send a message": (

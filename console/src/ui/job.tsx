@@ -11,7 +11,7 @@ export const JobProgress = (props: {
   id: string;
   title: string;
   /** Shows the result when it is there. */
-  result?: (result: any) => ReactNode;
+  result?: ((result: any) => ReactNode) | undefined;
 }) => {
   const { id, title } = props;
   const [isOver, setOver] = useState(false);

@@ -12,14 +12,15 @@ import {
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
+import { OPERATIONS } from "../generated/operations.ts";
 import { type Answer, ApiError, callAny, download, type Given, type Id } from "../api/client.ts";
 import { resolve, useForms } from "../api/forms.ts";
 import { queryClient, tell, tellError, useAct, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
-import { ButtonSize, ErrorNote, press } from "./page.tsx";
+import { JobProgress } from "./job.tsx";
+import { ButtonSize, ErrorNote, press, SecretOnce } from "./page.tsx";
 import { useSending } from "./sending.tsx";
-import { KeyChoice } from "./values.tsx";
 
 type Props<I extends Id> = Given<I> & {
   id: I;
@@ -153,15 +154,22 @@ type FormProps = {
   done?: string;
   onDone?: (answer: any) => void;
   onChange?: (value: any) => void;
+  /** What the answer has that is shown once, in place of the form: its name, and what it is. */
+  secret?: [name: string, title: string];
+  /** Long work that begins: its title, and how its result is shown; its progress takes the place of the form. */
+  job?: [title: string, result?: (result: any) => ReactNode];
   children?: ReactNode;
 };
 
 /** The form of an operation, drawn from the schema of its body; the server checks, and says what is wrong where. */
 export const OperationForm = (props: FormProps) => {
   const { id, path = {}, initial, first, hidden = [], fixed, submit = "Save", done = "Saved" } = props;
+  const { secret, job } = props;
   const forms = useForms();
   const [value, setValue] = useState<any>();
   const [text, setText] = useState<string>();
+  const [named, setNamed] = useState<Record<string, string>>({});
+  const [answered, setAnswered] = useState<any>();
   const { error, isBusy, send } = useSending();
   if (!forms) return <Skeleton height={200} />;
   const schema = forms.bodies[id];
@@ -179,9 +187,13 @@ export const OperationForm = (props: FormProps) => {
   const save = async () => {
     const body = text === undefined ? current : JSON.parse(text);
     try {
-      const answer = await callAny(id, { path, body: fixed ? { ...body, ...fixed } : body });
+      const answer = await callAny(id, {
+        path: { ...path, ...named },
+        body: fixed ? { ...body, ...fixed } : body,
+      });
       await queryClient.invalidateQueries();
-      if (done !== "") tell(done);
+      if (secret || job) setAnswered(answer);
+      else if (done !== "") tell(done);
       props.onDone?.(answer);
     } catch (failure) {
       const field = failure instanceof ApiError ? failure.details[0]?.field : undefined;
@@ -200,9 +212,28 @@ export const OperationForm = (props: FormProps) => {
     }
     setText(mode === "Form" ? undefined : JSON.stringify(current, null, 2));
   };
+  const context = { forms, errors, hidden };
+  const unnamed = Array.from(OPERATIONS[id].matchAll(/\{(\w+)\}/g), ([, name]) => name!);
+  if (answered && secret) return <SecretOnce title={secret[1]} value={answered[secret[0]]} />;
+  if (answered && job) return <JobProgress id={answered.id} title={job[0]} result={job[1]} />;
   return (
     <form onSubmit={send(save)}>
       <Stack gap="sm">
+        {unnamed
+          .filter((name) => !(name in path))
+          .map((name) => (
+            <Field
+              key={name}
+              // Definitions have keys, by which people choose them.
+              name={name.replace(/Id$/, "Key")}
+              path={name}
+              schema={{ type: "string", title: words(name.replace(/(Id|Key)$/, "")) }}
+              value={named[name]}
+              isRequired
+              onChange={(next) => setNamed({ ...named, [name]: next })}
+              context={context}
+            />
+          ))}
         {(known === undefined || Object.keys(known).length > 3) && (
           <SegmentedControl
             size="xs"
@@ -214,14 +245,7 @@ export const OperationForm = (props: FormProps) => {
           />
         )}
         {text === undefined ? (
-          <Root
-            path=""
-            schema={schema}
-            value={current}
-            onChange={change}
-            first={first}
-            context={{ forms, errors, hidden }}
-          />
+          <Root path="" schema={schema} value={current} onChange={change} first={first} context={context} />
         ) : (
           <JsonInput
             label="JSON"
@@ -300,7 +324,7 @@ const FormButton = ({
             done={done}
             onChange={() => setBegun(true)}
             onDone={(answer) => {
-              close();
+              if (!rest.secret && !rest.job) close();
               rest.onDone?.(answer);
             }}
           />
@@ -318,16 +342,3 @@ export const form = (id: Id, label: string, options?: Options<FormButtonProps>):
 /** What a screen is for: a button that opens the form of something new. */
 export const create = (id: Id, label: string, options?: Options<FormButtonProps>): ReactNode =>
   form(id, label, { isMain: true, ...options });
-
-type KeyedProps = FormProps & { kind: string; param: string };
-
-/** The form of an operation on a definition, which is chosen first. */
-export const KeyedForm = ({ kind, param, ...rest }: KeyedProps) => {
-  const [key, setKey] = useState("");
-  return (
-    <Stack>
-      <KeyChoice kind={kind} label={words(kind)} value={key} onChange={setKey} />
-      {key !== "" && <OperationForm {...rest} path={{ ...rest.path, [param]: key }} />}
-    </Stack>
-  );
-};

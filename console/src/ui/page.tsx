@@ -9,6 +9,7 @@ import {
   CopyButton,
   Group,
   Loader,
+  Modal,
   Paper,
   SimpleGrid,
   Skeleton,
@@ -18,10 +19,10 @@ import {
   Title,
   Tooltip,
 } from "@mantine/core";
-import { Component, createContext, type ReactNode, useContext, useEffect, useRef } from "react";
+import { Component, createContext, type ReactNode, Suspense, useContext, useEffect, useRef } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
-import { useApi, useGo, useTo } from "../api/hooks.ts";
+import { queryClient, useApi, useGo, useTo } from "../api/hooks.ts";
 import { ago, moment, number, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 
@@ -67,7 +68,7 @@ export const Page = ({ title, actions, about, parent, pages, at, open, children 
         </Group>
         {about && <Text c="dimmed">{about}</Text>}
       </div>
-      {children}
+      <Part>{children}</Part>
       {pages && <Pages pages={pages} at={at} open={open} />}
     </Stack>
   );
@@ -123,14 +124,17 @@ type LoadedProps<T> = {
 export const Loaded = <T,>({ query, lines = 6, children }: LoadedProps<T>) => {
   if (query.data != null) return <>{children(query.data)}</>;
   if (query.error) return <ErrorNote error={query.error} onRetry={() => void query.refetch()} />;
-  return (
-    <Stack gap="xs" aria-busy>
-      {Array.from({ length: lines }, (_, index) => (
-        <Skeleton key={index} height={24} width={`${90 - (index % 3) * 15}%`} />
-      ))}
-    </Stack>
-  );
+  return <Bones lines={lines} />;
 };
+
+/** What stands where an answer will. */
+const Bones = ({ lines = 6 }: { lines?: number | undefined }) => (
+  <Stack gap="xs" aria-busy>
+    {Array.from({ length: lines }, (_, index) => (
+      <Skeleton key={index} height={24} width={`${90 - (index % 3) * 15}%`} />
+    ))}
+  </Stack>
+);
 
 type ReadProps<I extends Id> = {
   id: I;
@@ -154,21 +158,62 @@ export const Waiting = () => (
   </Center>
 );
 
-/** Keeps the rest of the console when a screen throws. */
-export class Boundary extends Component<{ children: ReactNode }, { error: unknown }> {
+type BoundaryProps = { children: ReactNode; show: (error: unknown, retry: () => void) => ReactNode };
+
+/** Keeps the rest of the console when a part of it throws, such as by what the server answers to `useRead`. */
+class Boundary extends Component<BoundaryProps, { error: unknown }> {
   override state: { error: unknown } = { error: undefined };
   static getDerivedStateFromError(error: unknown) {
     return { error };
   }
   override render() {
-    if (this.state.error === undefined) return this.props.children;
-    return (
-      <Page title="This screen has failed">
-        <ErrorNote error={this.state.error} onRetry={() => location.reload()} />
-      </Page>
-    );
+    const { children, show } = this.props;
+    if (this.state.error === undefined) return children;
+    const retry = () => {
+      void queryClient.resetQueries({ predicate: ({ state }) => state.status === "error" });
+      this.setState({ error: undefined });
+    };
+    return show(this.state.error, retry);
   }
 }
+
+/** Where a screen stands: its place while it loads, and what went wrong with it. */
+export const Place = ({ children }: { children: ReactNode }) => (
+  <Boundary
+    show={(error, retry) => {
+      const isMissing = error instanceof ApiError && error.status === 404;
+      return (
+        <Page title={isMissing ? "It is not there" : "This screen has failed"}>
+          <ErrorNote error={error} onRetry={error instanceof ApiError ? retry : () => location.reload()} />
+        </Page>
+      );
+    }}
+  >
+    <Suspense fallback={<Waiting />}>{children}</Suspense>
+  </Boundary>
+);
+
+/** A part of a screen, which waits for its answers and tells its errors by itself. */
+export const Part = ({ lines, children }: { lines?: number | undefined; children: ReactNode }) => (
+  <Boundary show={(error, retry) => <ErrorNote error={error} onRetry={retry} />}>
+    <Suspense fallback={<Bones lines={lines} />}>{children}</Suspense>
+  </Boundary>
+);
+
+type DialogProps = {
+  title: ReactNode;
+  onClose: () => void;
+  size?: string;
+  isOpen: boolean;
+  /** Called for what a dialogue shows, once it is open. */
+  children: () => ReactNode;
+};
+
+export const Dialog = ({ title, onClose, size = "xl", isOpen, children }: DialogProps) => (
+  <Modal opened={isOpen} onClose={onClose} title={title} size={size}>
+    {isOpen && <Part>{children()}</Part>}
+  </Modal>
+);
 
 const STATES = {
   teal: "ACTIVE PUBLISHED PROCESSED DELIVERED APPROVED VERIFIED COMPLETED SUCCEEDED DONE SENT",
@@ -366,7 +411,7 @@ export const Section = ({ title, actions, children }: SectionProps) => (
         </Text>
         <Group gap="xs">{actions}</Group>
       </Group>
-      {children}
+      <Part lines={3}>{children}</Part>
     </Stack>
   </Paper>
 );
@@ -421,7 +466,7 @@ export const Pages = ({ pages, at, open }: PagesProps) => {
         ))}
       </Tabs.List>
       <Tabs.Panel value={shown} key={shown}>
-        {page[1]()}
+        <Part>{page[1]()}</Part>
       </Tabs.Panel>
     </Tabs>
   );

@@ -1,7 +1,6 @@
 import {
   ActionIcon,
   Group,
-  Modal,
   Pagination,
   ScrollArea,
   Select,
@@ -19,7 +18,7 @@ import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
 import { type Filters, useFilters } from "./filters.tsx";
 import { Icon } from "./icons.tsx";
-import { ButtonSize, Empty, Hint, Loaded, press, Section } from "./page.tsx";
+import { ButtonSize, Dialog, Empty, Hint, Loaded, press, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";
 
 type TableProps<T> = {
@@ -160,9 +159,9 @@ const RowTable = <T,>(props: PlainProps<T>) => {
         </Table.Tbody>
       </Table>
       {dialog && (
-        <Modal opened={!!content} onClose={close} title={heading} size="xl">
-          {content}
-        </Modal>
+        <Dialog isOpen={!!content} onClose={close} title={heading}>
+          {() => content}
+        </Dialog>
       )}
     </ScrollArea>
   );

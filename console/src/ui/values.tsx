@@ -1,4 +1,4 @@
-import { ActionIcon, Autocomplete, Code, JsonInput, Select, TagsInput, TextInput } from "@mantine/core";
+import { ActionIcon, Autocomplete, Code, JsonInput, TagsInput, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { type Detail, operation } from "../api/client.ts";
 import { type Forms, type Schema } from "../api/forms.ts";
@@ -144,18 +144,6 @@ export const Reference = ({ kind, ...input }: Valued<string> & { kind: string })
 
 export const References = ({ kind, ...input }: Valued<string[]> & { kind: string }) => (
   <TagsInput {...input} data={useKeys(kind)} />
-);
-
-/** Chooses a definition by its key, for what is part of an address. */
-export const KeyChoice = ({ kind, value, ...input }: Valued<string> & { kind: string }) => (
-  <Select
-    {...input}
-    data={useKeys(kind)}
-    value={value === "" ? null : value}
-    onChange={(next) => input.onChange(next ?? "")}
-    searchable
-    data-autofocus
-  />
 );
 
 /** The keys of all definitions of a kind. */
