@@ -2,9 +2,9 @@ import { Alert, Button, PasswordInput, Text, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { call } from "../api/client.ts";
-import { readAccount, signIn, signOut, useAccount, useApi } from "../api/hooks.ts";
+import { readAccount, signIn, signOut, useAccount, useApi, useRead } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { Read } from "../ui/page.tsx";
+import { Part } from "../ui/page.tsx";
 import { SmallForm } from "../ui/sending.tsx";
 import { Card, OtherWays, PlainNote, To } from "./auth.tsx";
 
@@ -118,29 +118,32 @@ export const Verify = () => {
   );
 };
 
-export const Accept = () => {
+export const Accept = () => (
+  <Card title="Join the team">
+    <Part lines={3}>
+      <Invitation />
+    </Part>
+  </Card>
+);
+
+const Invitation = () => {
   const token = useToken();
   const [, go] = useLocation();
+  const { email, tenantName, role } = useRead("readInvitation", { query: { token } });
   const accept = async ({ name, password }: { name: string; password: string }) => {
     await signIn(await call("acceptInvitation", { body: { token, name, password } }));
     go("/");
   };
   return (
-    <Card title="Join the team">
-      <Read id="readInvitation" given={{ query: { token } }} lines={3}>
-        {({ email, tenantName, role }) => (
-          <>
-            <Text>
-              You are invited to <b>{tenantName}</b> as {words(role).toLowerCase()}, with the address {email}.
-            </Text>
-            <SmallForm submit="Join" onSubmit={accept}>
-              <TextInput label="Your name" name="name" required autoFocus />
-              <NewPassword />
-            </SmallForm>
-          </>
-        )}
-      </Read>
-    </Card>
+    <>
+      <Text>
+        You are invited to <b>{tenantName}</b> as {words(role).toLowerCase()}, with the address {email}.
+      </Text>
+      <SmallForm submit="Join" onSubmit={accept}>
+        <TextInput label="Your name" name="name" required autoFocus />
+        <NewPassword />
+      </SmallForm>
+    </>
   );
 };
 
