@@ -133,10 +133,10 @@ export const call = async <I extends Id>(id: I, given: Given<I> = {}): Promise<A
 };
 
 /** Calls an operation whose name is known only when the page runs. @throws ApiError */
-export const callAny = (
+export const callAny = call as (
   id: Id,
-  given: { path?: object; query?: object; body?: unknown } = {},
-): Promise<any> => call(id, given as Given<any>);
+  given?: { path?: object; query?: object; body?: unknown },
+) => Promise<any>;
 
 /** The name of what one does with a kind of thing: publish, quest → publishQuest. */
 export const operation = (verb: string, noun: string): Id =>

@@ -27,6 +27,8 @@ export type Schema = {
   maxItems?: number;
   /** The kind of definition that the text names by its key. */
   "x-ref"?: string;
+  /** Some of the values that a text may have. */
+  "x-suggest"?: string[];
 };
 
 export type Filter = { name: string; description?: string; required?: boolean; schema: Schema };

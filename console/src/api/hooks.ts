@@ -6,20 +6,12 @@ import {
   useMutation,
   useQuery,
   useQueryClient,
+  type UseQueryResult,
   useSuspenseQuery,
 } from "@tanstack/react-query";
 import { createContext, useContext, useDeferredValue, useSyncExternalStore } from "react";
 import { useLocation } from "wouter";
-import {
-  type Answer,
-  ApiError,
-  call,
-  callAny,
-  credentials,
-  type Given,
-  type Id,
-  onExpired,
-} from "./client.ts";
+import { type Answer, ApiError, call, credentials, type Given, type Id, onExpired } from "./client.ts";
 
 export const queryClient = new QueryClient({
   defaultOptions: {
@@ -43,14 +35,10 @@ export const useApi = <I extends Id>(id: I, given: Given<I> = {}, watching: Watc
     ...watching,
   });
 
+type Loose = { path?: object; query?: object; body?: unknown };
+
 /** The same for an operation whose name is known only when the page runs. */
-export const useAny = (id: Id, given: { path?: object; query?: object } = {}, watching: Watching = {}) =>
-  useQuery<any, ApiError>({
-    queryKey: keyOf(id, given),
-    queryFn: () => callAny(id, given),
-    placeholderData: keepPreviousData as never,
-    ...watching,
-  });
+export const useAny = useApi as (id: Id, given?: Loose, watching?: Watching) => UseQueryResult<any, ApiError>;
 
 /**
  * An operation's answer: what calls this waits until it is there, and what the server refuses is thrown to the part
@@ -82,6 +70,14 @@ export const tellError = (error: unknown): void => {
 
 export const tell = (title: string): void => {
   notifications.show({ color: "teal", title, message: "", autoClose: 3_000 });
+};
+
+/** Calls an operation that changes something; everything on the screen is read anew afterwards. @throws ApiError */
+export const change = async <I extends Id>(id: I, given: Given<I> = {}, done = ""): Promise<Answer<I>> => {
+  const answer = await call(id, given);
+  void queryClient.invalidateQueries();
+  if (done !== "") tell(done);
+  return answer;
 };
 
 type Acting<I extends Id> = {

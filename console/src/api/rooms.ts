@@ -6,20 +6,16 @@ type Watched = { status: "joining" | "live" | "lost"; why?: string };
 
 /**
  * Joins a room as whoever is signed in, and again after it was lost; the SDK is loaded by the first that joins.
- * `onJoined` adds what listens; it is called for each new connection.
+ * `onJoined` adds what listens; it is called for each new connection, as it was when the room was asked for.
  */
 export const useRoom = (
   name: string,
   options: Record<string, unknown>,
   onJoined: (room: Room) => void,
-  isOn = true,
 ): Watched => {
   const [watched, setWatched] = useState<Watched>({ status: "joining" });
-  const listen = useRef(onJoined);
-  listen.current = onJoined;
   const key = JSON.stringify([name, options, credentials.project]);
   useEffect(() => {
-    if (!isOn) return;
     let isOver = false;
     let room: Room | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -43,7 +39,7 @@ export const useRoom = (
         room = joined;
         waitsMs = 1_000;
         setWatched({ status: "live" });
-        listen.current(joined);
+        onJoined(joined);
         joined.onLeave(() => again());
       } catch (error) {
         again(error instanceof Error ? error.message : String(error));
@@ -56,7 +52,7 @@ export const useRoom = (
       room?.removeAllListeners();
       void room?.leave();
     };
-  }, [key, isOn]);
+  }, [key]);
   return watched;
 };
 
@@ -70,19 +66,16 @@ export const useMirror = <T>(
   read: (state: any) => T,
 ): Watched & { shown: T | undefined } => {
   const [shown, setShown] = useState<T>();
-  const changed = useRef<unknown>(undefined);
+  const isWaiting = useRef(false);
   const watched = useRoom(name, options, (room) => {
-    room.onStateChange((state) => (changed.current = state));
+    room.onStateChange((state) => {
+      if (isWaiting.current) return;
+      isWaiting.current = true;
+      setTimeout(() => {
+        isWaiting.current = false;
+        setShown(read(state));
+      }, RENDER_MS);
+    });
   });
-  const reader = useRef(read);
-  reader.current = read;
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (changed.current === undefined) return;
-      setShown(reader.current(changed.current));
-      changed.current = undefined;
-    }, RENDER_MS);
-    return () => clearInterval(timer);
-  }, []);
   return { ...watched, shown };
 };

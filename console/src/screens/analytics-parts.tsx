@@ -1,132 +1,30 @@
-import {
-  Group,
-  Modal,
-  Select,
-  Stack,
-  Switch,
-  TagsInput,
-  Text,
-  TextInput,
-  type TextInputProps,
-} from "@mantine/core";
+import { Group } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import type { Answer } from "../api/client.ts";
-import { useCan } from "../api/hooks.ts";
+import type { Id } from "../api/client.ts";
+import { useCan, useRead } from "../api/hooks.ts";
 import { bytes, count, nameOf, words } from "../format.ts";
-import { type Filters, useFilters } from "../ui/filters.tsx";
+import { type Filters, useFilters, useListFilters } from "../ui/filters.tsx";
 import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
-import { press, Read, Status } from "../ui/page.tsx";
+import { Dialog, press, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
-export const PERIODS = [
-  "today",
-  "yesterday",
-  "7d",
-  "30d",
-  "90d",
-  "mtd",
-  "qtd",
-  "ytd",
-  "12mo",
-  "all",
-  "custom",
-];
+type Asked = { report?: string; id: Id; names: readonly string[]; usual?: Filters; children?: ReactNode };
+type Report = [query: Filters, controls: ReactNode, choose: (change: Filters) => void];
 
-type ControlsProps = {
-  /** The range without a choice. */
-  usual?: string;
-  report?: string;
-  query: Filters;
-  children?: ReactNode;
-};
-
-/** What a report is asked for; each of the inputs keeps its value in the address. */
-export const Controls = ({ usual = "30d", report, query, children }: ControlsProps) => {
-  const [filters] = useFilters({ period: [usual, ...PERIODS] });
-  return (
+/** What a report is asked for, which the address holds; and the inputs for it. */
+export const useReport = ({ report, id, names, usual, children }: Asked): Report => {
+  const [{ from, to }] = useFilters();
+  const all = ["period", "from", "to", ...names];
+  const [chosen, choose, bar] = useListFilters(id, all, { period: from || to ? "" : "30d", ...usual });
+  const query = Object.fromEntries(all.flatMap((name) => (chosen[name] ? [[name, chosen[name]]] : [])));
+  const controls = (
     <Group align="flex-end" gap="xs">
-      <Choice
-        name="period"
-        options={PERIODS}
-        usual={usual}
-        textOf={(one) => (one === "all" ? "All time" : words(one))}
-      />
-      {filters["period"] === "custom" &&
-        ["from", "to"].map((name) => <Typed key={name} name={name} type="date" />)}
+      {bar}
       {children}
       {report && <SaveReport report={report} query={query} />}
     </Group>
   );
-};
-
-/** Chosen where a filter is to have no value. */
-export const NOTHING = "nothing";
-
-/** What is asked of the API: the range, and those filters that are set. */
-export const queryOf = (filters: Filters, names: readonly string[]): Filters => {
-  const range = filters["period"] === "custom" ? ["from", "to"] : ["period"];
-  return Object.fromEntries(
-    [...range, ...names].flatMap((name) =>
-      filters[name] && filters[name] !== NOTHING ? [[name, filters[name]]] : [],
-    ),
-  );
-};
-
-type ChoiceProps = {
-  name: string;
-  options: readonly string[];
-  /** Chosen unless the address says otherwise. */
-  usual?: string;
-  label?: string;
-  textOf?: (option: string) => string;
-};
-
-export const Choice = ({
-  name,
-  options,
-  usual = options[0]!,
-  label = words(name),
-  textOf = words,
-}: ChoiceProps) => {
-  const [filters, choose] = useFilters({ [name]: [usual, ...options] });
-  return (
-    <Select
-      label={label}
-      size="xs"
-      w={140}
-      data={options.map((value) => ({ value, label: textOf(value) }))}
-      value={filters[name]!}
-      onChange={(next) => next && choose({ [name]: next })}
-      allowDeselect={false}
-    />
-  );
-};
-
-type TypedProps = Omit<TextInputProps, "value" | "onChange"> & { name: string; usual?: string };
-
-export const Typed = ({ name, label = words(name), usual = "", ...input }: TypedProps) => {
-  const [filters, choose] = useFilters({ [name]: usual });
-  return (
-    <TextInput
-      label={label}
-      size="xs"
-      {...input}
-      value={filters[name]!}
-      onChange={(event) => choose({ [name]: event.currentTarget.value.trim() })}
-    />
-  );
-};
-
-export const AddedUp = () => {
-  const [{ cumulative }, choose] = useFilters();
-  return (
-    <Switch
-      label="Added up"
-      size="xs"
-      checked={cumulative === "true"}
-      onChange={(event) => choose({ cumulative: event.currentTarget.checked ? "true" : "" })}
-    />
-  );
+  return [query, controls, choose];
 };
 
 /** A report as a file: what is on the screen, and all of it. */
@@ -148,84 +46,41 @@ export const SaveReport = ({ report, query }: { report: string; query: Filters }
   );
 };
 
-/** Metrics one may choose; others can be typed, as the API reference names them. */
-const METRICS = [
-  "activePlayers",
-  "newPlayers",
-  "returningPlayers",
-  "events",
-  "eventsPerActivePlayer",
-  "avgDau",
-  "wau",
-  "mau",
-  "stickiness",
-  "xpGranted",
-  "levelUps",
-  "badgesEarned",
-  "questsStarted",
-  "questsCompleted",
-  "adventuresStarted",
-  "adventuresCompleted",
-  "matches",
-  "messages",
-  "webhookSuccessRate",
-];
-
-export const MetricsInput = ({ usual }: { usual: string }) => {
-  const [{ metric = "" }, choose] = useFilters({ metric: usual });
-  return (
-    <TagsInput
-      label="Metrics"
-      size="xs"
-      miw={220}
-      data={METRICS}
-      value={metric.split(",").filter(Boolean)}
-      onChange={(next) => choose({ metric: next.join(",") })}
-      maxTags={10}
-    />
-  );
-};
-
 type Behind = { title: string; query: Filters };
 
 /** A dialogue with the players behind a number, and what opens it. */
 export const useBehind = (): [dialog: ReactNode, show: (title: string, query: Filters) => void] => {
   const [behind, setBehind] = useState<Behind>();
   const dialog = (
-    <Modal opened={behind !== undefined} onClose={() => setBehind(undefined)} title={behind?.title} size="xl">
-      {behind && <PlayersBehind query={behind.query} />}
-    </Modal>
+    <Dialog isOpen={behind !== undefined} onClose={() => setBehind(undefined)} title={behind?.title}>
+      {() => behind && <PlayersBehind query={behind.query} />}
+    </Dialog>
   );
   return [dialog, (title, query) => setBehind({ title, query })];
 };
 
 /** The players behind a number: a list, a file, a segment. */
-const PlayersBehind = ({ query }: { query: Filters }) => (
-  <Read id="listAnalyticsPlayers" given={{ query: { ...query, limit: 100 } as never }}>
-    {({ data, pagination }: Answer<"listAnalyticsPlayers">) => (
-      <Stack>
-        <Group justify="space-between">
-          <Text>{count(pagination.total, "players")}</Text>
-          <Group gap={4}>
-            {press("Save as CSV", () => saveCsv("players", data as never))}
-            {form("createAnalyticsSegment", "Make a segment of them", {
-              first: ["name", "key"],
-              hidden: ["list", "funnel"],
-              fixed: { list: query },
-              done: "The segment is there",
-            })}
-          </Group>
-        </Group>
-        <PlainTable
-          name="Players"
-          rows={data}
-          to={({ playerId }) => `/players/${playerId}`}
-          columns={{ Player: nameOf, Level: "level", XP: "xp", "Last active": "lastActiveAt" }}
-        />
-      </Stack>
-    )}
-  </Read>
-);
+const PlayersBehind = ({ query }: { query: Filters }) => {
+  const given = { query: { ...query, limit: 100 } as never };
+  const { data, pagination } = useRead("listAnalyticsPlayers", given);
+  return (
+    <PlainTable
+      section={count(pagination.total, "players")}
+      beside={[
+        press("Save as CSV", () => saveCsv("players", data as never)),
+        form("createAnalyticsSegment", "Make a segment of them", {
+          first: ["name", "key"],
+          hidden: ["list", "funnel"],
+          fixed: { list: query },
+          done: "The segment is there",
+        }),
+      ]}
+      rows={data}
+      to={({ playerId }) => `/players/${playerId}`}
+      columns={{ Player: nameOf, Level: "level", XP: "xp", "Last active": "lastActiveAt" }}
+    />
+  );
+};
 
 export const Reports = () => (
   <List

@@ -1,25 +1,10 @@
 import { SimpleGrid, Stack } from "@mantine/core";
-import type { Answer } from "../api/client.ts";
-import { useAny, useCan } from "../api/hooks.ts";
+import { useCan } from "../api/hooks.ts";
 import { compact, day, percent, words } from "../format.ts";
-import {
-  AddedUp,
-  Choice,
-  Controls,
-  Exports,
-  MetricsInput,
-  NOTHING,
-  PERIODS,
-  queryOf,
-  Reports,
-  Typed,
-  useBehind,
-} from "./analytics-parts.tsx";
+import { Exports, Reports, useBehind, useReport } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
-import { Chart } from "../ui/chart.tsx";
-import { useFilters } from "../ui/filters.tsx";
-import { HeatTable } from "../ui/heat.tsx";
-import { Hint, Loaded, Page, Tile } from "../ui/page.tsx";
+import { Chart, HeatTable } from "../ui/chart.tsx";
+import { Hint, Page, Read, Tile } from "../ui/page.tsx";
 
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   const can = useCan();
@@ -42,32 +27,19 @@ export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   );
 };
 
-const INTERVALS = ["day", "hour", "week", "month"];
-const COMPARE = [NOTHING, "previous_period", "previous_week", "previous_year"];
-
 const Trends = () => {
-  const [filters] = useFilters({
-    period: ["30d", ...PERIODS],
-    metric: "activePlayers",
-    interval: INTERVALS,
-    compare: COMPARE,
+  const [query, controls] = useReport({
+    report: "trends",
+    id: "getAnalyticsTrends",
+    names: ["metric", "interval", "compare", "breakdown", "cumulative"],
+    usual: { metric: "activePlayers" },
   });
-  const query = {
-    ...queryOf(filters, ["metric", "interval", "compare", "breakdown", "cumulative"]),
-    ...(filters["breakdown"] ? { limit: "8" } : {}),
-  };
-  const trends = useAny("getAnalyticsTrends", { query });
+  const given = { ...query, ...(query["breakdown"] ? { limit: 8 } : {}) } as never;
   return (
     <Stack>
-      <Controls report="trends" query={query}>
-        <MetricsInput usual="activePlayers" />
-        <Choice name="interval" options={INTERVALS} />
-        <Choice name="compare" options={COMPARE} label="Compared with" />
-        <Typed name="breakdown" label="Broken down by" placeholder="country" />
-        <AddedUp />
-      </Controls>
-      <Loaded query={trends}>
-        {({ series, range, timezone }: Answer<"getAnalyticsTrends">) => {
+      {controls}
+      <Read id="getAnalyticsTrends" given={{ query: given }}>
+        {({ series, range, timezone }) => {
           const [longest] = series.toSorted((a, b) => b.points.length - a.points.length);
           const labels = (longest?.points ?? []).map((point: any) => day(point.date ?? point.start ?? ""));
           const nameOf = ({ metric, breakdown }: (typeof series)[number]) =>
@@ -98,33 +70,26 @@ const Trends = () => {
             </Stack>
           );
         }}
-      </Loaded>
+      </Read>
     </Stack>
   );
 };
 
-const RETAINED = {
-  unit: ["day", "week", "month"],
-  type: ["nday", "unbounded", "within"],
-  entry: ["first_time", "recurring"],
-};
+/** The first day after one began is D1, the second week W2. */
+const columnOf = (unit: string, offset: number): string => `${unit.charAt(0).toUpperCase()}${offset}`;
 
 const Retention = () => {
-  const [filters] = useFilters({ period: ["30d", ...PERIODS], ...RETAINED });
   const [dialog, showBehind] = useBehind();
-  const query = queryOf(filters, ["unit", "type", "entry", "startEvent", "returnEvent"]);
-  const retention = useAny("getAnalyticsRetention", { query });
+  const [query, controls] = useReport({
+    report: "retention",
+    id: "getAnalyticsRetention",
+    names: ["unit", "type", "entry", "startEvent", "returnEvent"],
+  });
   return (
     <Stack>
-      <Controls report="retention" query={query}>
-        {Object.entries(RETAINED).map(([name, options]) => (
-          <Choice key={name} name={name} options={options} />
-        ))}
-        <Typed name="startEvent" placeholder="any event" />
-        <Typed name="returnEvent" placeholder="any event" />
-      </Controls>
-      <Loaded query={retention}>
-        {({ overall, unit, cohorts }: Answer<"getAnalyticsRetention">) => {
+      {controls}
+      <Read id="getAnalyticsRetention" given={{ query: query as never }}>
+        {({ overall, unit, cohorts }) => {
           const offsets = overall.map(({ offset }) => offset);
           const cellOf = (cells: any[], offset: number) => {
             const cell = cells.find((one) => one.offset === offset);
@@ -143,7 +108,7 @@ const Retention = () => {
               <HeatTable
                 name="Retention by cohort"
                 first="Began"
-                columns={offsets.map(String)}
+                columns={offsets.map((offset) => columnOf(unit, offset))}
                 rows={cohorts.map(({ period, size, cells }) => ({
                   label: day(period),
                   size,
@@ -164,35 +129,24 @@ const Retention = () => {
             </Stack>
           );
         }}
-      </Loaded>
+      </Read>
       {dialog}
     </Stack>
   );
 };
 
-const COHORTS = {
-  unit: ["week", "day", "month"],
-  metric: ["players", "rate", "events", "eventsPerPlayer", "xp"],
-};
-
 const Cohorts = () => {
-  const [filters] = useFilters({ period: ["90d", ...PERIODS], ...COHORTS });
-  const query = {
-    ...queryOf(filters, ["unit", "metric", "cumulative", "property"]),
-    ...(filters["property"] ? { segmentBy: "property" } : {}),
-  };
-  const cohorts = useAny("getAnalyticsCohorts", { query });
+  const [query, controls] = useReport({
+    report: "cohorts",
+    id: "getAnalyticsCohorts",
+    names: ["unit", "metric", "cumulative", "segmentBy", "property"],
+    usual: { period: "90d" },
+  });
   return (
     <Stack>
-      <Controls usual="90d" report="cohorts" query={query}>
-        {Object.entries(COHORTS).map(([name, options]) => (
-          <Choice key={name} name={name} options={options} />
-        ))}
-        <Typed name="property" label="Cohorts by property" placeholder="by the day they came" />
-        <AddedUp />
-      </Controls>
-      <Loaded query={cohorts}>
-        {(data: Answer<"getAnalyticsCohorts">) => {
+      {controls}
+      <Read id="getAnalyticsCohorts" given={{ query: query as never }}>
+        {(data) => {
           // Each number is for one player of its cohort.
           const rows = data.cohorts.map(({ size, values, ...cohort }) => ({
             ...cohort,
@@ -205,7 +159,7 @@ const Cohorts = () => {
             <HeatTable
               name="Cohorts"
               first="Cohort"
-              columns={Array.from({ length: columns }, (_, k) => `${k}`)}
+              columns={Array.from({ length: columns }, (_, k) => columnOf(data.unit, k))}
               rows={rows.map(({ label, size, shares, complete }) => ({
                 label: day(label),
                 size,
@@ -218,7 +172,7 @@ const Cohorts = () => {
             />
           );
         }}
-      </Loaded>
+      </Read>
       <Hint size="xs">Each number is for one player of the cohort.</Hint>
     </Stack>
   );

@@ -1,24 +1,20 @@
-import { Badge, Grid, Group, Modal, Stack } from "@mantine/core";
+import { Badge, SimpleGrid, Stack } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
-import { call, operation } from "../api/client.ts";
-import { useAny, useApi, useCan, useGo } from "../api/hooks.ts";
+import { type Answer, call, operation } from "../api/client.ts";
+import { useCan, useRead } from "../api/hooks.ts";
 import { count, nameOf, number, words } from "../format.ts";
 import { type Columns, Facts } from "../ui/cells.tsx";
 import { Bars } from "../ui/chart.tsx";
-import { JobProgress } from "../ui/job.tsx";
-import { ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { ErrorNote, Hint, Json, Loaded, Named, Page, press, Read, Section, Tiles } from "../ui/page.tsx";
-import { useSending } from "../ui/sending.tsx";
+import { Archive, ChangeForm, DefinitionForm, Definitions, pathOf } from "../ui/catalogue.tsx";
+import { form, JobProgress } from "../ui/operations.tsx";
+import { Chips, Dialog, ErrorNote, Page, press, Section, Tiles } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
 
-/** What a designer sees of a kind of definition, whose operations are named after it. */
+/** What a designer sees of a kind of definition. */
 type Kind = {
-  title: string;
-  /** What one of them is. */
-  one: string;
   about: string;
-  first: string[];
-  initial?: object;
+  form: { first: string[]; initial?: object };
   columns: Columns<any>;
   wide?: string[];
   right?: string[];
@@ -28,10 +24,8 @@ type Kind = {
 
 const KINDS: Record<string, Kind> = {
   currencies: {
-    title: "Currencies",
-    one: "currency",
     about: "What players earn and spend: coins, gems, energy.",
-    first: ["name", "key", "initialBalance", "maxBalance"],
+    form: { first: ["name", "key", "initialBalance", "maxBalance"] },
     columns: {
       "At the start": "initialBalance",
       "At most": "maxBalance",
@@ -41,10 +35,8 @@ const KINDS: Record<string, Kind> = {
     right: ["At most"],
   },
   badges: {
-    title: "Badges",
-    one: "badge",
     about: "What players show: once, in tiers, or again and again.",
-    first: ["name", "key", "description", "rarity", "tiers", "progressMetric"],
+    form: { first: ["name", "key", "description", "rarity", "tiers", "progressMetric"] },
     columns: {
       Rarity: ({ rarity }) => <Badge color="violet">{words(rarity)}</Badge>,
       Tiers: ({ tiers }) => tiers.length,
@@ -54,10 +46,8 @@ const KINDS: Record<string, Kind> = {
     more: ({ id }) => <Holders id={id} />,
   },
   streaks: {
-    title: "Streaks",
-    one: "streak",
     about: "Days, weeks or months in a row, with freezes and repairs.",
-    first: ["name", "key", "period", "qualify"],
+    form: { first: ["name", "key", "period", "qualify"] },
     columns: {
       Every: ({ period }) => words(period),
       Grace: ({ graceSeconds }) => `${number(graceSeconds / 3600)} h`,
@@ -66,11 +56,8 @@ const KINDS: Record<string, Kind> = {
     right: ["Grace"],
   },
   rewards: {
-    title: "Rewards",
-    one: "reward",
     about: "Bundles of the economy and prizes with codes: given, claimed or bought.",
-    first: ["name", "key", "kind", "bundle", "price", "stock"],
-    initial: { kind: "BUNDLE" },
+    form: { first: ["name", "key", "kind", "bundle", "price", "stock"], initial: { kind: "BUNDLE" } },
     columns: {
       Kind: "kind",
       Price: ({ price }) => price && count(price.amount, price.currencyKey),
@@ -81,11 +68,11 @@ const KINDS: Record<string, Kind> = {
     more: (reward) => <Stock reward={reward} />,
   },
   boosts: {
-    title: "Boosts",
-    one: "boost",
     about: "Double XP for a weekend: multiplies what players get, for all or for a segment.",
-    first: ["name", "key", "applies", "factor", "startsAt", "expiresAt"],
-    initial: { applies: "xp", factor: 2 },
+    form: {
+      first: ["name", "key", "applies", "factor", "startsAt", "expiresAt"],
+      initial: { applies: "xp", factor: 2 },
+    },
     columns: {
       "Applies to": ({ applies }) => words(applies),
       Factor: ({ factor }) => `× ${number(factor)}`,
@@ -96,45 +83,37 @@ const KINDS: Record<string, Kind> = {
     right: ["Factor"],
   },
   segments: {
-    title: "Segments",
-    one: "segment",
     about: "Groups of players, by a list or by conditions that are kept up to date.",
-    first: ["name", "key", "kind", "definition"],
-    initial: { kind: "DYNAMIC" },
+    form: { first: ["name", "key", "kind", "definition"], initial: { kind: "DYNAMIC" } },
     columns: { Kind: "kind", Members: "memberCount" },
     more: (segment) => <Members segment={segment} />,
   },
   levels: {
-    title: "Level names",
-    one: "level",
     about: "Names, rewards and perks of single levels.",
-    first: ["name", "key", "rewards"],
+    form: { first: ["name", "key", "rewards"] },
     columns: {
-      Rewards: ({ rewards }) =>
-        Object.keys(rewards ?? {})
-          .map(words)
-          .join(", ") || "–",
+      Rewards: ({ rewards }) => <Chips of={Object.keys(rewards ?? {}).map(words)} />,
     },
   },
 };
 
-const pathOf = (kind: string): string => (kind === "currencies" ? "/economy" : `/economy/${kind}`);
+/** currencies → currency, by which its operations are named. */
+const oneOf = (kind: string): string => kind.replace(/ies$/, "ys").replace(/s$/, "");
 
 export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
   const can = useCan();
-  const [job, setJob] = useState<string>();
-  const kinds = Object.entries(KINDS).map(([name, of]) => [
-    name,
-    can(operation("list", name)) && [of.title, () => <Definitions kind={name} of={of} />],
-  ]);
+  const kinds = Object.entries(KINDS).map(([name, of]) => {
+    const id = operation("list", name) as "listBadges";
+    const show = () => <Definitions {...of} id={id} one={oneOf(name)} at={`/economy/${name}`} />;
+    return [name, can(id) && [words(name), show]];
+  });
   return (
     <Page
       title="Economy"
       actions={form("startBulkGrant", "Give to many", {
         first: ["segmentKey", "bundle", "reason"],
         submit: "Give",
-        done: "Giving",
-        onDone: ({ id }) => setJob(id),
+        job: ["Grant to many"],
       })}
       open={kind}
       at="/economy"
@@ -143,104 +122,29 @@ export const Economy = ({ kind = "currencies" }: { kind?: string }) => {
         curve: ["Level curve", () => <Curve />],
         "event-types": ["Event types", () => <EventTypes />],
       }}
-    >
-      {job && <JobProgress id={job} title="Grant to many" />}
-    </Page>
+    />
   );
 };
-
-const Definitions = ({ kind, of }: { kind: string; of: Kind }) => {
-  const go = useGo();
-  const make = create(operation("create", of.one), `New ${of.one}`, {
-    first: of.first,
-    initial: of.initial,
-    onDone: ({ id }) => go(`/economy/${kind}/${id}`),
-  });
-  return (
-    <Stack gap="xs">
-      <Group justify="space-between">
-        <Hint>{of.about}</Hint>
-        {make}
-      </Group>
-      <List
-        id={operation("list", kind) as "listBadges"}
-        name={of.title}
-        filters={["search", "status"]}
-        to={({ id }) => `/economy/${kind}/${id}`}
-        empty={`No ${of.title.toLowerCase()} yet`}
-        hint={make}
-        columns={{
-          Name: ({ name, key }) => <Named name={name} more={key} />,
-          ...of.columns,
-          Status: "status",
-          Changed: "updatedAt",
-        }}
-        wide={[...(of.wide ?? []), "Changed"]}
-        right={of.right}
-      />
-    </Stack>
-  );
-};
-
-/** Fields that the server keeps, and no form sends. */
-const KEPT = ["id", "status", "version", "createdAt", "updatedAt", "memberCount", "projectId"];
 
 export const DefinitionPage = ({ kind, id }: { kind: string; id: string }) =>
   Object.hasOwn(KINDS, kind) ? <Definition kind={kind} of={KINDS[kind]!} id={id} /> : <Economy kind={kind} />;
 
 const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) => {
-  const go = useGo();
-  const can = useCan();
-  const path = { [`${of.one}Id`]: id };
-  const found = useAny(operation("get", of.one), { path });
-  const update = operation("update", of.one);
-  const row = found.data;
+  const one = oneOf(kind);
+  const at = `/economy/${kind}`;
+  const row: any = useRead(operation("get", one), { path: pathOf(one, id) });
+  const text = "It cannot be given any more. What players have of it stays.";
   return (
     <Page
-      title={row?.name ?? words(of.one)}
-      parent={[of.title, pathOf(kind)]}
-      actions={
-        row?.status === "ACTIVE" &&
-        ask(operation("archive", of.one), "Archive", {
-          path: path as never,
-          of: row.name,
-          name: row.key,
-          onDone: () => go(`/economy/${kind}`),
-          text: "It cannot be given any more. What players have of it stays.",
-        })
-      }
+      title={row.name}
+      parent={[words(kind), at]}
+      actions={<Archive one={one} of={row} at={at} text={text} />}
     >
-      <Loaded query={found}>
-        {(data: any) => {
-          const editable = Object.fromEntries(
-            Object.entries(data).filter(([name, value]) => !KEPT.includes(name) && value !== null),
-          );
-          return (
-            <Grid>
-              <Grid.Col span={{ base: 12, md: of.more ? 6 : 8 }}>
-                <Facts
-                  of={data}
-                  show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }}
-                />
-                {can(update) && data.status === "ACTIVE" ? (
-                  <OperationForm
-                    id={update}
-                    path={path}
-                    initial={editable}
-                    first={of.first}
-                    fixed={"version" in data ? { version: data.version } : {}}
-                    hidden={["key", "version", "kind"]}
-                    key={data.version}
-                  />
-                ) : (
-                  <Json value={editable} />
-                )}
-              </Grid.Col>
-              {of.more && <Grid.Col span={{ base: 12, md: 6 }}>{of.more(data)}</Grid.Col>}
-            </Grid>
-          );
-        }}
-      </Loaded>
+      <Facts of={row} show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }} />
+      <SimpleGrid cols={{ base: 1, md: 2 }}>
+        <DefinitionForm one={one} of={row} first={of.form.first} />
+        {of.more?.(row)}
+      </SimpleGrid>
     </Page>
   );
 };
@@ -257,26 +161,25 @@ const Holders = ({ id }: { id: string }) => (
   />
 );
 
-const Stock = ({ reward }: { reward: any }) => {
-  const path = { rewardId: reward.id };
+const Stock = ({ reward: { id, fulfilment } }: { reward: any }) => {
+  const path = { rewardId: id };
   return (
     <Section
       title="Stock"
-      actions={reward.fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" })}
+      actions={[
+        fulfilment === "CODE" && form("addRewardCodes", "Add codes", { path, submit: "Add" }),
+        form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" }),
+      ]}
     >
-      <Read id="getRewardStock" given={{ path }} lines={2}>
-        {({ given, left, freeCodes }) => (
-          <Tiles
-            columns={2}
-            of={{ Given: given, Left: left ?? "no limit", "Free codes": freeCodes ?? undefined }}
-          />
-        )}
-      </Read>
-      <Group>
-        {form("grantReward", "Give to a player", { path, first: ["playerId", "quantity"], submit: "Give" })}
-      </Group>
+      <StockTiles path={path} />
     </Section>
   );
+};
+
+const StockTiles = ({ path }: { path: { rewardId: string } }) => {
+  const { given, left, freeCodes } = useRead("getRewardStock", { path });
+  const codes = freeCodes ?? undefined;
+  return <Tiles columns={2} of={{ Given: given, Left: left ?? "no limit", "Free codes": codes }} />;
 };
 
 const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
@@ -301,65 +204,48 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
 };
 
 const Curve = () => {
-  const curve = useApi("getLevelCurve");
-  const can = useCan();
+  const curve = useRead("getLevelCurve");
+  const { maxLevel, thresholds, version } = curve;
   return (
-    <Loaded query={curve}>
-      {(data) => (
-        <Grid>
-          <Grid.Col span={{ base: 12, md: 5 }}>
-            {can("putLevelCurve") ? (
-              <CurveForm curve={data} key={data.version} />
-            ) : (
-              <Json value={data.params} />
-            )}
-          </Grid.Col>
-          <Grid.Col span={{ base: 12, md: 7 }}>
-            <Section title={`XP for each of ${number(data.maxLevel)} levels`}>
-              <PlainTable
-                name="Levels"
-                rows={data.thresholds.slice(0, 100).map((xp, index) => ({
-                  level: index + 1,
-                  xp,
-                  more: xp - (data.thresholds[index - 1] ?? 0),
-                }))}
-                columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
-              />
-            </Section>
-          </Grid.Col>
-        </Grid>
-      )}
-    </Loaded>
+    <SimpleGrid cols={{ base: 1, md: 2 }}>
+      <CurveForm curve={curve} key={version} />
+      <PlainTable
+        section={`XP for each of ${number(maxLevel)} levels`}
+        rows={thresholds.slice(0, 100).map((xp, index) => ({
+          level: index + 1,
+          xp,
+          more: xp - (thresholds[index - 1] ?? 0),
+        }))}
+        columns={{ Level: "level", "From XP": "xp", "More than the one before": "more" }}
+      />
+    </SimpleGrid>
   );
 };
 
-const CurveForm = ({ curve }: { curve: { type: string; params: unknown } }) => {
-  const initial = { type: curve.type, params: curve.params };
-  const [value, setValue] = useState<any>(initial);
+const CurveForm = ({ curve: { type, params } }: { curve: Answer<"getLevelCurve"> }) => {
+  const initial = { type, params };
+  const [{ recalculate: _later, ...body }, setValue] = useState<any>(initial);
   const [job, setJob] = useState<string>();
-  const [preview, setPreview] = useState<{ level: number; players: number }[]>();
-  const { error, isBusy, send } = useSending();
-  const look = send(async () => {
-    const { recalculate: _later, ...body } = value;
-    setPreview((await call("previewLevelCurve", { body })).distribution);
-  });
+  const preview = useMutation({ mutationFn: () => call("previewLevelCurve", { body }) });
+  const bars = preview.data?.distribution.map(({ level, players }) => ({
+    name: `Level ${level}`,
+    value: players,
+  }));
   return (
     <Stack>
-      <OperationForm
+      <ChangeForm
         id="putLevelCurve"
         initial={initial}
         onChange={setValue}
         onDone={({ job: started }) => started && setJob(started.id)}
       >
-        {press("Where would players be?", () => look(), { loading: isBusy })}
-      </OperationForm>
-      <ErrorNote error={error} />
+        {press("Where would players be?", preview.mutate, { loading: preview.isPending })}
+      </ChangeForm>
+      <ErrorNote error={preview.error} />
       {job && <JobProgress id={job} title="Levels of all players" />}
-      <Modal opened={preview !== undefined} onClose={() => setPreview(undefined)} title="Players by level">
-        <Bars
-          rows={(preview ?? []).map(({ level, players }) => ({ name: `Level ${level}`, value: players }))}
-        />
-      </Modal>
+      <Dialog isOpen={bars !== undefined} onClose={preview.reset} title="Players by level" size="md">
+        {() => <Bars rows={bars!} />}
+      </Dialog>
     </Stack>
   );
 };
@@ -373,36 +259,32 @@ const EventTypes = () => (
     columns={{
       Name: "name",
       Events: "total",
-      Properties: ({ properties }) => properties.map(({ path }: any) => path).join(", "),
+      Properties: ({ properties }) => properties.map(({ path }) => path).join(", "),
       Schema: ({ schema, enforcement }) => schema && words(enforcement),
       Last: "lastSeenAt",
     }}
     wide={["Properties"]}
-    dialog={[({ name }) => name, (type, close) => <EventType type={type} onDone={close} />]}
+    dialog={[
+      ({ name }) => name,
+      ({ name, properties, schema, enforcement }, close) => (
+        <Stack>
+          <PlainTable
+            name="Properties"
+            rows={properties}
+            columns={{
+              Property: "path",
+              Types: "types",
+              "For example": ({ samples }) => samples.map((one) => JSON.stringify(one)).join(", "),
+            }}
+          />
+          <ChangeForm
+            id="putEventType"
+            path={{ name }}
+            initial={{ schema: schema ?? undefined, enforcement }}
+            onDone={close}
+          />
+        </Stack>
+      ),
+    ]}
   />
 );
-
-const EventType = ({ type, onDone }: { type: any; onDone: () => void }) => {
-  const can = useCan();
-  return (
-    <Stack>
-      <PlainTable
-        name="Properties"
-        rows={type.properties as any[]}
-        columns={{
-          Property: "path",
-          Types: "types",
-          "For example": ({ samples }) => samples.map((one: unknown) => JSON.stringify(one)).join(", "),
-        }}
-      />
-      {can("putEventType") && (
-        <OperationForm
-          id="putEventType"
-          path={{ name: type.name }}
-          initial={{ schema: type.schema ?? undefined, enforcement: type.enforcement }}
-          onDone={onDone}
-        />
-      )}
-    </Stack>
-  );
-};

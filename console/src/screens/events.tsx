@@ -1,16 +1,16 @@
 import { Alert, Anchor, Badge, Code, Group, Stack, Switch, Text } from "@mantine/core";
-import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
-import { Link, useLocation } from "wouter";
-import { useApi, useCan, useProject, useTo } from "../api/hooks.ts";
+import { useCallback, useEffect, useRef, useState } from "react";
+import { Link } from "wouter";
+import { useApi, useCan, useGo, useProject, useRead, useTo } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
 import { act, ask, form } from "../ui/operations.tsx";
-import { describe, Effect } from "../ui/effects.tsx";
-import { OneOf, useFilters } from "../ui/filters.tsx";
+import { describe, Effects } from "../ui/effects.tsx";
+import { type Filters, OneOf, useFilters, useListFilters } from "../ui/filters.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, ErrorNote, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
-import { List, useListFilters } from "../ui/table.tsx";
+import { Empty, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
+import { List, type ListProps } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
@@ -43,28 +43,13 @@ export const Events = () => {
 
 const FILTERS = ["eventType", "playerId", "status"];
 
-type Waiting = { rows: Event[]; skipped: number };
-
 const Stream = () => {
   const [filters, , bar] = useListFilters("listEvents", FILTERS);
   const [isPaused, setPaused] = useState(false);
-  const waiting = useRef<Waiting>({ rows: [], skipped: 0 });
   const asked = Object.fromEntries(FILTERS.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])));
   // People know players by the game's own ids.
   const { playerId: who } = asked;
   if (who && !/^ext:|^[\da-f-]{36}$/.test(who)) asked["playerId"] = `ext:${who}`;
-  const key = JSON.stringify(asked);
-  const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
-  const options = asked["eventType"] ? { ...asked, eventType: [asked["eventType"]] } : asked;
-  const watched = useRoom("events", options, (room) => {
-    // The room has no memory: what came before it was joined is in the list.
-    void recent.refetch();
-    room.onMessage("events", ({ data }: { data: { events: Event[]; skipped: number } }) => {
-      const { rows, skipped } = waiting.current;
-      // A paused screen remembers no more than it will show.
-      waiting.current = { rows: [...rows, ...data.events].slice(-KEPT), skipped: skipped + data.skipped };
-    });
-  });
   return (
     <Stack gap="xs">
       <Group align="flex-end" gap="xs">
@@ -74,65 +59,70 @@ const Stream = () => {
           checked={isPaused}
           onChange={(event) => setPaused(event.currentTarget.checked)}
         />
-        <span style={{ marginLeft: "auto" }}>
-          <Live {...watched} />
-        </span>
       </Group>
-      {recent.error ? (
-        <ErrorNote error={recent.error} />
-      ) : (
-        <Flow
-          key={key}
-          waiting={waiting}
-          recent={recent.data?.data ?? []}
-          isPaused={isPaused}
-          isNarrowed={key !== "{}"}
-        />
-      )}
+      <Flow key={JSON.stringify(asked)} asked={asked} isPaused={isPaused} />
     </Stack>
   );
 };
 
-type FlowProps = { waiting: RefObject<Waiting>; recent: Event[]; isPaused: boolean; isNarrowed: boolean };
+type Shown = { rows: Event[]; skipped: number };
+const NOTHING: Shown = { rows: [], skipped: 0 };
 
 /** The events themselves, newest first; they stand still while one reads further down. */
-const Flow = ({ waiting, recent, isPaused, isNarrowed }: FlowProps) => {
-  const [rows, setRows] = useState<Event[]>([]);
-  const [skipped, setSkipped] = useState(0);
+const Flow = ({ asked, isPaused }: { asked: Filters; isPaused: boolean }) => {
+  const waiting = useRef(NOTHING);
+  const [{ rows, skipped }, setShown] = useState(NOTHING);
   const [isTop, setTop] = useState(true);
-  const to = useTo();
-  const [, goTo] = useLocation();
-  useEffect(() => {
-    waiting.current = { rows: [], skipped: 0 };
-  }, [waiting]);
+  const go = useGo();
+  const recent = useApi("listEvents", { query: { limit: 50, include: "effects", ...asked } as never });
+  const options = asked["eventType"] ? { ...asked, eventType: asked["eventType"].split(",") } : asked;
+  const watched = useRoom("events", options, (room) => {
+    // The room has no memory: what came before it was joined is in the list.
+    void recent.refetch();
+    room.onMessage("events", ({ data }: { data: { events: Event[]; skipped: number } }) => {
+      const before = waiting.current;
+      // A paused screen remembers no more than it will show.
+      const news = [...before.rows, ...data.events].slice(-KEPT);
+      waiting.current = { rows: news, skipped: before.skipped + data.skipped };
+    });
+  });
   useEffect(() => {
     if (isPaused || !isTop) return;
     const timer = setInterval(() => {
-      const { rows: news, skipped: more } = waiting.current;
-      if (news.length === 0 && more === 0) return;
-      waiting.current = { rows: [], skipped: 0 };
-      setRows((before) => [...news.toReversed(), ...before].slice(0, KEPT));
-      if (more > 0) setSkipped((before) => before + more);
+      const news = waiting.current;
+      if (news === NOTHING) return;
+      waiting.current = NOTHING;
+      setShown((before) => ({
+        rows: [...news.rows.toReversed(), ...before.rows].slice(0, KEPT),
+        skipped: before.skipped + news.skipped,
+      }));
     }, RENDER_MS);
     return () => clearInterval(timer);
-  }, [waiting, isPaused, isTop]);
-  const seen = new Set(rows.map(({ id }) => id));
-  const shown = [...rows, ...recent.filter(({ id }) => !seen.has(id))].slice(0, KEPT);
-  const open = useCallback(({ id }: Event) => goTo(to(`/events/${id}`)), [goTo]);
-  if (shown.length === 0)
-    return (
-      <Empty title={isNarrowed ? "No such events yet" : "No events yet"}>
-        They appear here within a second of being sent.
-      </Empty>
-    );
+  }, [isPaused, isTop]);
+  const open = useCallback(({ id }: Event) => go(`/events/${id}`), []);
   return (
     <>
-      {skipped > 0 && (
-        <Hint size="xs">
-          {`${count(skipped, "events")} came too fast to be shown; the history has them.`}
-        </Hint>
-      )}
-      <LiveTable name="Events" rows={shown} columns={COLUMNS} wide={WIDE} onRow={open} onTop={setTop} />
+      <Group gap="xs">
+        <Live {...watched} />
+        {skipped > 0 && (
+          <Hint size="xs">
+            {`${count(skipped, "events")} came too fast to be shown; the history has them.`}
+          </Hint>
+        )}
+      </Group>
+      <Loaded query={recent}>
+        {({ data }) => {
+          const seen = new Set(rows.map(({ id }) => id));
+          const all = [...rows, ...data.filter(({ id }) => !seen.has(id))].slice(0, KEPT);
+          return all.length > 0 ? (
+            <LiveTable name="Events" rows={all} columns={COLUMNS} wide={WIDE} onRow={open} onTop={setTop} />
+          ) : (
+            <Empty title={Object.keys(asked).length > 0 ? "No such events yet" : "No events yet"}>
+              They appear here within a second of being sent.
+            </Empty>
+          );
+        }}
+      </Loaded>
     </>
   );
 };
@@ -153,43 +143,48 @@ const COLUMNS: Columns<Event> = {
 };
 const WIDE = ["Effects", "Properties"];
 
+/** Events that are kept; those of one player do not name the player. */
+export const EventList = (props: Pick<ListProps<"listEvents">, "query" | "filters" | "beside">) => (
+  <List
+    {...props}
+    id="listEvents"
+    to={({ id }) => `/events/${id}`}
+    columns={{
+      Received: "receivedAt",
+      Event: "eventType",
+      ...(!props.query && { Player: nameOf }),
+      Status: "status",
+      Properties: ({ properties }) => <JsonLine value={properties} />,
+    }}
+    wide={["Properties"]}
+  />
+);
+
 const History = () => (
-  <>
-    <List
-      id="listEvents"
-      filters={["eventType", "externalUserId", "status", "source", "from", "to"]}
-      to={({ id }) => `/events/${id}`}
-      columns={{
-        Received: "receivedAt",
-        Event: "eventType",
-        Player: nameOf,
-        Status: "status",
-        Properties: ({ properties }) => <JsonLine value={properties} />,
-      }}
-      wide={["Properties"]}
-    />
-    <Group mt="md">
-      {form("revertEvents", "Revert many events", {
-        about: "Takes back what the events have given. Begin with a dry run, which tells what would happen.",
-        submit: "Revert",
-        done: "Reverting",
-      })}
-    </Group>
-  </>
+  <EventList
+    filters={["eventType", "externalUserId", "status", "source", "from", "to"]}
+    beside={form("revertEvents", "Revert many events", {
+      about: "Takes back what the events have given. Begin with a dry run, which tells what would happen.",
+      submit: "Revert",
+      done: "Reverting",
+    })}
+  />
 );
 
 export const EventPage = ({ id }: { id: string }) => {
   const path = { eventId: id };
-  const event = useApi("getEvent", { path });
+  const event = useRead("getEvent", { path });
+  const { eventType, status, error, properties, effects, effectsLeftOut } = event;
+  const to = useTo();
+  const project = useProject();
   const can = useCan();
-  const { data } = event;
   return (
     <Page
-      title={data?.eventType ?? "Event"}
+      title={eventType}
       parent={["Live events", "/events"]}
       actions={[
-        data?.status === "FAILED" && act("retryEvent", "Try again", { path, done: "It is processed again" }),
-        data?.status === "PROCESSED" &&
+        status === "FAILED" && act("retryEvent", "Try again", { path, done: "It is processed again" }),
+        status === "PROCESSED" &&
           ask("revertEvent", "Revert", {
             path,
             body: { reason: "reverted in the console" } as never,
@@ -198,7 +193,32 @@ export const EventPage = ({ id }: { id: string }) => {
           }),
       ]}
     >
-      <Loaded query={event}>{(found) => <Details event={found} />}</Loaded>
+      <Facts
+        of={event}
+        show={{
+          Status: "status",
+          Player: ({ externalUserId }) => (
+            <Anchor component={Link} href={to(`/players/ext:${externalUserId}`)} size="sm">
+              {externalUserId}
+            </Anchor>
+          ),
+          Happened: ({ timestamp }) => <When at={timestamp} />,
+          Received: "receivedAt",
+          Source: "source",
+          "Idempotency key": "idempotencyKey",
+          ID: () => <span className="mono">{event.id}</span>,
+          Project: () => <span className="mono">{project.id}</span>,
+        }}
+      />
+      {error && <Alert color="red" title={error} />}
+      <Section title="Properties">
+        <Json value={properties} />
+      </Section>
+      <Section title="Effects">
+        {effects.length === 0 && <Hint>None</Hint>}
+        <Effects of={effects} />
+        {effectsLeftOut ? <Text size="xs">{`and ${number(effectsLeftOut)} more`}</Text> : null}
+      </Section>
       {can("getEventTrace") && <Why path={path} />}
     </Page>
   );
@@ -219,56 +239,8 @@ const Why = ({ path }: { path: { eventId: string } }) => {
   );
 };
 
-const Details = ({ event }: { event: Answer<"getEvent"> }) => {
-  const to = useTo();
-  const project = useProject();
-  return (
-    <Stack>
-      <Facts
-        of={event}
-        show={{
-          Status: "status",
-          Player: ({ externalUserId }) => (
-            <Anchor component={Link} href={to(`/players/ext:${externalUserId}`)} size="sm">
-              {externalUserId}
-            </Anchor>
-          ),
-          Happened: ({ timestamp }) => <When at={timestamp} />,
-          Received: "receivedAt",
-          Source: "source",
-          "Idempotency key": "idempotencyKey",
-          ID: ({ id }) => <span className="mono">{id}</span>,
-          Project: () => <span className="mono">{project.id}</span>,
-        }}
-      />
-      {event.error && <Alert color="red" title={event.error} />}
-      <Section title="Properties">
-        <Json value={event.properties} />
-      </Section>
-      <Section title="Effects">
-        {event.effects.length === 0 && <Hint>None</Hint>}
-        {event.effects.map(({ type, data }, index) => (
-          <Group key={index} gap="xs">
-            <Effect type={type} data={data} />
-            <Hint size="xs">{type}</Hint>
-          </Group>
-        ))}
-        {event.effectsLeftOut ? <Text size="xs">{`and ${number(event.effectsLeftOut)} more`}</Text> : null}
-      </Section>
-    </Stack>
-  );
-};
-
-type Node = {
-  path: string;
-  type: string;
-  op?: string;
-  expected?: unknown;
-  actual?: unknown;
-  pass: boolean;
-  skipped?: boolean;
-  children?: Node[];
-};
+type Traced = Answer<"getEventTrace">;
+type Node = NonNullable<Traced["rules"][number]["conditions"]>;
 
 /** One condition, whether it held, and what it saw. */
 const Condition = ({ node, of, depth = 0 }: { node: Node; of?: object | undefined; depth?: number }) => {
@@ -289,12 +261,11 @@ const Condition = ({ node, of, depth = 0 }: { node: Node; of?: object | undefine
   );
 };
 
-export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
-  const rules = trace.rules as any[];
-  const order = rules.toSorted((a, b) => Number(b.fired) - Number(a.fired));
+export const Trace = ({ trace, of }: { trace: Traced; of?: object }) => {
+  const order = trace.rules.toSorted((a, b) => Number(b.fired) - Number(a.fired));
   return (
     <Stack>
-      {rules.length === 0 && <Hint>No rule listens to this event.</Hint>}
+      {order.length === 0 && <Hint>No rule listens to this event.</Hint>}
       {order.map((rule) => (
         <div key={`${rule.ruleId} ${rule.version}`}>
           <Group gap="xs">
@@ -304,30 +275,26 @@ export const Trace = ({ trace, of }: { trace: any; of?: object }) => {
             {rule.detail && <Hint size="xs">{rule.detail}</Hint>}
           </Group>
           {rule.conditions && <Condition node={rule.conditions} of={of} />}
-          {rule.effects.map((effect: any, index: number) => (
-            <Text key={index} ml="md">
-              → <Effect type={effect.type} data={effect.data} />
-            </Text>
-          ))}
+          <Effects of={rule.effects} />
         </div>
       ))}
-      {trace.quests?.length > 0 && (
+      {trace.quests && trace.quests.length > 0 && (
         <div>
           <Text fw={600}>Quests</Text>
-          {trace.quests.map((quest: any) => (
-            <Text key={quest.questKey}>{`${quest.questKey}: ${words(quest.reason)}`}</Text>
+          {trace.quests.map(({ questKey, reason }) => (
+            <Text key={questKey}>{`${questKey}: ${words(reason)}`}</Text>
           ))}
         </div>
       )}
-      {trace.leaderboards?.map(({ key, before, after }: any) => (
+      {trace.leaderboards.map(({ key, before, after }) => (
         <Text key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
       ))}
-      {trace.derived?.map((one: any, index: number) => (
+      {trace.derived.map((one, index) => (
         <Section key={index} title={`Event that followed: ${one.eventType}`}>
           <Trace trace={one} />
         </Section>
       ))}
-      {trace.warnings?.map((warning: string) => (
+      {trace.warnings.map((warning) => (
         <Alert color="yellow" key={warning}>
           {warning}
         </Alert>

@@ -1,19 +1,19 @@
-import { Group, Select, Stack } from "@mantine/core";
-import { useState } from "react";
-import { useApi, useCan, useGo } from "../api/hooks.ts";
+import { Group, Stack } from "@mantine/core";
+import { useCan, useGo, useRead } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { useMirror } from "../api/rooms.ts";
 import { count, nameOf, number, words } from "../format.ts";
-import { act, ask, form, OperationForm, SaveFile } from "../ui/operations.tsx";
+import { act, ask, form, SaveFile } from "../ui/operations.tsx";
 import { LiveTable } from "../ui/live.tsx";
-import { Empty, Hint, Live, Loaded, Page, Pages } from "../ui/page.tsx";
+import { Empty, Hint, Live, Page } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 import { type Columns, Facts } from "../ui/cells.tsx";
-import { Catalogue } from "../ui/catalogue.tsx";
+import { Archive, Catalogue, DefinitionForm } from "../ui/catalogue.tsx";
 
 type Board = Answer<"getLeaderboard">;
 
 const FIRST = ["name", "key", "metric", "sort", "period", "prizes"];
+const NEW = { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } };
 
 export const Leaderboards = () => {
   const can = useCan();
@@ -21,18 +21,12 @@ export const Leaderboards = () => {
     <Catalogue
       id="listLeaderboards"
       one="leaderboard"
-      form={{
-        first: FIRST,
-        initial: { key: "weekly-xp", name: "XP of the week", metric: { source: "XP" } },
-      }}
-      filters={["search", "status"]}
+      form={{ first: FIRST, initial: NEW }}
       columns={{
         "Ranks by": ({ metric }: any) => words(metric.source ?? metric.aggregate ?? ""),
         Period: ({ period }) => words(period.kind),
-        Status: "status",
-        Changed: "updatedAt",
       }}
-      wide={["Period", "Changed"]}
+      wide={["Period"]}
       tabs={{ reviews: can("listScoreReviews") && ["Held scores", () => <Reviews />] }}
     />
   );
@@ -67,65 +61,23 @@ const Reviews = () => (
 );
 
 export const LeaderboardPage = ({ id }: { id: string }) => {
-  const board = useApi("getLeaderboard", { path: { leaderboardId: id } });
+  const board = useRead("getLeaderboard", { path: { leaderboardId: id } });
+  const isBroken = (board.breakdownAttribute ?? board.breakdownProperty) != null;
+  const path = { leaderboardId: board.id };
+  const first = ["name", "description", "prizes", "bounds"];
   return (
     <Page
-      title={board.data?.name ?? "Leaderboard"}
+      title={board.name}
       parent={["Leaderboards", "/leaderboards"]}
-      actions={board.data && <Actions board={board.data} />}
+      actions={<Actions board={board} />}
+      pages={{
+        live: ["Live", () => <LivePlaces board={board} />],
+        all: ["All places", () => <Places path={path} />],
+        periods: ["Periods and prizes", () => <Periods path={path} />],
+        values: isBroken && ["By value", () => <Values path={path} />],
+        design: ["Design", () => <DefinitionForm one="leaderboard" of={board} first={first} />],
+      }}
     >
-      <Loaded query={board}>{(found) => <Whole board={found} />}</Loaded>
-    </Page>
-  );
-};
-
-const Actions = ({ board: { id, key, name, status } }: { board: Board }) => {
-  const go = useGo();
-  const path = { leaderboardId: id };
-  return (
-    <>
-      <SaveFile id="exportLeaderboard" name={`${key}.csv`} path={path} query={{ format: "csv" }}>
-        Save as CSV
-      </SaveFile>
-      {status !== "ARCHIVED" && [
-        status === "PAUSED"
-          ? act("resumeLeaderboard", "Resume", { path, done: "Running again" })
-          : act("pauseLeaderboard", "Pause", { path }),
-        act("rebuildLeaderboard", "Rebuild", { path, done: "Read from the database again" }),
-        form("resetLeaderboard", "End the period now", {
-          path,
-          about: "The period closes with its places, and a new one begins.",
-          submit: "End it",
-          done: "A new period has begun",
-        }),
-        ask("archiveLeaderboard", "Archive", {
-          path,
-          of: name,
-          name: key,
-          onDone: () => go("/leaderboards"),
-          text: "It counts nothing any more and leaves the lists.",
-        }),
-      ]}
-    </>
-  );
-};
-
-const Whole = ({ board }: { board: Board }) => {
-  const can = useCan();
-  const isBroken = (board.breakdownAttribute ?? board.breakdownProperty) != null;
-  const design = () => (
-    <OperationForm
-      id="updateLeaderboard"
-      path={{ leaderboardId: board.id }}
-      initial={board}
-      first={["name", "description", "prizes", "bounds"]}
-      hidden={["version"]}
-      fixed={{ version: board.version }}
-      key={board.version}
-    />
-  );
-  return (
-    <Stack>
       <Facts
         of={board}
         show={{
@@ -135,16 +87,31 @@ const Whole = ({ board }: { board: Board }) => {
           Period: ({ period }) => words(period.kind),
         }}
       />
-      <Pages
-        pages={{
-          live: ["Live", () => <LivePlaces board={board} />],
-          all: ["All places", () => <Places board={board} />],
-          periods: ["Periods and prizes", () => <Periods board={board} />],
-          values: isBroken && ["By value", () => <Values board={board} />],
-          design: can("updateLeaderboard") && ["Design", design],
-        }}
-      />
-    </Stack>
+    </Page>
+  );
+};
+
+const Actions = ({ board }: { board: Board }) => {
+  const { id, key, status } = board;
+  const path = { leaderboardId: id };
+  return (
+    <>
+      <SaveFile id="exportLeaderboard" name={`${key}.csv`} path={path} query={{ format: "csv" }}>
+        Save as CSV
+      </SaveFile>
+      {status === "PAUSED" && act("resumeLeaderboard", "Resume", { path, done: "Running again" })}
+      {status === "ACTIVE" && act("pauseLeaderboard", "Pause", { path })}
+      {status !== "ARCHIVED" && [
+        act("rebuildLeaderboard", "Rebuild", { path, done: "Read from the database again" }),
+        form("resetLeaderboard", "End the period now", {
+          path,
+          about: "The period closes with its places, and a new one begins.",
+          submit: "End it",
+          done: "A new period has begun",
+        }),
+      ]}
+      <Archive one="leaderboard" of={board} text="It counts nothing any more and leaves the lists." />
+    </>
   );
 };
 
@@ -185,96 +152,78 @@ const LivePlaces = ({ board }: { board: Board }) => {
   );
 };
 
-const Places = ({ board }: { board: Board }) => {
-  const path = { leaderboardId: board.id };
-  return (
-    <List
-      id="listLeaderboardEntries"
-      path={path}
-      filters={["period", "around", "board"]}
-      limit={50}
-      to={({ playerId }) => `/players/${playerId}`}
-      empty="Nobody is on it yet"
-      columns={{ Rank: "rank", Player: nameOf, Score: "score", Reached: "reachedAt" }}
-      wide={["Reached"]}
-      actions={(row) =>
-        ask("removeLeaderboardPlayer", "Take off", {
-          path: { ...path, playerId: row.playerId },
-          body: { ban: true } as never,
-          title: `Take ${nameOf(row)} off?`,
-          done: "Taken off the leaderboard",
-          text: "Their score goes, and later scores do not count on this leaderboard.",
-        })
-      }
-    />
-  );
-};
+type Props = { path: { leaderboardId: string } };
 
-const Periods = ({ board }: { board: Board }) => {
-  const path = { leaderboardId: board.id };
-  return (
-    <List
-      id="listLeaderboardPeriods"
-      path={path}
-      filters={["status"]}
-      dialog={[
-        ({ key }) => `Places of ${key}`,
-        ({ key, status }) => status === "CLOSED" && <Results path={{ ...path, periodKey: key }} />,
-      ]}
-      columns={{
-        Period: "key",
-        Status: "status",
-        Players: "participants",
-        First: ({ leader }) => leader && `${nameOf(leader.player)} (${number(leader.score)})`,
-        Ends: "endsAt",
-      }}
-    />
-  );
-};
+const Places = ({ path }: Props) => (
+  <List
+    id="listLeaderboardEntries"
+    path={path}
+    filters={["period", "around", "board"]}
+    limit={50}
+    to={({ playerId }) => `/players/${playerId}`}
+    empty="Nobody is on it yet"
+    columns={{ Rank: "rank", Player: nameOf, Score: "score", Reached: "reachedAt" }}
+    wide={["Reached"]}
+    actions={(row) =>
+      ask("removeLeaderboardPlayer", "Take off", {
+        path: { ...path, playerId: row.playerId },
+        body: { ban: true } as never,
+        title: `Take ${nameOf(row)} off?`,
+        done: "Taken off the leaderboard",
+        text: "Their score goes, and later scores do not count on this leaderboard.",
+      })
+    }
+  />
+);
 
-const Results = ({ path }: { path: { leaderboardId: string; periodKey: string } }) => (
-  <Rows
-    id="listLeaderboardResults"
-    given={{ path, query: { limit: 100 } }}
-    keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
+const Periods = ({ path }: Props) => (
+  <List
+    id="listLeaderboardPeriods"
+    path={path}
+    filters={["status"]}
+    dialog={[
+      ({ key }) => `Places of ${key}`,
+      ({ key, status }) =>
+        status === "CLOSED" && (
+          <Rows
+            id="listLeaderboardResults"
+            given={{ path: { ...path, periodKey: key }, query: { limit: 100 } }}
+            keyOf={({ rank, player }) => player?.playerId ?? String(rank)}
+            columns={{
+              Rank: "rank",
+              Player: ({ player }) => (player ? nameOf(player) : "erased"),
+              Score: "score",
+              Prize: ({ prize }) => prize && `${prize.prize + 1}: ${words(prize.status)}`,
+            }}
+          />
+        ),
+    ]}
     columns={{
-      Rank: "rank",
-      Player: ({ player }) => (player ? nameOf(player) : "erased"),
-      Score: "score",
-      Prize: ({ prize }) => prize && `${prize.prize + 1}: ${words(prize.status)}`,
+      Period: "key",
+      Status: "status",
+      Players: "participants",
+      First: ({ leader }) => leader && `${nameOf(leader.player)} (${number(leader.score)})`,
+      Ends: "endsAt",
     }}
   />
 );
 
-const ORDERS = ["total", "average", "best", "players"] as const;
-
 /** Teams, countries or whatever the board is broken down by, against each other. */
-const Values = ({ board }: { board: Board }) => {
-  const [by, setBy] = useState<(typeof ORDERS)[number]>("total");
-  return (
-    <Rows
-      section="By value"
-      beside={
-        <Select
-          aria-label="Ranked by"
-          size="xs"
-          data={ORDERS.map((value) => ({ value, label: words(value) }))}
-          value={by}
-          onChange={(next) => next && setBy(next as typeof by)}
-          allowDeselect={false}
-        />
-      }
-      id="listLeaderboardValues"
-      given={{ path: { leaderboardId: board.id }, query: { by, limit: 100 } }}
-      refetchInterval={5_000}
-      columns={{
-        Rank: "rank",
-        Value: "value",
-        Players: "players",
-        Total: "total",
-        Average: "average",
-        Best: "best",
-      }}
-    />
-  );
-};
+const Values = ({ path }: Props) => (
+  <List
+    id="listLeaderboardValues"
+    path={path}
+    filters={["by"]}
+    defaults={{ by: "total" }}
+    limit={100}
+    refetchInterval={5_000}
+    columns={{
+      Rank: "rank",
+      Value: "value",
+      Players: "players",
+      Total: "total",
+      Average: "average",
+      Best: "best",
+    }}
+  />
+);

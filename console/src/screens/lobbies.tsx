@@ -1,15 +1,24 @@
 import { Group, Stack } from "@mantine/core";
-import { useApi, useCan, useGo } from "../api/hooks.ts";
+import { useCan, useGo, useRead } from "../api/hooks.ts";
+import type { Row } from "../api/client.ts";
 import { useMirror } from "../api/rooms.ts";
 import { nameOf } from "../format.ts";
 import { ask, create } from "../ui/operations.tsx";
-import { Copied, Hint, Json, LinkButton, Live, Loaded, Page, Section } from "../ui/page.tsx";
+import { Copied, Hint, Json, LinkButton, Live, Page, Section } from "../ui/page.tsx";
 import { List, PlainTable } from "../ui/table.tsx";
-import { Facts } from "../ui/cells.tsx";
+import { type Columns, Facts } from "../ui/cells.tsx";
 
-type Lobby = { name: string; code: string; memberCount: number; maxPlayers: number };
-const titleOf = ({ name, code }: Lobby): string => `${name} (${code})`;
-const membersOf = ({ memberCount, maxPlayers }: Lobby): string => `${memberCount} of ${maxPlayers}`;
+type Lobby = Row<"listLobbies">;
+const membersOf = ({ memberCount, maxPlayers }: Pick<Lobby, "memberCount" | "maxPlayers">): string =>
+  `${memberCount} of ${maxPlayers}`;
+
+const COLUMNS: Columns<Lobby> = {
+  Name: ({ name, code }) => `${name} (${code})`,
+  Mode: "mode",
+  Players: membersOf,
+  Passcode: "hasPasscode",
+  Made: "createdAt",
+};
 
 export const Lobbies = () => {
   const go = useGo();
@@ -20,7 +29,7 @@ export const Lobbies = () => {
       to={({ id }) => `/lobbies/${id}`}
       empty="No lobbies yet"
       hint="Players open them through the SDK."
-      columns={{ Name: titleOf, Mode: "mode", Status: "status", Players: membersOf, Made: "createdAt" }}
+      columns={{ ...COLUMNS, Status: "status" }}
     />
   );
   return (
@@ -35,12 +44,10 @@ export const Lobbies = () => {
   );
 };
 
-type Open = Lobby & { id: string; mode: string; hasPasscode: boolean; createdAt: string };
-
 /** Public lobbies that may be joined, as the room of them shows it. */
 const OpenLobbies = () => {
   const { shown: lobbies = [], ...watched } = useMirror("lobbies", {}, (state) =>
-    [...(state.lobbies.values() as Iterable<Open>)].map((one) => ({ ...one })),
+    [...(state.lobbies.values() as Iterable<Lobby>)].map((one) => ({ ...one })),
   );
   return (
     <Stack gap="xs">
@@ -52,13 +59,7 @@ const OpenLobbies = () => {
         empty="No public lobby is open"
         rows={lobbies}
         to={({ id }) => `/lobbies/${id}`}
-        columns={{
-          Name: titleOf,
-          Mode: "mode",
-          Players: membersOf,
-          Passcode: "hasPasscode",
-          Made: "createdAt",
-        }}
+        columns={COLUMNS}
       />
     </Stack>
   );
@@ -66,68 +67,62 @@ const OpenLobbies = () => {
 
 export const LobbyPage = ({ id }: { id: string }) => {
   const path = { lobbyId: id };
-  const lobby = useApi("getLobby", { path }, { refetchInterval: 2_000 });
+  const lobby = useRead("getLobby", { path }, 2_000);
   const can = useCan();
-  const { data } = lobby;
-  const isOpen = data !== undefined && data.status !== "CLOSED";
+  const { name, hostPlayerId, channelId, members, settings, status } = lobby;
+  const isOpen = status !== "CLOSED";
   return (
     <Page
-      title={data?.name ?? "Lobby"}
+      title={name}
       parent={["Lobbies", "/lobbies"]}
       actions={
         isOpen &&
         ask("closeLobby", "Close the lobby", {
           path,
           body: {},
-          title: `Close ${data.name}?`,
+          title: `Close ${name}?`,
           text: "Everybody in it is put out.",
         })
       }
     >
-      <Loaded query={lobby}>
-        {({ members, hostPlayerId, channelId, ...found }) => (
-          <Stack>
-            <Facts
-              of={found}
-              show={{
-                Status: "status",
-                Code: ({ code }) => <Copied value={code} />,
-                Mode: "mode",
-                Players: membersOf,
-                Visibility: "visibility",
-                Made: "createdAt",
-              }}
-            />
-            <PlainTable
-              section="Members"
-              rows={(members ?? []) as any[]}
-              empty="Nobody is in it"
-              to={({ playerId }) => `/players/${playerId}`}
-              columns={{
-                Player: (member) => `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,
-                Status: "status",
-                Team: "team",
-                Joined: "joinedAt",
-              }}
-              actions={(member) =>
-                isOpen &&
-                ask("kickFromLobby", "Put out", {
-                  path,
-                  body: { playerId: member.playerId },
-                  title: `Put ${nameOf(member)} out?`,
-                })
-              }
-            />
-            <Section title="Settings">
-              <Json value={found.settings} />
-            </Section>
-            {can("listChatChannels") && channelId && (
-              <LinkButton to={`/chat/channels?open=${channelId}`}>Its chat</LinkButton>
-            )}
-            <Hint size="xs">This page looks again every two seconds.</Hint>
-          </Stack>
-        )}
-      </Loaded>
+      <Facts
+        of={lobby}
+        show={{
+          Status: "status",
+          Code: ({ code }) => <Copied value={code} />,
+          Mode: "mode",
+          Players: membersOf,
+          Visibility: "visibility",
+          Made: "createdAt",
+        }}
+      />
+      <PlainTable
+        section="Members"
+        rows={members ?? []}
+        empty="Nobody is in it"
+        to={({ playerId }) => `/players/${playerId}`}
+        columns={{
+          Player: (member) => `${nameOf(member)}${member.playerId === hostPlayerId ? " (host)" : ""}`,
+          Status: "status",
+          Team: "team",
+          Joined: "joinedAt",
+        }}
+        actions={(member) =>
+          isOpen &&
+          ask("kickFromLobby", "Put out", {
+            path,
+            body: { playerId: member.playerId },
+            title: `Put ${nameOf(member)} out?`,
+          })
+        }
+      />
+      <Section title="Settings">
+        <Json value={settings} />
+      </Section>
+      {can("listChatChannels") && channelId && (
+        <LinkButton to={`/chat/channels?open=${channelId}`}>Its chat</LinkButton>
+      )}
+      <Hint size="xs">This page looks again every two seconds.</Hint>
     </Page>
   );
 };

@@ -1,20 +1,14 @@
-import { Button, Group, Menu, Modal, Progress, SimpleGrid, Stack } from "@mantine/core";
-import { useState } from "react";
-import type { Answer } from "../api/client.ts";
-import { useApi, useCan, useGo } from "../api/hooks.ts";
+import { Button, Group, Menu, Progress, Stack, Text } from "@mantine/core";
+import { type ComponentProps, useState } from "react";
+import type { Answer, Row } from "../api/client.ts";
+import { useApi, useCan, useGo, useRead } from "../api/hooks.ts";
 import { count, moment, nameOf, number, words } from "../format.ts";
-import { Badges, Events, Goals, Ledger, Rewards, Timeline } from "./player-parts.tsx";
+import { EventList } from "./events.tsx";
+import { Effect } from "../ui/effects.tsx";
 import { Facts } from "../ui/cells.tsx";
-import { JobProgress } from "../ui/job.tsx";
-import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { Chips, Copied, Json, Loaded, Named, Page, Pages, Read, Section, Tile } from "../ui/page.tsx";
-import { List } from "../ui/table.tsx";
-
-/** The first of a player's currencies: 3 coins. */
-const purseOf = (currencies: Record<string, number>): string[] =>
-  Object.entries(currencies)
-    .slice(0, 3)
-    .map(([key, amount]) => count(amount, key));
+import { ask, create, form, OperationForm } from "../ui/operations.tsx";
+import { Chips, Copied, Dialog, Json, Named, Page, Section, Tiles } from "../ui/page.tsx";
+import { List, Rows } from "../ui/table.tsx";
 
 export const Players = () => {
   const go = useGo();
@@ -38,7 +32,13 @@ export const Players = () => {
           ),
           Level: "level",
           XP: "xp",
-          Currencies: ({ currencies }) => <Chips of={purseOf(currencies as Record<string, number>)} />,
+          Currencies: ({ currencies }) => (
+            <Chips
+              of={Object.entries(currencies)
+                .slice(0, 3)
+                .map(([key, amount]) => count(amount, key))}
+            />
+          ),
           Tags: ({ tags }) => <Chips of={tags.slice(0, 3)} />,
           Status: "status",
           "Last seen": "lastSeenAt",
@@ -52,60 +52,30 @@ export const Players = () => {
 type Player = Answer<"getPlayer">;
 
 export const PlayerPage = ({ id }: { id: string }) => {
-  const player = useApi("getPlayer", { path: { playerId: id } });
-  const data = player.data;
+  const player = useRead("getPlayer", { path: { playerId: id } });
+  const path = { playerId: player.id };
   return (
     <Page
-      title={data ? nameOf(data) : "Player"}
+      title={nameOf(player)}
       parent={["Players", "/players"]}
-      actions={data && <Actions player={data} />}
+      actions={<Actions player={player} />}
+      pages={{
+        timeline: ["Timeline", () => <Timeline path={path} />],
+        ledger: ["Ledger", () => <Ledger path={path} />],
+        badges: ["Badges", () => <Badges path={path} />],
+        goals: ["Quests and streaks", () => <Goals path={path} />],
+        rewards: ["Rewards and inbox", () => <Rewards path={path} />],
+        events: ["Events", () => <EventList query={path} filters={["eventType", "status"]} />],
+        data: ["Data", () => <Data player={player} />],
+      }}
     >
-      <Loaded query={player}>{(found) => <Whole player={found} />}</Loaded>
-    </Page>
-  );
-};
-
-const Whole = ({ player }: { player: Player }) => {
-  const { levelProgress, currencies, lives } = player;
-  const [job, setJob] = useState<string>();
-  return (
-    <Stack>
-      <SimpleGrid cols={{ base: 2, md: 4 }}>
-        <Tile
-          name={levelProgress.levelName ? `Level · ${levelProgress.levelName}` : "Level"}
-          value={player.level}
-          note={<Progress value={levelProgress.percent} size="sm" mt={4} aria-label="To the next level" />}
-        />
-        <Tile
-          name="XP"
-          value={player.xp}
-          note={
-            levelProgress.xpForNextLevel == null
-              ? "Highest level"
-              : `Next level at ${number(levelProgress.xpForNextLevel)}`
-          }
-        />
-        {Object.entries(currencies as Record<string, number>).map(([key, amount]) => (
-          <Tile key={key} name={words(key)} value={amount} />
-        ))}
-        {lives && (
-          <Tile
-            name="Lives"
-            value={`${lives.current} of ${lives.max}`}
-            note={lives.nextLifeAt && `Next ${moment(lives.nextLifeAt)}`}
-          />
-        )}
-      </SimpleGrid>
+      <Numbers player={player} />
       <Facts
         of={player}
         show={{
           Status: "status",
           "External user ID": ({ externalUserId }) => <Copied value={externalUserId} />,
-          ID: ({ id }) => (
-            <span className="mono">
-              <Copied value={id} />
-            </span>
-          ),
+          ID: () => <Copied value={player.id} />,
           "Last seen": "lastSeenAt",
           "First seen": "firstSeenAt",
           Country: "country",
@@ -113,60 +83,52 @@ const Whole = ({ player }: { player: Player }) => {
           Tags: ({ tags }) => (tags.length > 0 ? <Chips of={tags} /> : "–"),
         }}
       />
-      {job && <JobProgress id={job} title="Export of the player" />}
-      <Pages
-        pages={{
-          timeline: ["Timeline", () => <Timeline player={player} />],
-          ledger: ["Ledger", () => <Ledger player={player} />],
-          badges: ["Badges", () => <Badges player={player} />],
-          goals: ["Quests and streaks", () => <Goals player={player} />],
-          rewards: ["Rewards and inbox", () => <Rewards player={player} />],
-          events: ["Events", () => <Events player={player} />],
-          data: ["Data", () => <Data player={player} onJob={setJob} />],
+    </Page>
+  );
+};
+
+/** What the player has, now. */
+const Numbers = ({ player: { level, levelProgress, xp, currencies, lives } }: { player: Player }) => {
+  const { levelName, percent, xpForNextLevel: next } = levelProgress;
+  const purse = Object.entries(currencies).map(([key, amount]) => [words(key), amount] as const);
+  return (
+    <>
+      <Tiles
+        columns={3}
+        of={{
+          [levelName ? `Level · ${levelName}` : "Level"]: [
+            level,
+            <Progress value={percent} size="sm" mt={4} aria-label="To the next level" />,
+          ],
+          XP: [xp, next == null ? "Highest level" : `Next level at ${number(next)}`],
+          Lives: lives
+            ? [`${lives.current} of ${lives.max}`, lives.nextLifeAt && `Next ${moment(lives.nextLifeAt)}`]
+            : undefined,
         }}
       />
-    </Stack>
+      <Tiles of={Object.fromEntries(purse)} />
+    </>
   );
 };
 
 /** Grants and changes of a player, each with its reason. */
 const Actions = ({ player }: { player: Player }) => {
   const can = useCan();
-  const [open, setOpen] = useState<string>();
+  const [open, setOpen] = useState("");
   if (!can("grantXp")) return null;
-  const close = () => setOpen(undefined);
-  const path = { playerId: player.id };
-  const shared = { path, onDone: close };
-  const currency = { ...shared, first: ["amount", "reason"] };
+  const close = () => setOpen("");
   const { displayName, country, timezone, locale, tags, attributes, status } = player;
   const profile = { displayName, country, timezone, locale, tags, attributes };
-  const entries: Record<string, React.ReactNode> = {
-    "Grant XP": (
-      <OperationForm {...shared} id="grantXp" first={["amount", "reason"]} submit="Grant" done="Granted" />
-    ),
-    "Grant currency": <OperationForm {...currency} id="grantCurrency" submit="Grant" done="Granted" />,
-    "Take currency": <OperationForm {...currency} id="spendCurrency" submit="Take" done="Taken" />,
-    "Give lives": <OperationForm {...shared} id="grantLives" submit="Give" done="Given" />,
-    "Start a boost": <OperationForm {...shared} id="startPlayerBoost" submit="Start" done="Started" />,
-    "Send a message": (
-      <OperationForm
-        {...shared}
-        id="sendMessage"
-        first={["title", "body", "rewardKey"]}
-        submit="Send"
-        done="Sent"
-      />
-    ),
-    "Change the profile": <OperationForm {...shared} id="updatePlayer" initial={profile} done="Changed" />,
-    "Change the status": (
-      <OperationForm
-        {...shared}
-        id="setPlayerStatus"
-        initial={{ status }}
-        first={["status", "reason"]}
-        done="Changed"
-      />
-    ),
+  const amount = ["amount", "reason"];
+  const forms: Record<string, ComponentProps<typeof OperationForm>> = {
+    "Grant XP": { id: "grantXp", first: amount },
+    "Grant currency": { id: "grantCurrency", first: amount },
+    "Take currency": { id: "spendCurrency", first: amount },
+    "Give lives": { id: "grantLives" },
+    "Start a boost": { id: "startPlayerBoost" },
+    "Send a message": { id: "sendMessage", first: ["title", "body", "rewardKey"] },
+    "Change the profile": { id: "updatePlayer", initial: profile },
+    "Change the status": { id: "setPlayerStatus", initial: { status }, first: ["status", "reason"] },
   };
   return (
     <>
@@ -175,38 +137,186 @@ const Actions = ({ player }: { player: Player }) => {
           <Button>Grant or change</Button>
         </Menu.Target>
         <Menu.Dropdown>
-          {Object.keys(entries).map((name) => (
+          {Object.keys(forms).map((name) => (
             <Menu.Item key={name} onClick={() => setOpen(name)}>
               {name}
             </Menu.Item>
           ))}
         </Menu.Dropdown>
       </Menu>
-      <Modal opened={open !== undefined} onClose={close} title={open} size="lg">
-        {open && entries[open]}
-      </Modal>
+      <Dialog isOpen={open !== ""} onClose={close} title={open} size="lg">
+        {() => (
+          <OperationForm
+            {...forms[open]!}
+            path={{ playerId: player.id }}
+            submit={open}
+            done={`${open}: done`}
+            onDone={close}
+          />
+        )}
+      </Dialog>
     </>
   );
 };
 
-const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }) => {
+type Props = { path: { playerId: string } };
+
+const Timeline = ({ path }: Props) => (
+  <List
+    id="listPlayerActivity"
+    path={path}
+    filters={["types"]}
+    refetchInterval={5_000}
+    empty="Nothing has happened yet"
+    columns={{ When: "createdAt", What: ({ type, data }) => <Effect type={type} data={data} /> }}
+  />
+);
+
+const Ledger = ({ path }: Props) => {
+  const { data: verified } = useApi("verifyLedger", { path });
+  return (
+    <Stack gap="xs">
+      {verified && (
+        <Text c={verified.valid ? "dimmed" : "var(--mantine-color-error)"}>
+          {verified.valid
+            ? `All ${number(verified.entries)} entries are unchanged since they were written.`
+            : `Entry ${verified.firstInvalidSeq} is not what was written.`}
+        </Text>
+      )}
+      <List
+        id="listLedger"
+        path={path}
+        filters={["asset", "currencyKey", "from", "to"]}
+        columns={{
+          When: "createdAt",
+          Of: ({ asset, currencyKey }) => words(currencyKey ?? asset),
+          Amount: ({ amount }) => (
+            <Text span c={`var(--mantine-color-${amount < 0 ? "error" : "anchor"})`}>
+              {`${amount > 0 ? "+" : ""}${number(amount)}`}
+            </Text>
+          ),
+          Balance: "balanceAfter",
+          Why: whyOf,
+        }}
+        right={["Amount"]}
+      />
+    </Stack>
+  );
+};
+
+/** Why there is an entry, and what made it: the rule, quest or person. */
+const whyOf = ({ reason, cause }: Row<"listLedger">) => {
+  const { type, ...rest } = cause as Record<string, unknown>;
+  const about = Object.entries(rest)
+    .filter(([name, value]) => typeof value === "string" && /key|reason|actor|by/i.test(name))
+    .map(([, value]) => String(value));
+  return (
+    <Named name={words(reason)} more={[words(String(type ?? "")), ...about].filter(Boolean).join(" · ")} />
+  );
+};
+
+const progressOf = ({ percent }: { percent: number }) => (
+  <Progress value={percent} aria-label={`${percent} %`} miw={80} />
+);
+
+const Badges = ({ path }: Props) => (
+  <List
+    beside={create("awardBadge", "Award a badge", { path, submit: "Award" })}
+    id="listPlayerBadges"
+    path={path}
+    filters={["state"]}
+    empty="No badges yet"
+    columns={{
+      Badge: "name",
+      Rarity: "rarity",
+      Tier: ({ tier, tierName, maxTier }) => (tier > 0 ? `${tierName ?? tier} of ${maxTier}` : "–"),
+      Progress: progressOf,
+      Earned: "lastEarnedAt",
+    }}
+    wide={["Rarity"]}
+    actions={({ badgeId, name, tier }) =>
+      tier > 0 &&
+      ask("revokeBadge", "Take away", {
+        path: { ...path, badgeId },
+        title: `Take ${name} away?`,
+        text: "The player loses the badge; what it has given stays.",
+      })
+    }
+  />
+);
+
+const Goals = ({ path }: Props) => (
+  <Stack>
+    <Rows
+      section="Quests"
+      id="listPlayerQuests"
+      given={{ path }}
+      empty="No quests"
+      keyOf={({ questId, cycleKey }) => `${questId} ${cycleKey}`}
+      columns={{ Quest: "name", State: "state", Progress: progressOf, Ends: "expiresAt" }}
+      wide={["Ends"]}
+    />
+    <Rows
+      section="Streaks"
+      id="listPlayerStreaks"
+      given={{ path }}
+      empty="No streaks"
+      keyOf={({ streakKey }) => streakKey}
+      columns={{
+        Streak: "name",
+        Now: "current",
+        Longest: "longest",
+        Status: "status",
+        Freezes: ({ freezes, maxFreezes }) => `${freezes} of ${maxFreezes}`,
+        Until: "deadlineAt",
+      }}
+    />
+  </Stack>
+);
+
+const Rewards = ({ path }: Props) => (
+  <Stack>
+    <List
+      section="Rewards"
+      id="listPlayerRewards"
+      path={path}
+      filters={["status", "rewardKey"]}
+      empty="No rewards yet"
+      columns={{
+        Reward: ({ name, rewardKey }) => name ?? rewardKey,
+        Kind: "kind",
+        Quantity: "quantity",
+        Status: "status",
+        Given: "createdAt",
+      }}
+    />
+    <Rows
+      section="Inbox"
+      id="listInbox"
+      given={{ path }}
+      empty="No messages"
+      columns={{ Sent: "createdAt", Title: "title", Read: "readAt" }}
+    />
+  </Stack>
+);
+
+const Data = ({ player: { id, externalUserId, attributes } }: { player: Player }) => {
   const can = useCan();
   const go = useGo();
-  const path = { playerId: player.id };
+  const path = { playerId: id };
+  const { data } = useRead("listPlayerIdentities", { path });
   return (
     <Stack>
       <Section title="Attributes">
-        <Json value={player.attributes} />
+        <Json value={attributes} />
       </Section>
       <Section title="IDs">
-        <Read id="listPlayerIdentities" given={{ path }} lines={2}>
-          {({ data }) => <Chips of={data.map(({ provider, externalId }) => `${provider}: ${externalId}`)} />}
-        </Read>
+        <Chips of={data.map(({ provider, externalId }) => `${provider}: ${externalId}`)} />
       </Section>
       {can("erasePlayer") && (
         <Section title="All of it">
           <Group>
-            {act("exportPlayer", "Export everything", { path, onDone: ({ id }) => onJob(id) })}
+            {form("exportPlayer", "Export everything", { path, job: ["Export of the player"] })}
             {form("mergePlayer", "Merge another player in", {
               path,
               first: ["sourcePlayerId", "dryRun"],
@@ -217,7 +327,7 @@ const Data = ({ player, onJob }: { player: Player; onJob: (id: string) => void }
               path,
               body: { reason: "asked in the console" },
               title: "Erase the player?",
-              name: player.externalUserId,
+              name: externalUserId,
               done: "The player is being erased",
               onDone: () => go("/players"),
               text: "Everything that is known of this person goes: profile, messages, properties of events. Totals of the game stay. This cannot be undone.",

@@ -1,58 +1,37 @@
 import { Group, Stack, Text } from "@mantine/core";
-import { useCan } from "../api/hooks.ts";
+import { useRead } from "../api/hooks.ts";
 import type { Answer, Row } from "../api/client.ts";
 import { duration, nameOf, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
-import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { act, form } from "../ui/operations.tsx";
-import { ButtonSize, Hint, Read, Section, Tiles, tilesOf } from "../ui/page.tsx";
-import { List } from "../ui/table.tsx";
-import { Catalogue } from "../ui/catalogue.tsx";
+import { Hint, Section, Tiles, tilesOf } from "../ui/page.tsx";
+import { List, PlainTable } from "../ui/table.tsx";
+import { Catalogue, DefinitionForm, DRAFT, DraftPage } from "../ui/catalogue.tsx";
 
 type Quest = Answer<"getQuest">;
 
-const FIRST = [
-  "name",
-  "key",
-  "description",
-  "steps",
-  "stepMode",
-  "rewards",
-  "repeat",
-  "availableFrom",
-  "availableUntil",
-];
+const FIRST = "name key description steps stepMode rewards repeat availableFrom availableUntil".split(" ");
 
-const STEP = {
-  key: "play",
-  name: "Play three levels",
-  kind: "EVENT",
-  metric: { eventTypes: ["level_finished"], aggregate: "count" },
-  target: 3,
-};
+const METRIC = { eventTypes: ["level_finished"], aggregate: "count" };
+const STEP = { key: "play", name: "Play three levels", kind: "EVENT", metric: METRIC, target: 3 };
 const NEW = { key: "my-first-quest", name: "My first quest", steps: [STEP], rewards: { xp: 50 } };
 
-export const Quests = () => {
-  const can = useCan();
-  return (
-    <Catalogue
-      id="listQuests"
-      one="quest"
-      about="Goals with steps and rewards: once, daily, or for those who qualify."
-      form={{ first: FIRST, initial: NEW, submit: "Save the draft", done: "Saved as a draft" }}
-      hint="Something to do for players, with a reward at its end."
-      filters={["search", "status", "category", "tag"]}
-      columns={{
-        Steps: ({ steps }) => steps.length,
-        Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
-        Status: "status",
-        Changed: "updatedAt",
-      }}
-      wide={["Again"]}
-      tabs={{ reviews: can("listQuestReviews") && ["To be reviewed", () => <Reviews />] }}
-    />
-  );
-};
+export const Quests = () => (
+  <Catalogue
+    id="listQuests"
+    one="quest"
+    about="Goals with steps and rewards: once, daily, or for those who qualify."
+    form={{ ...DRAFT, first: FIRST, initial: NEW }}
+    hint="Something to do for players, with a reward at its end."
+    filters={["search", "status", "category", "tag"]}
+    columns={{
+      Steps: ({ steps }) => steps.length,
+      Again: ({ repeat }) => (repeat.mode === "NONE" ? "Once" : words(repeat.mode)),
+    }}
+    wide={["Again"]}
+    tabs={{ reviews: ["To be reviewed", () => <Reviews />] }}
+  />
+);
 
 type Review = Row<"listQuestReviews">;
 
@@ -64,7 +43,7 @@ const Reviews = () => (
     defaults={{ status: "PENDING" }}
     refetchInterval={10_000}
     empty="Nothing waits for a review"
-    dialog={["Submission", (review, close) => <Submission review={review} onDone={close} />]}
+    dialog={[(review) => `Submission of ${nameOf(review)}`, submission]}
     columns={{
       Sent: "submittedAt",
       Player: nameOf,
@@ -76,112 +55,93 @@ const Reviews = () => (
       ),
       Status: "status",
     }}
-    actions={(row) => <Decide review={row} />}
+    actions={decide}
   />
 );
 
-type DecideProps = { review: Review; onDone?: () => void };
-
-const Submission = ({ review, onDone }: DecideProps) => (
+const submission = (review: Review, close: () => void) => (
   <Stack>
-    <Text>{`${nameOf(review)}, ${review.questKey}, step ${review.stepKey}`}</Text>
+    <Text>{`${review.questKey}, step ${review.stepKey}`}</Text>
     {/* Text of a player: it is shown, and never followed by itself. */}
     <Text size="md" style={{ overflowWrap: "anywhere" }}>
       {review.evidence ?? "Without evidence"}
     </Text>
     {review.note && <Hint>{`${review.reviewedBy ?? ""}: ${review.note}`}</Hint>}
-    <Decide review={review} onDone={onDone} />
+    <Group>{decide(review, close)}</Group>
   </Stack>
 );
 
-const Decide = ({ review: { id, status, playerId, questKey, stepKey }, onDone }: DecideProps) => {
+const decide = ({ id, status, playerId, questKey, stepKey }: Review, onDone?: () => void) => {
   if (status !== "PENDING") return null;
   const path = { playerId, questId: questKey, stepKey };
-  return (
-    <ButtonSize value="compact-xs">
-      <Group gap={4} wrap="nowrap">
-        {act("reviewPlayerQuestStep", "Approve", {
-          path,
-          body: { decision: "APPROVE", submissionId: id },
-          isMain: true,
-          onDone,
-        })}
-        {form("reviewPlayerQuestStep", "Reject", {
-          path,
-          fixed: { decision: "REJECT", submissionId: id },
-          hidden: ["decision", "submissionId"],
-          onDone,
-        })}
-      </Group>
-    </ButtonSize>
-  );
+  const by = (decision: "APPROVE" | "REJECT") => ({ decision, submissionId: id });
+  return [
+    act("reviewPlayerQuestStep", "Approve", { path, body: by("APPROVE"), isMain: true, onDone }),
+    form("reviewPlayerQuestStep", "Reject", {
+      path,
+      fixed: by("REJECT"),
+      hidden: ["decision", "submissionId"],
+      onDone,
+    }),
+  ];
 };
 
 export const QuestPage = ({ id }: { id: string }) => (
   <DraftPage
-    kind="quest"
+    one="quest"
     id={id}
-    design={(quest) => (
-      <>
-        <DraftForm kind="quest" of={quest} first={FIRST} />
-        <Codes quest={quest} />
-      </>
-    )}
-    pages={() => ({
+    pages={(quest) => ({
+      design: ["Design", () => <DefinitionForm one="quest" of={quest} first={FIRST} />],
+      codes: quest.steps.some(asksForCode) && ["Codes", () => <Codes quest={quest} />],
       stats: ["How it goes", () => <Stats id={id} />],
       players: ["Players", () => <QuestPlayers id={id} />],
     })}
   />
 );
 
+const asksForCode = ({ kind }: { kind: string }): boolean => kind === "CODE";
+
 /** Steps that ask for a code have a pool of them. */
-const Codes = ({ quest }: { quest: Quest }) => {
-  const can = useCan();
-  const steps = quest.steps.filter(({ kind }) => kind === "CODE");
-  if (steps.length === 0 || !can("addQuestCodes")) return null;
-  return (
-    <Section title="Codes">
-      {steps.map(({ key, name }) => (
-        <Group key={key}>
-          <Text>{name}</Text>
-          {form("addQuestCodes", "Add codes", { path: { questId: quest.id, stepKey: key }, submit: "Add" })}
-        </Group>
-      ))}
-    </Section>
-  );
-};
+const Codes = ({ quest: { id, steps } }: { quest: Quest }) => (
+  <PlainTable
+    name="Codes"
+    rows={steps.filter(asksForCode)}
+    columns={{ Step: "name" }}
+    actions={({ key }) =>
+      form("addQuestCodes", "Add codes", { path: { questId: id, stepKey: key }, submit: "Add" })
+    }
+  />
+);
 
 /** How far players come: a funnel over the steps. */
-const Stats = ({ id }: { id: string }) => (
-  <Read id="getQuestStats" given={{ path: { questId: id } }}>
-    {({ started, states, steps, averageSeconds }) => {
-      const share = (players: number) => (started > 0 ? percent(players / started) : "");
-      return (
-        <Stack>
-          <Tiles
-            of={{
-              Started: started,
-              ...tilesOf(states, share),
-              "Takes on average": averageSeconds == null ? undefined : duration(averageSeconds),
-            }}
-          />
-          <Section title="Step by step">
-            <Bars
-              rows={[
-                { name: "Started", value: started },
-                ...steps.map(({ name, done, waiting }) => ({
-                  name,
-                  value: done,
-                  note: `${share(done)}${waiting > 0 ? `, ${number(waiting)} wait for a review` : ""}`,
-                })),
-              ]}
-            />
-          </Section>
-        </Stack>
-      );
-    }}
-  </Read>
-);
+const Stats = ({ id }: { id: string }) => {
+  const { started, states, steps, averageSeconds } = useRead("getQuestStats", { path: { questId: id } });
+  const share = (players: number) => (started > 0 ? percent(players / started) : "");
+  const waits = (players: number) => (players > 0 ? `, ${number(players)} wait for a review` : "");
+  return (
+    <Stack>
+      <Tiles
+        of={{
+          Started: started,
+          ...tilesOf(states, share),
+          "Takes on average": averageSeconds == null ? undefined : duration(averageSeconds),
+        }}
+      />
+      <Section title="Step by step">
+        <Bars
+          rows={[
+            { name: "Started", value: started },
+            ...steps.map(({ name, done, waiting }) => ({
+              name,
+              value: done,
+              note: share(done) + waits(waiting),
+            })),
+          ]}
+        />
+      </Section>
+    </Stack>
+  );
+};
 
 const QuestPlayers = ({ id }: { id: string }) => (
   <List

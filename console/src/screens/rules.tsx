@@ -1,19 +1,17 @@
-import { Alert, Badge, Grid, Group, Select, Stack, Text } from "@mantine/core";
+import { Badge, Group, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { useApi, useCan, useProject } from "../api/hooks.ts";
-import { type Answer, call } from "../api/client.ts";
+import { useCan, useProject, useRead } from "../api/hooks.ts";
+import { type Answer, call, type Row } from "../api/client.ts";
 import { count, day, duration, nameOf, number, own, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
-import { DraftForm, DraftPage } from "../ui/draft.tsx";
 import { describe } from "../ui/effects.tsx";
 import { OneOf } from "../ui/filters.tsx";
 import { form } from "../ui/operations.tsx";
-import { JobProgress } from "../ui/job.tsx";
-import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Read, Section, Tiles } from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Section, Tiles } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
-import { useSending } from "../ui/sending.tsx";
 import { Trace } from "./events.tsx";
-import { Catalogue } from "../ui/catalogue.tsx";
+import { Catalogue, DefinitionForm, DRAFT, DraftPage } from "../ui/catalogue.tsx";
 
 type Rule = Answer<"getRule">;
 
@@ -33,20 +31,10 @@ export const Rules = () => (
     id="listRules"
     one="rule"
     about="When an event comes, if conditions hold, then players get something."
-    form={{
-      first: FIRST,
-      initial: NEW,
-      submit: "Save the draft",
-      done: "Saved as a draft: publish it when it is right",
-    }}
+    form={{ ...DRAFT, first: FIRST, initial: NEW }}
     hint="A rule turns what players do into XP, badges and more."
     filters={["search", "status", "eventType", "tag", "sort"]}
-    columns={{
-      Does: ({ draft }) => sentence(draft),
-      Status: "status",
-      Tags: ({ tags }) => <Chips of={tags} />,
-      Changed: "updatedAt",
-    }}
+    columns={{ Does: ({ draft }) => sentence(draft), Tags: ({ tags }) => <Chips of={tags} /> }}
     wide={["Does", "Tags"]}
   />
 );
@@ -71,24 +59,28 @@ const valueText = (value: any): string => {
 /** The parts of a list; of what should be one and is not, itself. */
 const partsOf = (value: any): any[] => (value == null ? [] : [value].flat());
 
-const conditionText = (condition: any): string => {
-  for (const [group, between] of [
-    ["all", " and "],
-    ["any", " or "],
-    ["none", " nor "],
-  ] as const) {
-    const parts = condition?.[group];
+/** By what a condition or an action names what it is about. */
+const NAME = /^(path|field|eventType|key|\w+Keys?)$/;
+const whatOf = (part: object): string =>
+  valueText(Object.entries(part).find(([name]) => NAME.test(name))?.[1]);
+
+const said = (...parts: string[]): string => parts.filter(Boolean).join(" ");
+
+const GROUPS = { all: " and ", any: " or ", none: " nor " };
+const KINDS: Record<string, string> = { event_property: "", player_property: "the player's" };
+
+const conditionText = (given: any): string => {
+  const condition = given ?? {};
+  for (const [group, between] of Object.entries(GROUPS)) {
+    const parts = condition[group];
     if (!Array.isArray(parts)) continue;
     const inner = parts.map(conditionText).join(between);
     return group === "none" ? `not (${inner})` : parts.length > 1 ? `(${inner})` : inner;
   }
-  const { type, path, field, op, value, metric, streakKey, key, leaderboardKey, segmentKeys } =
-    condition ?? {};
-  const what = valueText(path ?? field ?? streakKey ?? key ?? leaderboardKey ?? segmentKeys);
+  const { type, op, value, metric } = condition;
   const counted = metric ? `${valueText(metric.aggregate)} of ${valueText(metric.eventTypes)}` : "";
-  const kind =
-    type === "event_property" ? "" : type === "player_property" ? "the player's" : words(valueText(type));
-  return [kind, what || counted, words(valueText(op)), valueText(value)].filter(Boolean).join(" ");
+  const kind = own(KINDS, type) ?? words(valueText(type));
+  return said(kind, whatOf(condition) || counted, words(valueText(op)), valueText(value));
 };
 
 const VERBS: Record<string, string> = {
@@ -97,18 +89,17 @@ const VERBS: Record<string, string> = {
   adjust_lives: "give lives",
 };
 
-const actionText = (action: any): string => {
-  const { amount, operation, currencyKey, badgeKey, rewardKey, key, leaderboardKey, eventType, boostKey } =
-    action ?? {};
-  const type = valueText(action?.type);
-  const what = currencyKey ?? badgeKey ?? rewardKey ?? key ?? leaderboardKey ?? eventType ?? boostKey;
+const actionText = (given: any): string => {
+  const action = given ?? {};
+  const { amount, operation } = action;
+  const type = valueText(action.type);
   const does = operation ? `${valueText(operation)} ${type.replace("update_", "")}` : own(VERBS, type);
-  const given = type === "grant_xp" ? "XP" : valueText(what);
-  return [(does ?? words(type)).toLowerCase(), valueText(amount), given].filter(Boolean).join(" ");
+  const what = type === "grant_xp" ? "XP" : whatOf(action);
+  return said((does ?? words(type)).toLowerCase(), valueText(amount), what);
 };
 
 /** A rule in one sentence: when, if, then. */
-export const sentence = (rule: any): string => {
+const sentence = (rule: any): string => {
   const triggers = partsOf(rule?.triggers)
     .map((one) => partsOf(one?.eventTypes).map(valueText).join(" or ") || `at ${valueText(one?.cron)}`)
     .join(" or ");
@@ -121,12 +112,19 @@ export const RulePage = ({ id }: { id: string }) => {
   const can = useCan();
   return (
     <DraftPage
-      kind="rule"
+      one="rule"
       id={id}
-      note={({ pauseReason }) => pauseReason && <Alert color="orange" title={pauseReason} />}
-      design={(rule) => <Design rule={rule} key={rule.draftVersion} />}
       pages={(rule) => ({
-        try: can("simulateRules") && ["Try it", () => <Try rule={rule} />],
+        design: ["Design", () => <Design rule={rule} key={rule.draftVersion} />],
+        try: can("simulateRules") && [
+          "Try it",
+          () => (
+            <Stack>
+              <OnOneEvent rule={rule} />
+              <OnThePast rule={rule} />
+            </Stack>
+          ),
+        ],
         stats: ["Statistics", () => <Stats rule={rule} />],
         fired: ["When it fired", () => <Fired id={id} />],
       })}
@@ -137,35 +135,23 @@ export const RulePage = ({ id }: { id: string }) => {
 /** The form on the left; what it means, as a sentence, as JSON and as the server sees it, on the right. */
 const Design = ({ rule }: { rule: Rule }) => {
   const [value, setValue] = useState<any>(rule.draft);
-  const { error, isBusy, send } = useSending();
-  const [checked, setChecked] = useState<Answer<"validateRule">>();
-  const check = send(async () => setChecked(await call("validateRule", { body: value as never })));
+  const check = useMutation({ mutationFn: () => call("validateRule", { body: value }) });
   return (
-    <Grid>
-      <Grid.Col span={{ base: 12, md: 7 }}>
-        <DraftForm
-          kind="rule"
-          of={rule}
-          first={FIRST}
-          onChange={setValue}
-          done="Draft saved: players see it once it is published"
-        >
-          {press("Check", check, { loading: isBusy })}
-        </DraftForm>
-      </Grid.Col>
-      <Grid.Col span={{ base: 12, md: 5 }}>
-        <Stack>
-          <Section title="In words">
-            <Text>{sentence(value)}</Text>
-          </Section>
-          <ErrorNote error={error} />
-          {checked && <Checked checked={checked} />}
-          <Section title="As JSON">
-            <Json value={value} />
-          </Section>
-        </Stack>
-      </Grid.Col>
-    </Grid>
+    <SimpleGrid cols={{ base: 1, md: 2 }}>
+      <DefinitionForm one="rule" of={rule} first={FIRST} onChange={setValue}>
+        {press("Check", check.mutate, { loading: check.isPending })}
+      </DefinitionForm>
+      <Stack>
+        <Section title="In words">
+          <Text>{sentence(value)}</Text>
+        </Section>
+        <ErrorNote error={check.error} />
+        {check.data && <Checked checked={check.data} />}
+        <Section title="As JSON">
+          <Json value={value} />
+        </Section>
+      </Stack>
+    </SimpleGrid>
   );
 };
 
@@ -184,42 +170,32 @@ const Checked = ({ checked }: { checked: Answer<"validateRule"> }) => (
   </Section>
 );
 
-/** Runs the draft without effect: on an event that really came, and on all that came. */
-const Try = ({ rule }: { rule: Rule }) => (
-  <Stack>
-    <OnOneEvent rule={rule} />
-    <OnThePast rule={rule} />
-  </Stack>
-);
+const daysAgo = (days: number): string => new Date(Date.now() - days * 86_400_000).toISOString();
 
 const LIMITS = { ignore: "Without limits", keep: "With limits" };
 
 const OnOneEvent = ({ rule }: { rule: Rule }) => {
   const types: string[] = rule.draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
   const exact = types.find((one) => !one.includes("*"));
-  const recent = useApi("listEvents", {
-    query: { limit: 20, ...(exact ? { eventType: exact } : {}) } as never,
-  });
+  const query = { limit: 20, ...(exact ? { eventType: exact } : {}) } as never;
+  const { data: events } = useRead("listEvents", { query });
   const [chosen, setChosen] = useState<string | null>(null);
   const [limits, setLimits] = useState<keyof typeof LIMITS>("ignore");
-  const { error, isBusy, send } = useSending();
-  const [traced, setTraced] = useState<unknown>();
-  const events = recent.data?.data ?? [];
   const event = events.find(({ id }) => id === chosen) ?? events[0];
-  const simulate = send(async () => {
-    if (!event) return;
-    const { eventType, properties, externalUserId } = event;
-    const body = {
-      event: { eventType, properties },
-      player: { externalUserId },
-      include: { published: false, drafts: [rule.key] },
-      ...(limits === "ignore" ? { overrides: { limits: "IGNORE" } } : {}),
-    };
-    setTraced(await call("simulateRules", { body: body as never }));
+  const simulate = useMutation({
+    mutationFn: ({ eventType, properties, externalUserId }: Row<"listEvents">) => {
+      const body = {
+        event: { eventType, properties },
+        player: { externalUserId },
+        include: { published: false, drafts: [rule.key] },
+        ...(limits === "ignore" ? { overrides: { limits: "IGNORE" } } : {}),
+      };
+      return call("simulateRules", { body: body as never });
+    },
   });
   return (
     <Section title="On one event">
-      {events.length === 0 ? (
+      {event === undefined ? (
         <Empty title="No such event has come yet">{`Send a ${exact ?? "fitting"} event first, under Live events.`}</Empty>
       ) : (
         <Inline>
@@ -230,16 +206,16 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
               value: one.id,
               label: `${one.eventType} of ${one.externalUserId}: ${JSON.stringify(one.properties)}`,
             }))}
-            value={event?.id ?? null}
+            value={event.id}
             onChange={setChosen}
             allowDeselect={false}
           />
           <OneOf label="Limits" of={LIMITS} value={limits} onChange={setLimits} />
-          {press("Simulate", simulate, { isMain: true, loading: isBusy })}
+          {press("Simulate", () => simulate.mutate(event), { isMain: true, loading: simulate.isPending })}
         </Inline>
       )}
-      <ErrorNote error={error} />
-      {traced !== undefined && <Trace trace={traced} of={rule.draft} />}
+      <ErrorNote error={simulate.error} />
+      {simulate.data && <Trace trace={simulate.data} of={rule.draft} />}
     </Section>
   );
 };
@@ -247,9 +223,7 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
 const OnThePast = ({ rule }: { rule: Rule }) => {
   const project = useProject();
   const can = useCan();
-  const [job, setJob] = useState<string>();
   if (!can("backtestRule")) return null;
-  const from = new Date(Date.now() - 7 * 86_400_000).toISOString();
   return (
     <Section title="On the past">
       <Hint>
@@ -258,93 +232,70 @@ const OnThePast = ({ rule }: { rule: Rule }) => {
       <Group>
         {form("backtestRule", "Backtest", {
           path: { ruleId: rule.id },
-          initial: { from, to: new Date().toISOString() },
+          initial: { from: daysAgo(7), to: daysAgo(0) },
           first: ["from", "to"],
           submit: "Start",
-          done: "",
-          onDone: ({ id }) => setJob(id),
+          job: ["Backtest", backtested],
         })}
       </Group>
-      {job && (
-        <JobProgress
-          id={job}
-          title="Backtest"
-          result={({ fired, events, playersReached, players }) => (
-            <Text>
-              {`It would have fired ${count(fired, "times")} on ${count(events, "events")}, for ${number(playersReached)} of ${count(players, "players")}.`}
-            </Text>
-          )}
-        />
-      )}
     </Section>
   );
 };
 
-const Stats = ({ rule }: { rule: Rule }) => {
-  const lift = useApi(
-    "getRuleLift",
-    { path: { ruleId: rule.id } },
-    { enabled: (rule.published?.rollout?.holdoutPercent ?? 0) > 0 },
-  );
+const backtested = ({ fired, events, playersReached, players }: any) => (
+  <Text>
+    {`It would have fired ${count(fired, "times")} on ${count(events, "events")}, for ${number(playersReached)} of ${count(players, "players")}.`}
+  </Text>
+);
+
+const Stats = ({ rule: { id, published } }: { rule: Rule }) => {
+  const path = { ruleId: id };
+  const query = { interval: "DAY", from: daysAgo(30).slice(0, 10) } as never;
+  const { total, buckets } = useRead("getRuleStats", { path, query });
+  const p99 = total.sampled.p99Micros ?? undefined;
+  const reasons = Object.entries(total.reasons).filter(([reason]) => reason !== "MATCHED");
   return (
-    <Read
-      id="getRuleStats"
-      given={{
-        path: { ruleId: rule.id },
-        query: {
-          interval: "DAY",
-          from: new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10),
-        } as never,
-      }}
-    >
-      {({ total, buckets }) => {
-        const p99 = total.sampled.p99Micros ?? undefined;
-        const slowest = p99 && (p99 < 1e6 ? `${number(p99)} µs` : duration(p99 / 1e6));
-        return (
-          <Stack>
-            <Tiles
-              of={{
-                "Looked at": [total.evaluated, "events in 30 days"],
-                Fired: [total.fired, percent(total.fired / (total.evaluated || 1))],
-                "Slowest 1 %": slowest,
-              }}
-            />
-            <Section title="Fired a day">
-              <Chart
-                name="Fired a day"
-                labels={buckets.map(({ from }) => day(from.slice(0, 10)))}
-                series={[{ name: "Fired", values: buckets.map(({ fired }) => fired) }]}
-              />
-            </Section>
-            <Section title="Why it did not fire">
-              <Bars
-                rows={Object.entries(total.reasons as Record<string, number>)
-                  .filter(([reason]) => reason !== "MATCHED")
-                  .toSorted(([, a], [, b]) => b - a)
-                  .map(([reason, value]) => ({ name: words(reason), value }))}
-              />
-            </Section>
-            {lift.data && (
-              <Section title="Against players held back">
-                <Tiles
-                  of={{
-                    "Came back, with the rule": cameBack(lift.data.treated),
-                    "Came back, without": cameBack(lift.data.holdout),
-                  }}
-                />
-              </Section>
-            )}
-          </Stack>
-        );
-      }}
-    </Read>
+    <Stack>
+      <Tiles
+        of={{
+          "Looked at": [total.evaluated, "events in 30 days"],
+          Fired: [total.fired, percent(total.fired / (total.evaluated || 1))],
+          "Slowest 1 %": p99 && (p99 < 1e6 ? `${number(p99)} µs` : duration(p99 / 1e6)),
+        }}
+      />
+      <Section title="Fired a day">
+        <Chart
+          name="Fired a day"
+          labels={buckets.map(({ from }) => day(from.slice(0, 10)))}
+          series={[{ name: "Fired", values: buckets.map(({ fired }) => fired) }]}
+        />
+      </Section>
+      <Section title="Why it did not fire">
+        <Bars
+          rows={reasons
+            .toSorted(([, a], [, b]) => b - a)
+            .map(([reason, value]) => ({ name: words(reason), value }))}
+        />
+      </Section>
+      {(published?.rollout?.holdoutPercent ?? 0) > 0 && (
+        <Section title="Against players held back">
+          <Lift path={path} />
+        </Section>
+      )}
+    </Stack>
   );
 };
 
-const cameBack = (of: { activeLaterShare: number | null; players: number }): [string, string] => [
-  percent(of.activeLaterShare),
-  count(of.players, "players"),
-];
+const Lift = ({ path }: { path: { ruleId: string } }) => {
+  const { treated, holdout } = useRead("getRuleLift", { path });
+  const cameBack = ({ activeLaterShare, players }: typeof treated): [string, string] => [
+    percent(activeLaterShare),
+    count(players, "players"),
+  ];
+  return (
+    <Tiles of={{ "Came back, with the rule": cameBack(treated), "Came back, without": cameBack(holdout) }} />
+  );
+};
 
 const Fired = ({ id }: { id: string }) => (
   <List

@@ -1,13 +1,13 @@
-import { Anchor, Group, Paper, SimpleGrid, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Anchor, Group, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import { useApi, useCan, useProject } from "../api/hooks.ts";
-import type { Answer } from "../api/client.ts";
+import { useAny, useApi, useCan, useProject, useRead } from "../api/hooks.ts";
+import type { Answer, Id } from "../api/client.ts";
 import { compact, day, percent, words } from "../format.ts";
 import { Chart } from "../ui/chart.tsx";
 import { OneOf, useFilters } from "../ui/filters.tsx";
 import { create, form } from "../ui/operations.tsx";
 import { Icon } from "../ui/icons.tsx";
-import { Copyable, LinkButton, Loaded, Page, SecretOnce, Section, Tile } from "../ui/page.tsx";
+import { Copyable, LinkButton, Page, SecretOnce, Section, Tiles } from "../ui/page.tsx";
 
 const EVENT = { externalUserId: "ada", eventType: "level_finished", properties: { level: 1, stars: 3 } };
 
@@ -22,19 +22,22 @@ client.auth.token = await tokenFromYourBackend();
 const room = await client.joinOrCreate("player", {});
 room.onMessage("*", (name, message) => console.log(name, message.data));`;
 
+/** Whether there is one, which is asked again and again. */
+const useHas = (id: Id, given: object = { query: { limit: 1 } }): boolean => {
+  const isAllowed = useCan()(id);
+  const { data = [] } = useAny(id, given, { refetchInterval: 3_000, enabled: isAllowed });
+  return (data.data ?? data).length > 0;
+};
+
 /** The way from nothing to a rule that runs: each step turns green by itself. */
 export const Start = () => {
   const project = useProject();
-  const can = useCan();
-  const every = { refetchInterval: 3_000 };
-  const keyProject = { projectId: project.sandboxOf ?? project.id };
-  const keys = useApi("listApiKeys", { path: keyProject }, { ...every, enabled: can("listApiKeys") });
-  const one = { query: { limit: 1 } };
-  const events = useApi("listEvents", one, every);
-  const rules = useApi("listRules", one, every);
-  const webhooks = useApi("listWebhooks", one, { ...every, enabled: can("listWebhooks") });
+  const keyPath = { projectId: project.sandboxOf ?? project.id };
+  const hasKey = useHas("listApiKeys", { path: keyPath });
+  const hasEvent = useHas("listEvents");
+  const hasRule = useHas("listRules");
+  const hasWebhook = useHas("listWebhooks");
   const [secret, setSecret] = useState<string>();
-  const has = (rows: unknown[] | undefined) => rows !== undefined && rows.length > 0;
   return (
     <Page
       title="Get started"
@@ -48,27 +51,19 @@ export const Start = () => {
         </>
       }
     >
-      <Step
-        number={1}
-        title="Make an API key"
-        about="Your game's backend sends it with every request. A key of the sandbox is for trying things."
-        isDone={has(keys.data)}
-      >
+      <Step number={1} title="Make an API key" isDone={hasKey}>
+        Your game's backend sends it with every request. A key of the sandbox is for trying things.
         {secret && <SecretOnce title="Your key" value={secret} />}
         {create("createApiKey", "Make a key", {
-          path: keyProject,
+          path: keyPath,
           first: ["name", "environment"],
           initial: { name: "My first key" },
           done: "",
           onDone: (answer) => setSecret(answer.key),
         })}
       </Step>
-      <Step
-        number={2}
-        title="Send an event"
-        about="Paste this into a terminal. The event shows up under Live events at once."
-        isDone={has(events.data?.data)}
-      >
+      <Step number={2} title="Send an event" isDone={hasEvent}>
+        Paste this into a terminal. The event shows up under Live events at once.
         <Copyable value={requestBy(secret ?? "$KEY")} />
         {form("trackEvent", "Or send one from here", {
           title: "Send an event",
@@ -77,36 +72,25 @@ export const Start = () => {
           submit: "Send",
         })}
       </Step>
-      <Step
-        number={3}
-        title="Write a rule"
-        about="A rule turns events into XP, currencies, badges and more."
-        isDone={has(rules.data?.data)}
-      >
+      <Step number={3} title="Write a rule" isDone={hasRule}>
+        A rule turns events into XP, currencies, badges and more.
         <LinkButton to="/rules">To the rules</LinkButton>
       </Step>
-      <Step
-        number={4}
-        title="Watch it live in a game"
-        about="The SDK joins rooms that show every change while players play."
-      >
+      <Step number={4} title="Watch it live in a game">
+        The SDK joins rooms that show every change while players play.
         <Copyable value={CLIENT} />
       </Step>
-      <Step
-        number={5}
-        title="Tell your own systems"
-        about="A webhook tells your backend of level-ups, badges and more as they happen."
-        isDone={has(webhooks.data?.data)}
-      >
+      <Step number={5} title="Tell your own systems" isDone={hasWebhook}>
+        A webhook tells your backend of level-ups, badges and more as they happen.
         <LinkButton to="/webhooks">To the webhooks</LinkButton>
       </Step>
     </Page>
   );
 };
 
-type StepProps = { number: number; title: string; about: string; isDone?: boolean; children: ReactNode };
+type StepProps = { number: number; title: string; isDone?: boolean; children: ReactNode };
 
-const Step = ({ number, title, about, isDone = false, children }: StepProps) => (
+const Step = ({ number, title, isDone = false, children }: StepProps) => (
   <Paper withBorder p="md">
     <Group align="flex-start" wrap="nowrap">
       <ThemeIcon
@@ -118,35 +102,22 @@ const Step = ({ number, title, about, isDone = false, children }: StepProps) => 
       >
         {isDone ? <Icon name="start" size={14} /> : <Text>{number}</Text>}
       </ThemeIcon>
-      <Stack gap="xs" style={{ flex: 1, minWidth: 0 }} align="flex-start">
+      <Stack gap="xs" flex={1} miw={0} fz="sm" align="flex-start">
         <Text component="h2" size="md" fw={600} m={0}>
           {title}
         </Text>
-        <Text>{about}</Text>
         {children}
       </Stack>
     </Group>
   </Paper>
 );
 
-type Metric = {
-  value: number | null;
-  previous?: number | null;
-  changePct?: number | null;
-  trend?: string | null;
-  series?: number[];
-};
+type Metric = Answer<"getAnalyticsOverview">["metrics"]["events"];
 
 const PERIODS = ["7d", "30d", "90d", "mtd"];
 
 export const Overview = () => {
-  const [filters, choose] = useFilters({ period: ["30d", ...PERIODS] });
-  const overview = useApi(
-    "getAnalyticsOverview",
-    { query: { period: filters["period"] } as never },
-    { refetchInterval: 60_000 },
-  );
-  const backlog = useApi("getBacklog", {}, { refetchInterval: 5_000 });
+  const [{ period }, choose] = useFilters({ period: ["30d", ...PERIODS] });
   return (
     <Page
       title="Overview"
@@ -154,82 +125,60 @@ export const Overview = () => {
         <OneOf
           label="Period"
           of={Object.fromEntries(PERIODS.map((one) => [one, words(one)]))}
-          value={filters["period"]}
-          onChange={(period) => choose({ period })}
+          value={period}
+          onChange={(next) => choose({ period: next })}
         />
       }
     >
-      <Loaded query={overview}>
-        {(data) => <Numbers overview={data} waiting={backlog.data?.events.waiting} />}
-      </Loaded>
+      <Numbers period={period} />
     </Page>
   );
 };
 
-const TILES = [
-  "activePlayers",
-  "newPlayers",
-  "returningPlayers",
-  "events",
-  "xpGranted",
-  "badgesEarned",
-  "questsCompleted",
-];
+const MAIN = /^(activePlayers|newPlayers|returningPlayers|events|xpGranted|badgesEarned|questsCompleted)$/;
+const CHARTS = { "Players a day": ["activePlayers", "newPlayers"], "Events a day": ["events"] };
 
-type NumbersProps = { overview: Answer<"getAnalyticsOverview">; waiting: number | undefined };
-
-const Numbers = ({ overview, waiting }: NumbersProps) => {
-  const metrics = overview.metrics as unknown as Record<string, Metric>;
-  const { range } = overview;
-  const labels = Array.from({ length: range.days }, (_, index) => {
-    const at = new Date(`${range.from}T00:00:00Z`);
-    at.setUTCDate(at.getUTCDate() + index);
-    return day(at.toISOString().slice(0, 10));
-  });
-  const first = TILES.filter((name) => name in metrics);
-  const rest = Object.keys(metrics).filter((name) => !first.includes(name));
-  const tileOf = (name: string) => <MetricTile key={name} name={name} metric={metrics[name]!} />;
-  const seriesOf = (...names: string[]) =>
-    names.flatMap((name) => {
-      const values = metrics[name]?.series;
-      return values ? [{ name: words(name), values }] : [];
-    });
-  const players = seriesOf("activePlayers", "newPlayers");
-  const events = seriesOf("events");
+const Numbers = ({ period }: { period: string | undefined }) => {
+  const query = { period } as never;
+  const { metrics: found, range } = useRead("getAnalyticsOverview", { query }, 60_000);
+  const backlog = useApi("getBacklog", {}, { refetchInterval: 5_000 });
+  const { currencyGranted: _many, ...single } = found;
+  const metrics: Record<string, Metric> = single;
+  const labels = Array.from({ length: range.days }, (_, index) =>
+    day(new Date(Date.parse(range.from) + index * 86_400_000).toISOString().slice(0, 10)),
+  );
+  const tilesOf = (isMain: boolean) => {
+    const shown = Object.entries(metrics).filter(([name]) => MAIN.test(name) === isMain);
+    return Object.fromEntries(shown.map(([name, metric]) => [words(name), toldOf(name, metric)]));
+  };
   return (
     <Stack>
-      <SimpleGrid cols={{ base: 2, md: 4 }}>
-        {first.map(tileOf)}
-        <Tile name="Events that wait" value={waiting} note="to be processed, now" />
-      </SimpleGrid>
-      {players.length > 0 && (
-        <Section title="Players a day">
-          <Chart name="Players a day" labels={labels} series={players} />
+      <Tiles
+        of={{
+          ...tilesOf(true),
+          "Events that wait": [backlog.data?.events.waiting ?? null, "to be processed, now"],
+        }}
+      />
+      {Object.entries(CHARTS).map(([title, names]) => (
+        <Section title={title} key={title}>
+          <Chart
+            name={title}
+            labels={labels}
+            series={names.map((name) => ({ name: words(name), values: metrics[name]?.series ?? [] }))}
+          />
         </Section>
-      )}
-      {events.length > 0 && (
-        <Section title="Events a day">
-          <Chart name="Events a day" labels={labels} series={events} height={200} />
-        </Section>
-      )}
+      ))}
       <Section title="More">
-        <SimpleGrid cols={{ base: 2, md: 4 }}>{rest.map(tileOf)}</SimpleGrid>
+        <Tiles of={tilesOf(false)} />
       </Section>
     </Stack>
   );
 };
 
 /** A number, and how it changed against the period before; shares are shown as such. */
-const MetricTile = ({ name, metric }: { name: string; metric: Metric }) => {
-  const { value, changePct, previous, trend } = metric;
+const toldOf = (name: string, { value, changePct, previous, trend }: Metric): [string, string] => {
   const show = /rate|stickiness/i.test(name) ? percent : compact;
   const arrow = trend === "up" ? "▲" : trend === "down" ? "▼" : "";
   const change = changePct == null ? "" : `${percent(Math.abs(changePct) / 100)}, `;
-  return (
-    <Tile
-      name={words(name)}
-      value={show(value)}
-      note={previous != null && `${arrow} ${change}${show(previous)} before`}
-    />
-  );
+  return [show(value), previous == null ? "" : `${arrow} ${change}${show(previous)} before`];
 };

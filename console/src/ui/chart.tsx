@@ -1,4 +1,4 @@
-import { Button, Group, Text, useComputedColorScheme } from "@mantine/core";
+import { Anchor, Button, Group, Text, UnstyledButton, useComputedColorScheme } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -93,15 +93,23 @@ export const Chart = ({ name, labels, series, height = 260, isPercent = false }:
   );
 };
 
+type Bar = { name: string; value: number; note?: string; onClick?: () => void };
+
 /** Parts of a whole, one below another, as bars. */
-export const Bars = ({ rows }: { rows: { name: string; value: number; note?: string }[] }) => {
+export const Bars = ({ rows }: { rows: Bar[] }) => {
   const most = Math.max(1, ...rows.map(({ value }) => value));
   return (
     <div role="list">
-      {rows.map(({ name, value, note }, index) => (
+      {rows.map(({ name, value, note, onClick }, index) => (
         <div role="listitem" key={`${name} ${index}`} style={{ marginBottom: 8 }}>
           <Group justify="space-between">
-            <Text>{name}</Text>
+            {onClick ? (
+              <Anchor component="button" type="button" size="sm" onClick={onClick}>
+                {name}
+              </Anchor>
+            ) : (
+              <Text>{name}</Text>
+            )}
             <Text>
               {number(value)} {note && <Text span c="dimmed" size="xs">{`  ${note}`}</Text>}
             </Text>
@@ -116,12 +124,53 @@ export const Bars = ({ rows }: { rows: { name: string; value: number; note?: str
 };
 
 /** A share from 0 to 1 as a colour whose text stays readable. */
-export const heatStyle = (share: number | null, isDark: boolean): React.CSSProperties => {
-  if (share == null) return {};
+const heatStyle = (share: number, isDark: boolean): React.CSSProperties => {
   if (share > 0.7) return { background: "var(--mantine-color-teal-9)", color: "#fff" };
   const tint = Math.round(5 + share * 55);
   return {
     background: `color-mix(in srgb, var(--mantine-color-teal-${isDark ? 9 : 5}) ${tint}%, transparent)`,
     color: isDark ? "#fff" : "#000",
   };
+};
+
+type Cell = { share: number; text: string; isComplete: boolean };
+type HeatRow = { label: string; size: number; cells: (Cell | undefined)[] };
+type HeatProps = {
+  name: string;
+  /** Over the first column. */
+  first: string;
+  /** Not numbers alone: an object has those first. */
+  columns: string[];
+  rows: HeatRow[];
+  onCell?: (row: number, column: number) => void;
+};
+
+/** Numbers as a table whose colours show at a glance where they are high; what is not over yet is in italics. */
+export const HeatTable = ({ name, first, columns, rows, onCell }: HeatProps) => {
+  const isDark = useComputedColorScheme("light") === "dark";
+  const cellAt = (column: number) => (row: HeatRow) => {
+    const cell = row.cells[column];
+    if (!cell) return "";
+    const fontStyle = cell.isComplete ? "normal" : "italic";
+    const shown = {
+      className: "heat",
+      style: { ...heatStyle(cell.share, isDark), fontStyle },
+      children: cell.text,
+    };
+    return onCell ? (
+      <UnstyledButton {...shown} onClick={() => onCell(rows.indexOf(row), column)} />
+    ) : (
+      <div {...shown} />
+    );
+  };
+  const cells = Object.fromEntries(columns.map((title, column) => [title, cellAt(column)]));
+  return (
+    <PlainTable
+      name={name}
+      rows={rows}
+      keyOf={({ label }) => label}
+      columns={{ [first]: "label", Players: "size", ...cells }}
+      right={columns}
+    />
+  );
 };

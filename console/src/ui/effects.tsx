@@ -1,5 +1,6 @@
-import { Text } from "@mantine/core";
+import { Group, Text } from "@mantine/core";
 import { count, number, words } from "../format.ts";
+import { Hint } from "./page.tsx";
 
 /** What an effect names: the first of these fields that it has, or that a part of it has. */
 const KEYS = ["badge", "quest", "adventure", "streak", "reward", "segment", "boost", "leaderboard"];
@@ -28,3 +29,14 @@ export const Effect = ({ type, data }: { type: string; data: unknown }) => (
     {describe(type, data)}
   </Text>
 );
+
+type EffectsProps = { of: readonly { type: string; data?: unknown }[] };
+
+/** What was brought about, one below the other. */
+export const Effects = ({ of }: EffectsProps) =>
+  of.map(({ type, data }, index) => (
+    <Group key={index} gap="xs">
+      → <Effect type={type} data={data} />
+      <Hint size="xs">{type}</Hint>
+    </Group>
+  ));

@@ -1,7 +1,12 @@
-import { SegmentedControl } from "@mantine/core";
-import { useCallback, useContext, useMemo } from "react";
+import { SegmentedControl, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { type ReactNode, useCallback, useContext, useMemo, useState } from "react";
 import { useSearchParams } from "wouter";
+import type { Id } from "../api/client.ts";
+import { resolve, type Schema, useForms } from "../api/forms.ts";
+import { words } from "../format.ts";
 import { ButtonSize } from "./page.tsx";
+import { optionText, Reference, referenceOf, References } from "./values.tsx";
 
 export type Filters = Record<string, string>;
 
@@ -71,3 +76,101 @@ export const OneOf = <T extends Record<string, string>>({
     aria-label={label}
   />
 );
+
+type Chosen = [chosen: Filters, choose: (change: Filters) => void, bar: ReactNode];
+
+/** The filters of a list or a report, drawn from the parameters of its operation. */
+export const useListFilters = (
+  id: Id,
+  names: readonly string[],
+  defaults: Filters = {},
+  prefix = "",
+): Chosen => {
+  const forms = useForms();
+  const fields = names.map((name) => {
+    const { schema = {} } = forms?.queries[id]?.find((one) => one.name === name) ?? {};
+    return { name, schema: forms ? resolve(schema, forms) : schema };
+  });
+  const usual = fields.map(({ name, schema }) => {
+    const options = choicesOf(schema);
+    return [name, options ? [defaults[name] ?? "", ...options] : (defaults[name] ?? "")];
+  });
+  const [chosen, choose] = useFilters(Object.fromEntries(usual), prefix);
+  const bar = fields.map((field) => (
+    <FilterField
+      key={field.name}
+      {...field}
+      value={chosen[field.name] ?? ""}
+      onChange={(value) => choose({ ...RIVALS[field.name], [field.name]: value })}
+    />
+  ));
+  return [chosen, choose, bar];
+};
+
+/** Filters that go when another is set: a range is named, or its days are. */
+const RIVALS: Record<string, Filters> = {
+  period: { from: "", to: "" },
+  from: { period: "" },
+  to: { period: "" },
+};
+
+/** The values to choose from; a comparison with a range of one's own needs more than a choice. */
+const choicesOf = ({ enum: known, type }: Schema): string[] | undefined =>
+  known?.filter((one) => one !== "custom") ?? (type === "boolean" ? ["true", "false"] : undefined);
+
+type FieldProps = { name: string; schema: Schema; value: string; onChange: (value: string) => void };
+
+const FilterField = ({ name, schema, value, onChange }: FieldProps) => {
+  const [text, setText] = useState(value);
+  const [last, setLast] = useState(value);
+  if (value !== last) {
+    setLast(value);
+    setText(value);
+  }
+  const send = useDebouncedCallback(onChange, 300);
+  const write = (next: string) => {
+    setText(next);
+    send(next);
+  };
+  const options = choicesOf(schema);
+  const usual = schema.default === undefined ? "" : optionText(name, schema.default);
+  const common = { label: words(name), title: schema.description ?? "", size: "xs", placeholder: usual };
+  const source = { kind: referenceOf(schema, name), known: schema["x-suggest"] };
+  if (options)
+    return (
+      <Select
+        {...common}
+        data={options.map((one) => ({ value: one, label: optionText(name, one) }))}
+        value={value === "" ? null : value}
+        onChange={(next) => onChange(next ?? "")}
+        clearable
+        clearButtonProps={{ "aria-label": `Clear ${common.label}` }}
+        placeholder={usual || (/^(sort|order)$/.test(name) ? "As usual" : "Any")}
+        w={150}
+      />
+    );
+  if (schema.anyOf?.some(({ type }) => type === "array"))
+    return (
+      <References
+        {...common}
+        {...source}
+        value={value.split(",").filter(Boolean)}
+        onChange={(next) => onChange(next.join(","))}
+        miw={165}
+        // A funnel may ask for the same twice.
+        allowDuplicates={name === "steps"}
+      />
+    );
+  if (source.kind ?? source.known)
+    return <Reference {...common} {...source} value={text} onChange={write} w={165} />;
+  const isDate = name === "from" || name === "to";
+  return (
+    <TextInput
+      {...common}
+      type={isDate ? "date" : "text"}
+      value={text}
+      onChange={(event) => write(event.currentTarget.value)}
+      w={isDate ? 140 : 165}
+    />
+  );
+};

@@ -52,7 +52,7 @@ export const LiveTable = <T,>(props: Props<T>) => {
           {begin > 0 && <tr aria-hidden style={{ height: begin * ROW }} />}
           {/* By place, not by row: where all rows change, new text in the same cells costs half of new cells. */}
           {drawn.map((row, place) => (
-            <Row key={place} {...({ row, columns, wide, onRow } as RowProps)} />
+            <Row key={place} {...{ row, columns, wide, onRow }} />
           ))}
           <tr aria-hidden style={{ height: Math.max(0, rows.length - begin - DRAWN) * ROW }} />
         </tbody>
@@ -64,12 +64,7 @@ export const LiveTable = <T,>(props: Props<T>) => {
 const classOf = (value: ReactNode, isWideOnly = false): string =>
   `${typeof value === "number" ? "number" : ""} ${isWideOnly ? "wide-only" : ""}`;
 
-type RowProps = {
-  row: unknown;
-  columns: Columns<unknown>;
-  wide?: readonly string[];
-  onRow: (row: unknown) => void;
-};
+type RowProps = Pick<Props<any>, "columns" | "wide" | "onRow"> & { row: any };
 
 const Row = memo(({ row, columns, wide, onRow }: RowProps): ReactNode => (
   <tr

@@ -1,9 +1,9 @@
 import {
-  Alert,
   Button,
   Group,
   JsonInput,
   Modal,
+  Progress,
   SegmentedControl,
   Skeleton,
   Stack,
@@ -13,14 +13,13 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { OPERATIONS } from "../generated/operations.ts";
-import { type Answer, ApiError, callAny, download, type Given, type Id } from "../api/client.ts";
+import { type Answer, ApiError, download, type Given, type Id } from "../api/client.ts";
 import { resolve, useForms } from "../api/forms.ts";
-import { queryClient, tell, tellError, useAct, useCan } from "../api/hooks.ts";
-import { words } from "../format.ts";
+import { change, tellError, useAny, useApi, useCan } from "../api/hooks.ts";
+import { keyFor, words } from "../format.ts";
 import { Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
-import { JobProgress } from "./job.tsx";
-import { ButtonSize, ErrorNote, press, SecretOnce } from "./page.tsx";
-import { useSending } from "./sending.tsx";
+import { ButtonSize, Dialog, ErrorNote, press, SecretOnce, Status } from "./page.tsx";
+import { SmallForm, useSending } from "./sending.tsx";
 
 type Props<I extends Id> = Given<I> & {
   id: I;
@@ -34,10 +33,12 @@ type ActProps<I extends Id> = Props<I> & { label: string; isMain?: boolean };
 /** A button that calls an operation; whoever may not call it does not see it. */
 const Act = <I extends Id>({ id, label, done, onDone, isMain, ...given }: ActProps<I>) => {
   const can = useCan();
-  const acting = useAct(id, { done: done ?? (onDone ? undefined : `${label}: done`), onDone });
-  if (!can(id)) return null;
-  const run = () => acting.mutate(given as unknown as Given<I>);
-  return press(label, run, { isMain, loading: acting.isPending });
+  const { isBusy, send } = useSending(tellError);
+  const run = async () => {
+    const answer = await change(id, given as unknown as Given<I>, done ?? (onDone ? "" : `${label}: done`));
+    onDone?.(answer);
+  };
+  return can(id) ? press(label, send(run), { isMain, loading: isBusy }) : null;
 };
 
 type Options<P> = Omit<P, "id" | "label">;
@@ -83,28 +84,20 @@ const Confirm = <I extends Id>({
   ...given
 }: ConfirmProps<I>) => {
   const can = useCan();
-  const [opened, { open, close }] = useDisclosure(false, { onOpen: () => setTyped("") });
-  const [typed, setTyped] = useState("");
-  const acting = useAct(id, {
-    done,
-    onDone: (answer) => {
-      close();
-      onDone?.(answer);
-    },
-  });
-  const isReady = name === undefined || typed === name;
+  const [opened, { open, close }] = useDisclosure(false);
+  const run = async ({ typed }: { typed?: string }) => {
+    if (typed !== name) throw new Error(`This is not ${name}`);
+    const answer = await change(id, given as unknown as Given<I>, done);
+    close();
+    onDone?.(answer);
+  };
   if (!can(id)) return null;
   return (
     <>
       {press(label, open, { opens: true })}
-      <Modal opened={opened} onClose={close} title={title}>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (isReady && !acting.isPending) acting.mutate(given as unknown as Given<I>);
-          }}
-        >
-          <Stack>
+      <Dialog isOpen={opened} onClose={close} title={title} size="md">
+        {() => (
+          <SmallForm submit={label} color={color} onSubmit={run} other={["Cancel", close]}>
             {text && <Text>{text}</Text>}
             {name !== undefined && (
               <TextInput
@@ -113,23 +106,15 @@ const Confirm = <I extends Id>({
                     Type <b>{name}</b> to confirm
                   </>
                 }
-                value={typed}
-                onChange={(event) => setTyped(event.currentTarget.value)}
+                name="typed"
                 autoComplete="off"
+                required
                 data-autofocus
               />
             )}
-            <Group justify="flex-end">
-              <Button variant="default" onClick={close}>
-                Cancel
-              </Button>
-              <Button color={color} type="submit" loading={acting.isPending} disabled={!isReady}>
-                {label}
-              </Button>
-            </Group>
-          </Stack>
-        </form>
-      </Modal>
+          </SmallForm>
+        )}
+      </Dialog>
     </>
   );
 };
@@ -138,6 +123,46 @@ const Confirm = <I extends Id>({
 export const ask = <I extends Id>(id: I, label: string, options: Options<ConfirmProps<I>>): ReactNode => (
   <Confirm key={`${id} ${label}`} {...(options as ConfirmProps<I>)} id={id} label={label} />
 );
+
+const OVER = new Set(["SUCCEEDED", "FAILED", "CANCELLED"]);
+
+type JobProps = {
+  id: string;
+  title: string;
+  /** Shows the result when it is there. */
+  result?: ((result: any) => ReactNode) | undefined;
+};
+
+/** How far long work is, until it ends. */
+export const JobProgress = ({ id, title, result: show }: JobProps) => {
+  const path = { jobId: id };
+  const [isOver, setOver] = useState(false);
+  const { data, error } = useApi("getJob", { path }, { refetchInterval: isOver ? false : 1_000 });
+  const isDone = data?.status === "SUCCEEDED";
+  const result = useAny("getJobResult", { path }, { enabled: isDone && show !== undefined });
+  if (data && OVER.has(data.status) !== isOver) setOver(OVER.has(data.status));
+  if (!data) return error ? <ErrorNote error={error} /> : <Progress value={0} aria-label={title} />;
+  const color = data.status === "FAILED" ? "red" : "teal";
+  return (
+    <Stack gap={4}>
+      <Group justify="space-between">
+        <Text>{title}</Text>
+        <Status value={data.status} />
+      </Group>
+      <Progress value={data.progress} animated={!isOver} aria-label={title} color={color} />
+      {data.error && <Text c="var(--mantine-color-error)">{data.error}</Text>}
+      {result.data && show?.(result.data)}
+      <Group gap="xs">
+        {!isOver && act("cancelJob", "Cancel", { path })}
+        {isDone && (
+          <SaveFile id="getJobResult" name={`${keyFor(title)}.json`} path={path}>
+            Save the result
+          </SaveFile>
+        )}
+      </Group>
+    </Stack>
+  );
+};
 
 type FormProps = {
   /** The operation that the form is sent to. */
@@ -172,28 +197,24 @@ export const OperationForm = (props: FormProps) => {
   const [answered, setAnswered] = useState<any>();
   const { error, isBusy, send } = useSending();
   if (!forms) return <Skeleton height={200} />;
-  const schema = forms.bodies[id];
-  if (!schema) return <Alert color="red">There is no form of {id}</Alert>;
+  // Of an operation without a body there is only the button.
+  const schema = forms.bodies[id] ?? { properties: {} };
   const known = resolve(schema, forms).properties;
   const given = initial === undefined ? startOf(schema, forms) : initial;
   // A form that changes something begins with what is there, of which not everything may be sent.
   const isSent = ([name, part]: [string, unknown]) => !known || (name in known && part !== null);
   const current = value ?? (known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given);
   const errors = error instanceof ApiError ? error.details : [];
-  const change = (next: any) => {
+  const edit = (next: any) => {
     setValue(next);
     props.onChange?.(next);
   };
   const save = async () => {
     const body = text === undefined ? current : JSON.parse(text);
     try {
-      const answer = await callAny(id, {
-        path: { ...path, ...named },
-        body: fixed ? { ...body, ...fixed } : body,
-      });
-      await queryClient.invalidateQueries();
+      const given: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
+      const answer = await change(id, given, secret || job ? "" : done);
       if (secret || job) setAnswered(answer);
-      else if (done !== "") tell(done);
       props.onDone?.(answer);
     } catch (failure) {
       const field = failure instanceof ApiError ? failure.details[0]?.field : undefined;
@@ -208,7 +229,7 @@ export const OperationForm = (props: FormProps) => {
       const misfit = misfitOf(schema, next, forms);
       if (misfit !== undefined)
         throw new Error(`The form cannot show ${misfit || "this"} as it is written here`);
-      change(next);
+      edit(next);
     }
     setText(mode === "Form" ? undefined : JSON.stringify(current, null, 2));
   };
@@ -245,7 +266,7 @@ export const OperationForm = (props: FormProps) => {
           />
         )}
         {text === undefined ? (
-          <Root path="" schema={schema} value={current} onChange={change} first={first} context={context} />
+          <Root path="" schema={schema} value={current} onChange={edit} first={first} context={context} />
         ) : (
           <JsonInput
             label="JSON"
@@ -313,7 +334,7 @@ const FormButton = ({
         onInput={() => setBegun(true)}
       >
         {about && (
-          <Text c="dimmed" mb="sm">
+          <Text c="dimmed" mb="sm" component="div">
             {about}
           </Text>
         )}

@@ -8,8 +8,8 @@ type Sending = {
   send: (work: () => Promise<unknown>) => (event?: React.FormEvent) => void;
 };
 
-/** Runs what a form does, and keeps its error. */
-export const useSending = (): Sending => {
+/** Runs what a form or a button does, and keeps its error or tells it. */
+export const useSending = (tell?: (error: unknown) => void): Sending => {
   const [error, setError] = useState<unknown>();
   const [isBusy, setBusy] = useState(false);
   const send = (work: () => Promise<unknown>) => (event?: React.FormEvent) => {
@@ -19,7 +19,7 @@ export const useSending = (): Sending => {
     setBusy(true);
     setError(undefined);
     work()
-      .catch(setError)
+      .catch(tell ?? setError)
       .finally(() => setBusy(false));
   };
   return { error, isBusy, send };
@@ -30,13 +30,14 @@ type Props = {
   submit: string;
   /** Gets what is in the inputs, by their names. */
   onSubmit: (values: any) => Promise<unknown>;
+  color?: string;
   children?: ReactNode;
   /** Another way to the same, below. */
-  other?: [label: string, work: () => Promise<unknown>];
+  other?: [label: string, work: () => unknown];
 };
 
 /** A form of a few inputs, each of which has a name. */
-export const SmallForm = ({ submit, onSubmit, children, other }: Props) => {
+export const SmallForm = ({ submit, onSubmit, color, children, other }: Props) => {
   const { error, isBusy, send } = useSending();
   const sendValues = (event: FormEvent<HTMLFormElement>) => {
     const values = Object.fromEntries(new FormData(event.currentTarget));
@@ -47,11 +48,11 @@ export const SmallForm = ({ submit, onSubmit, children, other }: Props) => {
       <Stack gap="sm">
         {children}
         <ErrorNote error={error} />
-        <Button type="submit" loading={isBusy}>
+        <Button type="submit" color={color} loading={isBusy}>
           {submit}
         </Button>
         {other && (
-          <Button variant="default" onClick={send(other[1])}>
+          <Button variant="default" onClick={send(async () => other[1]())}>
             {other[0]}
           </Button>
         )}

@@ -1,22 +1,10 @@
-import {
-  ActionIcon,
-  Group,
-  Pagination,
-  ScrollArea,
-  Select,
-  Stack,
-  Table,
-  TextInput,
-  Tooltip,
-} from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { ActionIcon, Group, Pagination, ScrollArea, Stack, Table, Tooltip } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { tellError, useAny, useGo } from "../api/hooks.ts";
 import { type Answer, callAny, type Given, type Id, type Row, saveFile } from "../api/client.ts";
-import { resolve, useForms } from "../api/forms.ts";
 import { number, words } from "../format.ts";
 import { cellOf, type Columns, textOf } from "./cells.tsx";
-import { type Filters, useFilters } from "./filters.tsx";
+import { type Filters, useListFilters } from "./filters.tsx";
 import { Icon } from "./icons.tsx";
 import { ButtonSize, Dialog, Empty, Hint, Loaded, press, Section } from "./page.tsx";
 import { useSending } from "./sending.tsx";
@@ -305,77 +293,6 @@ const SaveCsv = ({ name, load }: SaveCsvProps) => {
         <Icon name="file" />
       </ActionIcon>
     </Tooltip>
-  );
-};
-
-type Chosen = [chosen: Filters, choose: (change: Filters) => void, bar: ReactNode];
-
-/** The filters of a list, drawn from the parameters of its operation. */
-export const useListFilters = (id: Id, names: string[], defaults: Filters = {}, prefix = ""): Chosen => {
-  const forms = useForms();
-  const optionsOf = (name: string): string[] | undefined => {
-    const { schema } = forms?.queries[id]?.find((one) => one.name === name) ?? {};
-    const known = schema && forms && resolve(schema, forms);
-    return known?.enum ?? (known?.type === "boolean" ? ["true", "false"] : undefined);
-  };
-  const fields = names.map((name) => ({ name, options: optionsOf(name), usual: defaults[name] ?? "" }));
-  const usual = fields.map(({ name, options, usual: one }) => [name, options ? [one, ...options] : one]);
-  const [chosen, choose] = useFilters(Object.fromEntries(usual), prefix);
-  const bar = fields.map(({ name, options }) => (
-    <FilterField
-      key={name}
-      name={name}
-      options={options}
-      value={chosen[name] ?? ""}
-      onChange={(value) => choose({ [name]: value })}
-    />
-  ));
-  return [chosen, choose, bar];
-};
-
-type FieldProps = {
-  name: string;
-  options: string[] | undefined;
-  value: string;
-  onChange: (value: string) => void;
-};
-
-const FilterField = ({ name, options, value, onChange }: FieldProps) => {
-  const [text, setText] = useState(value);
-  const [last, setLast] = useState(value);
-  if (value !== last) {
-    setLast(value);
-    setText(value);
-  }
-  const send = useDebouncedCallback(onChange, 300);
-  const label = words(name);
-  if (options)
-    return (
-      <Select
-        label={label}
-        data={options.map((one) => ({ value: one, label: words(one) }))}
-        value={value === "" ? null : value}
-        onChange={(next) => onChange(next ?? "")}
-        clearable
-        clearButtonProps={{ "aria-label": `Clear ${label}` }}
-        placeholder={/^(sort|order)$/.test(name) ? "As usual" : "Any"}
-        w={150}
-        size="xs"
-      />
-    );
-  const isDate = name === "from" || name === "to";
-  return (
-    <TextInput
-      label={label}
-      type={isDate ? "date" : "text"}
-      value={text}
-      onChange={(event) => {
-        setText(event.currentTarget.value);
-        send(event.currentTarget.value);
-      }}
-      w={isDate ? 140 : 165}
-      size="xs"
-    />
   );
 };
 

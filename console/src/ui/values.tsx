@@ -78,8 +78,11 @@ export const commonOf = ({ name, path, schema, isRequired = false, context }: Fi
 const weekday = (number: number): string => dayName(`2024-01-0${number}`);
 
 /** One of several values in words; the API counts the days of a week. */
-export const optionText = (name: string, value: unknown): string =>
-  name === "weekStartsOn" ? weekday(Number(value)) : words(String(value));
+export const optionText = (name: string, value: unknown): string => {
+  if (name === "weekStartsOn") return weekday(Number(value));
+  if (name === "compare" && value === "none") return "Nothing";
+  return name === "period" && value === "all" ? "All time" : words(String(value));
+};
 
 /** Any JSON; text is kept while it is not yet valid. */
 export const Free = ({
@@ -137,20 +140,30 @@ export const Moment = ({ value, onChange, ...common }: Valued<string>) => {
   );
 };
 
+type Source = {
+  /** The kind of definition, of which the keys are offered. */
+  kind?: string | undefined;
+  /** What is offered in place of keys. */
+  known?: string[] | undefined;
+};
+type Box = { size?: string; placeholder?: string; title?: string; w?: number; miw?: number };
+
 /** The key of a definition: chosen from those there are, or typed. */
-export const Reference = ({ kind, ...input }: Valued<string> & { kind: string }) => (
-  <Autocomplete {...input} data={useKeys(kind)} limit={50} />
+export const Reference = ({ kind, known, ...input }: Valued<string> & Source & Box) => (
+  <Autocomplete {...input} data={useKeys(kind, known)} limit={50} />
 );
 
-export const References = ({ kind, ...input }: Valued<string[]> & { kind: string }) => (
-  <TagsInput {...input} data={useKeys(kind)} />
+type ListBox = Valued<string[]> & Source & Box & { allowDuplicates?: boolean };
+
+export const References = ({ kind, known, ...input }: ListBox) => (
+  <TagsInput {...input} data={useKeys(kind, known)} limit={50} />
 );
 
 /** The keys of all definitions of a kind. */
-const useKeys = (kind: string): string[] => {
+const useKeys = (kind: string | undefined, known: string[] = []): string[] => {
   const id = operation("list", `${kind}s`.replace(/ys$/, "ies"));
-  const { data } = useAny(id, { query: { limit: 100 } });
-  return [...new Set<string>((data?.data ?? []).map((row: any) => row.key ?? row.name))];
+  const { data } = useAny(id, { query: { limit: 100 } }, { enabled: kind !== undefined });
+  return [...new Set<string>([...known, ...(data?.data ?? []).map((row: any) => row.key ?? row.name)])];
 };
 
 export const Remove = ({ label, onClick }: { label: string; onClick: () => void }) => (

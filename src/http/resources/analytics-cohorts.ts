@@ -36,6 +36,7 @@ const MetricParameter = z
     description:
       "players who did anything; rate: their share; events; eventsPerPlayer: by size; xp granted; or " +
       "sum:<eventType>.<property>, as in trends",
+    "x-suggest": NAMES,
   });
 
 /** @throws DomainError VALIDATION_ERROR for a metric that is none */

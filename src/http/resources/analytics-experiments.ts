@@ -1,3 +1,4 @@
+import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
 import { z } from "zod";
 import {
   AGAINST,
@@ -78,6 +79,7 @@ export const ExperimentListQuery = QuestionQuery.extend({ ruleId: RuleRef, ...Co
 
 const metric = metricList(EXPERIMENT_METRICS_MAX).meta({
   description: "Metrics as trends have them, by comma",
+  "x-suggest": METRIC_NAMES,
 });
 
 /** An experiment with the rule among the parameters: of a file. */

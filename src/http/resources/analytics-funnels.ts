@@ -168,6 +168,7 @@ const FunnelQuery = QuestionQuery.extend({
   steps: textList({ min: 2, max: STEPS_MAX, isRepeatable: true }).meta({
     description: "Event types, by comma",
     example: "user_registered,question_asked",
+    "x-ref": "eventType",
   }),
   window: Window,
   order: Order,

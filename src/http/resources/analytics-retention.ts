@@ -89,9 +89,13 @@ const RetentionQuery = QuestionQuery.extend({
     description: `In place of offsets with type=bracket; default ${BRACKETS_DEFAULT}`,
     override: { type: "string" },
   }),
-  startEvent: EventType.optional().meta({ description: "What a player starts with; default: any event" }),
+  startEvent: EventType.optional().meta({
+    description: "What a player starts with; default: any event",
+    "x-ref": "eventType",
+  }),
   returnEvent: textList({ max: RETURN_EVENTS_MAX }).optional().meta({
     description: "What a return is, by comma; default: any event, the one that starts included",
+    "x-ref": "eventType",
   }),
   entry: z.enum(ENTRIES).default("first_time").meta({
     description: "first_time: by the first start ever; recurring: in each period in which a player starts",

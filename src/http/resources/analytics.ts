@@ -115,6 +115,7 @@ const TrendsQuery = z
       description:
         "Metrics of the overview, currencyGranted:<key>, event:<eventType>, sum:<eventType>.<property>; " +
         "by comma, or given several times",
+      "x-suggest": METRIC_NAMES,
     }),
     interval: z.enum(INTERVALS).default("day"),
     breakdown: z

@@ -176,12 +176,6 @@ const aPerson = async (browser: Browser, url: string, downloadPath?: string) => 
       click(`the row of "${row}" is to be pressed`, () =>
         reachable(undefined, `::-p-xpath(//tr[contains(., ${quoted(row)})])`, "tr"),
       ),
-    /** Whether all buttons of that name are off. */
-    isOff: async (name: string): Promise<boolean> => {
-      const found = await page.$$(named(name));
-      const areOn = await Promise.all(found.map((handle) => isReachable(handle, PRESSED)));
-      return found.length > 0 && !areOn.includes(true);
-    },
     /** Types into a field, in the place of what is there, and goes on with `key`. */
     fill: async (label: string, value: string, key: "Tab" | "Enter" = "Tab"): Promise<void> => {
       await click(`"${label}" is to be filled in`, () => reachable(undefined, named(label), TYPED));
