@@ -19,24 +19,17 @@ export const theme = createTheme({
 });
 
 export const variables: CSSVariablesResolver = ({ colors }) => {
-  const light: Record<string, string> = {
-    "--mantine-color-dimmed": "#5c636a",
-    "--mantine-color-placeholder": "#6b7278",
-    "--mantine-color-error": "#c92a2a",
-    "--mantine-color-anchor": "#087f5b",
-  };
-  const dark: Record<string, string> = {
-    "--mantine-color-dimmed": "#a6a7ab",
-    "--mantine-color-placeholder": "#9a9ca1",
-    "--mantine-color-error": "#ff8787",
-    "--mantine-color-anchor": "#63e6be",
+  const both: Record<string, string> = {
+    "--mantine-color-dimmed": "light-dark(#5c636a, #a6a7ab)",
+    "--mantine-color-placeholder": "light-dark(#6b7278, #9a9ca1)",
+    "--mantine-color-error": "light-dark(#c92a2a, #ff8787)",
+    "--mantine-color-anchor": "light-dark(#087f5b, #63e6be)",
   };
   for (const colour of Object.keys(colors)) {
+    const of = `var(--mantine-color-${colour}`;
     // Yellow on yellow needs a darker one.
-    const share = colour === "yellow" ? 65 : 80;
-    light[`--mantine-color-${colour}-light-color`] =
-      `color-mix(in srgb, var(--mantine-color-${colour}-9) ${share}%, black)`;
-    dark[`--mantine-color-${colour}-light-color`] = `var(--mantine-color-${colour}-2)`;
+    const light = `color-mix(in srgb, ${of}-9) ${colour === "yellow" ? 65 : 80}%, black)`;
+    both[`--mantine-color-${colour}-light-color`] = `light-dark(${light}, ${of}-2))`;
   }
-  return { variables: {}, light, dark };
+  return { variables: {}, light: both, dark: both };
 };

@@ -96,11 +96,12 @@ describe("people at the console", () => {
     await operator.fill("Password", admin.password);
     await operator.press("Sign in");
     await operator.press("Set one up");
-    await operator.fill("Your password", admin.password);
+    await operator.press("Use an app");
+    await operator.fill("Current password", admin.password);
     await operator.press("Use an app");
     await operator.sees(SECRET);
     const [secret] = SECRET.exec(await operator.text())!;
-    await operator.fill("Code of your app", totpCode(secret));
+    await operator.fill("Code", totpCode(secret));
     await operator.press("Switch it on");
     await operator.sees("Your recovery codes");
     await operator.press("Tenants");

@@ -2,11 +2,10 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import type { Id } from "../api/client.ts";
-import { signOut, useAny, useCan } from "../api/hooks.ts";
+import { signOut, useApi } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
-import { ACCOUNT_SCREENS, PROJECT_SCREENS } from "./routes.ts";
+import { useScreens } from "./routes.ts";
 
 const ECONOMY = /^(currency|badge|streak|reward|boost|segment)$/;
 
@@ -19,34 +18,23 @@ export const Palette = ({ project }: { project: string | undefined }) => {
   const [query, setQuery] = useState("");
   const [asked] = useDebouncedValue(query.trim(), 200);
   const [, go] = useLocation();
-  const can = useCan();
-  const found = useAny(
-    "search" as Id,
-    { query: { q: asked } },
-    { enabled: asked !== "" && project !== undefined },
-  );
-  const screens = [
-    ...(project ? PROJECT_SCREENS.map((screen) => ({ screen, to: `/p/${project}${screen.path}` })) : []),
-    ...ACCOUNT_SCREENS.map((screen) => ({ screen, to: screen.path })),
-  ].filter(({ screen: { title, needs } }) => title !== "" && (!needs || can(needs)));
-  const actions: SpotlightActionData[] = screens.map(({ screen, to }) => ({
+  const enabled = asked !== "" && project !== undefined;
+  const found = useApi("search", { query: { q: asked } }, { enabled });
+  const actions: SpotlightActionData[] = useScreens(project).map(({ to, title, group, icon }) => ({
     id: to,
-    label: screen.title,
-    description: screen.group,
-    leftSection: <Icon name={screen.icon ?? "players"} />,
+    label: title,
+    description: group,
+    leftSection: <Icon name={icon ?? "players"} />,
     onClick: () => go(to),
   }));
   actions.push({ id: "sign-out", label: "Sign out", onClick: () => void signOut() });
-  for (const { kind, id, key, name } of (asked === "" ? [] : (found.data?.data ?? [])) as Record<
-    string,
-    string
-  >[])
+  for (const { kind, id, key, name } of enabled ? (found.data?.data ?? []) : [])
     actions.push({
       id: `${kind} ${id}`,
-      label: name || key || id!,
-      description: `${words(kind!)}${key ? ` · ${key}` : ""}`,
+      label: name || key || id,
+      description: `${words(kind)}${key ? ` · ${key}` : ""}`,
       keywords: [query, key ?? ""],
-      onClick: () => go(`/p/${project}${placeOf(kind!)}/${id}`),
+      onClick: () => go(`/p/${project}${placeOf(kind)}/${id}`),
     });
   return (
     <Spotlight

@@ -1,9 +1,9 @@
 import { type ComponentType, lazy } from "react";
 import type { Id } from "../api/client.ts";
+import { useCan } from "../api/hooks.ts";
 import type { IconName } from "../ui/icons.tsx";
 
 export type Screen = {
-  /** Below /p/:project for screens of a project, else below the console itself. */
   path: string;
   component: ComponentType<any>;
   /** Who may call this sees the screen. */
@@ -41,8 +41,7 @@ const PROJECT: Groups = {
     ["/rules/:id", "rules/RulePage", "getRule"],
     ["/rules", "rules/Rules", "listRules", "rules", "Rules"],
     ["/economy/:kind/:id", "economy/DefinitionPage"],
-    ["/economy/:kind", "economy/Economy"],
-    ["/economy", "economy/Economy", "listCurrencies", "economy", "Economy"],
+    ["/economy/:kind?", "economy/Economy", "listCurrencies", "economy", "Economy"],
     ["/quests/:id", "quests/QuestPage", "getQuest"],
     ["/quests", "quests/Quests", "listQuests", "quests", "Quests"],
     ["/adventures/:id", "adventures/AdventurePage", "getAdventure"],
@@ -53,13 +52,9 @@ const PROJECT: Groups = {
     ["/leaderboards", "leaderboards/Leaderboards", "listLeaderboards", "boards", "Leaderboards"],
     ["/lobbies/:id", "lobbies/LobbyPage", "getLobby"],
     ["/lobbies", "lobbies/Lobbies", "listLobbies", "lobbies", "Lobbies"],
-    ["/chat/:tab", "chat/Chat", "listChatReports"],
-    ["/chat", "chat/Chat", "listChatReports", "chat", "Chat moderation"],
+    ["/chat/:tab?", "chat/Chat", "listChatReports", "chat", "Chat moderation"],
   ],
-  Understand: [
-    ["/analytics/:tab", "analytics/Analytics", "getAnalyticsTrends"],
-    ["/analytics", "analytics/Analytics", "getAnalyticsTrends", "analytics", "Analytics"],
-  ],
+  Understand: [["/analytics/:tab?", "analytics/Analytics", "getAnalyticsTrends", "analytics", "Analytics"]],
   Connect: [
     ["/webhooks/:id", "webhooks/WebhookPage", "getWebhook"],
     ["/webhooks", "webhooks/Webhooks", "listWebhooks", "webhooks", "Webhooks"],
@@ -72,23 +67,30 @@ const PROJECT: Groups = {
 const ACCOUNT: Groups = {
   Account: [
     ["/team", "team/Team", "listMembers", "team", "Team"],
-    ["/settings/:tab", "tenant/Settings"],
-    ["/settings", "tenant/Settings", "getTenant", "settings", "Settings"],
+    ["/settings/:tab?", "tenant/Settings", "getTenant", "settings", "Settings"],
     ["/audit", "team/Audit", "listAuditLog", "audit", "Audit log"],
     ["/account", "account/AccountPage", undefined, undefined, "Your account"],
   ],
 };
 
-const screensOf = (groups: Groups): Screen[] =>
+const screensOf = (groups: Groups, below = ""): Screen[] =>
   Object.entries(groups).flatMap(([group, rows]) =>
     rows.map(([path, place, needs, icon, title = ""]) => {
       const component = screen(place);
-      return { path, component, needs, group, icon, title };
+      return { path: below + path, component, needs, group, icon, title };
     }),
   );
 
-export const PROJECT_SCREENS = screensOf(PROJECT);
-export const ACCOUNT_SCREENS = screensOf(ACCOUNT);
+export const SCREENS = [...screensOf(PROJECT, "/p/:project"), ...screensOf(ACCOUNT)];
+
+/** The screens that somebody may open by their titles, and where they are. */
+export const useScreens = (project = ""): (Screen & { to: string })[] => {
+  const can = useCan();
+  const isShown = ({ path, title, needs }: Screen) =>
+    title !== "" && (!needs || can(needs)) && (project !== "" || !path.startsWith("/p/"));
+  const toOf = (path: string) => path.replace(":project", project).replace(/\/:.*/, "");
+  return SCREENS.filter(isShown).map((one) => ({ ...one, to: toOf(one.path) }));
+};
 
 /** Pages for people who are not signed in, and those that links of mails lead to. */
 export const OPEN_SCREENS: Pick<Screen, "path" | "component">[] = [

@@ -22,13 +22,13 @@ import { useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
-import { setZone } from "../format.ts";
-import { Icon, type IconName } from "../ui/icons.tsx";
-import { ButtonSize, Empty, Loaded, Page, Place, press } from "../ui/page.tsx";
+import { moment, setZone } from "../format.ts";
+import { Icon } from "../ui/icons.tsx";
+import { ButtonSize, Empty, Page, Place, press, Waiting } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
-import { ACCOUNT_SCREENS, PROJECT_SCREENS, type Screen } from "./routes.ts";
+import { type Screen, SCREENS, useScreens } from "./routes.ts";
 
 const LAST = "laurel-last-project";
 
@@ -38,55 +38,46 @@ export const Shell = () => {
   const [path] = useLocation();
   const [, params] = useRoute("/p/:project/*?");
   const chosen = params?.project ?? localStorage.getItem(LAST) ?? undefined;
-  const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
+  const { data: found, error } = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
   useEffect(close, [path]);
+  if (!found && error) throw error;
+  if (!found) return <Waiting />;
+  const projects = found.data;
+  const project = projects.find(({ id }) => id === chosen) ?? (params ? undefined : firstOf(projects));
+  // Set while rendering, so that what is asked by the screens below names it.
+  credentials.project = project?.id;
+  setZone(project?.timezone ?? "UTC");
+  if (project && params) localStorage.setItem(LAST, project.id);
   return (
-    <Loaded query={projects}>
-      {({ data }) => {
-        const project = data.find(({ id }) => id === chosen) ?? (params ? undefined : firstOf(data));
-        // Set while rendering, so that what is asked by the screens below names it.
-        credentials.project = project?.id;
-        setZone(project?.timezone ?? "UTC");
-        if (project && params) localStorage.setItem(LAST, project.id);
-        return (
-          <AppShell
-            header={{ height: 52 }}
-            navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !opened } }}
-            padding="md"
-          >
-            <a className="skip" href="#main">
-              Skip to the content
-            </a>
-            <AppShell.Header>
-              <Group h="100%" px="sm" justify="space-between" wrap="nowrap">
-                <Group gap="sm" wrap="nowrap">
-                  <Burger
-                    opened={opened}
-                    onClick={toggle}
-                    hiddenFrom="sm"
-                    size="sm"
-                    aria-label="Navigation"
-                  />
-                  <Switcher projects={data} project={project} />
-                </Group>
-                <Right />
-              </Group>
-            </AppShell.Header>
-            <AppShell.Navbar p="xs" aria-label="Main">
-              <ScrollArea viewportProps={{ tabIndex: 0 }}>
-                <Navigation project={project} />
-              </ScrollArea>
-            </AppShell.Navbar>
-            <AppShell.Main id="main">
-              <Notices project={project} />
-              <Screens project={project} hasProjects={data.length > 0} />
-            </AppShell.Main>
-            <Palette project={project?.id} />
-            <Proof />
-          </AppShell>
-        );
-      }}
-    </Loaded>
+    <AppShell
+      header={{ height: 52 }}
+      navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !opened } }}
+      padding="md"
+    >
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <AppShell.Header>
+        <Group h="100%" px="sm" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap">
+            <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label="Navigation" />
+            <Switcher projects={projects} project={project} />
+          </Group>
+          <Right />
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs" aria-label="Main">
+        <ScrollArea viewportProps={{ tabIndex: 0 }}>
+          <Navigation project={project} />
+        </ScrollArea>
+      </AppShell.Navbar>
+      <AppShell.Main id="main">
+        <Notices project={project} />
+        <Screens project={project} hasProjects={projects.length > 0} />
+      </AppShell.Main>
+      <Palette project={project?.id} />
+      <Proof />
+    </AppShell>
   );
 };
 
@@ -98,31 +89,29 @@ const firstOf = <P extends { hasEvents: boolean; sandboxOf: string | null }>(
   return live.find(({ hasEvents }) => hasEvents) ?? projects.find(({ hasEvents }) => hasEvents) ?? live[0];
 };
 
+type Params = { project?: string };
 type ScreensProps = { project: Project | undefined; hasProjects: boolean };
 
 const Screens = ({ project, hasProjects }: ScreensProps) => {
   const [path] = useLocation();
   const can = useCan();
-  const shown = ({ component: Component, needs }: Screen, params: object) =>
-    needs === undefined || can(needs) ? <Component {...params} /> : <NotYours />;
+  const shown = ({ component: Component, needs }: Screen, { project: id, ...params }: Params) => {
+    if (id !== undefined && !project) return <NotThere />;
+    if (needs && !can(needs)) return <NotYours />;
+    return (
+      <ProjectContext value={id === undefined ? undefined : project} key={id}>
+        <Component {...params} />
+      </ProjectContext>
+    );
+  };
   return (
     <Place key={path}>
       <Switch>
-        {ACCOUNT_SCREENS.map((screen) => (
+        {SCREENS.map((screen) => (
           <Route path={screen.path} key={screen.path}>
             {(params) => shown(screen, params)}
           </Route>
         ))}
-        {project &&
-          PROJECT_SCREENS.map((screen) => (
-            <Route path={`/p/:project${screen.path}`} key={screen.path}>
-              {(params) => (
-                <ProjectContext value={project} key={project.id}>
-                  {shown(screen, params)}
-                </ProjectContext>
-              )}
-            </Route>
-          ))}
         <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
         <Route path="/">
           {project ? (
@@ -180,12 +169,16 @@ const FirstProject = () => {
 
 type SwitcherProps = { projects: Project[]; project: Project | undefined };
 
+/** Chooses the project, and whether one sees its sandbox or what is live. */
 const Switcher = ({ projects, project }: SwitcherProps) => {
   const [path, go] = useLocation();
-  const names = new Map(projects.map(({ id, name }) => [id, name]));
-  const live = project?.sandboxOf && names.has(project.sandboxOf) ? project.sandboxOf : project?.id;
+  const find = (id: string | null | undefined) => projects.find((one) => one.id === id);
   const here = path.match(/^\/p\/[^/]+(\/[^/]+)/)?.[1] ?? "/start";
   const goTo = (id: string) => go(`/p/${id}${here}`);
+  const isSandbox = project?.sandboxOf != null;
+  const twin = find(project?.sandboxOf ?? project?.sandboxProjectId);
+  const live = isSandbox && twin ? twin : project;
+  const side = { color: isSandbox ? "violet" : "teal", children: isSandbox ? "Sandbox" : "Live" };
   return (
     <Group gap="xs" wrap="nowrap">
       <Select
@@ -196,12 +189,28 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
         allowDeselect={false}
         placeholder="Project"
         data={projects
-          .filter(({ sandboxOf }) => sandboxOf == null || !names.has(sandboxOf))
+          .filter(({ sandboxOf }) => !find(sandboxOf))
           .map(({ id, name }) => ({ value: id, label: name }))}
-        value={live ?? null}
+        value={live?.id ?? null}
         onChange={(id) => id && goTo(id)}
       />
-      {project && <Side project={project} names={names} goTo={goTo} />}
+      {project && (
+        <Tooltip
+          label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}
+        >
+          {twin ? (
+            <Button
+              {...side}
+              size="compact-xs"
+              variant="light"
+              onClick={() => goTo(twin.id)}
+              aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
+            />
+          ) : (
+            <Badge {...side} />
+          )}
+        </Tooltip>
+      )}
       {project?.sandboxOf == null && project?.sandboxProjectId === null && (
         <span className="wide-only">
           <ButtonSize value="compact-xs">
@@ -213,33 +222,6 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
         </span>
       )}
     </Group>
-  );
-};
-
-type SideProps = { project: Project; names: Map<string, string>; goTo: (id: string) => void };
-
-/** Whether one sees the sandbox or what is live, and the way to the other. */
-const Side = ({ project, names, goTo }: SideProps) => {
-  const isSandbox = project.sandboxOf != null;
-  const twin = project.sandboxOf ?? project.sandboxProjectId;
-  const color = isSandbox ? "violet" : "teal";
-  const label = isSandbox ? "Sandbox" : "Live";
-  return (
-    <Tooltip label={isSandbox ? "A copy to try things in: nothing here reaches players" : "What players see"}>
-      {twin && names.has(twin) ? (
-        <Button
-          size="compact-xs"
-          variant="light"
-          color={color}
-          onClick={() => goTo(twin)}
-          aria-label={isSandbox ? "Sandbox: go to live" : "Live: go to the sandbox"}
-        >
-          {label}
-        </Button>
-      ) : (
-        <Badge color={color}>{label}</Badge>
-      )}
-    </Tooltip>
   );
 };
 
@@ -260,15 +242,6 @@ const Right = () => {
           <Icon name="search" />
         </ActionIcon>
       </Tooltip>
-      <ActionIcon
-        className="wide-only"
-        variant="default"
-        size="lg"
-        aria-label={isDark ? "Light colours" : "Dark colours"}
-        onClick={() => setColorScheme(isDark ? "light" : "dark")}
-      >
-        <Icon name="sun" />
-      </ActionIcon>
       <Menu position="bottom-end">
         <Menu.Target>
           <UnstyledButton p={6}>
@@ -299,34 +272,32 @@ const Right = () => {
 };
 
 const Navigation = ({ project }: { project: Project | undefined }) => {
-  const can = useCan();
   const [path] = useLocation();
-  const groups = new Map<string, { to: string; title: string; icon: IconName }[]>();
-  const add = ({ icon, needs, group, title }: Screen, to: string) => {
-    if (icon && (!needs || can(needs)))
-      groups.set(group, [...(groups.get(group) ?? []), { to, title, icon }]);
-  };
-  if (project) for (const screen of PROJECT_SCREENS) add(screen, `/p/${project.id}${screen.path}`);
-  for (const screen of ACCOUNT_SCREENS) add(screen, screen.path);
+  const screens = useScreens(project?.id);
+  const groups = new Set(screens.map(({ group }) => group));
   return (
     <Stack gap="xs">
-      {[...groups].map(([group, entries]) => (
+      {[...groups].map((group) => (
         <div key={group}>
           <Text size="xs" c="dimmed" fw={600} px="xs">
             {group}
           </Text>
-          {entries.map(({ to, title, icon }) => (
-            <NavLink
-              key={to}
-              component={Link}
-              href={to}
-              label={title}
-              leftSection={<Icon name={icon} />}
-              active={path === to || path.startsWith(`${to}/`)}
-              {...(path === to ? { "aria-current": "page" as const } : {})}
-              py={6}
-            />
-          ))}
+          {screens.map(
+            ({ to, title, icon, group: itsGroup }) =>
+              icon &&
+              group === itsGroup && (
+                <NavLink
+                  key={to}
+                  component={Link}
+                  href={to}
+                  label={title}
+                  leftSection={<Icon name={icon} />}
+                  active={path === to || path.startsWith(`${to}/`)}
+                  {...(path === to ? { "aria-current": "page" as const } : {})}
+                  py={6}
+                />
+              ),
+          )}
         </div>
       ))}
     </Stack>
@@ -368,13 +339,11 @@ const Notices = ({ project }: { project: Project | undefined }) => {
 
 /** The sandbox may live in the future, where seasons end and streaks break. */
 const Clock = ({ project }: { project: Project }) => {
-  const clock = useApi("getSandboxClock", { path: { projectId: project.sandboxOf! } });
-  const data = clock.data as { now?: string; offsetSeconds?: number; aheadSeconds?: number } | undefined;
-  const ahead = data?.aheadSeconds ?? data?.offsetSeconds ?? 0;
-  if (!data || ahead === 0) return null;
+  const { data } = useApi("getSandboxClock", { path: { projectId: project.sandboxOf! } });
+  if (!data || data.aheadSeconds === 0) return null;
   return (
     <Alert color="violet" title="This sandbox lives in the future">
-      {`Its clock shows ${data.now ?? ""}.`}
+      {`Its clock shows ${moment(data.now)}.`}
     </Alert>
   );
 };

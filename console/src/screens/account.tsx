@@ -1,16 +1,26 @@
 import { Alert, Code, Group, Text } from "@mantine/core";
-import { callAny } from "../api/client.ts";
-import { readAccount, signOut, tell, useAccount, useApi } from "../api/hooks.ts";
+import { useState } from "react";
+import { readAccount, signOut, tellError, useAccount, useAct, useApi, useRead } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
 import { act, ask, form, OperationForm } from "../ui/operations.tsx";
-import { Loaded, Page, press, Section } from "../ui/page.tsx";
+import { Page, Section } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
-import { FactorSetup } from "./factor.tsx";
+import { AppSetup, RecoveryCodes } from "./factor.tsx";
 
 export const AccountPage = () => {
   const { user } = useAccount();
   return (
-    <Page title="Your account" about={user.email}>
+    <Page
+      title="Your account"
+      about={user.email}
+      actions={
+        user.hasPassword &&
+        form("changePassword", "Change the password", {
+          about: "Your other sessions end.",
+          submit: "Change",
+        })
+      }
+    >
       <Section title="Who you are">
         <OperationForm
           id="updateAccount"
@@ -22,17 +32,9 @@ export const AccountPage = () => {
           <Alert color="yellow">{`${user.pendingEmail} waits for the link of its mail.`}</Alert>
         )}
       </Section>
-      {user.hasPassword && (
-        <Section title="Password">
-          <Group>
-            {form("changePassword", "Change the password", {
-              about: "Your other sessions end.",
-              submit: "Change",
-            })}
-          </Group>
-        </Section>
-      )}
-      <SecondFactors />
+      <Section title="Second factor">
+        <SecondFactors />
+      </Section>
       <Linked />
       <Sessions />
     </Page>
@@ -40,65 +42,52 @@ export const AccountPage = () => {
 };
 
 const SecondFactors = () => {
-  const factors = useApi("getSecondFactors");
+  const { enabled, required, totp, passkeys, recoveryCodesLeft } = useRead("getSecondFactors");
   const { user } = useAccount();
-  const addPasskey = async (proof: object) => {
-    const credential = await makePasskey(await callAny("startPasskey", { body: proof }));
-    const answer = await callAny("addPasskey", { body: { name: nameOfDevice(), credential } });
-    tell("The passkey is added");
-    return answer;
+  const [codes, setCodes] = useState<string[]>();
+  const changed = ({ recoveryCodes }: { recoveryCodes?: string[] | undefined }) => {
+    if (recoveryCodes) setCodes(recoveryCodes);
+    void readAccount();
   };
-  const replaceCodes = (body: object) => callAny("replaceRecoveryCodes", { body });
+  const { mutate } = useAct("addPasskey", { done: "The passkey is added", onDone: changed });
+  const addPasskey = (options: any) => {
+    makePasskey(options)
+      .then((credential) => mutate({ body: { name: nameOfDevice(), credential } }))
+      .catch(tellError);
+  };
+  const hidden = ["passkey"];
+  if (!user.hasPassword) hidden.push("currentPassword");
+  if (!enabled) hidden.push("code");
+  const proven = { hidden, onDone: changed };
   return (
-    <Section title="Second factor">
-      <Loaded query={factors} lines={3}>
-        {({ enabled, required, totp, passkeys, recoveryCodesLeft }) => (
-          <>
-            <Text>
-              {enabled
-                ? `It is on. ${recoveryCodesLeft} recovery codes are left.`
-                : "A password alone protects your account. A second factor stops whoever has guessed or stolen it."}
-            </Text>
-            <FactorSetup
-              begin={(proof) => callAny("setUpTotp", { body: proof })}
-              enable={(code) => callAny("enableTotp", { body: { code } })}
-              onDone={() => Promise.all([factors.refetch(), readAccount()])}
-              hasPassword={user.hasPassword}
-              isEnabled={enabled}
-              label={totp ? "Another app" : "Use an app"}
-              buttons={(run) => (
-                <>
-                  {"PublicKeyCredential" in window && press("Add a passkey", run(addPasskey))}
-                  {enabled && press("New recovery codes", run(replaceCodes))}
-                  {totp &&
-                    !required &&
-                    press(
-                      "Switch the app off",
-                      run((body) => callAny("disableTotp", { body })),
-                    )}
-                </>
-              )}
-            >
-              {(run) =>
-                passkeys.length > 0 && (
-                  <PlainTable
-                    name="Passkeys"
-                    rows={passkeys}
-                    columns={{ Passkey: "name", Added: "createdAt", "Last used": "lastUsedAt" }}
-                    actions={({ id }) =>
-                      press(
-                        "Remove",
-                        run((body) => callAny("removePasskey", { path: { passkeyId: id }, body })),
-                      )
-                    }
-                  />
-                )
-              }
-            </FactorSetup>
-          </>
-        )}
-      </Loaded>
-    </Section>
+    <>
+      {codes && <RecoveryCodes codes={codes} />}
+      <Text>
+        {enabled
+          ? `It is on. ${recoveryCodesLeft} recovery codes are left.`
+          : "A password alone protects your account. A second factor stops whoever has guessed or stolen it."}
+      </Text>
+      <Group>
+        {"PublicKeyCredential" in window &&
+          form("startPasskey", "Add a passkey", { ...proven, done: "", onDone: addPasskey })}
+        {enabled && form("replaceRecoveryCodes", "New recovery codes", proven)}
+        {totp && !required && form("disableTotp", "Switch the app off", proven)}
+      </Group>
+      <AppSetup
+        begin="setUpTotp"
+        enable="enableTotp"
+        label={totp ? "Another app" : "Use an app"}
+        {...proven}
+      />
+      {passkeys.length > 0 && (
+        <PlainTable
+          name="Passkeys"
+          rows={passkeys}
+          columns={{ Passkey: "name", Added: "createdAt", "Last used": "lastUsedAt" }}
+          actions={({ id }) => form("removePasskey", "Remove", { path: { passkeyId: id }, ...proven })}
+        />
+      )}
+    </>
   );
 };
 

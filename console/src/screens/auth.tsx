@@ -7,7 +7,6 @@ import {
   Group,
   Paper,
   PasswordInput,
-  PinInput,
   Stack,
   Text,
   TextInput,
@@ -17,9 +16,10 @@ import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
 import { ApiError, call, callAny } from "../api/client.ts";
 import { signIn, useApi } from "../api/hooks.ts";
-import { passkeyAnswer } from "../api/passkeys.ts";
+import { provePasskey } from "../api/passkeys.ts";
 import { ErrorNote } from "../ui/page.tsx";
 import { SmallForm, useSending } from "../ui/sending.tsx";
+import { FactorForm } from "./factor.tsx";
 
 /** One card in the middle, as every page of somebody who is not signed in. */
 export const Card = ({ title, children }: { title: string; children: ReactNode }) => {
@@ -152,10 +152,8 @@ export const OtherWays = ({ email = "", flow = "login" }: Ways) => {
     if (!authUrl) throw new Error("There is no single sign-on for this address");
     enter(authUrl);
   };
-  const passkey = async () => {
-    const options = await callAny("startPasskeyLogin");
-    await signIn(await callAny("loginWithPasskey", { body: { credential: await passkeyAnswer(options) } }));
-  };
+  const passkey = async () =>
+    signIn(await callAny("loginWithPasskey", { body: { credential: await provePasskey() } }));
   if (flow === "signup" && enabled.length === 0) return null;
   return (
     <>
@@ -190,64 +188,19 @@ type FactorProps = {
   complete: (answer: object) => Promise<void>;
 };
 
-const SecondFactor = ({ challenge, onBack, complete }: FactorProps) => {
-  const [code, setCode] = useState("");
-  const [isRecovery, setRecovery] = useState(false);
-  const { error, isBusy, send } = useSending();
-  const finish = (given: string) =>
-    send(() => complete({ challengeToken: challenge.token, code: given.trim() }));
-  const byPasskey = async () => {
-    const options = await callAny("startPasskeyLogin");
-    await complete({ challengeToken: challenge.token, passkey: await passkeyAnswer(options) });
-  };
-  return (
-    <Card title="Second factor">
-      <form onSubmit={finish(code)}>
-        <Stack>
-          {isRecovery ? (
-            <TextInput
-              label="Recovery code"
-              value={code}
-              onChange={(event) => setCode(event.currentTarget.value)}
-              autoFocus
-            />
-          ) : (
-            <>
-              <Text>The six digits that your app shows</Text>
-              <PinInput
-                length={6}
-                type="number"
-                value={code}
-                onChange={setCode}
-                onComplete={(given) => finish(given)()}
-                oneTimeCode
-                autoFocus
-                aria-label="Code"
-              />
-            </>
-          )}
-          <ErrorNote error={error} />
-          <Button type="submit" loading={isBusy}>
-            Go on
-          </Button>
-          {challenge.methods.includes("PASSKEY") && (
-            <Button variant="default" onClick={send(byPasskey)}>
-              Use a passkey
-            </Button>
-          )}
-          <Group justify="space-between">
-            <Anchor component="button" type="button" size="sm" onClick={() => setRecovery(!isRecovery)}>
-              {isRecovery ? "Use the app" : "Use a recovery code"}
-            </Anchor>
-            <Anchor component="button" type="button" size="sm" onClick={onBack}>
-              Back
-            </Anchor>
-          </Group>
-        </Stack>
-      </form>
-    </Card>
-  );
-};
+const SecondFactor = ({ challenge: { token, methods }, onBack, complete }: FactorProps) => (
+  <Card title="Second factor">
+    <FactorForm
+      hasPasskey={methods.includes("PASSKEY")}
+      onSubmit={(proof) => complete({ challengeToken: token, ...proof })}
+    >
+      The six digits that your app shows
+    </FactorForm>
+    <Anchor component="button" size="sm" onClick={onBack}>
+      Back
+    </Anchor>
+  </Card>
+);
 
 const completeLogin = async (answer: object) => signIn(await callAny("completeLogin", { body: answer }));
 

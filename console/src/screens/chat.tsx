@@ -1,25 +1,14 @@
-import { Badge, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Badge, Group, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
-import { useAct, useApi, useCan } from "../api/hooks.ts";
-import { type Answer, type Body, call, type Row } from "../api/client.ts";
-import { moment, nameOf, words } from "../format.ts";
+import { useAct, useCan, useRead } from "../api/hooks.ts";
+import { type Answer, type Body, call } from "../api/client.ts";
+import { nameOf, words } from "../format.ts";
+import type { Columns } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.tsx";
-import {
-  ButtonSize,
-  Empty,
-  ErrorNote,
-  Hint,
-  Loaded,
-  Page,
-  press,
-  Read,
-  Section,
-  Status,
-  When,
-} from "../ui/page.tsx";
-import { List, Rows } from "../ui/table.tsx";
-import { SmallForm, useSending } from "../ui/sending.tsx";
+import { Dialog, Page, press, Section, Status, When } from "../ui/page.tsx";
+import { List, PlainTable, Rows } from "../ui/table.tsx";
+import { SmallForm } from "../ui/sending.tsx";
 
 export const Chat = ({ tab = "reports" }: { tab?: string }) => (
   <Page
@@ -55,92 +44,77 @@ const Reports = () => (
   />
 );
 
-/** A message as moderators see it: whose it is, what was said, what became of it. */
-const Message = ({ message, isMarked = false }: { message: any; isMarked?: boolean }) => (
-  <div
-    style={
-      isMarked ? { borderLeft: "3px solid var(--mantine-color-red-6)", paddingLeft: 8 } : { paddingLeft: 11 }
-    }
-  >
-    <Group gap="xs">
-      <Text fw={600}>{nameOf(message.sender)}</Text>
-      <Hint size="xs">{moment(message.createdAt)}</Hint>
-      {message.moderation !== "VISIBLE" && <Badge color="orange">{words(message.moderation)}</Badge>}
-      {message.deletedAt && <Badge color="red">Deleted</Badge>}
-    </Group>
-    <Text style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>
-      {message.original ?? message.content}
-    </Text>
-  </div>
-);
+type Reviewed = Answer<"getChatReport">["neighbours"][number];
+/** The original is shown to whoever reviews a report. */
+type Said = Pick<Reviewed, "sender" | "content" | "moderation" | "createdAt" | "deletedAt"> &
+  Partial<Pick<Reviewed, "original">>;
 
-const ACTIONS = {
-  REMOVE: "Remove the message",
-  WARN: "Warn",
-  MUTE: "Mute for a day",
-  BAN: "Ban",
-  NONE: "Close without anything",
-} as const;
-type Action = keyof typeof ACTIONS;
+/** A message as moderators see it: whose it is, what was said, what became of it. */
+const SAID = {
+  When: "createdAt",
+  Who: ({ sender }) => nameOf(sender),
+  Said: ({ original, content }) => (
+    <Text style={{ overflowWrap: "anywhere", whiteSpace: "pre-wrap" }}>{original ?? content}</Text>
+  ),
+  State: ({ moderation, deletedAt }) =>
+    deletedAt ? "Deleted" : moderation !== "VISIBLE" && words(moderation),
+} satisfies Columns<Said>;
 
 const Report = ({ id, onDone }: { id: string; onDone: () => void }) => {
-  const report = useApi("getChatReport", { path: { reportId: id } });
+  const { report, message, neighbours } = useRead("getChatReport", { path: { reportId: id } });
+  const said = [...neighbours, ...(message ? [message] : [])].toSorted((a, b) => a.seq - b.seq);
   return (
-    <Loaded query={report}>
-      {({ report: found, context = [], message }: any) => (
-        <Stack>
-          <Text>
-            {`${nameOf(found.reporter)} reports ${nameOf(found.sender)}: ${words(found.reason).toLowerCase()}.`}
-            {found.note ? ` “${found.note}”` : ""}
-          </Text>
-          <Section title="What was said">
-            {context.length === 0 && message && <Message message={message} isMarked />}
-            {[...context]
-              .toSorted((a, b) => a.seq - b.seq)
-              .map((one) => (
-                <Message key={one.seq} message={one} isMarked={one.seq === found.seq} />
-              ))}
-          </Section>
-          <Decide report={found} onDone={onDone} />
-        </Stack>
-      )}
-    </Loaded>
+    <Stack>
+      <Text>
+        {`${nameOf(report.reporter)} reports ${nameOf(report.sender)}: ${words(report.reason).toLowerCase()}.`}
+        {report.note ? ` “${report.note}”` : ""}
+      </Text>
+      <PlainTable
+        section="What was said"
+        rows={said}
+        columns={{
+          ...SAID,
+          Reported: ({ seq }) => seq === report.seq && <Badge color="red">This one</Badge>,
+        }}
+      />
+      <Decide report={report} onDone={onDone} />
+    </Stack>
   );
 };
+
+/** What becomes of a report, by its words; whoever is warned, muted or banned reads the reason. */
+const decisionsOf = (reason: string): Record<string, Body<"updateChatReport">> => ({
+  "Remove the message": { status: "RESOLVED", action: "REMOVE" },
+  Warn: { status: "RESOLVED", action: "WARN", reason },
+  "Mute for a day": { status: "RESOLVED", action: "MUTE", durationSeconds: 86_400, reason },
+  Ban: { status: "RESOLVED", action: "BAN", reason },
+  "Close without anything": { status: "RESOLVED", action: "NONE" },
+  "Dismiss the report": { status: "DISMISSED" },
+});
 
 type DecideProps = { report: Answer<"getChatReport">["report"]; onDone: () => void };
 
 const Decide = ({ report: { id, status, reason }, onDone }: DecideProps) => {
   const path = { reportId: id };
   const can = useCan();
+  const take = useAct("updateChatReport");
   const decide = useAct("updateChatReport", { done: "Decided", onDone });
-  const { isBusy, error, send } = useSending();
   if (!can("updateChatReport") || (status !== "OPEN" && status !== "IN_REVIEW")) return null;
   /** A report is decided by whoever has taken it: one moderator at a time. */
-  const settle = (body: Body<"updateChatReport">) =>
-    send(async () => {
-      if (status === "OPEN") await call("updateChatReport", { path, body: { status: "IN_REVIEW" } });
-      decide.mutate({ path, body });
-    });
-  const bodyOf = (action: Action): Body<"updateChatReport"> => ({
-    status: "RESOLVED",
-    action,
-    ...(action === "MUTE" ? { durationSeconds: 86_400 } : {}),
-    ...(["MUTE", "BAN", "WARN"].includes(action) ? { reason: words(reason) } : {}),
-  });
+  const settle = (body: Body<"updateChatReport">) => {
+    const onSuccess = () => decide.mutate({ path, body });
+    if (status === "OPEN") take.mutate({ path, body: { status: "IN_REVIEW" } }, { onSuccess });
+    else onSuccess();
+  };
   return (
-    <>
-      <Group>
-        {(Object.keys(ACTIONS) as Action[]).map((action) =>
-          press(ACTIONS[action], settle(bodyOf(action)), {
-            isMain: action === "REMOVE",
-            loading: isBusy || decide.isPending,
-          }),
-        )}
-        {press("Dismiss the report", settle({ status: "DISMISSED" }))}
-      </Group>
-      <ErrorNote error={error} />
-    </>
+    <Group>
+      {Object.entries(decisionsOf(words(reason))).map(([label, body], index) =>
+        press(label, () => settle(body), {
+          isMain: index === 0,
+          loading: take.isPending || decide.isPending,
+        }),
+      )}
+    </Group>
   );
 };
 
@@ -184,26 +158,26 @@ const Sanctions = () => (
 
 const Words = () => {
   const can = useCan();
-  const [open, setOpen] = useState<string>();
-  const close = () => setOpen(undefined);
   return (
     <Stack>
       <Rows
         section="Word lists"
-        beside={can("putChatWordList") && press("New list", () => setOpen(""), { isMain: true, opens: true })}
+        beside={create("putChatWordList", "New list", { initial: { action: "MASK", words: [] } })}
         id="listChatWordLists"
         empty="No lists yet"
         hint="The built-in filter knows common words already. Lists add those of your game."
-        onRow={({ key }) => setOpen(key)}
+        dialog={[({ key }) => key, ({ key }, close) => <WordList path={{ key }} onDone={close} />]}
         columns={{ List: "key", Action: "action", Words: "wordCount", Changed: "updatedAt" }}
         actions={({ key }) => ask("deleteChatWordList", "Remove", { path: { key }, of: key })}
       />
       {can("testChatFilter") && <TryText />}
-      <Modal opened={open !== undefined} onClose={close} title={open === "" ? "New list" : open} size="lg">
-        {open !== undefined && <WordList listKey={open} onDone={close} />}
-      </Modal>
     </Stack>
   );
+};
+
+const WordList = ({ path, onDone }: { path: { key: string }; onDone: () => void }) => {
+  const initial = useRead("getChatWordList", { path });
+  return <OperationForm id="putChatWordList" path={path} initial={initial} onDone={onDone} />;
 };
 
 const TryText = () => {
@@ -225,40 +199,12 @@ const TryText = () => {
   );
 };
 
-const WordList = ({ listKey, onDone }: { listKey: string; onDone: () => void }) => {
-  const [key, setKey] = useState(listKey);
-  const list = useApi("getChatWordList", { path: { key: listKey } }, { enabled: listKey !== "" });
-  const formOf = (initial: object) => (
-    <OperationForm
-      id="putChatWordList"
-      path={{ key }}
-      initial={initial}
-
-      onDone={onDone}
-    />
-  );
-  if (listKey !== "") return <Loaded query={list}>{formOf}</Loaded>;
-  return (
-    <Stack>
-      <TextInput
-        label="Key"
-        value={key}
-        onChange={(event) => setKey(event.currentTarget.value.trim())}
-        required
-      />
-      {key !== "" && formOf({ action: "MASK", words: [] })}
-    </Stack>
-  );
-};
-
 const Channels = () => {
   const [{ open }, choose] = useFilters();
   return (
-    <Stack gap="xs">
-      <Group justify="flex-end">
-        {create("createChatChannel", "New channel", { first: ["key", "name", "settings"] })}
-      </Group>
+    <>
       <List
+        beside={create("createChatChannel", "New channel", { first: ["key", "name", "settings"] })}
         id="listChatChannels"
         filters={["kind", "status"]}
         onRow={({ id }) => choose({ open: id })}
@@ -270,57 +216,40 @@ const Channels = () => {
           Messages: "lastSeq",
         }}
       />
-      <Modal opened={!!open} onClose={() => choose({ open: "" })} title="Channel" size="xl">
-        {open && <Channel id={open} />}
-      </Modal>
-    </Stack>
+      <Dialog isOpen={!!open} onClose={() => choose({ open: "" })} title="Channel">
+        {() => <Channel path={{ channelId: open! }} />}
+      </Dialog>
+    </>
   );
 };
 
-const Channel = ({ id }: { id: string }) => {
-  const path = { channelId: id };
-  const query = { limit: 50 } as never;
+const Channel = ({ path }: { path: { channelId: string } }) => {
+  const { status, name, settings } = useRead("getChatChannel", { path });
   return (
     <Stack>
-      <Read id="getChatChannel" given={{ path }} lines={1}>
-        {({ status, name, settings }) => (
-          <Group>
-            <Status value={status} />
-            {status === "LOCKED"
-              ? act("unlockChatChannel", "Unlock", { path, done: "Everybody may speak again" })
-              : act("lockChatChannel", "Lock", { path, done: "Only moderators may speak" })}
-            {form("updateChatChannel", "Settings", { path, initial: { name, settings } })}
-          </Group>
-        )}
-      </Read>
-      <Read id="listChatMessages" given={{ path, query }} refetchInterval={3_000}>
-        {({ data }) =>
-          data.length === 0 ? (
-            <Empty title="Nobody has said anything" />
-          ) : (
-            <Stack gap="xs">
-              {data.map((message) => (
-                <Group key={message.seq} justify="space-between" wrap="nowrap" align="flex-start">
-                  <Message message={message} />
-                  <Moderate message={message} path={{ ...path, seq: message.seq }} />
-                </Group>
-              ))}
-            </Stack>
-          )
-        }
-      </Read>
+      <Group>
+        <Status value={status} />
+        {status === "LOCKED"
+          ? act("unlockChatChannel", "Unlock", { path, done: "Everybody may speak again" })
+          : act("lockChatChannel", "Lock", { path, done: "Only moderators may speak" })}
+        {form("updateChatChannel", "Settings", { path, initial: { name, settings } })}
+      </Group>
+      <Rows
+        id="listChatMessages"
+        given={{ path, query: { limit: 50 } as never }}
+        refetchInterval={3_000}
+        empty="Nobody has said anything"
+        columns={SAID}
+        actions={({ seq, moderation, deletedAt }) => [
+          (moderation === "HELD" || moderation === "MASKED") &&
+            act("restoreChatMessage", "Show it", {
+              path: { ...path, seq },
+              done: "Shown again",
+              isMain: true,
+            }),
+          !deletedAt && act("deleteChatMessage", "Delete", { path: { ...path, seq } }),
+        ]}
+      />
     </Stack>
   );
 };
-
-type ModerateProps = { message: Row<"listChatMessages">; path: { channelId: string; seq: number } };
-
-const Moderate = ({ message: { moderation, deletedAt }, path }: ModerateProps) => (
-  <ButtonSize value="compact-xs">
-    <Group gap={4} wrap="nowrap">
-      {(moderation === "HELD" || moderation === "MASKED") &&
-        act("restoreChatMessage", "Show it", { path, done: "Shown again", isMain: true })}
-      {!deletedAt && act("deleteChatMessage", "Delete", { path })}
-    </Group>
-  </ButtonSize>
-);

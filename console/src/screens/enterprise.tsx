@@ -1,16 +1,11 @@
-import { Alert, Stack, Text } from "@mantine/core";
+import { Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Answer, Row } from "../api/client.ts";
-import { useApi, useCan } from "../api/hooks.ts";
+import { useApi, useCan, useRead } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create, OperationForm } from "../ui/operations.tsx";
-import { Copyable, Empty, ErrorNote, Loaded, Read, SecretOnce, Section, Status, When } from "../ui/page.tsx";
+import { Copyable, ErrorNote, Section, Status, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
-import { Facts } from "../ui/cells.tsx";
-
-/** What of a provider its form sends. */
-const OF_PROVIDER =
-  /^(provider|displayName|saml(EntityId|SsoUrl|Certificate|IdpInitiated)|oidc(Issuer|ClientId|Scopes)|autoProvision|defaultRole|allowedDomains|enforceSso|breakGlassUserId|status)$/;
 
 const FIRST = [
   "provider",
@@ -28,9 +23,6 @@ export const Sso = () => {
   const [tested, setTested] = useState<Answer<"testSso">>();
   const { data } = sso;
   if (sso.error && sso.error.status !== 404) return <ErrorNote error={sso.error} />;
-  const given = Object.entries(data ?? {}).filter(
-    ([name, value]) => value !== null && OF_PROVIDER.test(name),
-  );
   return (
     <Stack>
       <Section
@@ -52,7 +44,7 @@ export const Sso = () => {
         {can("putSso") ? (
           <OperationForm
             id="putSso"
-            initial={data ? Object.fromEntries(given) : { provider: "OIDC", displayName: "" }}
+            initial={data ?? { provider: "OIDC", displayName: "" }}
             first={FIRST}
             hidden={["providerType", "type"]}
             key={data?.updatedAt ?? "new"}
@@ -94,97 +86,74 @@ export const Sso = () => {
 
 export const Scim = () => {
   const can = useCan();
-  const [token, setToken] = useState<string>();
+  const { baseUrl, tokens, defaultRole, groups } = useRead("getScim");
   return (
-    <Read id="getScim">
-      {({ baseUrl, tokens, defaultRole, groups }) => (
-        <Stack>
-          {token && <SecretOnce title="The token for your identity provider" value={token} />}
-          <Section title="Address for your identity provider">
-            <Copyable value={baseUrl} />
-          </Section>
-          <PlainTable
-            section="Tokens"
-            beside={create("createScimToken", "New token", {
-              submit: "Make the token",
-              done: "",
-              onDone: (answer) => setToken(answer.token),
-            })}
-            rows={tokens}
-            empty="No tokens yet"
-            columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
-            actions={({ id, name, status }) =>
-              status === "ACTIVE" && ask("revokeScimToken", "Revoke", { path: { tokenId: id }, of: name })
-            }
-          />
-          {can("putScim") && (
-            <Section title="Roles by group">
-              <OperationForm id="putScim" initial={{ defaultRole, groups }} />
-            </Section>
-          )}
-        </Stack>
-      )}
-    </Read>
-  );
-};
-
-export const Domains = () => {
-  const domains = useApi("listCustomDomains", {}, { refetchInterval: 10_000 });
-  return (
-    <Section
-      title="Your own domains"
-      actions={create("addCustomDomain", "Add a domain", {
-        submit: "Add",
-        done: "Set its DNS records now",
-      })}
-    >
-      <Loaded query={domains}>
-        {({ data }) =>
-          data.length === 0 ? (
-            <Empty title="No domains yet">Game clients reach this server at an address of yours.</Empty>
-          ) : (
-            data.map((one) => <Domain key={one.id} of={one} />)
-          )
+    <Stack>
+      <Section title="Address for your identity provider">
+        <Copyable value={baseUrl} />
+      </Section>
+      <PlainTable
+        section="Tokens"
+        beside={create("createScimToken", "New token", {
+          submit: "Make the token",
+          secret: ["token", "The token for your identity provider"],
+        })}
+        rows={tokens}
+        empty="No tokens yet"
+        columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
+        actions={({ id, name, status }) =>
+          status === "ACTIVE" && ask("revokeScimToken", "Revoke", { path: { tokenId: id }, of: name })
         }
-      </Loaded>
-    </Section>
+      />
+      {can("putScim") && (
+        <Section title="Roles by group">
+          <OperationForm id="putScim" initial={{ defaultRole, groups }} />
+        </Section>
+      )}
+    </Stack>
   );
 };
 
-const Domain = ({ of }: { of: Row<"listCustomDomains"> }) => {
-  const { id, domain, status, verification, checks, certificate, sslError } = of;
+const checkOf = (check: string) => <Status value={check === "OK" ? "VERIFIED" : check} />;
+
+export const Domains = () => (
+  <Rows
+    section="Your own domains"
+    beside={create("addCustomDomain", "Add a domain", {
+      submit: "Add",
+      done: "Open it to see the DNS records that it needs",
+    })}
+    id="listCustomDomains"
+    dialog={[({ domain }) => `DNS records of ${domain}`, (row) => <Copyable value={recordsOf(row)} />]}
+    refetchInterval={10_000}
+    empty="No domains yet"
+    hint="Game clients reach this server at an address of yours."
+    columns={{
+      Domain: "domain",
+      Status: "status",
+      Certificate: "sslStatus",
+      "TXT record": ({ checks }) => checkOf(checks.txt),
+      "Leads here": ({ checks }) => checkOf(checks.routing),
+      "Valid until": ({ certificate }) => <When at={certificate?.notAfter} />,
+      "What is wrong": ({ checks, sslError }) => checks.error ?? sslError,
+    }}
+    actions={({ id, domain }) => [
+      act("verifyCustomDomain", "Look now", { path: { domainId: id }, done: "Looked" }),
+      ask("removeCustomDomain", "Remove", {
+        path: { domainId: id },
+        of: domain,
+        name: domain,
+        text: "Clients that use it do not reach the server any more.",
+      }),
+    ]}
+  />
+);
+
+const recordsOf = ({ domain, verification }: Row<"listCustomDomains">): string => {
   const { txtName, txtValue, cnameTarget, aRecords } = verification;
-  const records = [
+  return [
     `${txtName}  TXT  ${txtValue}`,
     ...(cnameTarget ? [`${domain}  CNAME  ${cnameTarget}`] : []),
-    ...aRecords.map((address: string) => `${domain}  A  ${address}`),
-  ];
-  const stateOf = (check: string) => <Status value={check === "OK" ? "VERIFIED" : check} />;
-  return (
-    <Section
-      title={domain}
-      actions={[
-        act("verifyCustomDomain", "Look now", { path: { domainId: id }, done: "Looked" }),
-        ask("removeCustomDomain", "Remove", {
-          path: { domainId: id },
-          of: domain,
-          name: domain,
-          text: "Clients that use it do not reach the server any more.",
-        }),
-      ]}
-    >
-      <Facts
-        of={of}
-        show={{
-          Status: "status",
-          Certificate: "sslStatus",
-          "TXT record": () => stateOf(checks.txt),
-          "Leads here": () => stateOf(checks.routing),
-          "Valid until": () => <When at={certificate?.notAfter} />,
-        }}
-      />
-      {(checks.error ?? sslError) && <Alert color="red">{checks.error ?? sslError}</Alert>}
-      {status !== "ACTIVE" && <Copyable value={records.join("\n")} />}
-    </Section>
-  );
+    ...aRecords.map((address) => `${domain}  A  ${address}`),
+  ].join("\n");
 };

@@ -1,10 +1,10 @@
 import { Alert, Button, PasswordInput, Text, TextInput } from "@mantine/core";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useLocation, useSearch } from "wouter";
 import { call } from "../api/client.ts";
-import { readAccount, signIn, signOut, useAccount, useApi } from "../api/hooks.ts";
+import { readAccount, signIn, signOut, useAccount, useApi, useRead } from "../api/hooks.ts";
 import { words } from "../format.ts";
-import { Read } from "../ui/page.tsx";
+import { Part } from "../ui/page.tsx";
 import { SmallForm } from "../ui/sending.tsx";
 import { Card, OtherWays, PlainNote, To } from "./auth.tsx";
 
@@ -47,97 +47,103 @@ export const Register = () => {
   );
 };
 
-export const Forgot = () => {
-  const [isSent, setSent] = useState(false);
-  const ask = async ({ email }: { email: string }) => {
-    await call("forgotPassword", { body: { email } });
-    setSent(true);
-  };
+type StepProps = {
+  title: string;
+  submit: string;
+  work: (values: any) => Promise<unknown>;
+  /** Said when it is done. */
+  done: string;
+  children?: ReactNode;
+};
+
+/** One thing to do on the way into the console. */
+const Step = ({ title, submit, work, done, children }: StepProps) => {
+  const [isDone, setDone] = useState(false);
+  const send = (values: any) => work(values).then(() => setDone(true));
   return (
-    <Card title="Set a new password">
-      {isSent ? (
-        <Alert color="teal">If there is an account of this address, a mail with a link is on its way.</Alert>
+    <Card title={title}>
+      {isDone ? (
+        <Alert color="teal">{done}</Alert>
       ) : (
-        <SmallForm submit="Send me a link" onSubmit={ask}>
-          <TextInput label="Email" name="email" type="email" required autoFocus />
+        <SmallForm submit={submit} onSubmit={send}>
+          {children}
         </SmallForm>
       )}
-      <To to="/login">Back to signing in</To>
+      <To to="/">To the console</To>
     </Card>
   );
 };
+
+export const Forgot = () => (
+  <Step
+    title="Set a new password"
+    submit="Send me a link"
+    work={(body) => call("forgotPassword", { body })}
+    done="If there is an account of this address, a mail with a link is on its way."
+  >
+    <TextInput label="Email" name="email" type="email" required autoFocus />
+  </Step>
+);
 
 const useToken = (): string => new URLSearchParams(useSearch()).get("token") ?? "";
 
 export const Reset = () => {
   const token = useToken();
-  const [isDone, setDone] = useState(false);
-  const reset = async ({ password }: { password: string }) => {
-    await call("resetPassword", { body: { token, password } });
-    setDone(true);
-  };
   return (
-    <Card title="Choose a new password">
-      {isDone ? (
-        <>
-          <Alert color="teal">Your password is set.</Alert>
-          <To to="/login">Sign in</To>
-        </>
-      ) : (
-        <SmallForm submit="Set the password" onSubmit={reset}>
-          <NewPassword label="New password" autoFocus />
-        </SmallForm>
-      )}
-    </Card>
+    <Step
+      title="Choose a new password"
+      submit="Set the password"
+      work={({ password }) => call("resetPassword", { body: { token, password } })}
+      done="Your password is set."
+    >
+      <NewPassword label="New password" autoFocus />
+    </Step>
   );
 };
 
 /** A click, not the opening of the page, proves the address: programs that look into mails open links. */
 export const Verify = () => {
   const token = useToken();
-  const [isDone, setDone] = useState(false);
   const verify = async () => {
     await call("verifyEmail", { body: { token } });
-    setDone(true);
     await readAccount().catch(() => undefined);
   };
   return (
-    <Card title="Verify your email address">
-      {isDone ? (
-        <>
-          <Alert color="teal">Your address is verified.</Alert>
-          <To to="/">To the console</To>
-        </>
-      ) : (
-        <SmallForm submit="Verify my address" onSubmit={verify} />
-      )}
-    </Card>
+    <Step
+      title="Verify your email address"
+      submit="Verify my address"
+      work={verify}
+      done="Your address is verified."
+    />
   );
 };
 
-export const Accept = () => {
+export const Accept = () => (
+  <Card title="Join the team">
+    <Part lines={3}>
+      <Invitation />
+    </Part>
+  </Card>
+);
+
+const Invitation = () => {
   const token = useToken();
   const [, go] = useLocation();
+  const { email, tenantName, role } = useRead("readInvitation", { query: { token } });
   const accept = async ({ name, password }: { name: string; password: string }) => {
     await signIn(await call("acceptInvitation", { body: { token, name, password } }));
     go("/");
   };
   return (
-    <Card title="Join the team">
-      <Read id="readInvitation" given={{ query: { token } }} lines={3}>
-        {({ email, tenantName, role }) => (
-          <>
-            <Text>
-              You are invited to <b>{tenantName}</b> as {words(role).toLowerCase()}, with the address {email}.
-            </Text>
-            <SmallForm submit="Join" onSubmit={accept}>
-              <TextInput label="Your name" name="name" required autoFocus />
-              <NewPassword />
-            </SmallForm>
-          </>
-        )}
-      </Read>
-    </Card>
+    <>
+      <Text>
+        You are invited to <b>{tenantName}</b> as {words(role).toLowerCase()}, with the address {email}.
+      </Text>
+      <SmallForm submit="Join" onSubmit={accept}>
+        <TextInput label="Your name" name="name" required autoFocus />
+        <NewPassword />
+      </SmallForm>
+    </>
   );
 };
 

@@ -21,7 +21,20 @@ export const Players = () => {
     >
       <List
         id="listPlayers"
-        filters={["search", "status", "tag", "segment", "minLevel", "maxLevel", "sort", "order"]}
+        filters={[
+          "search",
+          "status",
+          "tag",
+          "segment",
+          "minLevel",
+          "maxLevel",
+          "attribute",
+          "value",
+          "currencyKey",
+          "minBalance",
+          "sort",
+          "order",
+        ]}
         to={({ id }) => `/players/${id}`}
         empty="No players yet"
         hint="They appear with their first event."

@@ -1,22 +1,11 @@
-import { Alert, Badge, Button, Group, Modal, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Badge, Button, Group, Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
-import { useApi, useCan, useProject } from "../api/hooks.ts";
-import { call } from "../api/client.ts";
+import { useCan, useProject, useRead } from "../api/hooks.ts";
+import { type Answer, call } from "../api/client.ts";
 import { count, moment, number, words } from "../format.ts";
 import { act, ask, create, form, OperationForm, SaveFile } from "../ui/operations.tsx";
-import {
-  ErrorNote,
-  Hint,
-  Inline,
-  Loaded,
-  Named,
-  Page,
-  press,
-  SecretOnce,
-  Section,
-  When,
-} from "../ui/page.tsx";
+import { Dialog, ErrorNote, Hint, Named, Page, press, Section, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 import { useSending } from "../ui/sending.tsx";
 
@@ -25,25 +14,20 @@ export const Keys = () => {
   // A sandbox has no keys of its own: test keys belong to the project it is a copy of.
   const projectId = project.sandboxOf ?? project.id;
   const [all, setAll] = useState(false);
-  const [secret, setSecret] = useState<string>();
-  const shown = (answer: { key: string }) => setSecret(answer.key);
-  const make = create("createApiKey", "New key", {
-    path: { projectId },
-    first: ["name", "environment", "scopes", "expiresAt"],
-    initial: { name: "", environment: project.sandboxOf ? "test" : "live" },
-    about:
-      "A live key acts on the live project, a test key on its sandbox. Without scopes it gets the usual ones.",
-    submit: "Make the key",
-    done: "",
-    onDone: shown,
-  });
   return (
     <Page
       title="API keys"
       about="Your backend sends one with every request. Never put one into a game client."
-      actions={make}
+      actions={create("createApiKey", "New key", {
+        path: { projectId },
+        first: ["name", "environment", "scopes", "expiresAt"],
+        initial: { name: "", environment: project.sandboxOf ? "test" : "live" },
+        about:
+          "A live key acts on the live project, a test key on its sandbox. Without scopes it gets the usual ones.",
+        submit: "Make the key",
+        secret: ["key", "The key"],
+      })}
     >
-      {secret && <SecretOnce title="The key" value={secret} />}
       <Switch
         label="Also revoked ones"
         checked={all}
@@ -53,7 +37,6 @@ export const Keys = () => {
         id="listApiKeys"
         given={{ path: { projectId }, query: { includeRevoked: all } }}
         empty="No keys yet"
-        hint={make}
         columns={{
           Name: ({ name, prefix }) => (
             <Named name={name} more={<span className="mono">{`${prefix}…`}</span>} />
@@ -80,8 +63,7 @@ export const Keys = () => {
                 path,
                 about: "The old key goes on working for the grace period.",
                 submit: "Make a new key",
-                done: "",
-                onDone: shown,
+                secret: ["key", "The key"],
               }),
               ask("revokeApiKey", "Revoke", {
                 path,
@@ -100,7 +82,7 @@ export const Keys = () => {
 export const ProjectSettings = () => {
   const { id, name, description, timezone, allowedOrigins, updatedAt, sandboxOf } = useProject();
   const can = useCan();
-  const settings = useApi("getProjectSettings");
+  const settings = useRead("getProjectSettings");
   const [, go] = useLocation();
   const isSandbox = sandboxOf != null;
   return (
@@ -118,31 +100,24 @@ export const ProjectSettings = () => {
       )}
       <Sandbox />
       <Section title="Rules of the game">
-        <Loaded query={settings}>
-          {(data) =>
-            can("updateProjectSettings") ? (
-              <OperationForm id="updateProjectSettings" initial={data} />
-            ) : (
-              <Text>Your role may not change these.</Text>
-            )
-          }
-        </Loaded>
+        {can("updateProjectSettings") ? (
+          <OperationForm id="updateProjectSettings" initial={settings} />
+        ) : (
+          <Text>Your role may not change these.</Text>
+        )}
       </Section>
-      <Section title="All definitions as a file">
-        <Files />
-      </Section>
+      <Files />
       {can("deleteProject") && !isSandbox && (
-        <Section title="Danger zone">
-          <Group>
-            {ask("deleteProject", "Delete the project", {
-              path: { projectId: id },
-              title: `Delete ${name}?`,
-              name,
-              onDone: () => go("/"),
-              text: "Its players, events, definitions and keys go, and those of its sandbox.",
-            })}
-          </Group>
-        </Section>
+        <Section
+          title="Danger zone"
+          actions={ask("deleteProject", "Delete the project", {
+            path: { projectId: id },
+            title: `Delete ${name}?`,
+            name,
+            onDone: () => go("/"),
+            text: "Its players, events, definitions and keys go, and those of its sandbox.",
+          })}
+        />
       )}
     </Page>
   );
@@ -154,48 +129,48 @@ const Sandbox = () => {
   const can = useCan();
   const path = { projectId: project.sandboxOf ?? project.id };
   if (!can("getSandboxClock")) return null;
+  const isThere = project.sandboxOf != null || project.sandboxProjectId != null;
   return (
-    <Section title="Sandbox">
-      {project.sandboxOf == null && project.sandboxProjectId == null ? (
-        <Group>
-          <Text>A copy to try definitions in, with its own players and its own clock.</Text>
-          {act("createSandbox", "Make a sandbox", { path, done: "The sandbox is there", isMain: true })}
-        </Group>
-      ) : (
+    <Section
+      title="Sandbox"
+      actions={
+        !isThere &&
+        act("createSandbox", "Make a sandbox", { path, done: "The sandbox is there", isMain: true })
+      }
+    >
+      {isThere ? (
         <SandboxClock path={path} />
+      ) : (
+        <Text>A copy to try definitions in, with its own players and its own clock.</Text>
       )}
     </Section>
   );
 };
 
 const SandboxClock = ({ path }: { path: { projectId: string } }) => {
-  const { data } = useApi("getSandboxClock", { path }, { refetchInterval: 5_000 });
-  const [advance, setAdvance] = useState("1d");
-  const happened = Object.entries(data?.lastAdvance?.happened?.counts ?? {}).filter(([, times]) => times > 0);
+  const { aheadSeconds, now, lastAdvance } = useRead("getSandboxClock", { path }, 5_000);
+  const happened = Object.entries(lastAdvance?.happened?.counts ?? {}).filter(([, times]) => times > 0);
   return (
-    <Stack>
-      {data && (
-        <Text>
-          {data.aheadSeconds === 0
-            ? "Its clock shows the real time."
-            : `Its clock is ahead and shows ${moment(data.now)}.`}
-        </Text>
-      )}
-      {data?.lastAdvance?.happened && (
+    <>
+      <Text>
+        {aheadSeconds === 0
+          ? "Its clock shows the real time."
+          : `Its clock is ahead and shows ${moment(now)}.`}
+      </Text>
+      {lastAdvance?.happened && (
         <Hint>
           {happened.map(([what, times]) => `${words(what)}: ${number(times)}`).join(" · ") ||
             "Nothing happened on the way."}
         </Hint>
       )}
-      <Inline>
-        <TextInput
-          label="Move the clock ahead by"
-          description="1h, 3d, 2w"
-          value={advance}
-          onChange={(event) => setAdvance(event.currentTarget.value)}
-          w={200}
-        />
-        {act("setSandboxClock", "Move", { path, body: { advance }, done: "The clock moves" })}
+      <Group gap="xs">
+        {form("setSandboxClock", "Move the clock ahead", {
+          path,
+          initial: { advance: "P1D" },
+          hidden: ["reset"],
+          submit: "Move",
+          done: "The clock moves",
+        })}
         {act("setSandboxClock", "Back to the real time", {
           path,
           body: { reset: true },
@@ -208,24 +183,24 @@ const SandboxClock = ({ path }: { path: { projectId: string } }) => {
           done: "The sandbox has the definitions of the live project",
           text: "What was changed in the sandbox alone is replaced by what is live.",
         })}
-      </Inline>
-    </Stack>
+      </Group>
+    </>
   );
 };
 
-type Change = { section: string; key: string; action: string; fields: string[] };
+type Found = { document: unknown; changes: Answer<"diffConfig">["changes"]; from: string };
 
 /** Definitions out of one project and into another: a sandbox goes live this way. */
 const Files = () => {
   const project = useProject();
   const can = useCan();
   const twin = project.sandboxOf ?? project.sandboxProjectId;
-  const [found, setFound] = useState<{ document: unknown; changes: Change[]; from: string }>();
+  const [found, setFound] = useState<Found>();
   const { error, isBusy, send } = useSending();
   const close = () => setFound(undefined);
   const compare = async (document: unknown, from: string) => {
     const { changes } = await call("diffConfig", { body: { document } as never });
-    setFound({ document, changes: changes as Change[], from });
+    setFound({ document, changes, from });
   };
   const fromFile = async (file: File | undefined) => {
     if (file) await compare(JSON.parse(await file.text()), file.name);
@@ -235,7 +210,7 @@ const Files = () => {
     await compare(document, project.sandboxOf ? "the live project" : "the sandbox");
   };
   return (
-    <Stack gap="xs">
+    <Section title="All definitions as a file">
       <Group>
         <SaveFile id="exportConfig" name={`${project.name}.laurel.json`}>
           Save as a file
@@ -261,31 +236,38 @@ const Files = () => {
         )}
       </Group>
       <ErrorNote error={error} />
-      <Modal opened={found !== undefined} onClose={close} title={`From ${found?.from ?? ""}`} size="xl">
-        {found?.changes.length === 0 && <Alert color="teal" title="Nothing is different" />}
-        {found && found.changes.length > 0 && (
-          <Stack>
-            <PlainTable
-              name="Changes"
-              rows={found.changes}
-              keyOf={({ section, key }) => `${section} ${key}`}
-              columns={{
-                What: ({ section, key }) => `${words(section)}: ${key}`,
-                Change: "action",
-                Fields: "fields",
-              }}
-            />
-            <Group justify="flex-end">
-              {act("importConfig", `Bring ${count(found.changes.length, "changes")} into ${project.name}`, {
-                body: { document: found.document } as never,
-                done: "The definitions are here",
-                onDone: close,
-                isMain: true,
-              })}
-            </Group>
-          </Stack>
-        )}
-      </Modal>
+      <Dialog isOpen={found !== undefined} onClose={close} title={`From ${found?.from ?? ""}`}>
+        {() => <Changes of={found!} onDone={close} />}
+      </Dialog>
+    </Section>
+  );
+};
+
+const Changes = ({ of: { changes, document }, onDone }: { of: Found; onDone: () => void }) => {
+  const { name } = useProject();
+  return (
+    <Stack>
+      <PlainTable
+        name="Changes"
+        rows={changes}
+        keyOf={({ section, key }) => `${section} ${key}`}
+        empty="Nothing is different"
+        columns={{
+          What: ({ section, key }) => `${words(section)}: ${key}`,
+          Change: "action",
+          Fields: "fields",
+        }}
+      />
+      {changes.length > 0 && (
+        <Group justify="flex-end">
+          {act("importConfig", `Bring ${count(changes.length, "changes")} into ${name}`, {
+            body: { document } as never,
+            done: "The definitions are here",
+            onDone,
+            isMain: true,
+          })}
+        </Group>
+      )}
     </Stack>
   );
 };

@@ -1,11 +1,11 @@
 import { Alert, Anchor, Container, Group, Stack, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { Link, useRoute } from "wouter";
-import { call, callAny } from "../api/client.ts";
-import { type Admin, signInAdmin, signOut, useApi, useSession } from "../api/hooks.ts";
+import { type Answer, call, callAny } from "../api/client.ts";
+import { type Admin, signInAdmin, signOut, useApi, useRead, useSession } from "../api/hooks.ts";
 import { bytes, number } from "../format.ts";
 import { SignInCard, To } from "./auth.tsx";
-import { FactorSetup } from "./factor.tsx";
+import { AppSetup, RecoveryCodes } from "./factor.tsx";
 import { AuditList, Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
@@ -16,8 +16,7 @@ import {
   Json,
   Page,
   press,
-  Read,
-  SecretOnce,
+  Part,
   Section,
   Status,
   Tiles,
@@ -76,22 +75,27 @@ const Frame = ({ admin }: { admin: Admin }) => {
   );
 };
 
+const Stats = () => {
+  const { tenants, users, projects, activeKeys, mail } = useRead("getPlatformStats");
+  return (
+    <Tiles
+      columns={5}
+      of={{
+        Tenants: [tenants.total, `${number(tenants.byApprovalStatus.PENDING)} wait for approval`],
+        Users: users,
+        Projects: projects,
+        "Active keys": activeKeys,
+        "Mails that wait": [mail.queued, `${number(mail.failedLastDay)} failed in a day`],
+      }}
+    />
+  );
+};
+
 const Tenants = () => (
   <Stack>
-    <Read id="getPlatformStats" lines={2}>
-      {({ tenants, users, projects, activeKeys, mail }) => (
-        <Tiles
-          columns={5}
-          of={{
-            Tenants: [tenants.total, `${number(tenants.byApprovalStatus.PENDING)} wait for approval`],
-            Users: users,
-            Projects: projects,
-            "Active keys": activeKeys,
-            "Mails that wait": [mail.queued, `${number(mail.failedLastDay)} failed in a day`],
-          }}
-        />
-      )}
-    </Read>
+    <Part lines={2}>
+      <Stats />
+    </Part>
     <List
       id="listPlatformTenants"
       filters={["search", "approvalStatus", "plan"]}
@@ -111,45 +115,42 @@ const Tenants = () => (
 
 const Approve = (path: { tenantId: string }) => act("approveTenant", "Approve", { path, isMain: true });
 
-const Tenant = (path: { tenantId: string }) => (
-  <Read id="getPlatformTenant" given={{ path }}>
-    {({ planOverrides, ...found }) => {
-      const { approvalStatus, plan } = found;
-      return (
-        <Stack>
-          <Facts
-            of={found}
-            show={{
-              Name: "name",
-              Approval: "approvalStatus",
-              Reason: "approvalReason",
-              Plan: "plan",
-              Since: "createdAt",
-              ID: ({ id }) => <span className="mono">{id}</span>,
-            }}
-          />
-          <Group gap="xs">
-            {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
-            {approvalStatus === "PENDING" && form("rejectTenant", "Reject", { path })}
-            {approvalStatus === "SUSPENDED"
-              ? act("unsuspendTenant", "Let in again", { path })
-              : form("suspendTenant", "Suspend", {
-                  path,
-                  about: "Its keys and players are refused within seconds. Its owner is told the reason.",
-                })}
-          </Group>
-          <Section title="Plan and limits">
-            <OperationForm
-              id="updatePlatformTenant"
-              path={path}
-              initial={{ plan, planOverrides: planOverrides ?? undefined }}
-            />
-          </Section>
-        </Stack>
-      );
-    }}
-  </Read>
-);
+const Tenant = (path: { tenantId: string }) => {
+  const tenant = useRead("getPlatformTenant", { path });
+  const { approvalStatus, plan, planOverrides } = tenant;
+  return (
+    <Stack>
+      <Facts
+        of={tenant}
+        show={{
+          Name: "name",
+          Approval: "approvalStatus",
+          Reason: "approvalReason",
+          Plan: "plan",
+          Since: "createdAt",
+          ID: ({ id }) => <span className="mono">{id}</span>,
+        }}
+      />
+      <Group gap="xs">
+        {approvalStatus !== "APPROVED" && approvalStatus !== "SUSPENDED" && <Approve {...path} />}
+        {approvalStatus === "PENDING" && form("rejectTenant", "Reject", { path })}
+        {approvalStatus === "SUSPENDED"
+          ? act("unsuspendTenant", "Let in again", { path })
+          : form("suspendTenant", "Suspend", {
+              path,
+              about: "Its keys and players are refused within seconds. Its owner is told the reason.",
+            })}
+      </Group>
+      <Section title="Plan and limits">
+        <OperationForm
+          id="updatePlatformTenant"
+          path={path}
+          initial={{ plan, planOverrides: planOverrides ?? undefined }}
+        />
+      </Section>
+    </Stack>
+  );
+};
 
 const Users = () => (
   <List
@@ -174,23 +175,28 @@ const Users = () => (
   />
 );
 
-const Account = () => (
-  <Stack>
-    <Section title="Password">
+const Account = () => {
+  const [codes, setCodes] = useState<string[]>();
+  const enabled = ({ recoveryCodes, login }: Answer<"enableSuperadminTotp">) => {
+    if (recoveryCodes) setCodes(recoveryCodes);
+    if (login) void signInAdmin(login);
+  };
+  return (
+    <Stack>
       <Group>{form("superadminChangePassword", "Change the password", { submit: "Change" })}</Group>
-    </Section>
-    <Section title="Second factor">
-      <FactorSetup
-        begin={(body) => callAny("setUpSuperadminTotp", { body })}
-        enable={(code) => callAny("enableSuperadminTotp", { body: { code } })}
-        onDone={async ({ login }) => login && (await signInAdmin(login))}
-        hasPassword
-        isEnabled={false}
-        label="Use an app"
-      />
-    </Section>
-  </Stack>
-);
+      <Section title="Second factor">
+        {codes && <RecoveryCodes codes={codes} />}
+        <AppSetup
+          begin="setUpSuperadminTotp"
+          enable="enableSuperadminTotp"
+          label="Use an app"
+          hidden={["passkey", "code"]}
+          onDone={enabled}
+        />
+      </Section>
+    </Stack>
+  );
+};
 
 const Rooms = () => (
   <Stack>
@@ -231,28 +237,27 @@ const Rooms = () => (
 const sum = (counts: Record<string, number> | null | undefined): number =>
   Object.values(counts ?? {}).reduce((total, count) => total + count, 0);
 
-const Room = ({ roomId }: { roomId: string }) => (
-  <Read id="getLiveRoom" given={{ path: { roomId } }}>
-    {(data) => (
-      <Stack>
-        <PlainTable
-          name="Sessions"
-          rows={data.sessions}
-          columns={{
-            "Player or user": ({ playerId, userId }) => playerId ?? userId,
-            Joined: "joinedAt",
-            "Waits to be read": ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
-          }}
-          right={["Waits to be read"]}
-          actions={({ sessionId }) =>
-            act("disconnectLiveClient", "Disconnect", { path: { roomId, sessionId } })
-          }
-        />
-        <Json value={data.state} />
-      </Stack>
-    )}
-  </Read>
-);
+const Room = ({ roomId }: { roomId: string }) => {
+  const { sessions, state } = useRead("getLiveRoom", { path: { roomId } });
+  return (
+    <Stack>
+      <PlainTable
+        name="Sessions"
+        rows={sessions}
+        columns={{
+          "Player or user": ({ playerId, userId }) => playerId ?? userId,
+          Joined: "joinedAt",
+          "Waits to be read": ({ bufferedBytes }) => bytes(bufferedBytes ?? 0),
+        }}
+        right={["Waits to be read"]}
+        actions={({ sessionId }) =>
+          act("disconnectLiveClient", "Disconnect", { path: { roomId, sessionId } })
+        }
+      />
+      <Json value={state} />
+    </Stack>
+  );
+};
 
 const Addresses = () => {
   const [ip, setIp] = useState("");
@@ -297,30 +302,21 @@ const Addresses = () => {
   );
 };
 
-const Tokens = () => {
-  const [token, setToken] = useState<string>();
-  return (
-    <Stack>
-      {token && <SecretOnce title="The token" value={token} />}
-      <Group justify="flex-end">
-        {create("createPlatformToken", "New token", {
-          initial: { name: "", scopes: ["blog:sync"] },
-          submit: "Make the token",
-          done: "",
-          onDone: (answer) => setToken(answer.token),
-        })}
-      </Group>
-      <Rows
-        id="listPlatformTokens"
-        empty="No tokens"
-        columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
-        actions={({ id, name, status }) =>
-          status === "ACTIVE" && ask("revokePlatformToken", "Revoke", { path: { tokenId: id }, of: name })
-        }
-      />
-    </Stack>
-  );
-};
+const Tokens = () => (
+  <Rows
+    beside={create("createPlatformToken", "New token", {
+      initial: { name: "", scopes: ["blog:sync"] },
+      submit: "Make the token",
+      secret: ["token", "The token"],
+    })}
+    id="listPlatformTokens"
+    empty="No tokens"
+    columns={{ Name: "name", Scopes: "scopes", Status: "status", "Last used": "lastUsedAt" }}
+    actions={({ id, name, status }) =>
+      status === "ACTIVE" && ask("revokePlatformToken", "Revoke", { path: { tokenId: id }, of: name })
+    }
+  />
+);
 
 const Blog = () => (
   <List

@@ -2,7 +2,7 @@ import { Badge, Group, Select } from "@mantine/core";
 import { signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create } from "../ui/operations.tsx";
-import { Named, Page, Section } from "../ui/page.tsx";
+import { Named, Page } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { AuditList } from "./logs.tsx";
 import { credentials } from "../api/client.ts";
@@ -29,12 +29,20 @@ export const Team = () => (
       done: "The invitation is on its way",
     })}
   >
-    <Section title="Members">
-      <Members />
-    </Section>
-    <Section title="Invitations">
-      <Invitations />
-    </Section>
+    <Members />
+    <List
+      section="Invitations"
+      id="listInvitations"
+      prefix="invitations."
+      empty="Nobody is invited"
+      columns={{ Email: "email", Role: "role", Status: "status", Sent: "sentAt", Expires: "expiresAt" }}
+      actions={({ id, status }) =>
+        status === "PENDING" && [
+          act("resendInvitation", "Send again", { path: { invitationId: id }, done: "Sent again" }),
+          act("revokeInvitation", "Take back", { path: { invitationId: id } }),
+        ]
+      }
+    />
     <Group>
       {ask("leaveTeam", "Leave the team", {
         body: {} as never,
@@ -50,6 +58,7 @@ const Members = () => {
   const { user } = useAccount();
   return (
     <List
+      section="Members"
       id="listMembers"
       filters={["role", "status"]}
       columns={{
@@ -109,31 +118,15 @@ const RoleChoice = ({ id, role, isOwn }: { id: string; role: Role; isOwn: boolea
   );
 };
 
-const Invitations = () => (
-  <List
-    id="listInvitations"
-    prefix="invitations."
-    empty="Nobody is invited"
-    columns={{ Email: "email", Role: "role", Status: "status", Sent: "sentAt", Expires: "expiresAt" }}
-    actions={({ id, status }) =>
-      status === "PENDING" && [
-        act("resendInvitation", "Send again", { path: { invitationId: id }, done: "Sent again" }),
-        act("revokeInvitation", "Take back", { path: { invitationId: id } }),
-      ]
-    }
-  />
-);
-
 export const Audit = () => {
   const { tenant } = useAccount();
   const members = useApi("listMembers", { query: { limit: 100 } });
   const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
   const projectId = credentials.project ?? "";
   const keys = useApi("listApiKeys", { path: { projectId } }, { enabled: projectId !== "" });
-  const names = new Map([[tenant.id, tenant.name]]);
-  for (const { id, name } of keys.data ?? []) names.set(id, name);
+  const known = [tenant, ...(keys.data ?? []), ...(projects.data?.data ?? [])];
+  const names = new Map(known.map(({ id, name }) => [id, name]));
   for (const { userId, name } of members.data?.data ?? []) names.set(userId, name);
-  for (const { id, name } of projects.data?.data ?? []) names.set(id, name);
   return (
     <Page title="Audit log" about="Who changed what, from where.">
       <AuditList id="listAuditLog" filters={["action", "actor", "from", "to"]} names={names} />

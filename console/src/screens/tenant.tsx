@@ -1,10 +1,9 @@
-import { Alert, Group, Progress, SimpleGrid, Stack } from "@mantine/core";
-import { useState } from "react";
-import { readAccount, useAccount, useApi, useCan } from "../api/hooks.ts";
+import { Alert, Progress, SimpleGrid, Stack } from "@mantine/core";
+import type { Row } from "../api/client.ts";
+import { readAccount, useAccount, useCan, useRead } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
-import { OneOf } from "../ui/filters.tsx";
 import { act, form, OperationForm } from "../ui/operations.tsx";
-import { Loaded, Page, Read, Section, Tile, When } from "../ui/page.tsx";
+import { Page, Part, Section, Tile, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
 import { Domains, Scim, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
@@ -32,57 +31,55 @@ export const Settings = ({ tab = "general" }: { tab?: string }) => {
 const General = () => {
   const { user } = useAccount();
   const can = useCan();
-  const isOwner = user.role === "OWNER";
+  const tenant = useRead("getTenant");
+  const { name, approvalReason, usage, limits, redirectUris } = tenant;
   const changed = () => void readAccount();
   return (
-    <Read id="getTenant">
-      {({ name, approvalReason, usage, limits, redirectUris, ...found }) => (
-        <Stack>
-          <Facts
-            of={found}
-            show={{
-              Plan: "plan",
-              Approval: "approvalStatus",
-              Projects: () => `${number(usage.projects)} of ${limitText(limits.projects, "any number")}`,
-              Members: () => `${number(usage.members)} of ${limitText(limits.members, "any number")}`,
-            }}
-          />
-          {approvalReason && (
-            <Alert color="orange" title={approvalReason}>
-              {act("requestApproval", "Ask for approval again", { done: "Asked again" })}
-            </Alert>
-          )}
-          {can("updateTenant") && (
-            <Section title="The account">
-              <OperationForm
-                id="updateTenant"
-                initial={{ name, redirectUris }}
-                first={["name", "requireSecondFactor"]}
-                hidden={isOwner ? [] : ["redirectUris", "linkDomain", "requireSecondFactor"]}
-                onDone={changed}
-              />
-            </Section>
-          )}
-          {can("deleteTenant") && (
-            <Section title="Danger zone">
-              <Group>
-                {form("transferOwnership", "Make somebody else the owner", {
-                  about: "You become an administrator.",
-                  submit: "Make owner",
-                  onDone: changed,
-                })}
-                {form("deleteTenant", "Delete the account", {
-                  about: `Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`,
-                  submit: "Delete in 30 days",
-                  done: "It is deleted in 30 days",
-                })}
-                {act("restoreTenant", "Take a deletion back", { done: "The account stays", onDone: changed })}
-              </Group>
-            </Section>
-          )}
-        </Stack>
+    <Stack>
+      <Facts
+        of={tenant}
+        show={{
+          Plan: "plan",
+          Approval: "approvalStatus",
+          Projects: () => `${number(usage.projects)} of ${limitText(limits.projects, "any number")}`,
+          Members: () => `${number(usage.members)} of ${limitText(limits.members, "any number")}`,
+        }}
+      />
+      {approvalReason && (
+        <Alert color="orange" title={approvalReason}>
+          {act("requestApproval", "Ask for approval again", { done: "Asked again" })}
+        </Alert>
       )}
-    </Read>
+      {can("updateTenant") && (
+        <Section title="The account">
+          <OperationForm
+            id="updateTenant"
+            initial={{ name, redirectUris }}
+            first={["name", "requireSecondFactor"]}
+            hidden={user.role === "OWNER" ? [] : ["redirectUris", "linkDomain", "requireSecondFactor"]}
+            onDone={changed}
+          />
+        </Section>
+      )}
+      {can("deleteTenant") && (
+        <Section
+          title="Danger zone"
+          actions={[
+            form("transferOwnership", "Make somebody else the owner", {
+              about: "You become an administrator.",
+              submit: "Make owner",
+              onDone: changed,
+            }),
+            form("deleteTenant", "Delete the account", {
+              about: `Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`,
+              submit: "Delete in 30 days",
+              done: "It is deleted in 30 days",
+            }),
+            act("restoreTenant", "Take a deletion back", { done: "The account stays", onDone: changed }),
+          ]}
+        />
+      )}
+    </Stack>
   );
 };
 
@@ -90,35 +87,56 @@ const limitText = (limit: number | null | undefined, none: string): string =>
   limit == null ? none : number(limit);
 
 const Billing = () => {
-  const usage = useApi("getBillingUsage");
+  const { items, periodStart, periodEnd, plan } = useRead("getBillingUsage");
   return (
     <Stack>
-      <Loaded query={usage}>
-        {({ items, periodStart, periodEnd }) => (
-          <Section title={`Used from ${moment(periodStart)} to ${moment(periodEnd)}`}>
-            <SimpleGrid cols={{ base: 1, sm: 2, md: 3 }}>
-              {items.map(({ metric, used, limit, percent }) => (
-                <Tile
-                  key={metric}
-                  name={words(metric)}
-                  value={`${number(used)}${limit == null ? "" : ` of ${number(limit)}`}`}
-                  note={
-                    percent != null && (
-                      <Progress
-                        value={percent}
-                        color={percent > 90 ? "red" : "teal"}
-                        aria-label={`${percent} % used`}
-                      />
-                    )
-                  }
-                />
-              ))}
-            </SimpleGrid>
-          </Section>
-        )}
-      </Loaded>
-      <Subscription />
-      <Plans current={usage.data?.plan} />
+      <Section title={`Used from ${moment(periodStart)} to ${moment(periodEnd)}`}>
+        <SimpleGrid cols={{ base: 1, sm: 2, md: 3 }}>
+          {items.map(({ metric, used, limit, percent }) => (
+            <Tile
+              key={metric}
+              name={words(metric)}
+              value={`${number(used)}${limit == null ? "" : ` of ${number(limit)}`}`}
+              note={
+                percent != null && (
+                  <Progress
+                    value={percent}
+                    color={percent > 90 ? "red" : "teal"}
+                    aria-label={`${percent} % used`}
+                  />
+                )
+              }
+            />
+          ))}
+        </SimpleGrid>
+      </Section>
+      <Part lines={3}>
+        <Subscription />
+      </Part>
+      <Rows
+        section="Plans"
+        id="listBillingPlans"
+        columns={{
+          Plan: "plan",
+          "Events a month": ({ limits }) => limitText(limits.eventsPerMonth, "any"),
+          Projects: ({ limits }) => limitText(limits.projects, "any"),
+          Members: ({ limits }) => limitText(limits.members, "any"),
+          With: ({ features }) => features.map(words).join(", "),
+          Price: ({ prices }) => prices?.map(priceOf).join(", "),
+        }}
+        right={["Events a month", "Projects", "Members"]}
+        wide={["Members", "With"]}
+        actions={(row) =>
+          row.plan !== plan &&
+          row.prices?.map(({ interval }) =>
+            act("createBillingCheckout", `Pay ${interval}`, {
+              body: { plan: row.plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE },
+              onDone: leave,
+              isMain: true,
+            }),
+          )
+        }
+      />
     </Stack>
   );
 };
@@ -128,8 +146,8 @@ const HERE = `${location.origin}/console/settings/billing`;
 const leave = ({ url }: { url: string }) => location.assign(url);
 
 const Subscription = () => {
-  const { data } = useApi("getBillingSubscription");
-  if (!data || data.status === "NONE") return null;
+  const subscription = useRead("getBillingSubscription");
+  if (subscription.status === "NONE") return null;
   return (
     <Section
       title="Subscription"
@@ -140,7 +158,7 @@ const Subscription = () => {
       })}
     >
       <Facts
-        of={data}
+        of={subscription}
         show={{
           Plan: "plan",
           Status: "status",
@@ -152,49 +170,9 @@ const Subscription = () => {
   );
 };
 
-const Plans = ({ current }: { current: string | undefined }) => {
-  const [interval, setInterval] = useState<"monthly" | "yearly">("monthly");
-  return (
-    <Rows
-      section="Plans"
-      beside={
-        <OneOf
-          label="Paid"
-          of={{ monthly: "Monthly", yearly: "Yearly" }}
-          value={interval}
-          onChange={setInterval}
-        />
-      }
-      id="listBillingPlans"
-      columns={{
-        Plan: "plan",
-        "Events a month": ({ limits }) => limitText(limits.eventsPerMonth, "any"),
-        Projects: ({ limits }) => limitText(limits.projects, "any"),
-        Members: ({ limits }) => limitText(limits.members, "any"),
-        With: ({ features }) => features.map(words).join(", "),
-        Price: ({ prices }) => priceOf(prices, interval),
-      }}
-      right={["Events a month", "Projects", "Members"]}
-      wide={["Members", "With"]}
-      actions={({ plan, prices }) =>
-        prices?.some((price) => price.interval === interval) &&
-        plan !== current &&
-        act("createBillingCheckout", "Choose", {
-          body: { plan: plan as "PRO", interval, successUrl: HERE, cancelUrl: HERE },
-          onDone: leave,
-          isMain: true,
-        })
-      }
-    />
-  );
-};
+type Price = NonNullable<Row<"listBillingPlans">["prices"]>[number];
 
-const priceOf = (prices: any[] | null, interval: string): string => {
-  const found = prices?.find((price) => price.interval === interval);
-  if (!found) return "–";
-  const amount = found.unitAmount ?? found.amount;
-  return new Intl.NumberFormat(undefined, {
-    style: "currency",
-    currency: (found.currency ?? "eur").toUpperCase(),
-  }).format(amount / 100);
+const priceOf = ({ currency, unitAmount, interval }: Price): string => {
+  const amount = new Intl.NumberFormat(undefined, { style: "currency", currency }).format(unitAmount / 100);
+  return `${amount} ${interval}`;
 };

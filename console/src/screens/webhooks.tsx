@@ -1,31 +1,26 @@
-import { Accordion, Alert, Group, SegmentedControl, Stack, Text } from "@mantine/core";
+import { Alert, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useApi, useGo, useProject } from "../api/hooks.ts";
+import { useGo, useProject, useRead } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { number } from "../format.ts";
+import { OneOf } from "../ui/filters.tsx";
 import { act, ask, create, form } from "../ui/operations.tsx";
-import { Copyable, Json, Loaded, Named, Page, Read, SecretOnce, Section, Status, When } from "../ui/page.tsx";
-import { List, PlainTable } from "../ui/table.tsx";
+import { Copyable, Json, Page, Section, Status, When } from "../ui/page.tsx";
+import { List, PlainTable, Rows } from "../ui/table.tsx";
 import { Facts } from "../ui/cells.tsx";
 
 export const Webhooks = () => {
-  const { id } = useProject();
-  const [secret, setSecret] = useState<string>();
+  const { id: projectId } = useProject();
   return (
     <Page
       title="Webhooks"
       about="Signed requests to your own systems when something happens."
       actions={create("createWebhook", "New webhook", {
         first: ["url", "events", "description"],
-        initial: { events: ["*"], projectId: id },
-        onDone: (answer) => setSecret(answer.secret),
+        initial: { events: ["*"], projectId },
+        secret: ["secret", "The secret that signs the requests"],
       })}
     >
-      {secret && (
-        <SecretOnce title="The secret that signs the requests" value={secret}>
-          <Verify />
-        </SecretOnce>
-      )}
       <List
         id="listWebhooks"
         to={(row) => `/webhooks/${row.id}`}
@@ -40,29 +35,16 @@ export const Webhooks = () => {
         }}
         wide={["Events", "Last failure"]}
       />
-      <Section title="Events that webhooks are sent">
-        <Types />
-      </Section>
+      <Rows
+        section="Events that webhooks are sent"
+        id="listWebhookEventTypes"
+        columns={{ Event: "type", When: "occurs" }}
+        dialog={[({ type }) => type, ({ example }) => (example ? <Json value={example} /> : "No example")]}
+      />
+      <Verify />
     </Page>
   );
 };
-
-const Types = () => (
-  <Read id="listWebhookEventTypes">
-    {({ data }) => (
-      <Accordion variant="separated">
-        {data.map(({ type, occurs, example }) => (
-          <Accordion.Item key={type} value={type}>
-            <Accordion.Control>
-              <Named name={type} more={occurs} />
-            </Accordion.Control>
-            <Accordion.Panel>{example ? <Json value={example} /> : <Text>No example</Text>}</Accordion.Panel>
-          </Accordion.Item>
-        ))}
-      </Accordion>
-    )}
-  </Read>
-);
 
 /** How a receiver checks that a request is from here. */
 const SNIPPETS = {
@@ -93,88 +75,95 @@ def is_from_laurel(raw_body: bytes, headers, secret: str) -> bool:
 const Verify = () => {
   const [language, setLanguage] = useState<keyof typeof SNIPPETS>("Node");
   return (
-    <Stack gap="xs">
-      <SegmentedControl
-        data={Object.keys(SNIPPETS)}
-        value={language}
-        onChange={(next) => setLanguage(next as keyof typeof SNIPPETS)}
-        w="fit-content"
-        size="xs"
-        aria-label="Language"
-      />
+    <Section
+      title="Verify the signature"
+      actions={
+        <OneOf
+          label="Language"
+          of={{ Node: "Node", Python: "Python" }}
+          value={language}
+          onChange={setLanguage}
+        />
+      }
+    >
       <Copyable value={SNIPPETS[language]} />
-    </Stack>
+    </Section>
   );
 };
 
 export const WebhookPage = ({ id }: { id: string }) => {
   const path = { webhookId: id };
-  const webhook = useApi("getWebhook", { path });
+  const webhook = useRead("getWebhook", { path });
+  const { url, events, description, disabledReason } = webhook;
   const go = useGo();
   const [tested, setTested] = useState<Answer<"testWebhook">>();
-  const [secret, setSecret] = useState<string>();
-  const data = webhook.data;
   return (
     <Page
-      title={data?.url ?? "Webhook"}
+      title={url}
       parent={["Webhooks", "/webhooks"]}
-      actions={
-        data && [
-          act("testWebhook", "Send a test", { path, body: {}, onDone: setTested, isMain: true }),
-          form("updateWebhook", "Change", {
-            path,
-            first: ["url", "events", "description", "status"],
-            initial: { url: data.url, events: data.events, description: data.description ?? undefined },
-          }),
-          form("rotateWebhookSecret", "New secret", {
-            path,
-            about:
-              "The old one goes on signing beside the new one for the grace period, so that nothing is lost.",
-            submit: "Make a new secret",
-            done: "",
-            onDone: (answer) => setSecret(answer.secret),
-          }),
-          form("recoverWebhook", "Send missed events", {
-            path,
-            initial: { since: new Date(Date.now() - 86_400_000).toISOString() },
-            submit: "Send",
-            done: "They are on their way",
-          }),
-          ask("deleteWebhook", "Remove", {
-            path,
-            title: "Remove this webhook?",
-            onDone: () => go("/webhooks"),
-            text: "It hears of nothing any more, and its deliveries go.",
-          }),
-        ]
-      }
+      actions={[
+        act("testWebhook", "Send a test", { path, body: {}, onDone: setTested, isMain: true }),
+        form("updateWebhook", "Change", {
+          path,
+          first: ["url", "events", "description", "status"],
+          initial: { url, events, description },
+        }),
+        form("rotateWebhookSecret", "New secret", {
+          path,
+          about:
+            "The old one goes on signing beside the new one for the grace period, so that nothing is lost.",
+          submit: "Make a new secret",
+          secret: ["secret", "The new secret"],
+        }),
+        form("recoverWebhook", "Send missed events", {
+          path,
+          initial: { since: new Date(Date.now() - 86_400_000).toISOString() },
+          submit: "Send",
+          done: "They are on their way",
+        }),
+        ask("deleteWebhook", "Remove", {
+          path,
+          title: "Remove this webhook?",
+          onDone: () => go("/webhooks"),
+          text: "It hears of nothing any more, and its deliveries go.",
+        }),
+      ]}
     >
-      {secret && <SecretOnce title="The new secret" value={secret} />}
       {tested && <Tested tested={tested} onClose={() => setTested(undefined)} />}
-      <Loaded query={webhook}>
-        {(found) => (
-          <>
-            {found.disabledReason && <Alert color="red" title={found.disabledReason} />}
-            <Facts
-              of={found}
-              show={{
-                Status: "status",
-                Events: "events",
-                Secret: ({ secretHint }) => `${secretHint}…`,
-                "Last success": "lastSuccessAt",
-                "Last failure": "lastFailureAt",
-                "Failing since": ({ failingSince }) => <When at={failingSince} />,
-              }}
-            />
-          </>
-        )}
-      </Loaded>
-      <Section title="Deliveries">
-        <Deliveries webhookId={id} />
-      </Section>
-      <Section title="Verify the signature">
-        <Verify />
-      </Section>
+      {disabledReason && <Alert color="red" title={disabledReason} />}
+      <Facts
+        of={webhook}
+        show={{
+          Status: "status",
+          Events: "events",
+          Secret: ({ secretHint }) => `${secretHint}…`,
+          "Last success": "lastSuccessAt",
+          "Last failure": "lastFailureAt",
+          "Failing since": ({ failingSince }) => <When at={failingSince} />,
+        }}
+      />
+      <List
+        section="Deliveries"
+        id="listWebhookDeliveries"
+        path={path}
+        filters={["status", "eventType", "from", "to"]}
+        refetchInterval={5_000}
+        empty="Nothing was sent yet"
+        dialog={["Delivery", (row) => <Delivery webhookId={id} deliveryId={row.id} />]}
+        columns={{
+          When: "createdAt",
+          Event: ({ eventType, isTest }) => `${eventType}${isTest ? " (test)" : ""}`,
+          Status: ({ status }) => <Status value={STATUS[status]} />,
+          Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+          ms: "durationMs",
+          Retries: "retryCount",
+        }}
+        wide={["Retries"]}
+        actions={({ id: deliveryId, status, isTest }) =>
+          status === "failed" && !isTest && sendAgain({ ...path, deliveryId })
+        }
+      />
+      <Verify />
     </Page>
   );
 };
@@ -196,56 +185,32 @@ const Tested = ({ tested, onClose }: { tested: Answer<"testWebhook">; onClose: (
 
 type DeliveryPath = { webhookId: string; deliveryId: string };
 
-const Deliveries = ({ webhookId }: { webhookId: string }) => (
-  <List
-    id="listWebhookDeliveries"
-    path={{ webhookId }}
-    filters={["status", "eventType", "from", "to"]}
-    refetchInterval={5_000}
-    empty="Nothing was sent yet"
-    dialog={["Delivery", ({ id }) => <Delivery webhookId={webhookId} deliveryId={id} />]}
-    columns={{
-      When: "createdAt",
-      Event: ({ eventType, isTest }) => `${eventType}${isTest ? " (test)" : ""}`,
-      Status: ({ status }) => <Status value={STATUS[status]} />,
-      Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
-      ms: "durationMs",
-      Retries: "retryCount",
-    }}
-    wide={["Retries"]}
-    actions={({ id, status, isTest }) =>
-      status === "failed" && !isTest && <SendAgain path={{ webhookId, deliveryId: id }} />
-    }
-  />
-);
-
-const SendAgain = ({ path, isMain = false }: { path: DeliveryPath; isMain?: boolean }) =>
+const sendAgain = (path: DeliveryPath, isMain = false) =>
   act("retryWebhookDelivery", "Send again", { path, body: {} as never, done: "It is sent again", isMain });
 
 const STATUS = { pending: "PENDING", success: "DELIVERED", failed: "FAILED" };
 
-const Delivery = (path: DeliveryPath) => (
-  <Read id="getWebhookDelivery" given={{ path }}>
-    {(data) => (
-      <Stack>
-        <Group justify="space-between">
-          <Status value={STATUS[data.status]} />
-          {data.status !== "pending" && !data.isTest && <SendAgain path={path} isMain />}
-        </Group>
-        <PlainTable
-          name="Attempts"
-          rows={data.attempts}
-          columns={{
-            Attempt: "attempt",
-            When: ({ at }) => <When at={at} />,
-            Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
-            ms: "durationMs",
-            Body: "responseBody",
-          }}
-        />
-        <Text fw={600}>What was sent</Text>
-        <Json value={data.payload} />
-      </Stack>
-    )}
-  </Read>
-);
+const Delivery = (path: DeliveryPath) => {
+  const { status, isTest, attempts, payload } = useRead("getWebhookDelivery", { path });
+  return (
+    <Stack>
+      <Group justify="space-between">
+        <Status value={STATUS[status]} />
+        {status !== "pending" && !isTest && sendAgain(path, true)}
+      </Group>
+      <PlainTable
+        name="Attempts"
+        rows={attempts}
+        columns={{
+          Attempt: "attempt",
+          When: ({ at }) => <When at={at} />,
+          Answer: ({ responseCode, error }) => String(responseCode ?? error ?? "–"),
+          ms: "durationMs",
+          Body: "responseBody",
+        }}
+      />
+      <Text fw={600}>What was sent</Text>
+      <Json value={payload} />
+    </Stack>
+  );
+};

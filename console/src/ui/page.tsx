@@ -399,7 +399,7 @@ export const Tiles = ({ of, columns = 4 }: { of: Record<string, Told>; columns?:
 export const tilesOf = (of: object, note: (value: number) => string = () => ""): Record<string, Told> =>
   Object.fromEntries(Object.entries(of).map(([name, value]) => [words(name), [value, note(value)]]));
 
-type SectionProps = { title: string; actions?: ReactNode; children: ReactNode };
+type SectionProps = { title: string; actions?: ReactNode; children?: ReactNode };
 
 /** A part of a screen with a heading. */
 export const Section = ({ title, actions, children }: SectionProps) => (
@@ -411,7 +411,7 @@ export const Section = ({ title, actions, children }: SectionProps) => (
         </Text>
         <Group gap="xs">{actions}</Group>
       </Group>
-      <Part lines={3}>{children}</Part>
+      {children && <Part lines={3}>{children}</Part>}
     </Stack>
   </Paper>
 );

@@ -48,7 +48,7 @@ const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
     "/events/:id": [`/events/${ids["event"]}`],
     "/players/:id": PLAYER_TABS.map((tab) => `/players/${ids["player"]}?tab=${tab}`),
     "/rules/:id": tabs(`/rules/${ids["rule"]}`, "design", "try", "stats", "fired", "versions"),
-    "/economy/:kind": [...KINDS, "curve", "event-types", NO_NAME].map((kind) => `/economy/${kind}`),
+    "/economy/:kind?": ["", ...KINDS, "curve", "event-types", NO_NAME].map((kind) => `/economy/${kind}`),
     "/economy/:kind/:id": [
       `/economy/${NO_NAME}/1`,
       `/economy/badges/${ids["badge"]}`,
@@ -61,12 +61,12 @@ const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
     "/leaderboards/:id": tabs(`/leaderboards/${ids["board"]}`, "live", "all", "periods", "design"),
     "/lobbies": ["/lobbies", "/lobbies?tab=all"],
     "/lobbies/:id": [`/lobbies/${ids["lobby"]}`],
-    "/chat/:tab": ["sanctions", "words", "channels", `channels?open=${ids["channel"]}`].map(
+    "/chat/:tab?": ["", "sanctions", "words", "channels", `channels?open=${ids["channel"]}`].map(
       (tab) => `/chat/${tab}`,
     ),
-    "/analytics/:tab": [...REPORTS, NO_NAME].map((tab) => `/analytics/${tab}`),
+    "/analytics/:tab?": ["", ...REPORTS, NO_NAME].map((tab) => `/analytics/${tab}`),
     "/webhooks/:id": [`/webhooks/${ids["webhook"]}`],
-    "/settings/:tab": ["billing", "sso", "scim", "domains", "mails"].map((tab) => `/settings/${tab}`),
+    "/settings/:tab?": ["", "billing", "sso", "scim", "domains", "mails"].map((tab) => `/settings/${tab}`),
   };
 };
 
