@@ -7,6 +7,7 @@ import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
+import { ApiError } from "./api/client.ts";
 import { queryClient, resume } from "./api/hooks.ts";
 import { App } from "./app/app.tsx";
 import { variables, theme } from "./theme.ts";
@@ -24,7 +25,9 @@ addEventListener("vite:preloadError", () => {
 });
 
 void resume();
-createRoot(document.getElementById("root")!).render(
+// What the server refuses is shown where it was asked for, and is no fault of the page.
+const onCaughtError = (error: unknown) => error instanceof ApiError || console.error(error);
+createRoot(document.getElementById("root")!, { onCaughtError }).render(
   <MantineProvider
     theme={theme}
     cssVariablesResolver={variables}
