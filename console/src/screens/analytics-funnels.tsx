@@ -3,27 +3,28 @@ import { useRead } from "../api/hooks.ts";
 import { count, duration, number, percent, words } from "../format.ts";
 import { Bars } from "../ui/chart.tsx";
 import { useFilters } from "../ui/filters.tsx";
-import { ButtonSize, Empty, press, Read, Section, Tiles } from "../ui/page.tsx";
+import { ButtonSize, Empty, Loaded, press, Section, Tiles } from "../ui/page.tsx";
 import { PlainTable } from "../ui/table.tsx";
 import { SaveReport, useBehind, useReport } from "./analytics-parts.tsx";
 
 export const Funnels = () => {
   const [dialog, showBehind] = useBehind();
-  const [query, controls] = useReport({
+  const { query, isReady, answer, controls } = useReport({
     report: "funnels",
     id: "getAnalyticsFunnel",
     names: ["steps", "window", "order"],
     usual: { window: "7d" },
+    isReady: ({ steps }) => steps?.includes(",") ?? false,
   });
   return (
     <Stack>
       {controls}
-      {!query["steps"]?.includes(",") ? (
+      {!isReady ? (
         <Empty title="How far do players come?">
           Choose at least two events that lead somewhere, such as signing up, playing and buying.
         </Empty>
       ) : (
-        <Read id="getAnalyticsFunnel" given={{ query: query as never }}>
+        <Loaded query={answer}>
           {(data) => (
             <Stack>
               <Tiles of={{ Began: data.entered, "Came to the end": [data.converted, percent(data.rate)] }} />
@@ -49,7 +50,7 @@ export const Funnels = () => {
               </Section>
             </Stack>
           )}
-        </Read>
+        </Loaded>
       )}
       {dialog}
     </Stack>
@@ -93,8 +94,10 @@ export const Experiments = () => {
     return (holdoutPercent ?? 0) > 0 || (share ?? 100) < 100;
   });
   const ruleId = (tried.find(({ id }) => id === rule) ?? tried[0])?.id ?? "";
-  const [query, controls] = useReport({
+  const { answer, controls } = useReport({
     id: "getAnalyticsExperiment",
+    path: { ruleId },
+    isReady: () => ruleId !== "",
     names: ["against", "metric"],
     usual: { metric: "activePlayers,events,xpGranted" },
     children: (
@@ -117,7 +120,7 @@ export const Experiments = () => {
   return (
     <Stack>
       {controls}
-      <Read id="getAnalyticsExperiment" given={{ path: { ruleId }, query: query as never }}>
+      <Loaded query={answer}>
         {({ treated, control, notes, metrics }) => (
           <Stack>
             <Text>{`${count(treated, "players")} with the rule, ${number(control)} without`}</Text>
@@ -139,7 +142,7 @@ export const Experiments = () => {
             />
           </Stack>
         )}
-      </Read>
+      </Loaded>
     </Stack>
   );
 };

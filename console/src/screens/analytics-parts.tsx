@@ -1,30 +1,41 @@
 import { Group } from "@mantine/core";
 import { type ReactNode, useState } from "react";
-import type { Id } from "../api/client.ts";
-import { useCan, useRead } from "../api/hooks.ts";
+import type { Given, Id } from "../api/client.ts";
+import { useApi, useCan, useRead } from "../api/hooks.ts";
 import { bytes, count, nameOf, words } from "../format.ts";
 import { type Filters, useFilters, useListFilters } from "../ui/filters.tsx";
 import { act, ask, create, form, SaveFile } from "../ui/operations.tsx";
 import { Dialog, press, Status } from "../ui/page.tsx";
 import { List, PlainTable, Rows, saveCsv } from "../ui/table.tsx";
 
-type Asked = { report?: string; id: Id; names: readonly string[]; usual?: Filters; children?: ReactNode };
-type Report = [query: Filters, controls: ReactNode, choose: (change: Filters) => void];
+type Asked<I extends Id> = {
+  report?: string;
+  id: I;
+  path?: object;
+  /** Its parameters that are set here, besides the range. */
+  names: readonly string[];
+  usual?: Filters;
+  /** Whether it can be asked yet. */
+  isReady?: (query: Filters) => boolean;
+  children?: ReactNode;
+};
 
-/** What a report is asked for, which the address holds; and the inputs for it. */
-export const useReport = ({ report, id, names, usual, children }: Asked): Report => {
+/** A report: what it is asked for, which the address holds; the inputs for that; and its answer. */
+export const useReport = <I extends Id>({ report, id, names, usual, children, ...asked }: Asked<I>) => {
   const [{ from, to }] = useFilters();
   const all = ["period", "from", "to", ...names];
-  const [chosen, choose, bar] = useListFilters(id, all, { period: from || to ? "" : "30d", ...usual });
+  const [chosen, , bar] = useListFilters(id, all, { period: from || to ? "" : "30d", ...usual });
   const query = Object.fromEntries(all.flatMap((name) => (chosen[name] ? [[name, chosen[name]]] : [])));
+  const isReady = asked.isReady?.(query) ?? true;
+  const answer = useApi(id, { path: asked.path, query } as Given<I>, { enabled: isReady });
   const controls = (
     <Group align="flex-end" gap="xs">
       {bar}
       {children}
-      {report && <SaveReport report={report} query={query} />}
+      {report && isReady && <SaveReport report={report} query={query} />}
     </Group>
   );
-  return [query, controls, choose];
+  return { query, isReady, answer, controls };
 };
 
 /** A report as a file: what is on the screen, and all of it. */

@@ -4,7 +4,7 @@ import { compact, day, percent, words } from "../format.ts";
 import { Exports, Reports, useBehind, useReport } from "./analytics-parts.tsx";
 import { Experiments, Funnels, Segments } from "./analytics-funnels.tsx";
 import { Chart, HeatTable } from "../ui/chart.tsx";
-import { Hint, Page, Read, Tile } from "../ui/page.tsx";
+import { Hint, Loaded, Page, Tile } from "../ui/page.tsx";
 
 export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
   const can = useCan();
@@ -28,17 +28,16 @@ export const Analytics = ({ tab = "trends" }: { tab?: string }) => {
 };
 
 const Trends = () => {
-  const [query, controls] = useReport({
+  const { answer, controls } = useReport({
     report: "trends",
     id: "getAnalyticsTrends",
     names: ["metric", "interval", "compare", "breakdown", "cumulative"],
     usual: { metric: "activePlayers" },
   });
-  const given = { ...query, ...(query["breakdown"] ? { limit: 8 } : {}) } as never;
   return (
     <Stack>
       {controls}
-      <Read id="getAnalyticsTrends" given={{ query: given }}>
+      <Loaded query={answer}>
         {({ series, range, timezone }) => {
           const [longest] = series.toSorted((a, b) => b.points.length - a.points.length);
           const labels = (longest?.points ?? []).map((point: any) => day(point.date ?? point.start ?? ""));
@@ -70,7 +69,7 @@ const Trends = () => {
             </Stack>
           );
         }}
-      </Read>
+      </Loaded>
     </Stack>
   );
 };
@@ -80,7 +79,7 @@ const columnOf = (unit: string, offset: number): string => `${unit.charAt(0).toU
 
 const Retention = () => {
   const [dialog, showBehind] = useBehind();
-  const [query, controls] = useReport({
+  const { query, answer, controls } = useReport({
     report: "retention",
     id: "getAnalyticsRetention",
     names: ["unit", "type", "entry", "startEvent", "returnEvent"],
@@ -88,7 +87,7 @@ const Retention = () => {
   return (
     <Stack>
       {controls}
-      <Read id="getAnalyticsRetention" given={{ query: query as never }}>
+      <Loaded query={answer}>
         {({ overall, unit, cohorts }) => {
           const offsets = overall.map(({ offset }) => offset);
           const cellOf = (cells: any[], offset: number) => {
@@ -129,14 +128,14 @@ const Retention = () => {
             </Stack>
           );
         }}
-      </Read>
+      </Loaded>
       {dialog}
     </Stack>
   );
 };
 
 const Cohorts = () => {
-  const [query, controls] = useReport({
+  const { answer, controls } = useReport({
     report: "cohorts",
     id: "getAnalyticsCohorts",
     names: ["unit", "metric", "cumulative", "segmentBy", "property"],
@@ -145,7 +144,7 @@ const Cohorts = () => {
   return (
     <Stack>
       {controls}
-      <Read id="getAnalyticsCohorts" given={{ query: query as never }}>
+      <Loaded query={answer}>
         {(data) => {
           // Each number is for one player of its cohort.
           const rows = data.cohorts.map(({ size, values, ...cohort }) => ({
@@ -172,7 +171,7 @@ const Cohorts = () => {
             />
           );
         }}
-      </Read>
+      </Loaded>
       <Hint size="xs">Each number is for one player of the cohort.</Hint>
     </Stack>
   );

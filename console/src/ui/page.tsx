@@ -21,8 +21,8 @@ import {
 } from "@mantine/core";
 import { Component, createContext, type ReactNode, Suspense, useContext, useEffect, useRef } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
-import { type Answer, ApiError, type Given, type Id } from "../api/client.ts";
-import { queryClient, useApi, useGo, useTo } from "../api/hooks.ts";
+import { ApiError } from "../api/client.ts";
+import { queryClient, useGo, useTo } from "../api/hooks.ts";
 import { ago, moment, number, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
 
@@ -134,21 +134,6 @@ const Bones = ({ lines = 6 }: { lines?: number | undefined }) => (
       <Skeleton key={index} height={24} width={`${90 - (index % 3) * 15}%`} />
     ))}
   </Stack>
-);
-
-type ReadProps<I extends Id> = {
-  id: I;
-  given?: Given<I>;
-  lines?: number;
-  refetchInterval?: number;
-  children: (data: NonNullable<Answer<I>>) => ReactNode;
-};
-
-/** Shows what an operation answers. */
-export const Read = <I extends Id>({ id, given, lines, refetchInterval, children }: ReadProps<I>) => (
-  <Loaded query={useApi(id, given, { refetchInterval: refetchInterval ?? false })} lines={lines}>
-    {children}
-  </Loaded>
 );
 
 /** Until a screen is there. */
