@@ -77,14 +77,7 @@ const Calendar = () => {
             </Text>
           </Tooltip>
         ))}
-        <Box
-          aria-hidden
-          pos="absolute"
-          top={0}
-          bottom={0}
-          left={`${(BEFORE / SHOWN) * 100}%`}
-          style={{ borderLeft: "2px solid var(--mantine-color-red-6)" }}
-        />
+        <Box aria-hidden pos="absolute" top={0} h="100%" w={2} bg="red.6" left={`${placeOf(inDays(0))}%`} />
       </Box>
     </Section>
   );

@@ -17,7 +17,6 @@ type Kind = {
   form: { first: string[]; initial?: object };
   columns: Columns<any>;
   wide?: string[];
-  right?: string[];
   /** More about one of them. */
   more?: (row: any) => ReactNode;
 };
@@ -32,7 +31,6 @@ const KINDS: Record<string, Kind> = {
       Expires: ({ expiryDays }) => (expiryDays ? `after ${count(expiryDays, "days")}` : "never"),
     },
     wide: ["Expires"],
-    right: ["At most"],
   },
   badges: {
     about: "What players show: once, in tiers, or again and again.",
@@ -50,10 +48,9 @@ const KINDS: Record<string, Kind> = {
     form: { first: ["name", "key", "period", "qualify"] },
     columns: {
       Every: ({ period }) => words(period),
-      Grace: ({ graceSeconds }) => `${number(graceSeconds / 3600)} h`,
+      "Grace, in hours": ({ graceSeconds }) => graceSeconds / 3600,
     },
-    wide: ["Grace"],
-    right: ["Grace"],
+    wide: ["Grace, in hours"],
   },
   rewards: {
     about: "Bundles of the economy and prizes with codes: given, claimed or bought.",
@@ -64,7 +61,6 @@ const KINDS: Record<string, Kind> = {
       Stock: "stock",
     },
     wide: ["Stock"],
-    right: ["Price", "Stock"],
     more: (reward) => <Stock reward={reward} />,
   },
   boosts: {
@@ -75,12 +71,11 @@ const KINDS: Record<string, Kind> = {
     },
     columns: {
       "Applies to": ({ applies }) => words(applies),
-      Factor: ({ factor }) => `× ${number(factor)}`,
+      Factor: "factor",
       From: "startsAt",
       Until: "expiresAt",
     },
     wide: ["From"],
-    right: ["Factor"],
   },
   segments: {
     about: "Groups of players, by a list or by conditions that are kept up to date.",

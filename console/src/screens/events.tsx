@@ -278,14 +278,9 @@ export const Trace = ({ trace, of }: { trace: Traced; of?: object }) => {
           <Effects of={rule.effects} />
         </div>
       ))}
-      {trace.quests && trace.quests.length > 0 && (
-        <div>
-          <Text fw={600}>Quests</Text>
-          {trace.quests.map(({ questKey, reason }) => (
-            <Text key={questKey}>{`${questKey}: ${words(reason)}`}</Text>
-          ))}
-        </div>
-      )}
+      {trace.quests?.map(({ questKey, reason }) => (
+        <Text key={questKey}>{`Quest ${questKey}: ${words(reason)}`}</Text>
+      ))}
       {trace.leaderboards.map(({ key, before, after }) => (
         <Text key={key}>{`Leaderboard ${key}: ${number(before)} → ${number(after)}`}</Text>
       ))}

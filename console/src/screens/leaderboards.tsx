@@ -144,7 +144,6 @@ const LivePlaces = ({ board }: { board: Board }) => {
           rows={places}
           columns={PLACES}
           onRow={({ playerId }) => go(`/players/${playerId}`)}
-          height="60vh"
         />
       )}
     </Stack>

@@ -1,6 +1,6 @@
 import { Group, Progress, Stack, Text } from "@mantine/core";
 import type { Answer, Row } from "../api/client.ts";
-import { useApi, useCan, useGo, useRead } from "../api/hooks.ts";
+import { useApi, useGo, useRead } from "../api/hooks.ts";
 import { count, moment, nameOf, number, words } from "../format.ts";
 import { EventList } from "./events.tsx";
 import { Effect } from "../ui/effects.tsx";
@@ -8,6 +8,9 @@ import { Facts } from "../ui/cells.tsx";
 import { ask, create, form } from "../ui/operations.tsx";
 import { Chips, Copied, Json, Named, Page, Section, Tiles } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
+
+const FILTERS =
+  "search status tag segment minLevel maxLevel attribute value currencyKey minBalance sort order".split(" ");
 
 export const Players = () => {
   const go = useGo();
@@ -21,20 +24,7 @@ export const Players = () => {
     >
       <List
         id="listPlayers"
-        filters={[
-          "search",
-          "status",
-          "tag",
-          "segment",
-          "minLevel",
-          "maxLevel",
-          "attribute",
-          "value",
-          "currencyKey",
-          "minBalance",
-          "sort",
-          "order",
-        ]}
+        filters={FILTERS}
         to={({ id }) => `/players/${id}`}
         empty="No players yet"
         hint="They appear with their first event."
@@ -284,7 +274,6 @@ const Rewards = ({ path }: Props) => (
 );
 
 const Data = ({ player: { id, externalUserId, attributes } }: { player: Player }) => {
-  const can = useCan();
   const go = useGo();
   const path = { playerId: id };
   const { data } = useRead("listPlayerIdentities", { path });
@@ -296,28 +285,24 @@ const Data = ({ player: { id, externalUserId, attributes } }: { player: Player }
       <Section title="IDs">
         <Chips of={data.map(({ provider, externalId }) => `${provider}: ${externalId}`)} />
       </Section>
-      {can("erasePlayer") && (
-        <Section title="All of it">
-          <Group>
-            {form("exportPlayer", "Export everything", { path, job: ["Export of the player"] })}
-            {form("mergePlayer", "Merge another player in", {
-              path,
-              first: ["sourcePlayerId", "dryRun"],
-              about:
-                "What the other player owns moves here, and the other player is gone. With a dry run you see what would happen.",
-            })}
-            {ask("erasePlayer", "Erase", {
-              path,
-              body: { reason: "asked in the console" },
-              title: "Erase the player?",
-              name: externalUserId,
-              done: "The player is being erased",
-              onDone: () => go("/players"),
-              text: "Everything that is known of this person goes: profile, messages, properties of events. Totals of the game stay. This cannot be undone.",
-            })}
-          </Group>
-        </Section>
-      )}
+      <Group>
+        {form("exportPlayer", "Export everything", { path, job: ["Export of the player"] })}
+        {form("mergePlayer", "Merge another player in", {
+          path,
+          first: ["sourcePlayerId", "dryRun"],
+          about:
+            "What the other player owns moves here, and the other player is gone. With a dry run you see what would happen.",
+        })}
+        {ask("erasePlayer", "Erase", {
+          path,
+          body: { reason: "asked in the console" },
+          title: "Erase the player?",
+          name: externalUserId,
+          done: "The player is being erased",
+          onDone: () => go("/players"),
+          text: "Everything that is known of this person goes: profile, messages, properties of events. Totals of the game stay. This cannot be undone.",
+        })}
+      </Group>
     </Stack>
   );
 };

@@ -39,7 +39,7 @@ export const Rules = () => (
   />
 );
 
-const SIGNS: Record<string, string> = { add: " + ", sub: " − ", mul: " × ", div: " ÷ " };
+const SIGNS = { add: " + ", sub: " − ", mul: " × ", div: " ÷ " };
 
 /** A value, a reference or an expression, as one would write it on paper. */
 const valueText = (value: any): string => {
@@ -67,7 +67,7 @@ const whatOf = (part: object): string =>
 const said = (...parts: string[]): string => parts.filter(Boolean).join(" ");
 
 const GROUPS = { all: " and ", any: " or ", none: " nor " };
-const KINDS: Record<string, string> = { event_property: "", player_property: "the player's" };
+const KINDS = { event_property: "", player_property: "the player's" };
 
 const conditionText = (given: any): string => {
   const condition = given ?? {};
@@ -83,11 +83,7 @@ const conditionText = (given: any): string => {
   return said(kind, whatOf(condition) || counted, words(valueText(op)), valueText(value));
 };
 
-const VERBS: Record<string, string> = {
-  grant_xp: "give",
-  adjust_currency: "give",
-  adjust_lives: "give lives",
-};
+const VERBS = { grant_xp: "give", adjust_currency: "give", adjust_lives: "give lives" };
 
 const actionText = (given: any): string => {
   const action = given ?? {};

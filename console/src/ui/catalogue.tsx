@@ -29,11 +29,6 @@ export const Definitions = <I extends Id>(props: Props<I>) => {
   const nameOf = ({ name, key }: { name: string; key: string }) => <Named name={name} more={key} />;
   const shown = { [words(one)]: nameOf, ...columns, Status: "status", Changed: "updatedAt" };
   const table: any = { ...list, to, columns: shown, wide: [...(list.wide ?? []), "Changed"] };
-  const more = (
-    <>
-      {hint} {make}
-    </>
-  );
   return (
     <Stack gap="xs">
       <Group justify="space-between">
@@ -45,7 +40,7 @@ export const Definitions = <I extends Id>(props: Props<I>) => {
         filters={["search", "status"]}
         {...table}
         empty={`No ${one}s yet`.replace("ys ", "ies ")}
-        hint={more}
+        hint={[hint, make]}
       />
     </Stack>
   );

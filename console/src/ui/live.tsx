@@ -16,19 +16,17 @@ type Props<T> = {
   onRow: (row: T) => void;
   /** Told whether one sees the newest rows. */
   onTop?: (isTop: boolean) => void;
-  height?: string;
 };
 
 /** A table that changes several times a second: of its rows only those are drawn that can be seen. */
 export const LiveTable = <T,>(props: Props<T>) => {
-  const { name, rows, columns, wide, onRow, onTop, height = "65vh" } = props;
+  const { name, rows, columns, wide, onRow, onTop } = props;
   const [first, setFirst] = useState(0);
   const begin = Math.max(0, Math.min(first, rows.length - DRAWN));
   const drawn = rows.slice(begin, begin + DRAWN);
   return (
     <div
       className="live-rows"
-      style={{ height }}
       tabIndex={0}
       role="region"
       aria-label={name}
