@@ -7,6 +7,7 @@ import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
+import { ApiError } from "./api/client.ts";
 import { queryClient, resume } from "./api/hooks.ts";
 import { App } from "./app/app.tsx";
 import { variables, theme } from "./theme.ts";
@@ -23,8 +24,11 @@ addEventListener("vite:preloadError", () => {
   location.reload();
 });
 
+// What the server refuses is shown where it was asked for; everything else that is caught is a mistake of the console.
+const onCaughtError = (error: unknown) => error instanceof ApiError || reportError(error);
+
 void resume();
-createRoot(document.getElementById("root")!).render(
+createRoot(document.getElementById("root")!, { onCaughtError }).render(
   <MantineProvider
     theme={theme}
     cssVariablesResolver={variables}

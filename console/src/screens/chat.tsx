@@ -1,14 +1,13 @@
-import { Badge, Group, Stack, Text, Textarea } from "@mantine/core";
+import { Badge, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useAct, useCan, useRead } from "../api/hooks.ts";
-import { type Answer, type Body, call } from "../api/client.ts";
+import { type Answer, type Body } from "../api/client.ts";
 import { nameOf, words } from "../format.ts";
 import type { Columns } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.tsx";
 import { Dialog, Page, press, Section, Status, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
-import { SmallForm } from "../ui/sending.tsx";
 
 export const Chat = ({ tab = "reports" }: { tab?: string }) => (
   <Page
@@ -182,12 +181,15 @@ const WordList = ({ path, onDone }: { path: { key: string }; onDone: () => void 
 
 const TryText = () => {
   const [tested, setTested] = useState<Answer<"testChatFilter">>();
-  const test = async (body: { text: string }) => setTested(await call("testChatFilter", { body }));
   return (
     <Section title="Try a text">
-      <SmallForm submit="What would happen?" onSubmit={test}>
-        <Textarea label="Text" name="text" required />
-      </SmallForm>
+      <OperationForm
+        id="testChatFilter"
+        hidden={["channelId"]}
+        submit="What would happen?"
+        done=""
+        onDone={setTested}
+      />
       {tested && (
         <Text>
           <b>{words(tested.outcome)}</b>
