@@ -64,7 +64,7 @@ import {
   superadminTokenRoutes,
   superadminUserRoutes,
 } from "./resources/superadmin.ts";
-import { superadminRoomRoutes } from "./resources/superadmin-rooms.ts";
+import { roomRoutes, superadminRoomRoutes } from "./resources/superadmin-rooms.ts";
 import { billingRoutes } from "./resources/billing.ts";
 import { webhookDeliveryRoutes } from "./resources/webhook-deliveries.ts";
 import { webhookEventRoutes, webhookRoutes } from "./resources/webhooks.ts";
@@ -162,4 +162,5 @@ export const routes: readonly AnyRoute[] = [
   ...superadminTokenRoutes,
   ...superadminUserRoutes,
   ...superadminRoomRoutes,
+  ...roomRoutes,
 ];

@@ -67,6 +67,22 @@ describe("filters of lists", () => {
     });
   });
 
+  it("of players are by the value of an attribute", async () => {
+    const named = async (query: string): Promise<string[]> =>
+      (await list(`/players?${query}`)).map(({ externalUserId }) => String(externalUserId));
+    for (const [externalUserId, attributes] of Object.entries({
+      eve: { os: { name: "ios" }, age: 30 },
+      fay: { os: { name: "android" }, age: "30" },
+      gus: { os: "ios" },
+    }))
+      await post("/players", { externalUserId, attributes });
+    assert.deepEqual(await named("attribute=os.name&value=ios"), ["eve"]);
+    assert.deepEqual(await named("attribute=age&value=30&order=asc"), ["eve", "fay"]);
+    assert.deepEqual(await named("attribute=os&value=ios&search=gus"), ["gus"]);
+    assert.deepEqual(await named("attribute=os.name&value=' or 1=1"), []);
+    for (const query of ["attribute=os", "value=ios"]) assertError(await get(`/players?${query}`), 400);
+  });
+
   describe("of events", () => {
     const send = (more: Json = {}) => rules.track("ada", more);
     const ids = async (query: string): Promise<unknown[]> =>

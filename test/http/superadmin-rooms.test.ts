@@ -77,6 +77,9 @@ describe("super-admins and the rooms that are open", () => {
       (await rooms("&kind=chat")).data.map(({ subject }: { subject: string }) => subject),
       [channelId],
     );
+    const own = async (key: string) => must(await api.get("/api/v1/rooms?kind=player", { key }), 200);
+    assert.deepEqual((await own(tenant.key)).data[0].subject, player.playerId);
+    assert.equal((await own((await aTenant(api)).key)).pagination.total, 0);
     const { processId } = data[0];
     assert.equal((await rooms(`&processId=${processId}`)).pagination.total, 5);
     assert.equal((await rooms("&processId=nobody")).pagination.total, 0);

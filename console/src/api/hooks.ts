@@ -3,9 +3,7 @@ import {
   keepPreviousData,
   QueryClient,
   type QueryKey,
-  useMutation,
   useQuery,
-  useQueryClient,
   type UseQueryResult,
   useSuspenseQuery,
 } from "@tanstack/react-query";
@@ -78,26 +76,6 @@ export const change = async <I extends Id>(id: I, given: Given<I> = {}, done = "
   void queryClient.invalidateQueries();
   if (done !== "") tell(done);
   return answer;
-};
-
-type Acting<I extends Id> = {
-  /** Shown when it is done. */
-  done?: string | undefined;
-  onDone?: ((answer: Answer<I>) => void) | undefined;
-};
-
-/** Calls an operation that changes something; everything on the screen is read anew afterwards. */
-export const useAct = <I extends Id>(id: I, { done, onDone }: Acting<I> = {}) => {
-  const client = useQueryClient();
-  return useMutation<Answer<I>, ApiError, Given<I>>({
-    mutationFn: (given) => call(id, given),
-    onSuccess: (answer) => {
-      void client.invalidateQueries();
-      if (done) tell(done);
-      onDone?.(answer);
-    },
-    onError: tellError,
-  });
 };
 
 export type Account = Answer<"getAccount">;

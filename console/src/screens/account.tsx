@@ -1,6 +1,6 @@
 import { Alert, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import { readAccount, signOut, tellError, useAccount, useAct, useApi, useRead } from "../api/hooks.ts";
+import { change, readAccount, signOut, tellError, useAccount, useApi, useRead } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
 import { act, ask, form, OperationForm } from "../ui/operations.tsx";
 import { Page, Section } from "../ui/page.tsx";
@@ -49,10 +49,12 @@ const SecondFactors = () => {
     if (recoveryCodes) setCodes(recoveryCodes);
     void readAccount();
   };
-  const { mutate } = useAct("addPasskey", { done: "The passkey is added", onDone: changed });
   const addPasskey = (options: any) => {
     makePasskey(options)
-      .then((credential) => mutate({ body: { name: nameOfDevice(), credential } }))
+      .then((credential) =>
+        change("addPasskey", { body: { name: nameOfDevice(), credential } }, "The passkey is added"),
+      )
+      .then(changed)
       .catch(tellError);
   };
   const hidden = ["passkey"];

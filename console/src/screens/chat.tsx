@@ -1,13 +1,14 @@
 import { Badge, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useAct, useCan, useRead } from "../api/hooks.ts";
-import { type Answer, type Body } from "../api/client.ts";
+import { change, tellError, useCan, useRead } from "../api/hooks.ts";
+import { type Answer, type Body, call } from "../api/client.ts";
 import { nameOf, words } from "../format.ts";
 import type { Columns } from "../ui/cells.tsx";
 import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.tsx";
 import { Dialog, Page, press, Section, Status, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
+import { useSending } from "../ui/sending.tsx";
 
 export const Chat = ({ tab = "reports" }: { tab?: string }) => (
   <Page
@@ -96,22 +97,19 @@ type DecideProps = { report: Answer<"getChatReport">["report"]; onDone: () => vo
 const Decide = ({ report: { id, status, reason }, onDone }: DecideProps) => {
   const path = { reportId: id };
   const can = useCan();
-  const take = useAct("updateChatReport");
-  const decide = useAct("updateChatReport", { done: "Decided", onDone });
+  const { isBusy, send } = useSending(tellError);
   if (!can("updateChatReport") || (status !== "OPEN" && status !== "IN_REVIEW")) return null;
   /** A report is decided by whoever has taken it: one moderator at a time. */
-  const settle = (body: Body<"updateChatReport">) => {
-    const onSuccess = () => decide.mutate({ path, body });
-    if (status === "OPEN") take.mutate({ path, body: { status: "IN_REVIEW" } }, { onSuccess });
-    else onSuccess();
-  };
+  const settle = (body: Body<"updateChatReport">) =>
+    send(async () => {
+      if (status === "OPEN") await call("updateChatReport", { path, body: { status: "IN_REVIEW" } });
+      await change("updateChatReport", { path, body }, "Decided");
+      onDone();
+    });
   return (
     <Group>
       {Object.entries(decisionsOf(words(reason))).map(([label, body], index) =>
-        press(label, () => settle(body), {
-          isMain: index === 0,
-          loading: take.isPending || decide.isPending,
-        }),
+        press(label, settle(body), { isMain: index === 0, loading: isBusy }),
       )}
     </Group>
   );

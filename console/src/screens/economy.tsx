@@ -141,7 +141,7 @@ const Definition = ({ kind, of, id }: { kind: string; of: Kind; id: string }) =>
       actions={<Archive one={one} of={row} at={at} text={text} />}
     >
       <Facts of={row} show={{ Status: "status", Key: "key", Version: "version", Changed: "updatedAt" }} />
-      <SimpleGrid cols={{ base: 1, md: 2 }}>
+      <SimpleGrid cols={{ base: 1, md: 2 }} style={{ alignItems: "start" }}>
         <DefinitionForm one={one} of={row} first={of.form.first} />
         {of.more?.(row)}
       </SimpleGrid>
@@ -207,7 +207,7 @@ const Curve = () => {
   const curve = useRead("getLevelCurve");
   const { maxLevel, thresholds, version } = curve;
   return (
-    <SimpleGrid cols={{ base: 1, md: 2 }}>
+    <SimpleGrid cols={{ base: 1, md: 2 }} style={{ alignItems: "start" }}>
       <CurveForm curve={curve} key={version} />
       <PlainTable
         section={`XP for each of ${number(maxLevel)} levels`}

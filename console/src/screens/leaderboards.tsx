@@ -1,6 +1,6 @@
 import { Group, Stack } from "@mantine/core";
 import { useCan, useGo, useRead } from "../api/hooks.ts";
-import type { Answer } from "../api/client.ts";
+import type { Answer, Row } from "../api/client.ts";
 import { useMirror } from "../api/rooms.ts";
 import { count, nameOf, number, words } from "../format.ts";
 import { act, ask, form, SaveFile } from "../ui/operations.tsx";
@@ -115,8 +115,7 @@ const Actions = ({ board }: { board: Board }) => {
   );
 };
 
-type Place = { rank: number; playerId: string; externalUserId: string; displayName: string; score: number };
-
+type Place = Row<"listLeaderboardEntries">;
 const PLACES: Columns<Place> = { Rank: "rank", Player: nameOf, Score: "score" };
 
 /** The first hundred places, as the room of the board shows them. */

@@ -1,13 +1,12 @@
-import { Button, Group, Menu, Progress, Stack, Text } from "@mantine/core";
-import { type ComponentProps, useState } from "react";
+import { Group, Progress, Stack, Text } from "@mantine/core";
 import type { Answer, Row } from "../api/client.ts";
 import { useApi, useCan, useGo, useRead } from "../api/hooks.ts";
 import { count, moment, nameOf, number, words } from "../format.ts";
 import { EventList } from "./events.tsx";
 import { Effect } from "../ui/effects.tsx";
 import { Facts } from "../ui/cells.tsx";
-import { ask, create, form, OperationForm } from "../ui/operations.tsx";
-import { Chips, Copied, Dialog, Json, Named, Page, Section, Tiles } from "../ui/page.tsx";
+import { ask, create, form } from "../ui/operations.tsx";
+import { Chips, Copied, Json, Named, Page, Section, Tiles } from "../ui/page.tsx";
 import { List, Rows } from "../ui/table.tsx";
 
 export const Players = () => {
@@ -22,7 +21,20 @@ export const Players = () => {
     >
       <List
         id="listPlayers"
-        filters={["search", "status", "tag", "segment", "minLevel", "maxLevel", "sort", "order"]}
+        filters={[
+          "search",
+          "status",
+          "tag",
+          "segment",
+          "minLevel",
+          "maxLevel",
+          "attribute",
+          "value",
+          "currencyKey",
+          "minBalance",
+          "sort",
+          "order",
+        ]}
         to={({ id }) => `/players/${id}`}
         empty="No players yet"
         hint="They appear with their first event."
@@ -58,7 +70,6 @@ export const PlayerPage = ({ id }: { id: string }) => {
     <Page
       title={nameOf(player)}
       parent={["Players", "/players"]}
-      actions={<Actions player={player} />}
       pages={{
         timeline: ["Timeline", () => <Timeline path={path} />],
         ledger: ["Ledger", () => <Ledger path={path} />],
@@ -69,6 +80,7 @@ export const PlayerPage = ({ id }: { id: string }) => {
         data: ["Data", () => <Data player={player} />],
       }}
     >
+      <Changes player={player} />
       <Numbers player={player} />
       <Facts
         of={player}
@@ -94,7 +106,6 @@ const Numbers = ({ player: { level, levelProgress, xp, currencies, lives } }: { 
   return (
     <>
       <Tiles
-        columns={3}
         of={{
           [levelName ? `Level · ${levelName}` : "Level"]: [
             level,
@@ -112,50 +123,22 @@ const Numbers = ({ player: { level, levelProgress, xp, currencies, lives } }: { 
 };
 
 /** Grants and changes of a player, each with its reason. */
-const Actions = ({ player }: { player: Player }) => {
-  const can = useCan();
-  const [open, setOpen] = useState("");
-  if (!can("grantXp")) return null;
-  const close = () => setOpen("");
+const Changes = ({ player }: { player: Player }) => {
   const { displayName, country, timezone, locale, tags, attributes, status } = player;
-  const profile = { displayName, country, timezone, locale, tags, attributes };
-  const amount = ["amount", "reason"];
-  const forms: Record<string, ComponentProps<typeof OperationForm>> = {
-    "Grant XP": { id: "grantXp", first: amount },
-    "Grant currency": { id: "grantCurrency", first: amount },
-    "Take currency": { id: "spendCurrency", first: amount },
-    "Give lives": { id: "grantLives" },
-    "Start a boost": { id: "startPlayerBoost" },
-    "Send a message": { id: "sendMessage", first: ["title", "body", "rewardKey"] },
-    "Change the profile": { id: "updatePlayer", initial: profile },
-    "Change the status": { id: "setPlayerStatus", initial: { status }, first: ["status", "reason"] },
-  };
+  const path = { playerId: player.id };
+  const grant = { path, first: ["amount", "reason"] };
+  const initial = { displayName, country, timezone, locale, tags, attributes };
   return (
-    <>
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <Button>Grant or change</Button>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {Object.keys(forms).map((name) => (
-            <Menu.Item key={name} onClick={() => setOpen(name)}>
-              {name}
-            </Menu.Item>
-          ))}
-        </Menu.Dropdown>
-      </Menu>
-      <Dialog isOpen={open !== ""} onClose={close} title={open} size="lg">
-        {() => (
-          <OperationForm
-            {...forms[open]!}
-            path={{ playerId: player.id }}
-            submit={open}
-            done={`${open}: done`}
-            onDone={close}
-          />
-        )}
-      </Dialog>
-    </>
+    <Group gap="xs">
+      {form("grantXp", "Grant XP", grant)}
+      {form("grantCurrency", "Grant currency", grant)}
+      {form("spendCurrency", "Take currency", grant)}
+      {form("grantLives", "Give lives", { path })}
+      {form("startPlayerBoost", "Start a boost", { path })}
+      {form("sendMessage", "Send a message", { path, first: ["title", "body", "rewardKey"] })}
+      {form("updatePlayer", "Change the profile", { path, initial })}
+      {form("setPlayerStatus", "Change the status", { path, initial: { status } })}
+    </Group>
   );
 };
 

@@ -1,14 +1,14 @@
-import { Badge, Group, Select, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useCan, useProject, useRead } from "../api/hooks.ts";
-import { type Answer, call, type Row } from "../api/client.ts";
+import { type Answer, call } from "../api/client.ts";
 import { count, day, duration, nameOf, number, own, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
 import { describe } from "../ui/effects.tsx";
 import { OneOf } from "../ui/filters.tsx";
 import { form } from "../ui/operations.tsx";
-import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Section, Tiles } from "../ui/page.tsx";
+import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Section, Status, Tiles } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { Trace } from "./events.tsx";
 import { Catalogue, DefinitionForm, DRAFT, DraftPage } from "../ui/catalogue.tsx";
@@ -116,15 +116,7 @@ export const RulePage = ({ id }: { id: string }) => {
       id={id}
       pages={(rule) => ({
         design: ["Design", () => <Design rule={rule} key={rule.draftVersion} />],
-        try: can("simulateRules") && [
-          "Try it",
-          () => (
-            <Stack>
-              <OnOneEvent rule={rule} />
-              <OnThePast rule={rule} />
-            </Stack>
-          ),
-        ],
+        try: can("simulateRules") && ["Try it", () => <Try rule={rule} />],
         stats: ["Statistics", () => <Stats rule={rule} />],
         fired: ["When it fired", () => <Fired id={id} />],
       })}
@@ -137,7 +129,7 @@ const Design = ({ rule }: { rule: Rule }) => {
   const [value, setValue] = useState<any>(rule.draft);
   const check = useMutation({ mutationFn: () => call("validateRule", { body: value }) });
   return (
-    <SimpleGrid cols={{ base: 1, md: 2 }}>
+    <SimpleGrid cols={{ base: 1, md: 2 }} style={{ alignItems: "start" }}>
       <DefinitionForm one="rule" of={rule} first={FIRST} onChange={setValue}>
         {press("Check", check.mutate, { loading: check.isPending })}
       </DefinitionForm>
@@ -174,27 +166,33 @@ const daysAgo = (days: number): string => new Date(Date.now() - days * 86_400_00
 
 const LIMITS = { ignore: "Without limits", keep: "With limits" };
 
-const OnOneEvent = ({ rule }: { rule: Rule }) => {
-  const types: string[] = rule.draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
+/** Runs the draft without effect: on an event that really came, and on all that came. */
+const Try = ({ rule: { id, key, draft } }: { rule: Rule }) => {
+  const project = useProject();
+  const types: string[] = draft.triggers.flatMap((one) => ("eventTypes" in one ? one.eventTypes : []));
   const exact = types.find((one) => !one.includes("*"));
   const query = { limit: 20, ...(exact ? { eventType: exact } : {}) } as never;
   const { data: events } = useRead("listEvents", { query });
   const [chosen, setChosen] = useState<string | null>(null);
   const [limits, setLimits] = useState<keyof typeof LIMITS>("ignore");
-  const event = events.find(({ id }) => id === chosen) ?? events[0];
-  const simulate = useMutation({
-    mutationFn: ({ eventType, properties, externalUserId }: Row<"listEvents">) => {
-      const body = {
-        event: { eventType, properties },
-        player: { externalUserId },
-        include: { published: false, drafts: [rule.key] },
-        ...(limits === "ignore" ? { overrides: { limits: "IGNORE" } } : {}),
-      };
-      return call("simulateRules", { body: body as never });
-    },
+  const event = events.find((one) => one.id === chosen) ?? events[0];
+  const body: any = event && {
+    event: { eventType: event.eventType, properties: event.properties },
+    player: { externalUserId: event.externalUserId },
+    include: { published: false, drafts: [key] },
+    ...(limits === "ignore" ? { overrides: { limits: "IGNORE" } } : {}),
+  };
+  const simulate = useMutation({ mutationFn: () => call("simulateRules", { body }) });
+  const backtest = form("backtestRule", "Backtest on the past", {
+    path: { ruleId: id },
+    about: `Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`,
+    initial: { from: daysAgo(7), to: daysAgo(0) },
+    first: ["from", "to"],
+    submit: "Start",
+    job: ["Backtest", backtested],
   });
   return (
-    <Section title="On one event">
+    <Section title="On one event" actions={backtest}>
       {event === undefined ? (
         <Empty title="No such event has come yet">{`Send a ${exact ?? "fitting"} event first, under Live events.`}</Empty>
       ) : (
@@ -211,33 +209,11 @@ const OnOneEvent = ({ rule }: { rule: Rule }) => {
             allowDeselect={false}
           />
           <OneOf label="Limits" of={LIMITS} value={limits} onChange={setLimits} />
-          {press("Simulate", () => simulate.mutate(event), { isMain: true, loading: simulate.isPending })}
+          {press("Simulate", simulate.mutate, { isMain: true, loading: simulate.isPending })}
         </Inline>
       )}
       <ErrorNote error={simulate.error} />
-      {simulate.data && <Trace trace={simulate.data} of={rule.draft} />}
-    </Section>
-  );
-};
-
-const OnThePast = ({ rule }: { rule: Rule }) => {
-  const project = useProject();
-  const can = useCan();
-  if (!can("backtestRule")) return null;
-  return (
-    <Section title="On the past">
-      <Hint>
-        {`Replays events of ${project.name} against the rule and tells how often it would have fired. Nobody gets anything.`}
-      </Hint>
-      <Group>
-        {form("backtestRule", "Backtest", {
-          path: { ruleId: rule.id },
-          initial: { from: daysAgo(7), to: daysAgo(0) },
-          first: ["from", "to"],
-          submit: "Start",
-          job: ["Backtest", backtested],
-        })}
-      </Group>
+      {simulate.data && <Trace trace={simulate.data} of={draft} />}
     </Section>
   );
 };
@@ -309,12 +285,7 @@ const Fired = ({ id }: { id: string }) => (
       Player: nameOf,
       Version: "ruleVersion",
       Effects: ({ effects }) => effects?.map((one: any) => describe(one.type, one.data)).join(", "),
-      Mode: ({ mode, revertedAt }) => (
-        <>
-          {mode === "LIVE" ? "" : <Badge color="violet">{words(mode)}</Badge>}
-          {revertedAt && <Badge color="orange">Reverted</Badge>}
-        </>
-      ),
+      Mode: ({ mode, revertedAt }) => <Status value={revertedAt ? "REVERTED" : mode} />,
     }}
   />
 );

@@ -29,6 +29,9 @@ const useHas = (id: Id, given: object = { query: { limit: 1 } }): boolean => {
   return (data.data ?? data).length > 0;
 };
 
+/** Each connected player has a room of this kind. */
+const PLAYING = { kind: "player", limit: 1 } as const;
+
 /** The way from nothing to a rule that runs: each step turns green by itself. */
 export const Start = () => {
   const project = useProject();
@@ -36,6 +39,7 @@ export const Start = () => {
   const hasKey = useHas("listApiKeys", { path: keyPath });
   const hasEvent = useHas("listEvents");
   const hasRule = useHas("listRules");
+  const isWatched = useHas("listRooms", { query: PLAYING });
   const hasWebhook = useHas("listWebhooks");
   const [secret, setSecret] = useState<string>();
   return (
@@ -76,8 +80,9 @@ export const Start = () => {
         A rule turns events into XP, currencies, badges and more.
         <LinkButton to="/rules">To the rules</LinkButton>
       </Step>
-      <Step number={4} title="Watch it live in a game">
-        The SDK joins rooms that show every change while players play.
+      <Step number={4} title="Watch it live in a game" isDone={isWatched}>
+        The SDK joins rooms that show every change while players play. This step is done while a player is
+        connected.
         <Copyable value={CLIENT} />
       </Step>
       <Step number={5} title="Tell your own systems" isDone={hasWebhook}>
@@ -142,6 +147,7 @@ const Numbers = ({ period }: { period: string | undefined }) => {
   const query = { period } as never;
   const { metrics: found, range } = useRead("getAnalyticsOverview", { query }, 60_000);
   const backlog = useApi("getBacklog", {}, { refetchInterval: 5_000 });
+  const playing = useApi("listRooms", { query: PLAYING }, { refetchInterval: 5_000 });
   const { currencyGranted: _many, ...single } = found;
   const metrics: Record<string, Metric> = single;
   const labels = Array.from({ length: range.days }, (_, index) =>
@@ -156,6 +162,7 @@ const Numbers = ({ period }: { period: string | undefined }) => {
       <Tiles
         of={{
           ...tilesOf(true),
+          "Players connected": [playing.data?.pagination.total ?? null, "now"],
           "Events that wait": [backlog.data?.events.waiting ?? null, "to be processed, now"],
         }}
       />

@@ -1,5 +1,5 @@
 import { Badge, Select } from "@mantine/core";
-import { signOut, useAccount, useAct, useApi, useCan } from "../api/hooks.ts";
+import { change, signOut, useAccount, tellError, useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create } from "../ui/operations.tsx";
 import { Named, Page } from "../ui/page.tsx";
@@ -103,7 +103,8 @@ const Members = () => {
 
 const RoleChoice = ({ id, role, isOwn }: { id: string; role: Role; isOwn: boolean }) => {
   const can = useCan();
-  const update = useAct("updateMember", { done: "Changed" });
+  const update = (body: { role: Role }) =>
+    void change("updateMember", { path: { memberId: id }, body }, "Changed").catch(tellError);
   if (isOwn || !can("updateMember")) return <Badge color="gray">{words(role)}</Badge>;
   return (
     <Select
@@ -113,7 +114,7 @@ const RoleChoice = ({ id, role, isOwn }: { id: string; role: Role; isOwn: boolea
       allowDeselect={false}
       data={Object.keys(ROLES).map((one) => ({ value: one, label: words(one) }))}
       value={role}
-      onChange={(next) => next && update.mutate({ path: { memberId: id }, body: { role: next as Role } })}
+      onChange={(next) => next && update({ role: next as Role })}
     />
   );
 };

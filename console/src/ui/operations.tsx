@@ -212,8 +212,8 @@ export const OperationForm = (props: FormProps) => {
   const save = async () => {
     const body = text === undefined ? current : JSON.parse(text);
     try {
-      const given: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
-      const answer = await change(id, given, secret || job ? "" : done);
+      const sent: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
+      const answer = await change(id, sent, secret || job ? "" : done);
       if (secret || job) setAnswered(answer);
       props.onDone?.(answer);
     } catch (failure) {

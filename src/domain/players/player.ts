@@ -158,6 +158,9 @@ type PlayerFilter = {
   tag?: readonly string[] | undefined;
   /** By balance. */
   currency?: OfCurrency | undefined;
+  /** Path of an attribute, and the values of which it is one. */
+  attribute?: string | undefined;
+  values?: readonly unknown[] | undefined;
   /** Key of a segment. */
   segment?: string | undefined;
   /** An id at another provider. */
@@ -282,9 +285,18 @@ const balanceWhere = ({ currency }: PlayerFilter): FilterQuery<Player>[] => {
   return [{ [where]: [] }];
 };
 
-const memberWhere = (projectId: string, { tag, segment, identity }: PlayerFilter): FilterQuery<Player>[] => {
+const memberWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Player>[] => {
+  const { tag, segment, identity, attribute, values } = filter;
   const parts: FilterQuery<Player>[] = [];
   if (tag !== undefined) parts.push({ tags: { $contains: [...tag] } });
+  if (attribute !== undefined) {
+    const isOne = raw(
+      (player) =>
+        `${player}.attributes #> string_to_array(?, '.') in (select jsonb_array_elements(?::jsonb))`,
+      [attribute, JSON.stringify(values)],
+    );
+    parts.push({ [isOne]: [] });
+  }
   if (segment !== undefined) {
     const members = raw("select player_id from player_segments where project_id = ? and segment_key = ?", [
       projectId,

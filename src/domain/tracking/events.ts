@@ -173,7 +173,7 @@ const hasKey = (projectId: string, key: string) =>
     where d.project_id = ${projectId} and d.idempotency_key = ${key})`;
 
 /** Returns the scalars that a parameter may mean: 5 is a number, or a text. */
-const meantBy = (text: string): unknown[] => {
+export const meantBy = (text: string): unknown[] => {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "boolean" || value === null || Number.isFinite(value) ? [text, value] : [text];

@@ -28,6 +28,7 @@ import {
   identifyPlayer,
   patchPlayer,
 } from "../../domain/progression/players/players.ts";
+import { meantBy } from "../../domain/tracking/events.ts";
 import { projectPlans, readPlan } from "../../domain/progression/plan.ts";
 import {
   readPlayer,
@@ -38,7 +39,7 @@ import {
 } from "../../domain/progression/players/show.ts";
 import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply } from "../route.ts";
-import { textList } from "./analytics-fields.ts";
+import { PropertyPath, textList } from "./analytics-fields.ts";
 import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
 import { PlayerAdventureBody } from "./adventures.ts";
@@ -158,6 +159,12 @@ const list = readsPlayers.get("/players", "listPlayers", {
     }),
     minBalance: Amount,
     maxBalance: Amount,
+    attribute: PropertyPath.optional().meta({
+      description: "Path of an attribute, such as device.os, that is `value`",
+    }),
+    value: z.string().max(500).optional().meta({
+      description: "What `attribute` is: 5, true and null are also found as texts",
+    }),
     segment: z.string().max(64).optional().meta({ description: "Key of a segment" }),
     identity: IdentityRef,
     level: Level,
@@ -177,10 +184,13 @@ const list = readsPlayers.get("/players", "listPlayers", {
         .meta({ description: "null at the end, and for other sorts than createdAt" }),
     }),
   }),
-  outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
+  outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, value, ...query } }) =>
     app.transact(async (work) => {
+      if ((query.attribute === undefined) !== (value === undefined))
+        throw invalid(value === undefined ? "value" : "attribute", "attribute and value go together");
+      const values = value === undefined ? undefined : meantBy(value);
       const currency = await currencyOf(work, projectId, query);
-      const filter = { ...query, externalUserIds, identity: identityOf(identity), currency };
+      const filter = { ...query, values, externalUserIds, identity: identityOf(identity), currency };
       const { players: found, nextCursor, ...total } = await listPlayers(work, projectId, filter);
       const players = await showPlayers(work, projectId, found);
       const { status, headers, body } = pageReply({ players, ...total }, "players", query);

@@ -12,7 +12,8 @@ import {
   ROOM_STATE_MAX_BYTES,
 } from "../../domain/kernel/live-rooms.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { Reply } from "../route.ts";
+import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { group, Reply } from "../route.ts";
 import { Order, pageReply } from "./bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin.ts";
 
@@ -153,6 +154,23 @@ const changing = [
         disconnected: await roomsOf(own).disconnect(roomId, sessionId),
       });
       return new Reply(200, { disconnected: true }, {}, finish);
+    },
+  }),
+];
+
+const ofProject = group({ tag: "Players", project: "caller", errors: ["SERVICE_UNAVAILABLE"] });
+
+/** How many players are connected, for whoever works on a game. */
+export const roomRoutes = [
+  ofProject.get("/rooms", "listRooms", {
+    access: { scope: "players:read", roles: EVERY_ROLE },
+    summary: "List the project's open rooms",
+    description: "Of all processes, largest first. Each connected player has a room of the kind player.",
+    query: PageQuery.extend({ kind: z.enum(ROOM_KINDS).optional() }),
+    response: pageBody(RoomBody),
+    outside: async (app, { projectId, query }) => {
+      const found = await roomsOf(app).list({ ...query, projectId, sort: "clients", order: "desc" });
+      return pageReply(found, "rooms", query);
     },
   }),
 ];
