@@ -218,7 +218,7 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
 
 const Right = () => {
   const { user, tenant } = useAccount();
-  const { setColorScheme } = useMantineColorScheme();
+  const { toggleColorScheme } = useMantineColorScheme();
   const isDark = useComputedColorScheme("light") === "dark";
   const [, go] = useLocation();
   return (
@@ -248,9 +248,7 @@ const Right = () => {
         <Menu.Dropdown>
           <Menu.Label>{`${tenant.name} · ${user.role.toLowerCase()}`}</Menu.Label>
           <Menu.Item onClick={() => go("/account")}>Your account</Menu.Item>
-          <Menu.Item onClick={() => setColorScheme(isDark ? "light" : "dark")}>
-            {isDark ? "Light colours" : "Dark colours"}
-          </Menu.Item>
+          <Menu.Item onClick={toggleColorScheme}>{isDark ? "Light colours" : "Dark colours"}</Menu.Item>
           <Menu.Item component="a" href="/docs" target="_blank">
             API reference
           </Menu.Item>
