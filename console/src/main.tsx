@@ -24,9 +24,10 @@ addEventListener("vite:preloadError", () => {
   location.reload();
 });
 
+// What the server refuses is shown where it was asked for; everything else that is caught is a mistake of the console.
+const onCaughtError = (error: unknown) => error instanceof ApiError || reportError(error);
+
 void resume();
-// What the server refuses is shown where it was asked for, and is no fault of the page.
-const onCaughtError = (error: unknown) => error instanceof ApiError || console.error(error);
 createRoot(document.getElementById("root")!, { onCaughtError }).render(
   <MantineProvider
     theme={theme}

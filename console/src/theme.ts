@@ -14,7 +14,6 @@ export const theme = createTheme({
     Button: { defaultProps: { size: "sm" } },
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
     Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
-    Drawer: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
   },
 });
 

@@ -6,22 +6,15 @@ import { CompleteProfile, OPEN_SCREENS, Shell, SignIn, SuperAdmin } from "./rout
 /** Whoever is not signed in signs in where they are, and then sees what the address says. */
 const Signed = () => {
   const session = useSession();
+  const [path] = useLocation();
+  const to = new URLSearchParams(useSearch()).get("to") ?? "/";
   if (session.status === "loading") return <Waiting />;
   if (session.status === "out") return <SignIn why={session.why} />;
   if (session.status === "admin") return <Redirect to="/superadmin" />;
+  // Never to another site: only a path of the console.
+  if (path === "/login") return <Redirect to={/^\/(?!\/)/.test(to) ? to : "/"} />;
   if (!session.account.user.profileCompleted) return <CompleteProfile />;
   return <Shell />;
-};
-
-const Login = () => {
-  const session = useSession();
-  const search = useSearch();
-  if (session.status === "in") {
-    const to = new URLSearchParams(search).get("to") ?? "/";
-    // Never to another site: only a path of the console.
-    return <Redirect to={/^\/(?!\/)/.test(to) ? to : "/"} />;
-  }
-  return session.status === "loading" ? <Waiting /> : <SignIn />;
 };
 
 export const App = () => {
@@ -34,9 +27,6 @@ export const App = () => {
             <Component />
           </Route>
         ))}
-        <Route path="/login">
-          <Login />
-        </Route>
         <Route path="/superadmin/*?">
           <SuperAdmin />
         </Route>

@@ -20,7 +20,7 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import { useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
-import { credentials } from "../api/client.ts";
+import { credentials, type Row } from "../api/client.ts";
 import { type Project, ProjectContext, signOut, useAccount, useApi, useCan } from "../api/hooks.ts";
 import { moment, setZone } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
@@ -73,7 +73,7 @@ export const Shell = () => {
       </AppShell.Navbar>
       <AppShell.Main id="main">
         <Notices project={project} />
-        <Screens project={project} hasProjects={projects.length > 0} />
+        <Screens project={project} />
       </AppShell.Main>
       <Palette project={project?.id} />
       <Proof />
@@ -82,17 +82,14 @@ export const Shell = () => {
 };
 
 /** Where there is something to see: a demo has all of its events in the sandbox. */
-const firstOf = <P extends { hasEvents: boolean; sandboxOf: string | null }>(
-  projects: P[],
-): P | undefined => {
+const firstOf = (projects: Row<"listProjects">[]): Project | undefined => {
   const live = projects.filter(({ sandboxOf }) => sandboxOf === null);
-  return live.find(({ hasEvents }) => hasEvents) ?? projects.find(({ hasEvents }) => hasEvents) ?? live[0];
+  return [...live, ...projects].find(({ hasEvents }) => hasEvents) ?? live[0] ?? projects[0];
 };
 
 type Params = { project?: string };
-type ScreensProps = { project: Project | undefined; hasProjects: boolean };
 
-const Screens = ({ project, hasProjects }: ScreensProps) => {
+const Screens = ({ project }: { project: Project | undefined }) => {
   const [path] = useLocation();
   const can = useCan();
   const shown = ({ component: Component, needs }: Screen, { project: id, ...params }: Params) => {
@@ -114,13 +111,7 @@ const Screens = ({ project, hasProjects }: ScreensProps) => {
         ))}
         <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
         <Route path="/">
-          {project ? (
-            <Redirect to={`/p/${project.id}/start`} replace />
-          ) : hasProjects ? (
-            <NotThere />
-          ) : (
-            <FirstProject />
-          )}
+          {project ? <Redirect to={`/p/${project.id}/start`} replace /> : <FirstProject />}
         </Route>
         {/* Links of mails name a screen alone, and mean the project that was open last. */}
         <Route path="/analytics/*?">
@@ -212,7 +203,7 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
         </Tooltip>
       )}
       {project?.sandboxOf == null && project?.sandboxProjectId === null && (
-        <span className="wide-only">
+        <span className="mantine-visible-from-sm">
           <ButtonSize value="compact-xs">
             {act("createSandbox", "Make a sandbox", {
               path: { projectId: project.id },
@@ -227,7 +218,7 @@ const Switcher = ({ projects, project }: SwitcherProps) => {
 
 const Right = () => {
   const { user, tenant } = useAccount();
-  const { setColorScheme } = useMantineColorScheme();
+  const { toggleColorScheme } = useMantineColorScheme();
   const isDark = useComputedColorScheme("light") === "dark";
   const [, go] = useLocation();
   return (
@@ -246,10 +237,10 @@ const Right = () => {
         <Menu.Target>
           <UnstyledButton p={6}>
             <span className="skip">Your account</span>
-            <Text className="wide-only" maw={160} truncate>
+            <Text visibleFrom="sm" maw={160} truncate>
               {user.name || user.email}
             </Text>
-            <span className="narrow-only">
+            <span className="mantine-hidden-from-sm">
               <Icon name="players" />
             </span>
           </UnstyledButton>
@@ -257,9 +248,7 @@ const Right = () => {
         <Menu.Dropdown>
           <Menu.Label>{`${tenant.name} · ${user.role.toLowerCase()}`}</Menu.Label>
           <Menu.Item onClick={() => go("/account")}>Your account</Menu.Item>
-          <Menu.Item onClick={() => setColorScheme(isDark ? "light" : "dark")}>
-            {isDark ? "Light colours" : "Dark colours"}
-          </Menu.Item>
+          <Menu.Item onClick={toggleColorScheme}>{isDark ? "Light colours" : "Dark colours"}</Menu.Item>
           <Menu.Item component="a" href="/docs" target="_blank">
             API reference
           </Menu.Item>

@@ -1,4 +1,4 @@
-import { Alert, Code, Group, Text } from "@mantine/core";
+import { Alert, Group, Text } from "@mantine/core";
 import { useState } from "react";
 import { change, readAccount, signOut, tellError, useAccount, useApi, useRead } from "../api/hooks.ts";
 import { makePasskey } from "../api/passkeys.ts";
@@ -102,37 +102,30 @@ const Linked = () => {
   const providers = useApi("listOAuthProviders");
   const linked = useApi("listIdentities");
   const enabled = providers.data?.providers.filter((one) => one.enabled) ?? [];
+  const emailAt = (id: string) => linked.data?.identities.find(({ provider }) => provider === id)?.email;
   if (enabled.length === 0) return null;
   return (
-    <Section title="Sign in with">
-      {enabled.map(({ id, name }) => {
-        const found = linked.data?.identities.find(({ provider }) => provider === id);
-        return (
-          <Group key={id}>
-            <Text>{name}</Text>
-            {found ? (
-              <>
-                <Code>{found.email}</Code>
-                {ask("unlinkIdentity", "Unlink", {
-                  path: { provider: id } as never,
-                  of: name,
-                  done: "Not linked any more",
-                })}
-              </>
-            ) : (
-              form("startOAuthLink", "Link", {
-                path: { provider: id },
-                initial: { redirect_uri: `${location.origin}/console/account`, response_mode: "code" },
-                hidden: ["redirect_uri", "response_mode", "passkey"],
-                submit: "Go on",
-                done: "",
-                onDone: ({ authUrl }) => location.assign(authUrl),
-              })
-            )}
-          </Group>
-        );
-      })}
-    </Section>
+    <PlainTable
+      section="Sign in with"
+      rows={enabled}
+      columns={{ Provider: "name", Account: ({ id }) => emailAt(id) }}
+      actions={({ id, name }) =>
+        emailAt(id) === undefined
+          ? form("startOAuthLink", "Link", {
+              path: { provider: id },
+              initial: { redirect_uri: `${location.origin}/console/account`, response_mode: "code" },
+              hidden: ["redirect_uri", "response_mode", "passkey"],
+              submit: "Go on",
+              done: "",
+              onDone: ({ authUrl }) => location.assign(authUrl),
+            })
+          : ask("unlinkIdentity", "Unlink", {
+              path: { provider: id } as never,
+              of: name,
+              done: "Not linked any more",
+            })
+      }
+    />
   );
 };
 

@@ -1,4 +1,4 @@
-import { Badge, Group, Stack, Text, Textarea } from "@mantine/core";
+import { Badge, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { change, tellError, useCan, useRead } from "../api/hooks.ts";
 import { type Answer, type Body, call } from "../api/client.ts";
@@ -8,7 +8,7 @@ import { act, ask, create, form, OperationForm } from "../ui/operations.tsx";
 import { useFilters } from "../ui/filters.tsx";
 import { Dialog, Page, press, Section, Status, When } from "../ui/page.tsx";
 import { List, PlainTable, Rows } from "../ui/table.tsx";
-import { SmallForm, useSending } from "../ui/sending.tsx";
+import { useSending } from "../ui/sending.tsx";
 
 export const Chat = ({ tab = "reports" }: { tab?: string }) => (
   <Page
@@ -179,12 +179,15 @@ const WordList = ({ path, onDone }: { path: { key: string }; onDone: () => void 
 
 const TryText = () => {
   const [tested, setTested] = useState<Answer<"testChatFilter">>();
-  const test = async (body: { text: string }) => setTested(await call("testChatFilter", { body }));
   return (
     <Section title="Try a text">
-      <SmallForm submit="What would happen?" onSubmit={test}>
-        <Textarea label="Text" name="text" required />
-      </SmallForm>
+      <OperationForm
+        id="testChatFilter"
+        hidden={["channelId"]}
+        submit="What would happen?"
+        done=""
+        onDone={setTested}
+      />
       {tested && (
         <Text>
           <b>{words(tested.outcome)}</b>

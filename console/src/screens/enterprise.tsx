@@ -4,7 +4,7 @@ import type { Answer, Row } from "../api/client.ts";
 import { useApi, useCan, useRead } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create, OperationForm } from "../ui/operations.tsx";
-import { Copyable, ErrorNote, Section, Status, When } from "../ui/page.tsx";
+import { Copyable, Section, Status, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 
 const FIRST = [
@@ -18,11 +18,10 @@ const FIRST = [
 ];
 
 export const Sso = () => {
-  const sso = useApi("getSso");
+  const { data, error } = useApi("getSso");
   const can = useCan();
   const [tested, setTested] = useState<Answer<"testSso">>();
-  const { data } = sso;
-  if (sso.error && sso.error.status !== 404) return <ErrorNote error={sso.error} />;
+  if (error && error.status !== 404) throw error;
   return (
     <Stack>
       <Section

@@ -8,14 +8,14 @@ import { Part } from "../ui/page.tsx";
 import { SmallForm } from "../ui/sending.tsx";
 import { Card, OtherWays, PlainNote, To } from "./auth.tsx";
 
-const NewPassword = ({ label = "Password", autoFocus = false }: { label?: string; autoFocus?: boolean }) => (
+const NewPassword = (props: { label?: string; autoFocus?: boolean }) => (
   <PasswordInput
-    label={label}
+    label="Password"
     name="password"
     autoComplete="new-password"
     description="At least 8 characters, with an uppercase letter, a lowercase letter and a number"
     required
-    autoFocus={autoFocus}
+    {...props}
   />
 );
 

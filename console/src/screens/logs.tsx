@@ -11,12 +11,9 @@ export const Mails = ({ id }: { id: "listEmailLogs" | "listPlatformEmailLogs" })
     filters={["status", "template", "email"]}
     empty="No mails yet"
     columns={{ When: "createdAt", To: "to", Subject: "subject", Status: "status" }}
-    actions={
-      id === "listPlatformEmailLogs"
-        ? (mail) =>
-            mail.status === "FAILED" &&
-            act("resendEmail", "Send again", { path: { emailLogId: mail.id }, done: "It is sent again" })
-        : undefined
+    actions={(mail) =>
+      mail.status === "FAILED" &&
+      act("resendEmail", "Send again", { path: { emailLogId: mail.id }, done: "It is sent again" })
     }
   />
 );

@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Stack, Switch, Text } from "@mantine/core";
+import { Badge, FileButton, Group, Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { useCan, useProject, useRead } from "../api/hooks.ts";
@@ -198,17 +198,13 @@ const Files = () => {
   const [found, setFound] = useState<Found>();
   const { error, isBusy, send } = useSending();
   const close = () => setFound(undefined);
-  const compare = async (document: unknown, from: string) => {
-    const { changes } = await call("diffConfig", { body: { document } as never });
-    setFound({ document, changes, from });
-  };
-  const fromFile = async (file: File | undefined) => {
-    if (file) await compare(JSON.parse(await file.text()), file.name);
-  };
-  const fromTwin = async (twinId: string) => {
-    const document = await call("exportConfig", { project: twinId });
-    await compare(document, project.sandboxOf ? "the live project" : "the sandbox");
-  };
+  const twinName = project.sandboxOf ? "the live project" : "the sandbox";
+  const compare = (from: string, read: () => Promise<unknown>) =>
+    send(async () => {
+      const document = await read();
+      const { changes } = await call("diffConfig", { body: { document } as never });
+      setFound({ document, changes, from });
+    });
   return (
     <Section title="All definitions as a file">
       <Group>
@@ -217,19 +213,16 @@ const Files = () => {
         </SaveFile>
         {can("importConfig") && (
           <>
-            <Button size="xs" variant="default" component="label">
-              Compare with a file
-              <input
-                type="file"
-                accept="application/json,.json"
-                hidden
-                onChange={(event) => send(() => fromFile(event.currentTarget.files?.[0]))()}
-              />
-            </Button>
+            <FileButton
+              accept="application/json,.json"
+              onChange={(file) => file && compare(file.name, async () => JSON.parse(await file.text()))()}
+            >
+              {({ onClick }) => press("Compare with a file", onClick)}
+            </FileButton>
             {twin &&
               press(
                 project.sandboxOf ? "Compare with the live project" : "Bring the sandbox's definitions here",
-                send(() => fromTwin(twin)),
+                compare(twinName, () => call("exportConfig", { project: twin })),
                 { loading: isBusy },
               )}
           </>

@@ -48,7 +48,10 @@ const Frame = ({ admin }: { admin: Admin }) => {
       <Page
         title="Platform"
         about={admin.email}
-        actions={press("Sign out", () => void signOut())}
+        actions={[
+          form("superadminChangePassword", "Change the password", { submit: "Change" }),
+          press("Sign out", () => void signOut()),
+        ]}
         at="/superadmin"
         open={params?.tab}
         pages={{
@@ -60,7 +63,7 @@ const Frame = ({ admin }: { admin: Admin }) => {
           tokens: ["Tokens", () => <Tokens />],
           blog: ["Blog", () => <Blog />],
           audit: ["Audit log", () => <AuditList id="listPlatformAuditLog" filters={AUDIT_FILTERS} />],
-          account: ["Your account", () => <Account />],
+          account: ["Second factor", () => <SecondFactor />],
         }}
       >
         {!admin.mfaEnabled && (
@@ -175,26 +178,23 @@ const Users = () => (
   />
 );
 
-const Account = () => {
+const SecondFactor = () => {
   const [codes, setCodes] = useState<string[]>();
   const enabled = ({ recoveryCodes, login }: Answer<"enableSuperadminTotp">) => {
     if (recoveryCodes) setCodes(recoveryCodes);
     if (login) void signInAdmin(login);
   };
   return (
-    <Stack>
-      <Group>{form("superadminChangePassword", "Change the password", { submit: "Change" })}</Group>
-      <Section title="Second factor">
-        {codes && <RecoveryCodes codes={codes} />}
-        <AppSetup
-          begin="setUpSuperadminTotp"
-          enable="enableSuperadminTotp"
-          label="Use an app"
-          hidden={["passkey", "code"]}
-          onDone={enabled}
-        />
-      </Section>
-    </Stack>
+    <Section title="An app as your second factor">
+      {codes && <RecoveryCodes codes={codes} />}
+      <AppSetup
+        begin="setUpSuperadminTotp"
+        enable="enableSuperadminTotp"
+        label="Use an app"
+        hidden={["passkey", "code"]}
+        onDone={enabled}
+      />
+    </Section>
   );
 };
 

@@ -1,4 +1,4 @@
-import { Badge, Group, Select } from "@mantine/core";
+import { Badge, Select } from "@mantine/core";
 import { change, signOut, useAccount, tellError, useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create } from "../ui/operations.tsx";
@@ -23,11 +23,19 @@ export const Team = () => (
     about={Object.entries(ROLES)
       .map(([role, text]) => `${words(role)}: ${text}`)
       .join(" · ")}
-    actions={create("createInvitation", "Invite somebody", {
-      initial: { role: "DESIGNER" },
-      submit: "Invite",
-      done: "The invitation is on its way",
-    })}
+    actions={[
+      create("createInvitation", "Invite somebody", {
+        initial: { role: "DESIGNER" },
+        submit: "Invite",
+        done: "The invitation is on its way",
+      }),
+      ask("leaveTeam", "Leave the team", {
+        body: {} as never,
+        title: "Leave the team?",
+        onDone: () => void signOut(),
+        text: "You are signed out and cannot come back without a new invitation.",
+      }),
+    ]}
   >
     <Members />
     <List
@@ -43,14 +51,6 @@ export const Team = () => (
         ]
       }
     />
-    <Group>
-      {ask("leaveTeam", "Leave the team", {
-        body: {} as never,
-        title: "Leave the team?",
-        onDone: () => void signOut(),
-        text: "You are signed out and cannot come back without a new invitation.",
-      })}
-    </Group>
   </Page>
 );
 

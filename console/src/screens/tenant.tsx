@@ -1,9 +1,10 @@
-import { Alert, Progress, SimpleGrid, Stack } from "@mantine/core";
-import type { Row } from "../api/client.ts";
+import { Alert, Progress, Stack } from "@mantine/core";
+import type { ReactNode } from "react";
+import type { Answer, Row } from "../api/client.ts";
 import { readAccount, useAccount, useCan, useRead } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
 import { act, form, OperationForm } from "../ui/operations.tsx";
-import { Page, Part, Section, Tile, When } from "../ui/page.tsx";
+import { Page, Part, Section, Tiles, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
 import { Domains, Scim, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
@@ -91,24 +92,7 @@ const Billing = () => {
   return (
     <Stack>
       <Section title={`Used from ${moment(periodStart)} to ${moment(periodEnd)}`}>
-        <SimpleGrid cols={{ base: 1, sm: 2, md: 3 }}>
-          {items.map(({ metric, used, limit, percent }) => (
-            <Tile
-              key={metric}
-              name={words(metric)}
-              value={`${number(used)}${limit == null ? "" : ` of ${number(limit)}`}`}
-              note={
-                percent != null && (
-                  <Progress
-                    value={percent}
-                    color={percent > 90 ? "red" : "teal"}
-                    aria-label={`${percent} % used`}
-                  />
-                )
-              }
-            />
-          ))}
-        </SimpleGrid>
+        <Tiles columns={3} of={Object.fromEntries(items.map((one) => [words(one.metric), usedOf(one)]))} />
       </Section>
       <Part lines={3}>
         <Subscription />
@@ -140,6 +124,15 @@ const Billing = () => {
     </Stack>
   );
 };
+
+type Item = Answer<"getBillingUsage">["items"][number];
+
+const usedOf = ({ used, limit, percent }: Item): [string, ReactNode] => [
+  `${number(used)}${limit == null ? "" : ` of ${number(limit)}`}`,
+  percent != null && (
+    <Progress value={percent} color={percent > 90 ? "red" : "teal"} aria-label={`${percent} % used`} />
+  ),
+];
 
 /** Where the payment's page leads back to. */
 const HERE = `${location.origin}/console/settings/billing`;

@@ -1,6 +1,6 @@
 import { Alert, Group, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useGo, useProject, useRead } from "../api/hooks.ts";
+import { tell, tellError, useGo, useProject, useRead } from "../api/hooks.ts";
 import type { Answer } from "../api/client.ts";
 import { number } from "../format.ts";
 import { OneOf } from "../ui/filters.tsx";
@@ -96,13 +96,17 @@ export const WebhookPage = ({ id }: { id: string }) => {
   const webhook = useRead("getWebhook", { path });
   const { url, events, description, disabledReason } = webhook;
   const go = useGo();
-  const [tested, setTested] = useState<Answer<"testWebhook">>();
+  const tested = ({ success, error, responseCode, durationMs }: Answer<"testWebhook">) => {
+    const answered = `It answered ${responseCode} in ${number(durationMs)} ms`;
+    if (success) tell(answered);
+    else tellError(new Error(error ?? answered));
+  };
   return (
     <Page
       title={url}
       parent={["Webhooks", "/webhooks"]}
       actions={[
-        act("testWebhook", "Send a test", { path, body: {}, onDone: setTested, isMain: true }),
+        act("testWebhook", "Send a test", { path, body: {}, onDone: tested, isMain: true }),
         form("updateWebhook", "Change", {
           path,
           first: ["url", "events", "description", "status"],
@@ -129,7 +133,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
         }),
       ]}
     >
-      {tested && <Tested tested={tested} onClose={() => setTested(undefined)} />}
       {disabledReason && <Alert color="red" title={disabledReason} />}
       <Facts
         of={webhook}
@@ -165,21 +168,6 @@ export const WebhookPage = ({ id }: { id: string }) => {
       />
       <Verify />
     </Page>
-  );
-};
-
-const Tested = ({ tested, onClose }: { tested: Answer<"testWebhook">; onClose: () => void }) => {
-  const answered = `It answered ${tested.responseCode}`;
-  return (
-    <Alert
-      color={tested.success ? "teal" : "red"}
-      title={tested.success ? `${answered} in ${number(tested.durationMs)} ms` : (tested.error ?? answered)}
-      withCloseButton
-      closeButtonLabel="Close"
-      onClose={onClose}
-    >
-      {tested.responseBody}
-    </Alert>
   );
 };
 
