@@ -42,6 +42,12 @@ const RoomBody = z
   })
   .meta({ id: "LiveRoom" });
 
+const RoomQuery = PageQuery.extend({
+  sort: z.enum(["clients", "createdAt"]).default("clients"),
+  order: Order,
+  kind: z.enum(ROOM_KINDS).optional(),
+});
+
 const SessionBody = z
   .object({
     sessionId: z.string(),
@@ -101,10 +107,7 @@ const reading = [
     description:
       "Of all tenants and processes. Of those that the filters leave, at most " +
       `${number.format(LISTINGS_READ_MAX)} are looked at; then X-Total-Estimated is true.`,
-    query: PageQuery.extend({
-      sort: z.enum(["clients", "createdAt"]).default("clients"),
-      order: Order,
-      kind: z.enum(ROOM_KINDS).optional(),
+    query: RoomQuery.extend({
       projectId: z.uuid().optional(),
       processId: ID.optional(),
     }),
@@ -165,13 +168,11 @@ export const roomRoutes = [
   ofProject.get("/rooms", "listRooms", {
     access: { scope: "players:read", roles: EVERY_ROLE },
     summary: "List the project's open rooms",
-    description: "Of all processes, largest first. Each connected player has a room of the kind player.",
-    query: PageQuery.extend({ kind: z.enum(ROOM_KINDS).optional() }),
+    description: "Of all processes. Each connected player has a room of the kind player.",
+    query: RoomQuery,
     response: pageBody(RoomBody),
-    outside: async (app, { projectId, query }) => {
-      const found = await roomsOf(app).list({ ...query, projectId, sort: "clients", order: "desc" });
-      return pageReply(found, "rooms", query);
-    },
+    outside: async (app, { projectId, query }) =>
+      pageReply(await roomsOf(app).list({ ...query, projectId }), "rooms", query),
   }),
 ];
 

@@ -279,6 +279,7 @@ const aSeat = async ({ tenant }: Side): Promise<{ roomId: string; sessionId: str
 
 export const liveRoomOperations: Record<string, Known> = {
   listLiveRooms: { call: () => ({ path: "/admin/rooms" }) },
+  listRooms: { call: () => ({ path: "/rooms" }) },
   getLiveRoom: { call: async (side) => ({ path: `/admin/rooms/${(await aSeat(side)).roomId}` }) },
   listLiveProcesses: { call: () => ({ path: "/admin/processes" }) },
   disconnectLiveClient: {
