@@ -20,6 +20,17 @@ describe("signing in to the console", () => {
     return { sub, browser };
   };
 
+  it("needs at most 200 kB of scripts until one has", async () => {
+    const ada = await aPerson();
+    await ada.open("/login");
+    await ada.sees("Create an account");
+    const kilobytes = await ada.page.evaluate(
+      `performance.getEntriesByType("resource").filter(({ name }) => name.endsWith(".js"))
+        .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0) / 1000`,
+    );
+    assert.ok(Number(kilobytes) > 50 && Number(kilobytes) <= 200, `${kilobytes} kB`);
+  });
+
   it("by a provider goes on by itself where it has begun", async () => {
     const { sub } = await aStranger();
     const ada = await aPerson(undefined, server.url);

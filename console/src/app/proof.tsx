@@ -1,7 +1,7 @@
 import { Modal } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { callAny, onProofNeeded } from "../api/client.ts";
-import { FactorForm } from "../screens/factor.tsx";
+import { FactorForm } from "../ui/sending.tsx";
 
 /** Asks for the second factor again when the server wants it, and then lets go on what was begun. */
 export const Proof = () => {

@@ -18,8 +18,7 @@ import { ApiError, call, callAny } from "../api/client.ts";
 import { signIn, useApi } from "../api/hooks.ts";
 import { provePasskey } from "../api/passkeys.ts";
 import { ErrorNote } from "../ui/page.tsx";
-import { SmallForm, useSending } from "../ui/sending.tsx";
-import { FactorForm } from "./factor.tsx";
+import { FactorForm, SmallForm, useSending } from "../ui/sending.tsx";
 
 /** One card in the middle, as every page of somebody who is not signed in. */
 export const Card = ({ title, children }: { title: string; children: ReactNode }) => {

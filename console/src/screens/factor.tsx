@@ -1,41 +1,8 @@
-import { Text, TextInput } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import { Text } from "@mantine/core";
+import { useState } from "react";
 import type { Answer } from "../api/client.ts";
-import { provePasskey } from "../api/passkeys.ts";
 import { form, OperationForm } from "../ui/operations.tsx";
 import { Copyable, SecretOnce, Section } from "../ui/page.tsx";
-import { SmallForm } from "../ui/sending.tsx";
-
-type FactorProps = {
-  /** What the second factor is asked for. */
-  children: ReactNode;
-  hasPasskey?: boolean;
-  onSubmit: (proof: object) => Promise<unknown>;
-};
-
-/** Asks for the second factor: a code or a passkey. */
-export const FactorForm = ({ children, hasPasskey = true, onSubmit }: FactorProps) => (
-  <SmallForm
-    submit="Go on"
-    onSubmit={({ code }) => onSubmit({ code: code.trim() })}
-    other={
-      hasPasskey ? ["Use a passkey", async () => onSubmit({ passkey: await provePasskey() })] : undefined
-    }
-  >
-    <Text>{children}</Text>
-    <TextInput
-      label="Code of your app, or a recovery code"
-      name="code"
-      autoComplete="one-time-code"
-      autoFocus
-      data-autofocus
-      // Six digits are all of a code: nobody has to press a key after them.
-      onChange={({ currentTarget: { value, form: around } }) =>
-        /^\d{6}$/.test(value) && around?.requestSubmit()
-      }
-    />
-  </SmallForm>
-);
 
 type SetupProps = {
   begin: "setUpTotp" | "setUpSuperadminTotp";

@@ -35,6 +35,12 @@ import {
 } from "./values.tsx";
 import { Hint } from "./page.tsx";
 
+/** What a browser may fill in of its own. */
+const AUTOCOMPLETE: Record<string, string> = {
+  currentPassword: "current-password",
+  newPassword: "new-password",
+};
+
 /** Fields that hold the conditions of a group. */
 const GROUPS = /^(all|any|none)$/;
 
@@ -54,7 +60,7 @@ const StringField = ({ schema, name, value = "", common, onChange }: Known) => {
     placeholder: schema.default == null ? "" : String(schema.default),
   };
   if (/secret|password/i.test(name))
-    return <PasswordInput {...input} autoComplete={/new/i.test(name) ? "new-password" : "off"} />;
+    return <PasswordInput {...input} autoComplete={AUTOCOMPLETE[name] ?? "off"} />;
   const isLong = (schema.maxLength ?? 0) > 1_000 && schema.format !== "uri";
   if (isLong || /description|note|body|certificate/i.test(name))
     return <Textarea {...input} autosize minRows={2} maxRows={12} />;

@@ -1,5 +1,6 @@
-import { Button, Stack } from "@mantine/core";
+import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { type FormEvent, type ReactNode, useState } from "react";
+import { provePasskey } from "../api/passkeys.ts";
 import { ErrorNote } from "./page.tsx";
 
 type Sending = {
@@ -60,3 +61,34 @@ export const SmallForm = ({ submit, onSubmit, color, children, other }: Props) =
     </form>
   );
 };
+
+type FactorProps = {
+  /** What the second factor is asked for. */
+  children: ReactNode;
+  hasPasskey?: boolean;
+  onSubmit: (proof: object) => Promise<unknown>;
+};
+
+/** Asks for the second factor: a code or a passkey. */
+export const FactorForm = ({ children, hasPasskey = true, onSubmit }: FactorProps) => (
+  <SmallForm
+    submit="Go on"
+    onSubmit={({ code }) => onSubmit({ code: code.trim() })}
+    other={
+      hasPasskey ? ["Use a passkey", async () => onSubmit({ passkey: await provePasskey() })] : undefined
+    }
+  >
+    <Text>{children}</Text>
+    <TextInput
+      label="Code of your app, or a recovery code"
+      name="code"
+      autoComplete="one-time-code"
+      autoFocus
+      data-autofocus
+      // Six digits are all of a code: nobody has to press a key after them.
+      onChange={({ currentTarget: { value, form: around } }) =>
+        /^\d{6}$/.test(value) && around?.requestSubmit()
+      }
+    />
+  </SmallForm>
+);
