@@ -127,6 +127,7 @@ const WORDS: Record<string, string> = {
   breakdown: "Broken down by",
   cumulative: "Added up",
   window: "Within",
+  nday: "In the very period",
   exists: "is there",
   notExists: "is not there",
   not_exists: "is not there",

@@ -21,10 +21,19 @@ import { useDisclosure } from "@mantine/hooks";
 import { useEffect } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
 import { credentials, type Row } from "../api/client.ts";
-import { type Project, ProjectContext, signOut, useAccount, useApi, useCan } from "../api/hooks.ts";
+import {
+  type Project,
+  ProjectContext,
+  change,
+  signOut,
+  tellError,
+  useAccount,
+  useApi,
+  useCan,
+} from "../api/hooks.ts";
 import { moment, setZone } from "../format.ts";
 import { Icon } from "../ui/icons.tsx";
-import { ButtonSize, Empty, Page, Place, Waiting } from "../ui/page.tsx";
+import { ButtonSize, Empty, Page, Place, press, Waiting } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
 import { Proof } from "./proof.tsx";
@@ -297,6 +306,9 @@ const Navigation = ({ project }: { project: Project | undefined }) => {
 const Notices = ({ project }: { project: Project | undefined }) => {
   const { user, tenant } = useAccount();
   const can = useCan();
+  const asked = { body: { email: user.email } as never };
+  // Open to everybody, and so among nobody's permissions.
+  const resend = () => void change("resendVerification", asked, "Sent: look into your mail").catch(tellError);
   return (
     <Stack gap="xs" mb="sm" maw={1400}>
       {!user.emailVerified && (
@@ -304,10 +316,7 @@ const Notices = ({ project }: { project: Project | undefined }) => {
           <Text mb="xs">
             {`Follow the link in the mail to ${user.email}. Inviting people, single sign-on and payment may wait for it; the rest works.`}
           </Text>
-          {act("resendVerification", "Send the mail again", {
-            body: { email: user.email } as never,
-            done: "Sent: look into your mail",
-          })}
+          {press("Send the mail again", resend)}
         </Alert>
       )}
       {user.status === "PENDING" && (
