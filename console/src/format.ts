@@ -29,11 +29,13 @@ export const moment = (iso: string | null | undefined): string =>
 
 export const time = (iso: string): string => formatter({ timeStyle: "medium" }, zone).format(new Date(iso));
 
-/** A day of the API, which is text: its zone was applied by the server. Other text stays as it is. */
-export const day = (date: string): string =>
-  /^\d{4}-\d{2}-\d{2}$/.test(date)
-    ? formatter({ month: "short", day: "numeric" }, "UTC").format(new Date(`${date}T00:00:00Z`))
-    : date;
+/** A day of the API, which is text: its zone was applied by the server; or a time. Other text stays as it is. */
+export const day = (date: string): string => {
+  if (/^\d{4}-\d{2}-\d{2}T/.test(date))
+    return formatter({ month: "short", day: "numeric", hour: "numeric" }, zone).format(new Date(date));
+  if (!/^\d{4}-\d{2}-\d{2}$/.test(date)) return date;
+  return formatter({ month: "short", day: "numeric" }, "UTC").format(new Date(`${date}T00:00:00Z`));
+};
 
 /** The name of a day's weekday. */
 export const dayName = (date: string): string =>
@@ -127,6 +129,8 @@ const WORDS: Record<string, string> = {
   breakdown: "Broken down by",
   cumulative: "Added up",
   window: "Within",
+  true: "Yes",
+  false: "No",
   nday: "In the very period",
   exists: "is there",
   notExists: "is not there",

@@ -99,7 +99,10 @@ const request = async (id: Id, given: Given<any>): Promise<Response> => {
     if (given.body !== undefined || method !== "DELETE") init.body = JSON.stringify(given.body ?? {});
     else delete headers["Content-Type"];
   }
-  return await fetch(url, init);
+  return await fetch(url, init).catch((error: unknown) => {
+    if (given.signal?.aborted) throw error;
+    throw new Error("The server cannot be reached");
+  });
 };
 
 const readError = async (response: Response): Promise<ApiError> => {
@@ -154,4 +157,16 @@ export const saveFile = (name: string, content: Blob): void => {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+};
+
+/** Asks this device for a passkey; returns what proves it. */
+export const provePasskey = async (): Promise<unknown> => {
+  const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(await callAny("startPasskeyLogin"));
+  return ((await navigator.credentials.get({ publicKey })) as PublicKeyCredential).toJSON();
+};
+
+/** Makes a passkey on this device, by what the server has sent. */
+export const makePasskey = async (options: PublicKeyCredentialCreationOptionsJSON): Promise<any> => {
+  const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options);
+  return ((await navigator.credentials.create({ publicKey })) as PublicKeyCredential).toJSON();
 };

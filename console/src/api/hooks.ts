@@ -155,11 +155,16 @@ onExpired(() => {
   return renew();
 });
 
+/** What is typed into long forms and not saved yet, by the name of each, with what is sent beside it. */
+export const unsaved = new Map<string, { value: any; fixed: object | undefined }>();
+addEventListener("beforeunload", (event) => unsaved.size > 0 && event.preventDefault());
+
 const signedOut = (why?: string): void => {
   localStorage.removeItem(REMEMBERED);
   credentials.token = undefined;
   credentials.project = undefined;
   queryClient.clear();
+  unsaved.clear();
   set(why === undefined ? { status: "out" } : { status: "out", why });
 };
 

@@ -40,6 +40,8 @@ export const useRoom = (
         waitsMs = 1_000;
         setWatched({ status: "live" });
         onJoined(joined);
+        joined.onDrop(() => setWatched({ status: "lost" }));
+        joined.onReconnect(() => setWatched({ status: "live" }));
         joined.onLeave(() => again());
       } catch (error) {
         again(error instanceof Error ? error.message : String(error));

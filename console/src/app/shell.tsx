@@ -7,6 +7,7 @@ import {
   Button,
   Group,
   Menu,
+  Modal,
   NavLink,
   ScrollArea,
   Select,
@@ -18,9 +19,9 @@ import {
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { Link, Redirect, Route, Switch, useLocation, useRoute } from "wouter";
-import { credentials, type Row } from "../api/client.ts";
+import { callAny, credentials, onProofNeeded, type Row } from "../api/client.ts";
 import {
   type Project,
   ProjectContext,
@@ -36,7 +37,7 @@ import { Icon } from "../ui/icons.tsx";
 import { ButtonSize, Empty, Page, Place, press, Waiting } from "../ui/page.tsx";
 import { act, create } from "../ui/operations.tsx";
 import { Palette } from "./palette.tsx";
-import { Proof } from "./proof.tsx";
+import { FactorForm } from "../ui/sending.tsx";
 import { type Screen, SCREENS, useScreens } from "./routes.ts";
 
 const LAST = "laurel-last-project";
@@ -345,5 +346,23 @@ const Clock = ({ project }: { project: Project }) => {
     <Alert color="violet" title="This sandbox lives in the future">
       {`Its clock shows ${moment(data.now)}.`}
     </Alert>
+  );
+};
+
+/** Asks for the second factor again when the server wants it, and then lets go on what was begun. */
+const Proof = () => {
+  const [answer, setAnswer] = useState<((isProven: boolean) => void) | undefined>();
+  useEffect(() => onProofNeeded(() => new Promise((resolve) => setAnswer(() => resolve))), []);
+  const end = (isProven: boolean) => {
+    answer?.(isProven);
+    setAnswer(undefined);
+  };
+  const verify = (body: object) => callAny("verifySecondFactor", { body }).then(() => end(true));
+  return (
+    <Modal opened={answer !== undefined} onClose={() => end(false)} title="Is it you?" zIndex={400}>
+      <FactorForm onSubmit={verify}>
+        This asks for your second factor again. It counts for ten minutes.
+      </FactorForm>
+    </Modal>
   );
 };

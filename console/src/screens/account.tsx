@@ -1,7 +1,7 @@
+import { makePasskey } from "../api/client.ts";
 import { Alert, Group, Text } from "@mantine/core";
 import { useState } from "react";
 import { change, readAccount, signOut, tellError, useAccount, useApi, useRead } from "../api/hooks.ts";
-import { makePasskey } from "../api/passkeys.ts";
 import { act, ask, form, OperationForm } from "../ui/operations.tsx";
 import { Page, Section } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";

@@ -14,9 +14,8 @@ import {
 } from "@mantine/core";
 import { type ReactNode, useEffect, useState } from "react";
 import { Link, useLocation, useSearch } from "wouter";
-import { ApiError, call, callAny } from "../api/client.ts";
+import { ApiError, call, callAny, provePasskey } from "../api/client.ts";
 import { signIn, useApi } from "../api/hooks.ts";
-import { provePasskey } from "../api/passkeys.ts";
 import { ErrorNote } from "../ui/page.tsx";
 import { FactorForm, SmallForm, useSending } from "../ui/sending.tsx";
 

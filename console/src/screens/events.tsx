@@ -6,12 +6,11 @@ import type { Answer, Row } from "../api/client.ts";
 import { RENDER_MS, useRoom } from "../api/rooms.ts";
 import { count, nameOf, number, time, words } from "../format.ts";
 import { act, ask, form } from "../ui/operations.tsx";
-import { describe, Effects } from "../ui/effects.tsx";
 import { type Filters, OneOf, useFilters, useListFilters } from "../ui/filters.tsx";
 import { LiveTable } from "../ui/live.tsx";
 import { Empty, Hint, Json, JsonLine, Live, Loaded, Page, Section, When } from "../ui/page.tsx";
 import { List, type ListProps } from "../ui/table.tsx";
-import { type Columns, Facts } from "../ui/cells.tsx";
+import { type Columns, Facts, describe, Effects } from "../ui/cells.tsx";
 
 type Event = Row<"listEvents">;
 

@@ -1,17 +1,17 @@
 import { Select, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { useCan, useProject, useRead } from "../api/hooks.ts";
+import { unsaved, useCan, useProject, useRead } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
 import { count, day, duration, nameOf, number, own, percent, words } from "../format.ts";
 import { Bars, Chart } from "../ui/chart.tsx";
-import { describe } from "../ui/effects.tsx";
 import { OneOf } from "../ui/filters.tsx";
 import { form } from "../ui/operations.tsx";
 import { Chips, Empty, ErrorNote, Hint, Inline, Json, press, Section, Status, Tiles } from "../ui/page.tsx";
 import { List } from "../ui/table.tsx";
 import { Trace } from "./events.tsx";
 import { Catalogue, DefinitionForm, DRAFT, DraftPage } from "../ui/catalogue.tsx";
+import { describe } from "../ui/cells.tsx";
 
 type Rule = Answer<"getRule">;
 
@@ -101,7 +101,10 @@ const sentence = (rule: any): string => {
     .join(" or ");
   const conditions = rule?.conditions ? conditionText(rule.conditions) : "";
   const actions = partsOf(rule?.actions).map(actionText).join(", ");
-  return `When ${triggers || "…"}${conditions ? `, if ${conditions}` : ""}, then ${actions || "…"}.`;
+  const limits = partsOf(rule?.limits?.perPlayer).map(
+    ({ max, window } = {}) => `, at most ${valueText(max)} × ${words(valueText(window)).toLowerCase()}`,
+  );
+  return `When ${triggers || "…"}${conditions ? `, if ${conditions}` : ""}, then ${actions || "…"}${limits.join("")}.`;
 };
 
 export const RulePage = ({ id }: { id: string }) => {
@@ -122,7 +125,7 @@ export const RulePage = ({ id }: { id: string }) => {
 
 /** The form on the left; what it means, as a sentence, as JSON and as the server sees it, on the right. */
 const Design = ({ rule }: { rule: Rule }) => {
-  const [value, setValue] = useState<any>(rule.draft);
+  const [value, setValue] = useState<any>(unsaved.get(rule.id)?.value ?? rule.draft);
   const check = useMutation({ mutationFn: () => call("validateRule", { body: value }) });
   return (
     <SimpleGrid cols={{ base: 1, md: 2 }} style={{ alignItems: "start" }}>

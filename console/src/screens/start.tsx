@@ -42,6 +42,7 @@ export const Start = () => {
   const isWatched = useHas("listRooms", { query: PLAYING });
   const hasWebhook = useHas("listWebhooks");
   const [secret, setSecret] = useState<string>();
+  const isSandbox = project.sandboxOf != null;
   return (
     <Page
       title="Get started"
@@ -56,12 +57,13 @@ export const Start = () => {
       }
     >
       <Step number={1} title="Make an API key" isDone={hasKey}>
-        Your game's backend sends it with every request. A key of the sandbox is for trying things.
+        Your game's backend sends it with every request. {isSandbox ? "A test key" : "A live key"} is for what
+        you look at now; the badge beside the project's name leads to the other side.
         {secret && <SecretOnce title="Your key" value={secret} />}
         {create("createApiKey", "Make a key", {
           path: keyPath,
           first: ["name", "environment"],
-          initial: { name: "My first key" },
+          initial: { name: "My first key", environment: isSandbox ? "test" : "live" },
           done: "",
           onDone: (answer) => setSecret(answer.key),
         })}

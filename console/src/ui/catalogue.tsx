@@ -1,7 +1,7 @@
 import { Alert, Badge, Group, Stack } from "@mantine/core";
 import type { ComponentProps, ReactNode } from "react";
 import { type Id, operation } from "../api/client.ts";
-import { useCan, useGo, useRead } from "../api/hooks.ts";
+import { unsaved, useCan, useGo, useRead } from "../api/hooks.ts";
 import { own, words } from "../format.ts";
 import { act, ask, create, form, type FormButtonProps, OperationForm } from "./operations.tsx";
 import { Hint, Json, Named, Page, Status, type TabPages } from "./page.tsx";
@@ -96,6 +96,7 @@ export const DefinitionForm = ({ one, of, ...given }: DefinitionProps) => {
       })}
       id={operation("update", one)}
       path={pathOf(one, of.id)}
+      keep={of.id}
       isOver={of.status === "ARCHIVED"}
       initial={of.draft ?? definitionOf(of)}
       fixed={version in of ? { [version]: of[version] } : {}}
@@ -170,14 +171,7 @@ const Actions = ({ of, one }: OneProps) => {
           path,
           title: `Publish ${name}`,
           isMain: !isPublished(of),
-          about: of.published ? (
-            <>
-              {`What changes against version ${of.publishedVersion}:`}
-              <Diff before={of.published} after={of.draft} />
-            </>
-          ) : (
-            "Players have not seen it yet: this is its first version."
-          ),
+          about: <ToPublish of={of} />,
           first: ["changeNote"],
           submit: "Publish",
           done: "Published",
@@ -205,6 +199,16 @@ const Actions = ({ of, one }: OneProps) => {
     </>
   );
 };
+
+const ToPublish = ({ of: { id, draft, published, publishedVersion } }: { of: any }) => (
+  <>
+    {unsaved.has(id) && <Alert color="orange" title="What you have typed and not saved stays out" />}
+    {published
+      ? `What changes against version ${publishedVersion}:`
+      : "Players have not seen it yet: this is its first version."}
+    {published && <Diff before={published} after={draft} />}
+  </>
+);
 
 /** Published versions, and back to one of them. */
 const Versions = ({ of, one }: OneProps) => {

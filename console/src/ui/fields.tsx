@@ -4,7 +4,6 @@ import {
   Fieldset,
   Group,
   MultiSelect,
-  NumberInput,
   PasswordInput,
   Select,
   Stack,
@@ -101,13 +100,13 @@ export const Field = (given: FieldProps): ReactNode => {
     case "integer":
     case "number":
       return (
-        <NumberInput
+        <TextInput
           {...common}
+          type="number"
+          step={schema.type === "integer" ? 1 : "any"}
           value={value ?? ""}
-          onChange={(next) => onChange(next === "" ? undefined : Number(next))}
-          allowDecimal={schema.type === "number"}
+          onChange={({ currentTarget: { value: text } }) => onChange(text === "" ? undefined : Number(text))}
           placeholder={schema.default === undefined ? "" : String(schema.default)}
-          hideControls
         />
       );
     case "string":

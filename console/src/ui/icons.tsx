@@ -6,7 +6,6 @@ const PATHS = {
   players: "M12 12a4 4 0 100-8 4 4 0 000 8zM4 21c0-4 4-6 8-6s8 2 8 6",
   rules: "M6 3v12M18 9v12M6 15a3 3 0 100 6 3 3 0 000-6zM18 3a3 3 0 100 6 3 3 0 000-6zM6 9c0 6 12 0 12 6",
   economy: "M12 3a9 9 0 100 18 9 9 0 000-18zM12 7v10M9 9.5h4.5a1.8 1.8 0 010 3.5H10a1.8 1.8 0 000 3.5h5",
-  badge: "M12 14a5 5 0 100-10 5 5 0 000 10zM8.5 13L7 21l5-3 5 3-1.500-8",
   quests: "M5 21V4h12l-2 4 2 4H5",
   adventures: "M3 6l6-3 6 3 6-3v15l-6 3-6-3-6 3zM9 3v15M15 6v15",
   boards: "M8 21h8M12 17v4M7 4h10v5a5 5 0 01-10 0zM7 5H4c0 4 1 5 3 5M17 5h3c0 4-1 5-3 5",
@@ -19,16 +18,11 @@ const PATHS = {
   team: "M12 12a4 4 0 100-8 4 4 0 000 8zM4 21c0-4 4-6 8-6s8 2 8 6M19 4v6M16 7h6",
   settings: "M4 7h10M18 7h2M4 17h2M10 17h10M16 9a2 2 0 100-4 2 2 0 000 4zM8 19a2 2 0 100-4 2 2 0 000 4z",
   audit: "M6 3h9l4 4v14H6zM9 12h7M9 16h7M9 8h3",
-  admin: "M12 3l8 3v6c0 5-4 8-8 9-4-1-8-4-8-9V6z",
   search: "M11 4a7 7 0 100 14 7 7 0 000-14zM16 16l5 5",
   copy: "M9 9h11v11H9zM5 15H4V4h11v1",
-  more: "M5 12h.01M12 12h.01M19 12h.01",
   plus: "M12 5v14M5 12h14",
   trash: "M4 7h16M9 7V4h6v3M6 7l1 14h10l1-14",
-  up: "M12 19V5M6 11l6-6 6 6",
-  down: "M12 5v14M6 13l6 6 6-6",
   file: "M12 4v12M7 11l5 5 5-5M4 20h16",
-  right: "M9 5l7 7-7 7",
 } as const;
 
 export type IconName = keyof typeof PATHS;

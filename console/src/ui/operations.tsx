@@ -15,7 +15,7 @@ import { type ReactNode, useState } from "react";
 import { OPERATIONS } from "../generated/operations.ts";
 import { type Answer, ApiError, download, type Given, type Id } from "../api/client.ts";
 import { resolve, useForms } from "../api/forms.ts";
-import { change, tellError, useAny, useApi, useCan } from "../api/hooks.ts";
+import { change, tellError, useAny, useApi, useCan, unsaved } from "../api/hooks.ts";
 import { keyFor, words } from "../format.ts";
 import { Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
 import { ButtonSize, Dialog, ErrorNote, press, SecretOnce, Status } from "./page.tsx";
@@ -174,6 +174,8 @@ type FormProps = {
   hidden?: readonly string[];
   /** Added to what is sent. */
   fixed?: object;
+  /** By this name what is typed is kept while one looks elsewhere, until it is saved. */
+  keep?: string;
   submit?: string;
   /** Shown when it is done. */
   done?: string;
@@ -188,10 +190,13 @@ type FormProps = {
 
 /** The form of an operation, drawn from the schema of its body; the server checks, and says what is wrong where. */
 export const OperationForm = (props: FormProps) => {
-  const { id, path = {}, initial, first, hidden = [], fixed, submit = "Save", done = "Saved" } = props;
+  const { id, path = {}, initial, first, hidden = [], keep = "", submit = "Save", done = "Saved" } = props;
   const { secret, job } = props;
   const forms = useForms();
-  const [value, setValue] = useState<any>();
+  const kept = unsaved.get(keep);
+  // Typed on top of an older version: saving it tells so.
+  const fixed = kept ? kept.fixed : props.fixed;
+  const [value, setValue] = useState<any>(kept?.value);
   const [text, setText] = useState<string>();
   const [named, setNamed] = useState<Record<string, string>>({});
   const [answered, setAnswered] = useState<any>();
@@ -207,13 +212,20 @@ export const OperationForm = (props: FormProps) => {
   const errors = error instanceof ApiError ? error.details : [];
   const edit = (next: any) => {
     setValue(next);
+    if (keep !== "") unsaved.set(keep, { value: next, fixed });
     props.onChange?.(next);
+  };
+  const discard = () => {
+    unsaved.delete(keep);
+    setValue(undefined);
+    props.onChange?.(initial);
   };
   const save = async () => {
     const body = text === undefined ? current : JSON.parse(text);
     try {
       const sent: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
       const answer = await change(id, sent, secret || job ? "" : done);
+      unsaved.delete(keep);
       if (secret || job) setAnswered(answer);
       props.onDone?.(answer);
     } catch (failure) {
@@ -281,7 +293,10 @@ export const OperationForm = (props: FormProps) => {
         )}
         <ErrorNote error={error} />
         <Group justify="flex-end">
-          <ButtonSize value="sm">{props.children}</ButtonSize>
+          <ButtonSize value="sm">
+            {kept && press("Discard what is not saved", discard)}
+            {props.children}
+          </ButtonSize>
           <Button type="submit" loading={isBusy}>
             {submit}
           </Button>

@@ -355,27 +355,24 @@ export const LinkButton = ({ to, children }: { to: string; children: ReactNode }
   </Button>
 );
 
-type TileProps = { name: string; value: ReactNode; note?: ReactNode };
+type Value = string | number | null | undefined;
+type Told = Value | [value: Value, note: ReactNode];
 
-/** One number that matters, and what it was before. */
-export const Tile = ({ name, value, note }: TileProps) => (
-  <Paper withBorder p="md">
-    <Hint>{name}</Hint>
-    <Text size="xl" fw={700} style={{ fontVariantNumeric: "tabular-nums" }}>
-      {typeof value === "number" ? number(value) : (value ?? "–")}
-    </Text>
-    {note && <Hint size="xs">{note}</Hint>}
-  </Paper>
-);
-
-type Told = string | number | null | undefined | [value: string | number | null | undefined, note: ReactNode];
-
-/** Numbers that matter, by their names; undefined: there is no such number here. */
+/** Numbers that matter, by their names, each with what it was before; undefined: there is no such number here. */
 export const Tiles = ({ of, columns = 4 }: { of: Record<string, Told>; columns?: number }) => (
   <SimpleGrid cols={{ base: 2, md: columns }}>
     {Object.entries(of).map(([name, told]) => {
       const [value, note] = Array.isArray(told) ? told : [told];
-      return value !== undefined && <Tile key={name} name={name} value={value} note={note} />;
+      if (value === undefined) return null;
+      return (
+        <Paper withBorder p="md" key={name}>
+          <Hint>{name}</Hint>
+          <Text size="xl" fw={700} className="tile">
+            {typeof value === "number" ? number(value) : (value ?? "–")}
+          </Text>
+          {note && <Hint size="xs">{note}</Hint>}
+        </Paper>
+      );
     })}
   </SimpleGrid>
 );

@@ -1,6 +1,6 @@
+import { provePasskey } from "../api/client.ts";
 import { Button, Stack, Text, TextInput } from "@mantine/core";
 import { type FormEvent, type ReactNode, useState } from "react";
-import { provePasskey } from "../api/passkeys.ts";
 import { ErrorNote } from "./page.tsx";
 
 type Sending = {

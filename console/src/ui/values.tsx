@@ -1,4 +1,4 @@
-import { ActionIcon, Autocomplete, Code, JsonInput, TagsInput, TextInput } from "@mantine/core";
+import { ActionIcon, Autocomplete, Code, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { type Detail, operation } from "../api/client.ts";
 import { type Forms, type Schema } from "../api/forms.ts";
@@ -105,16 +105,15 @@ export const Free = ({
     }
   };
   return (
-    <JsonInput
+    <Textarea
       {...common}
       value={text}
-      onChange={read}
+      onChange={(event) => read(event.currentTarget.value)}
       autosize
       minRows={1}
       maxRows={12}
       classNames={{ input: "mono" }}
       placeholder={placeholder}
-      validationError={undefined}
     />
   );
 };
