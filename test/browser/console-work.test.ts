@@ -76,6 +76,30 @@ describe("the work of a team in the console", () => {
     }
   });
 
+  it("keeps what is typed into a rule until it is saved, and tells of it who publishes", async () => {
+    const rule = { key: "kept", name: "Kept", triggers: [{ kind: "EVENT", eventTypes: ["played"] }] };
+    const actions = [{ type: "grant_xp", amount: 10 }];
+    const { id } = await game.make("/rules", { ...rule, actions });
+    const designer = await at(game.tenant, `/rules/${id}`);
+    await designer.fill("Amount", "2.5");
+    await designer.press("Statistics");
+    await designer.sees("Looked at");
+    await designer.press("Rules");
+    await designer.pressRow("Kept");
+    await designer.sees("then give 2.5 XP");
+    await designer.press("Publish…");
+    await designer.sees("not saved stays out");
+    await designer.page.keyboard.press("Escape");
+    const { key } = game.tenant;
+    const others = { draftVersion: 1, name: "Of another" };
+    must(await api.patch(`/api/v1/rules/${id}`, others, { key }), 200);
+    await designer.fill("Amount", "25");
+    await designer.press("Save the draft");
+    await designer.sees(/changed|version/i);
+    await designer.press("Discard what is not saved");
+    await designer.sees("then give 10 XP");
+  });
+
   it("keeps the JSON of a rule that its form cannot show", async () => {
     const rule = { key: "rule", name: "Rule", triggers: [{ kind: "EVENT", eventTypes: ["played"] }] };
     const { id } = await game.make("/rules", { ...rule, actions: [{ type: "grant_xp", amount: 1 }] });
