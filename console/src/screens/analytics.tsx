@@ -355,7 +355,7 @@ const Trends = () => {
         {({ series, range, timezone }) => {
           const [longest] = series.toSorted((a, b) => b.points.length - a.points.length);
           const labels = (longest?.points ?? []).map((point: any) => day(point.date ?? point.start ?? ""));
-          const nameOf = ({ metric, breakdown }: (typeof series)[number]) =>
+          const titleOf = ({ metric, breakdown }: (typeof series)[number]) =>
             [words(metric), breakdown].filter(Boolean).join(" · ");
           const toldOf = ({ total, previous }: (typeof series)[number]): [string, string] => [
             compact(total),
@@ -363,14 +363,14 @@ const Trends = () => {
           ];
           const valuesOf = (points: any[]): (number | null)[] => points.map(({ value }) => value);
           const lines = series.flatMap((one) => [
-            { name: nameOf(one), values: valuesOf(one.points) },
+            { name: titleOf(one), values: valuesOf(one.points) },
             ...(one.previous
-              ? [{ name: `${nameOf(one)}, before`, values: valuesOf(one.previous.points) }]
+              ? [{ name: `${titleOf(one)}, before`, values: valuesOf(one.previous.points) }]
               : []),
           ]);
           return (
             <Stack>
-              <Tiles of={Object.fromEntries(series.map((one) => [nameOf(one), toldOf(one)]))} />
+              <Tiles of={Object.fromEntries(series.map((one) => [titleOf(one), toldOf(one)]))} />
               <Chart name="Trends" labels={labels} series={lines} height={320} />
               <Hint size="xs">
                 {`${range.from} to ${range.to}, ${timezone}${range.complete ? "" : "; the last days are not over yet"}`}
