@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aTenant } from "../support/app/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
 import { theConsole } from "../support/browser/console.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { githubServer } from "../support/providers/fake-github.ts";
@@ -30,6 +31,15 @@ describe("signing in to the console", () => {
     );
     const kilobytes = Number(measured);
     assert.ok(kilobytes > 50 && kilobytes <= 200, `${kilobytes} kB`);
+  });
+
+  it("sends the mail again to whoever has to verify an address first", async () => {
+    const strict = await anotherServer(api, { isVerifiedEmailRequired: true });
+    const tenant = await aTenant(api);
+    const ada = await aPerson(undefined, strict.url);
+    await ada.signIn(tenant);
+    await ada.press("Send the mail again");
+    await ada.sees("Sent: look into your mail");
   });
 
   it("by a provider goes on by itself where it has begun", async () => {

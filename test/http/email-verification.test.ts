@@ -48,9 +48,13 @@ describe("email verification", () => {
       const own = await aTenant(api);
       const newKey = (name: string) =>
         strict.post(`/api/v1/projects/${own.projectId}/api-keys`, { name }, { token: own.token });
+      const mustVerify = async () =>
+        (await strict.get("/api/v1/auth/me", { token: own.token })).body.user.mustVerifyEmail;
       assertError(await newKey("first"), 403, "EMAIL_NOT_VERIFIED");
+      assert.equal(await mustVerify(), true);
       assert.equal((await verify(tokenIn(await aMailTo(own.email, /./)))).status, 200);
       assert.equal((await newKey("second")).status, 201);
+      assert.equal(await mustVerify(), false);
     });
 
     it("is over after 24 hours", async () => {

@@ -312,10 +312,10 @@ const Notices = ({ project }: { project: Project | undefined }) => {
   const resend = () => void change("resendVerification", asked, "Sent: look into your mail").catch(tellError);
   return (
     <Stack gap="xs" mb="sm" maw={1400}>
-      {!user.emailVerified && (
+      {user.mustVerifyEmail && (
         <Alert color="yellow" title="Your email address is not verified yet">
           <Text mb="xs">
-            {`Follow the link in the mail to ${user.email}. Inviting people, single sign-on and payment may wait for it; the rest works.`}
+            {`Follow the link in the mail to ${user.email}. Live keys, invitations, single sign-on, domains and payment wait for it; the rest works.`}
           </Text>
           {press("Send the mail again", resend)}
         </Alert>

@@ -95,7 +95,7 @@ const Flow = ({ asked, isPaused }: { asked: Filters; isPaused: boolean }) => {
         rows: [...news.rows.toReversed(), ...before.rows].slice(0, KEPT),
         skipped: before.skipped + news.skipped,
       }));
-    }, RENDER_MS);
+    }, 2 * RENDER_MS);
     return () => clearInterval(timer);
   }, [isPaused, isTop]);
   const open = useCallback(({ id }: Event) => go(`/events/${id}`), []);

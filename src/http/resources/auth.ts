@@ -40,6 +40,11 @@ const AccountBody = z
       role: z.enum(ROLES),
       status: z.enum(MEMBER_STATUSES),
       emailVerified: z.boolean(),
+      mustVerifyEmail: z
+        .boolean()
+        .meta({
+          description: "Whether some operations answer EMAIL_NOT_VERIFIED until the address is verified",
+        }),
       profileCompleted: z
         .boolean()
         .meta({ description: "False until POST /auth/complete-profile, after a sign-up without a name" }),
@@ -89,7 +94,13 @@ const selfOf = (caller: Caller, ip: string): Self => {
 
 const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) => {
   const shown = await app.transact((work) => getAccount(work, userOf(caller).userId));
-  return { ...shown, permissions: routes.filter((one) => mayCall(app, caller, one)).map(({ id }) => id) };
+  const mustVerifyEmail = app.config.isVerifiedEmailRequired && !shown.user.emailVerified;
+  const user = { ...shown.user, mustVerifyEmail };
+  return {
+    ...shown,
+    user,
+    permissions: routes.filter((one) => mayCall(app, caller, one)).map(({ id }) => id),
+  };
 };
 
 /** Properties shared by all operations of a signed-in user on their own account. */
