@@ -106,6 +106,8 @@ describe("the work of a team in the console", () => {
     const designer = await at(game.tenant, `/rules/${id}`);
     await designer.press("JSON");
     await designer.fill("JSON", '{"triggers": 5}');
+    await designer.press("Rules");
+    await designer.pressRow("When played");
     await designer.press("Form");
     await designer.sees("The form cannot show triggers as it is written here");
     await designer.fill("JSON", '{"conditions": {"all": 5}}');

@@ -156,7 +156,7 @@ onExpired(() => {
 });
 
 /** What is typed into long forms and not saved yet, by the name of each, with what is sent beside it. */
-export const unsaved = new Map<string, { value: any; fixed: object | undefined }>();
+export const unsaved = new Map<string, { value: any; text?: string; fixed: object | undefined }>();
 addEventListener("beforeunload", (event) => unsaved.size > 0 && event.preventDefault());
 
 const signedOut = (why?: string): void => {

@@ -109,12 +109,7 @@ export const Verify = () => {
     await readAccount().catch(() => undefined);
   };
   return (
-    <Step
-      title="Verify your email address"
-      submit="Verify my address"
-      work={verify}
-      done="Your address is verified."
-    />
+    <Step title="Verify your address" submit="Verify my address" work={verify} done="It is verified now." />
   );
 };
 

@@ -123,7 +123,9 @@ export const Audit = () => {
   const { tenant } = useAccount();
   const members = useApi("listMembers", { query: { limit: 100 } });
   const projects = useApi("listProjects", { query: { limit: 100, include: "sandboxes" } });
-  const projectId = credentials.project ?? "";
+  const project = projects.data?.data.find(({ id }) => id === credentials.project);
+  // A sandbox has the keys of its live project.
+  const projectId = project?.sandboxOf ?? project?.id ?? "";
   const keys = useApi("listApiKeys", { path: { projectId } }, { enabled: projectId !== "" });
   const known = [tenant, ...(keys.data ?? []), ...(projects.data?.data ?? [])];
   const names = new Map(known.map(({ id, name }) => [id, name]));

@@ -191,11 +191,7 @@ const Actions = ({ of, one }: OneProps) => {
         initial: { key: `${key}-copy`, name: `${name} (copy)` },
         onDone: ({ id }) => go(`/${one}s/${id}`),
       })}
-      <Archive
-        one={one}
-        of={of}
-        text="It stops and leaves the lists. What players have got through it stays."
-      />
+      <Archive one={one} of={of} text="It stops and leaves the lists. What players got through it stays." />
     </>
   );
 };

@@ -197,7 +197,7 @@ export const OperationForm = (props: FormProps) => {
   // Typed on top of an older version: saving it tells so.
   const fixed = kept ? kept.fixed : props.fixed;
   const [value, setValue] = useState<any>(kept?.value);
-  const [text, setText] = useState<string>();
+  const [text, setText] = useState(kept?.text);
   const [named, setNamed] = useState<Record<string, string>>({});
   const [answered, setAnswered] = useState<any>();
   const { error, isBusy, send } = useSending();
@@ -215,9 +215,14 @@ export const OperationForm = (props: FormProps) => {
     if (keep !== "") unsaved.set(keep, { value: next, fixed });
     props.onChange?.(next);
   };
+  const write = (next: string) => {
+    setText(next);
+    if (keep !== "") unsaved.set(keep, { value: current, text: next, fixed });
+  };
   const discard = () => {
     unsaved.delete(keep);
     setValue(undefined);
+    setText(undefined);
     props.onChange?.(initial);
   };
   const save = async () => {
@@ -283,7 +288,7 @@ export const OperationForm = (props: FormProps) => {
           <JsonInput
             label="JSON"
             value={text}
-            onChange={setText}
+            onChange={write}
             autosize
             minRows={8}
             maxRows={30}

@@ -167,8 +167,9 @@ export const Place = ({ children }: { children: ReactNode }) => (
   <Boundary
     show={(error, retry) => {
       const isMissing = error instanceof ApiError && error.status === 404;
+      const title = isMissing ? "It is not there" : "This screen has failed";
       return (
-        <Page title={isMissing ? "It is not there" : "This screen has failed"}>
+        <Page title={title} actions={press("Go back", () => history.back())}>
           <ErrorNote error={error} onRetry={error instanceof ApiError ? retry : () => location.reload()} />
         </Page>
       );
