@@ -19,8 +19,8 @@ Object.assign(globalThis, { __webpack_nonce__: nonce });
 
 // A page that was open while a new build came asks for scripts that may be gone: it loads the new ones, once.
 addEventListener("vite:preloadError", () => {
-  if (sessionStorage.getItem("reloaded") === location.href) return;
-  sessionStorage.setItem("reloaded", location.href);
+  if (sessionStorage.getItem("reloaded") === location.pathname) return;
+  sessionStorage.setItem("reloaded", location.pathname);
   location.reload();
 });
 

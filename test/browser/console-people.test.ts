@@ -91,6 +91,7 @@ describe("people at the console", () => {
     await ada.signIn(owner);
     await ada.sees("Your account is pending");
     const operator = await aPerson();
+    await operator.signIn(await aTenant(api));
     await operator.open("/superadmin");
     await operator.fill("Email", admin.email);
     await operator.fill("Password", admin.password);
@@ -109,6 +110,9 @@ describe("people at the console", () => {
     await operator.sees("1 in all");
     await operator.press("Approve", tenantName);
     await operator.sees(/Studio \S+\s+Approved/);
+    await operator.press("Sign out");
+    await operator.press("To the console of your team");
+    await operator.sees("Get started");
     await ada.page.reload();
     await ada.sees("Create your first project");
     await ada.seesNo("Your account is pending");

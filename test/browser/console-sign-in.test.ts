@@ -73,7 +73,11 @@ describe("signing in to the console", () => {
   it("as somebody else in another tab shows their work in this one, too", async () => {
     const [tenant, other] = [await aTenant(api), await aTenant(api)];
     must(await api.patch("/api/v1/auth/me", { name: "Bo Second" }, { token: other.token }), 200);
-    const ada = await at(tenant, "/players");
+    const actions = [{ type: "grant_xp", amount: 10 }];
+    const rule = { key: "mine", name: "Mine", triggers: [{ kind: "EVENT", eventTypes: ["won"] }], actions };
+    const { id } = must(await api.post("/api/v1/rules", rule, { key: tenant.key }), 201);
+    const ada = await at(tenant, `/rules/${id}`);
+    await ada.fill("Amount", "777");
     await ada.page.waitForNetworkIdle();
     const { email, password } = other;
     const headers = { Origin: api.url, "X-Session": "cookie" };
@@ -84,6 +88,22 @@ describe("signing in to the console", () => {
     must(await api.post("/api/v1/auth/logout", { all: true }, { token: tenant.token }), 200);
     await ada.press("Live events");
     await ada.sees("Bo Second");
-    assert.doesNotMatch(await ada.text(), /Test Owner/);
+    assert.doesNotMatch(await ada.text(), /Test Owner|777/);
+  });
+
+  it("as somebody else in the same tab shows nothing of who was there before", async () => {
+    const tenant = await aTenant(api);
+    must(await api.post("/api/v1/players", { externalUserId: "secret-ida" }, { key: tenant.key }), 201);
+    const ada = await at(tenant, "/players");
+    await ada.sees("secret-ida");
+    await ada.visit("/register");
+    await ada.fill("Your name", "Bo Second");
+    await ada.fill("Studio or company", randomUUID());
+    await ada.fill("Email", `${randomUUID()}@example.com`);
+    await ada.fill("Password", "Engine-No-1", "Enter");
+    await ada.sees("Bo Second");
+    await ada.visit(`/p/${tenant.projectId}/players`);
+    await ada.sees("There is no such page");
+    assert.doesNotMatch(await ada.text(), /secret-ida|Test/);
   });
 });

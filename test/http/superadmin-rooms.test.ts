@@ -77,8 +77,14 @@ describe("super-admins and the rooms that are open", () => {
       (await rooms("&kind=chat")).data.map(({ subject }: { subject: string }) => subject),
       [channelId],
     );
-    const own = async (key: string) => must(await api.get("/api/v1/rooms?kind=player", { key }), 200);
-    assert.deepEqual((await own(tenant.key)).data[0].subject, player.playerId);
+    const own = async (key: string) => must(await api.get("/api/v1/rooms", { key }), 200);
+    const listed = (await own(tenant.key)).data;
+    assert.deepEqual(
+      listed.flatMap(({ playerId }: { playerId: string | null }) => playerId ?? []),
+      [player.playerId],
+    );
+    // The id of a private lobby is enough to join it.
+    assert.ok(!JSON.stringify(listed).includes(host.lobbyId));
     assert.equal((await own((await aTenant(api)).key)).pagination.total, 0);
     const { processId } = data[0];
     assert.equal((await rooms(`&processId=${processId}`)).pagination.total, 5);

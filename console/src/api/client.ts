@@ -67,10 +67,8 @@ export const onProofNeeded = (how: () => Promise<boolean>): void => void (prove 
 /** The address of an operation, with its values filled in. */
 const addressOf = (id: Id, path: object = {}, query: object = {}): { method: string; url: string } => {
   const [method = "GET", template = ""] = OPERATIONS[id].split(" ");
-  const values = path as Record<string, string | number>;
-  const filled = template.replace(/\{(\w+)\}/g, (_all, name: string) =>
-    encodeURIComponent(String(values[name])),
-  );
+  const values = path as Record<string, string>;
+  const filled = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(values[name]!));
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value === undefined || value === null || value === "") continue;
@@ -79,8 +77,7 @@ const addressOf = (id: Id, path: object = {}, query: object = {}): { method: str
       for (const one of value) search.append(name, String(one));
     else search.set(name, String(value));
   }
-  const text = search.toString();
-  return { method, url: `/api/v1${filled}${text === "" ? "" : `?${text}`}` };
+  return { method, url: `/api/v1${filled}${search.size > 0 ? `?${search.toString()}` : ""}` };
 };
 
 const request = async (id: Id, given: Given<any>): Promise<Response> => {
@@ -89,8 +86,7 @@ const request = async (id: Id, given: Given<any>): Promise<Response> => {
   if (credentials.token) headers["Authorization"] = `Bearer ${credentials.token}`;
   const project = given.project ?? credentials.project;
   if (project) headers["X-Project-ID"] = project;
-  const init: RequestInit = { method, headers };
-  if (given.signal) init.signal = given.signal;
+  const init: RequestInit = { method, headers, signal: given.signal ?? null };
   if (method !== "GET") {
     // The session's cookie is read and set for this header alone, which no page of another origin may send.
     headers["X-Session"] = "cookie";
@@ -146,10 +142,8 @@ export const operation = (verb: string, noun: string): Id =>
   `${verb}${noun.charAt(0).toUpperCase()}${noun.slice(1)}` as Id;
 
 /** Saves what an operation answers as a file. @throws ApiError */
-export const download = async (id: Id, name: string, given: Given<any> = {}): Promise<void> => {
-  const response = await send(id, given);
-  saveFile(name, await response.blob());
-};
+export const download = async (id: Id, name: string, given: Given<any> = {}): Promise<void> =>
+  saveFile(name, await (await send(id, given)).blob());
 
 export const saveFile = (name: string, content: Blob): void => {
   const link = document.createElement("a");

@@ -136,6 +136,7 @@ const renew = (): Promise<boolean> => {
     .then(({ accessToken, user }) => {
       if (session.status === "in" && session.account.user.id !== user.id) {
         // Another tab has signed somebody else in: what this one shows is not theirs.
+        forget();
         location.reload();
         return false;
       }
@@ -159,30 +160,36 @@ onExpired(() => {
 export const unsaved = new Map<string, { value: any; text?: string; fixed: object | undefined }>();
 addEventListener("beforeunload", (event) => unsaved.size > 0 && event.preventDefault());
 
-const signedOut = (why?: string): void => {
-  localStorage.removeItem(REMEMBERED);
+/** Nothing of one person is left for the next who signs in to the same tab. */
+const forget = (): void => {
   credentials.token = undefined;
   credentials.project = undefined;
   queryClient.clear();
   unsaved.clear();
+};
+
+const signedOut = (why?: string): void => {
+  if (session.status !== "admin") localStorage.removeItem(REMEMBERED);
+  forget();
   set(why === undefined ? { status: "out" } : { status: "out", why });
 };
 
-export const readAccount = async (): Promise<void> => {
+export const readAccount = async (): Promise<void> =>
   set({ status: "in", account: await call("getAccount") });
-};
 
 /** Says that there may be a cookie to go on with; scripts cannot see the cookie itself. */
 const REMEMBERED = "laurel-signed-in";
 
 /** Takes what a sign-in has answered. */
 export const signIn = async ({ accessToken }: { accessToken: string }): Promise<void> => {
+  forget();
   credentials.token = accessToken;
   localStorage.setItem(REMEMBERED, "yes");
   await readAccount();
 };
 
 export const signInAdmin = async ({ accessToken }: { accessToken: string }): Promise<void> => {
+  forget();
   credentials.token = accessToken;
   set({ status: "admin", admin: await call("getSuperadmin") });
 };
@@ -197,6 +204,8 @@ export const signOut = async (): Promise<void> => {
       return tellError(new Error("You are still signed in here: the server cannot be reached. Try again"));
   }
   signedOut();
+  // Whoever has signed in here as a member goes on.
+  if (isAdmin) location.reload();
 };
 
 /** Goes on with the session of the cookie, if there is one. */

@@ -12,7 +12,7 @@ const Signed = () => {
   if (session.status === "out") return <SignIn why={session.why} />;
   if (session.status === "admin") return <Redirect to="/superadmin" />;
   // Never to another site: only a path of the console.
-  if (path === "/login") return <Redirect to={/^\/(?!\/)/.test(to) ? to : "/"} />;
+  if (path === "/login") return <Redirect to={/^\/(?![/\\])/.test(to) ? to : "/"} />;
   if (!session.account.user.profileCompleted) return <CompleteProfile />;
   return <Shell />;
 };

@@ -314,9 +314,7 @@ const Notices = ({ project }: { project: Project | undefined }) => {
     <Stack gap="xs" mb="sm" maw={1400}>
       {user.mustVerifyEmail && (
         <Alert color="yellow" title="Your email address is not verified yet">
-          <Text mb="xs">
-            {`Follow the link in the mail to ${user.email}. Live keys, invitations, single sign-on, domains and payment wait for it; the rest works.`}
-          </Text>
+          <Text mb="xs">Follow the link in the mail to {user.email}. Live keys and invitations wait.</Text>
           {press("Send the mail again", resend)}
         </Alert>
       )}

@@ -214,7 +214,7 @@ const RETRY_SECONDS = 1;
 
 /** The refusal of who has waited too long, or who comes when too much waits. */
 export const busy = (): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", "Other requests are changing the same data right now: try again", {
+  new DomainError("SERVICE_UNAVAILABLE", "Too many requests are waiting right now: try again", {
     reason: BUSY,
     retryAfterSeconds: RETRY_SECONDS,
   });

@@ -40,11 +40,9 @@ const AccountBody = z
       role: z.enum(ROLES),
       status: z.enum(MEMBER_STATUSES),
       emailVerified: z.boolean(),
-      mustVerifyEmail: z
-        .boolean()
-        .meta({
-          description: "Whether some operations answer EMAIL_NOT_VERIFIED until the address is verified",
-        }),
+      mustVerifyEmail: z.boolean().meta({
+        description: "Whether some operations answer EMAIL_NOT_VERIFIED until the address is verified",
+      }),
       profileCompleted: z
         .boolean()
         .meta({ description: "False until POST /auth/complete-profile, after a sign-up without a name" }),

@@ -163,6 +163,18 @@ const changing = [
 
 const ofProject = group({ tag: "Players", project: "caller", errors: ["SERVICE_UNAVAILABLE"] });
 
+/** Without ids of rooms, lobbies and channels: that of a private lobby is an invitation to it. */
+const ProjectRoomBody = RoomBody.pick({ kind: true, clients: true, createdAt: true })
+  .extend({ playerId: z.string().nullable().meta({ description: "Of a room of the kind player" }) })
+  .meta({ id: "Room" });
+
+const showOfProject = ({ kind, clients, createdAt, subject }: z.infer<typeof RoomBody>) => ({
+  kind,
+  clients,
+  createdAt,
+  playerId: kind === "player" ? subject : null,
+});
+
 /** How many players are connected, for whoever works on a game. */
 export const roomRoutes = [
   ofProject.get("/rooms", "listRooms", {
@@ -170,9 +182,9 @@ export const roomRoutes = [
     summary: "List the project's open rooms",
     description: "Of all processes. Each connected player has a room of the kind player.",
     query: RoomQuery,
-    response: pageBody(RoomBody),
+    response: pageBody(ProjectRoomBody),
     outside: async (app, { projectId, query }) =>
-      pageReply(await roomsOf(app).list({ ...query, projectId }), "rooms", query),
+      pageReply(await roomsOf(app).list({ ...query, projectId }), "rooms", query, showOfProject),
   }),
 ];
 
