@@ -1,12 +1,16 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { aTenant } from "../support/app/app.ts";
 import { anotherServer } from "../support/app/another-server.ts";
-import { theConsole } from "../support/browser/console.ts";
+import { type Person, theConsole } from "../support/browser/console.ts";
 import { anAddress, must } from "../support/http/client.ts";
 import { githubServer } from "../support/providers/fake-github.ts";
 import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
+import { aMailTo, tokenIn } from "../support/mail/mailbox.ts";
+import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { PERSON_HEADER } from "../support/providers/openid-provider.ts";
+import { aVerifiedDomain, putSso, startSsoServer } from "../support/sso/server.ts";
 
 describe("signing in to the console", () => {
   const { api, aPerson, at } = theConsole();
@@ -68,6 +72,48 @@ describe("signing in to the console", () => {
     await ada.open(`/oauth?code=${told(back)["code"]}`);
     await ada.press("Go on");
     await ada.sees("Welcome to Laurel");
+  });
+
+  it("by the single sign-on of a company, to which an invitation leads where it is enforced", async () => {
+    const server = await startSsoServer(api);
+    const provider = await startHostileProvider();
+    try {
+      const tenant = await aTenant(server);
+      const domain = await aVerifiedDomain(server, tenant);
+      const { issuer: oidcIssuer, clientId: oidcClientId, clientSecret: oidcClientSecret } = provider;
+      const client = { provider: "OIDC", oidcIssuer, oidcClientId, oidcClientSecret };
+      must(await putSso(server, tenant, { ...client, displayName: "Acme", autoProvision: true }), 200);
+      const from = async (path: string, email: string, name: string): Promise<Person> => {
+        provider.person = { sub: email, email, email_verified: true, name };
+        const person = await aPerson(undefined, server.url);
+        await person.open(path);
+        return person;
+      };
+      const isIn = async (person: Person, name: string): Promise<void> => {
+        await person.sees(name);
+        const elsewhere = person.faults.splice(0);
+        assert.ok(elsewhere.length > 0 && elsewhere.every((fault) => fault.includes(oidcIssuer)));
+      };
+      const ada = await from("/login", `ada@${domain}`, "Ada First");
+      await ada.fill("Email", `ada@${domain}`);
+      await ada.press("Single sign-on of your company");
+      await isIn(ada, "Ada First");
+      const email = `bo@${domain}`;
+      const invitation = { email, role: "DESIGNER" };
+      must(await server.post("/api/v1/team/invitations", invitation, { token: tenant.token }), 201);
+      await api.app.transact(({ db }) =>
+        sql`update sso_configurations set enforce_sso = true where tenant_id = ${tenant.tenantId}::uuid`.execute(
+          db,
+        ),
+      );
+      const token = tokenIn(await aMailTo(email, /./));
+      const bo = await from(`/accept-invitation?token=${token}`, email, "Bo Second");
+      await bo.press("Go on with single sign-on");
+      await isIn(bo, "Bo Second");
+    } finally {
+      await server.close();
+      await provider.close();
+    }
   });
 
   it("as somebody else in another tab shows their work in this one, too", async () => {

@@ -261,6 +261,8 @@ describe("enforcement of single sign-on", () => {
     const body = { email, password: PASSWORD, name: "Somebody" };
     const register = (more: object) => server.post("/api/v1/auth/register", { ...body, ...more });
     assertError(await register({ invitationToken }), 403, "SSO_REQUIRED");
+    const link = `/api/v1/team/invitations/accept?token=${invitationToken}`;
+    assert.equal(must(await server.get(link), 200).authUrl, `/auth/sso/${tenant.tenantId}`);
     assertError(await register({ tenantId: tenant.tenantId }), 403, "SSO_REQUIRED");
     await signIn(email);
   });

@@ -131,8 +131,8 @@ export const SignIn = ({ why }: { why?: string }) => (
 const BEGUN = "laurel-sign-in-begun";
 
 /** Goes where a provider signs people in, which leads back with a code. */
-const enter = (address: string, query: Record<string, string> = {}) => {
-  const url = new URL(address, location.origin);
+export const enter = (address: string, query: Record<string, string> = {}) => {
+  const url = new URL(`/api/v1${address}`, location.origin);
   const back = { response_mode: "code", redirect_uri: `${location.origin}/console/oauth` };
   for (const [name, value] of Object.entries({ ...query, ...back })) url.searchParams.set(name, value);
   sessionStorage.setItem(BEGUN, "yes");
@@ -148,7 +148,7 @@ export const OtherWays = ({ email = "", flow = "login" }: Ways) => {
   const company = async () => {
     const { authUrl } = await call("discoverSso", { body: { email } });
     if (!authUrl) throw new Error("There is no single sign-on for this address");
-    enter(authUrl);
+    enter(authUrl, { login_hint: email });
   };
   const passkey = async () =>
     signIn(await callAny("loginWithPasskey", { body: { credential: await provePasskey() } }));
@@ -158,7 +158,7 @@ export const OtherWays = ({ email = "", flow = "login" }: Ways) => {
       <Divider label="or" />
       <Stack gap="xs">
         {enabled.map(({ id, name }) => (
-          <Button key={id} variant="default" onClick={() => enter(`/api/v1/auth/oauth/${id}`, { flow })}>
+          <Button key={id} variant="default" onClick={() => enter(`/auth/oauth/${id}`, { flow })}>
             {`Go on with ${name}`}
           </Button>
         ))}
@@ -228,14 +228,8 @@ export const OAuthReturn = () => {
   }, [code, isWanted]);
   const token = query.get("challenge_token");
   const owed = challenge ?? (token === null ? undefined : { token, methods: ["TOTP", "PASSKEY"] });
-  if (owed)
-    return (
-      <SecondFactor
-        challenge={owed}
-        onBack={() => go("/login")}
-        complete={(answer) => completeLogin(answer).then(enterConsole)}
-      />
-    );
+  const complete = (answer: object) => completeLogin(answer).then(enterConsole);
+  if (owed) return <SecondFactor challenge={owed} onBack={() => go("/login")} complete={complete} />;
   return (
     <Card title="Signing in">
       {refused !== null && code === null && (

@@ -6,7 +6,7 @@ import { readAccount, signIn, signOut, useAccount, useApi, useRead } from "../ap
 import { words } from "../format.ts";
 import { Part } from "../ui/page.tsx";
 import { SmallForm } from "../ui/sending.tsx";
-import { Card, OtherWays, PlainNote, To } from "./auth.tsx";
+import { Card, enter, OtherWays, PlainNote, To } from "./auth.tsx";
 
 const NewPassword = (props: { label?: string; autoFocus?: boolean }) => (
   <PasswordInput
@@ -124,7 +124,7 @@ export const Accept = () => (
 const Invitation = () => {
   const token = useToken();
   const [, go] = useLocation();
-  const { email, tenantName, role } = useRead("readInvitation", { query: { token } });
+  const { email, tenantName, role, authUrl } = useRead("readInvitation", { query: { token } });
   const accept = async ({ name, password }: { name: string; password: string }) => {
     await signIn(await call("acceptInvitation", { body: { token, name, password } }));
     go("/");
@@ -134,10 +134,14 @@ const Invitation = () => {
       <Text>
         You are invited to <b>{tenantName}</b> as {words(role).toLowerCase()}, with the address {email}.
       </Text>
-      <SmallForm submit="Join" onSubmit={accept}>
-        <TextInput label="Your name" name="name" required autoFocus />
-        <NewPassword />
-      </SmallForm>
+      {authUrl ? (
+        <Button onClick={() => enter(authUrl, { login_hint: email })}>Go on with single sign-on</Button>
+      ) : (
+        <SmallForm submit="Join" onSubmit={accept}>
+          <TextInput label="Your name" name="name" required autoFocus />
+          <NewPassword />
+        </SmallForm>
+      )}
     </>
   );
 };

@@ -179,7 +179,14 @@ export const invitationRoutes = [
     summary: "Read an invitation",
     description: "The invitation behind a link; does not consume it.",
     query: z.object({ token: Token }),
-    response: z.object({ email: z.string(), tenantName: z.string(), role: z.enum(ROLES) }),
+    response: z.object({
+      email: z.string(),
+      tenantName: z.string(),
+      role: z.enum(ROLES),
+      authUrl: z.string().nullable().meta({
+        description: "Path of the single sign-on that the tenant enforces, at which the invitation counts",
+      }),
+    }),
     run: (work, { query }) => readInvitation(work, query.token),
   }),
   accepting.post("/team/invitations/accept", "acceptInvitation", {

@@ -31,7 +31,7 @@ export const startSsoServer = async (
     ...app.config,
     publicUrl: url,
     dnsServers: [dns.address],
-    oauth: { ...app.config.oauth, redirectUris: [CONSOLE] },
+    oauth: { ...app.config.oauth, redirectUris: [CONSOLE, `${url}/console/oauth`] },
     ...parts,
   };
   const own: App = { ...app, config, sso: createSso(config) };

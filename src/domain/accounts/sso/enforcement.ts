@@ -137,6 +137,12 @@ export const tellOfBreakGlass = async (
   await notifyOwners(mail, work, tenantId, { template: "sso-break-glass-used", values });
 };
 
+/** Path at which people of a tenant begin to sign in, if nothing else signs them in; otherwise null. */
+export const enforcedUrl = async (work: Work, tenantId: string): Promise<string | null> =>
+  (await enforcedIn(work, tenantId)) === undefined ? null : authUrlOf(tenantId);
+
+const authUrlOf = (tenantId: string): string => `/auth/sso/${tenantId}`;
+
 /** Where somebody signs in. */
 type Discovered = { ssoRequired: boolean; authUrl: string | null; displayName: string | null };
 
@@ -170,7 +176,7 @@ export const discoverSso = async (
   const { tenantId, displayName } = sso;
   return {
     ssoRequired: (await enforcedIn(work, tenantId)) !== undefined,
-    authUrl: `/auth/sso/${tenantId}`,
+    authUrl: authUrlOf(tenantId),
     displayName,
   };
 };

@@ -10,6 +10,7 @@ import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
 import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
 import { isUnproved, releaseUnproved } from "../sso/domains.ts";
+import { enforcedUrl } from "../sso/enforcement.ts";
 import { addUser, lockTenant, Tenant } from "../tenants/tenant.ts";
 import type { Role } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
@@ -191,7 +192,7 @@ type Joining = { token: string; name: string; password: string };
 export const readInvitation = async (work: Work, token: string) => {
   const { invitation, tenant } = await findInvitation(work, token);
   const { email, role } = invitation;
-  return { email, tenantName: tenant.name, role };
+  return { email, tenantName: tenant.name, role, authUrl: await enforcedUrl(work, tenant.id) };
 };
 
 /**
