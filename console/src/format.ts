@@ -159,7 +159,7 @@ export const words = (name: string): string => {
     .replace(/[_.-]+/g, " ")
     .toLowerCase()
     .replace(/\b(xp|id|ids|url|api|sso|oidc|saml|ip|csv|json|smtp|utc|mfa|scim)\b/g, (word) =>
-      word.toUpperCase(),
+      word.toUpperCase().replace("IDS", "IDs"),
     )
     .trim();
   return text.charAt(0).toUpperCase() + text.slice(1);

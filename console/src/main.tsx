@@ -36,7 +36,7 @@ createRoot(document.getElementById("root")!, { onCaughtError }).render(
     getStyleNonce={() => nonce}
   >
     <QueryClientProvider client={queryClient}>
-      <Notifications position="top-right" />
+      <Notifications position="bottom-right" />
       <Router base="/console">
         <App />
       </Router>

@@ -177,6 +177,9 @@ const StockTiles = ({ path }: { path: { rewardId: string } }) => {
   return <Tiles columns={2} of={{ Given: given, Left: left ?? "no limit", "Free codes": codes }} />;
 };
 
+const changed = ({ changed: players, unknown }: Answer<"addSegmentMembers">) =>
+  `${count(players, "players")} changed. ${unknown.length > 0 ? `Unknown: ${unknown.join(", ")}` : ""}`;
+
 const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
   const path = { segmentId: id };
   return (
@@ -184,8 +187,8 @@ const Members = ({ segment: { id, kind, memberCount } }: { segment: any }) => {
       section={count(memberCount, "members")}
       beside={
         kind === "STATIC" && [
-          form("addSegmentMembers", "Add", { path }),
-          form("removeSegmentMembers", "Remove", { path }),
+          form("addSegmentMembers", "Add", { path, tells: changed }),
+          form("removeSegmentMembers", "Remove", { path, tells: changed }),
         ]
       }
       id="listSegmentMembers"

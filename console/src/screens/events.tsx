@@ -165,10 +165,13 @@ const History = () => (
     beside={form("revertEvents", "Revert many events", {
       about: "Takes back what the events have given. Begin with a dry run, which tells what would happen.",
       submit: "Revert",
-      done: "Reverting",
+      job: ["Many events", reverted],
     })}
   />
 );
+
+const reverted = ({ dryRun, matched, players, revertible, reverted: done }: any) =>
+  `${count(matched, "events")} of ${count(players, "players")} fit; ${number(done ?? revertible)} ${dryRun ? "could be" : "were"} reverted.`;
 
 export const EventPage = ({ id }: { id: string }) => {
   const path = { eventId: id };
@@ -196,11 +199,14 @@ export const EventPage = ({ id }: { id: string }) => {
         of={event}
         show={{
           Status: "status",
-          Player: ({ externalUserId }) => (
-            <Anchor component={Link} href={to(`/players/ext:${externalUserId}`)} size="sm">
-              {externalUserId}
-            </Anchor>
-          ),
+          Player: ({ playerId, externalUserId }) =>
+            playerId ? (
+              <Anchor component={Link} href={to(`/players/${playerId}`)} size="sm">
+                {externalUserId}
+              </Anchor>
+            ) : (
+              externalUserId
+            ),
           Happened: ({ timestamp }) => <When at={timestamp} />,
           Received: "receivedAt",
           Source: "source",

@@ -50,7 +50,7 @@ const keyOf = (data: any): string | undefined =>
 /** What an effect or a line of a player's stream says, in words: `player.xp_granted` with 10 → +10 XP. */
 export const describe = (type: string, data: any): string => {
   const d = data ?? {};
-  const amount = d.amount ?? d.delta;
+  const amount = /spent|expired/.test(type) && d.amount ? -d.amount : (d.amount ?? d.delta);
   const sign = amount > 0 ? "+" : "";
   if (/xp/.test(type) && typeof amount === "number") return `${sign}${number(amount)} XP`;
   if (/currency/.test(type) && typeof amount === "number") return sign + count(amount, d.currencyKey ?? "");

@@ -14,7 +14,7 @@ import {
   TextInput,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { type Forms, resolve, type Schema } from "../api/forms.ts";
 import { keyFor, own, words } from "../format.ts";
 import { Icon } from "./icons.tsx";
@@ -172,6 +172,8 @@ export type PropertiesProps = Omit<FieldProps, "name" | "isRequired"> & {
 /** The fields of an object: those that are needed, given or named first; the others one click away. */
 export const Properties = ({ path, schema, value, onChange, context, first }: PropertiesProps) => {
   const [isOpen, { toggle }] = useDisclosure(false);
+  // A field stays where it is while somebody types into it.
+  const [begun, setBegun] = useState(value);
   const { properties = {}, required: needed = [] } = resolve(schema, context.forms);
   const names = Object.keys(properties).filter((name) => path !== "" || !context.hidden.includes(name));
   const required = new Set(needed);
@@ -179,7 +181,7 @@ export const Properties = ({ path, schema, value, onChange, context, first }: Pr
   const isFirst = (name: string) =>
     required.has(name) ||
     first?.includes(name) ||
-    (value[name] ?? undefined) !== undefined ||
+    (begun[name] ?? undefined) !== undefined ||
     context.errors.some(({ field }) => field.startsWith(pathOf(name)));
   const shown = names.length <= 6 && !first ? names : names.filter(isFirst);
   const rest = names.filter((name) => !shown.includes(name));
@@ -214,7 +216,15 @@ export const Properties = ({ path, schema, value, onChange, context, first }: Pr
       {order.map(draw)}
       {rest.length > 0 && (
         <div>
-          <Button variant="subtle" size="compact-sm" onClick={toggle} aria-expanded={isOpen}>
+          <Button
+            variant="subtle"
+            size="compact-sm"
+            onClick={() => {
+              setBegun(value);
+              toggle();
+            }}
+            aria-expanded={isOpen}
+          >
             {isOpen ? "Fewer" : `More (${rest.length})`}
           </Button>
           <Collapse expanded={isOpen}>
@@ -367,6 +377,12 @@ const kindsOf = (schema: Schema, forms: Forms): Schema[] =>
   (schema.anyOf ?? schema.oneOf ?? [])
     .map((one) => resolve(one, forms))
     .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+
+/** What says that there is no value of a schema any more. */
+export const emptyOf = (given: Schema, forms: Forms): any => {
+  const schema = resolve(given, forms);
+  return [schema, ...kindsOf(schema, forms)].some(({ nullable }) => nullable) ? null : startOf(schema, forms);
+};
 
 /** The path of the first part that has not the shape which its input needs; what is missing can be filled in. */
 export const misfitOf = (given: Schema, value: any, forms: Forms, path = ""): string | undefined => {

@@ -17,7 +17,7 @@ import { type Answer, ApiError, download, type Given, type Id } from "../api/cli
 import { resolve, useForms } from "../api/forms.ts";
 import { change, tellError, useAny, useApi, useCan, unsaved } from "../api/hooks.ts";
 import { keyFor, words } from "../format.ts";
-import { Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
+import { emptyOf, Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
 import { ButtonSize, Dialog, ErrorNote, press, SecretOnce, Status } from "./page.tsx";
 import { SmallForm, useSending } from "./sending.tsx";
 
@@ -185,13 +185,16 @@ type FormProps = {
   secret?: [name: string, title: string];
   /** Long work that begins: its title, and how its result is shown; its progress takes the place of the form. */
   job?: [title: string, result?: (result: any) => ReactNode];
+  /** Shows what the answer tells, in place of the form. */
+  tells?: (answer: any) => ReactNode;
   children?: ReactNode;
 };
 
 /** The form of an operation, drawn from the schema of its body; the server checks, and says what is wrong where. */
 export const OperationForm = (props: FormProps) => {
   const { id, path = {}, initial, first, hidden = [], keep = "", submit = "Save", done = "Saved" } = props;
-  const { secret, job } = props;
+  const { secret, job, tells } = props;
+  const staysOpen = secret ?? job ?? tells;
   const forms = useForms();
   const kept = unsaved.get(keep);
   // Typed on top of an older version: saving it tells so.
@@ -208,7 +211,8 @@ export const OperationForm = (props: FormProps) => {
   const given = initial === undefined ? startOf(schema, forms) : initial;
   // A form that changes something begins with what is there, of which not everything may be sent.
   const isSent = ([name, part]: [string, unknown]) => !known || (name in known && part !== null);
-  const current = value ?? (known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given);
+  const begun = known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given;
+  const current = value ?? begun;
   const errors = error instanceof ApiError ? error.details : [];
   const edit = (next: any) => {
     setValue(next);
@@ -226,12 +230,16 @@ export const OperationForm = (props: FormProps) => {
     props.onChange?.(initial);
   };
   const save = async () => {
-    const body = text === undefined ? current : JSON.parse(text);
+    const typed = text === undefined ? current : JSON.parse(text);
+    // A change keeps what it does not name: what was cleared is sent as nothing.
+    const gone = known && OPERATIONS[id].startsWith("PATCH") ? { ...begun } : {};
+    for (const name of Object.keys(gone)) gone[name] = emptyOf(known![name]!, forms);
+    const body = Array.isArray(typed) ? typed : { ...gone, ...typed, ...fixed };
     try {
-      const sent: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
-      const answer = await change(id, sent, secret || job ? "" : done);
+      const sent: any = { path: { ...path, ...named }, body };
+      const answer = await change(id, sent, staysOpen ? "" : done);
       unsaved.delete(keep);
-      if (secret || job) setAnswered(answer);
+      if (staysOpen) setAnswered(answer);
       props.onDone?.(answer);
     } catch (failure) {
       const field = failure instanceof ApiError ? failure.details[0]?.field : undefined;
@@ -253,6 +261,7 @@ export const OperationForm = (props: FormProps) => {
   const context = { forms, errors, hidden };
   const unnamed = Array.from(OPERATIONS[id].matchAll(/\{(\w+)\}/g), ([, name]) => name!);
   if (answered && secret) return <SecretOnce title={secret[1]} value={answered[secret[0]]} />;
+  if (answered && tells) return tells(answered);
   if (answered && job) return <JobProgress id={answered.id} title={job[0]} result={job[1]} />;
   return (
     <form onSubmit={send(save)}>
@@ -365,7 +374,7 @@ const FormButton = ({
             done={done}
             onChange={() => setBegun(true)}
             onDone={(answer) => {
-              if (!rest.secret && !rest.job) close();
+              if (!rest.secret && !rest.job && !rest.tells) close();
               rest.onDone?.(answer);
             }}
           />

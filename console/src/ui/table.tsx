@@ -246,6 +246,9 @@ export const List = <I extends Id>({
   const [chosen, choose, bar] = useListFilters(id, filters, defaults, prefix);
   const asked: Filters = { ...query };
   for (const one of [...filters, "page", "cursor"]) if (chosen[one]) asked[one] = chosen[one];
+  // A person means all of the last day, a list what is before a moment.
+  if (/^\d{4}-\d\d-\d\d$/.test(asked["to"] ?? ""))
+    asked["to"] = new Date(Date.parse(asked["to"]!) + 86_400_000).toISOString().slice(0, 10);
   const given = { path, query: { ...asked, limit: String(limit) } };
   const answer = useAny(id, given, { refetchInterval: refetchInterval ?? false });
   const isFiltered = filters.some((one) => chosen[one] && chosen[one] !== defaults[one]);
