@@ -100,6 +100,20 @@ describe("the work of a team in the console", () => {
     await designer.sees("then give 10 XP");
   });
 
+  it("clears what was cleared, and keeps what is typed where one types it", async () => {
+    const metric = { source: "CUSTOM" };
+    const more = { description: "Old", bounds: { max: 5 } };
+    const { id } = await game.make("/leaderboards", { key: "board", name: "Board", metric, ...more });
+    const designer = await at(game.tenant, `/leaderboards/${id}?tab=design`);
+    await designer.press("Remove Bounds");
+    await designer.press("More (8)");
+    await designer.fill("Display limit", "250");
+    await designer.press("Save");
+    await designer.sees("Saved");
+    const { bounds, displayLimit, description } = must(await game.get("/leaderboards/board"), 200);
+    assert.deepEqual([bounds, displayLimit, description], [null, 250, "Old"]);
+  });
+
   it("keeps the JSON of a rule that its form cannot show", async () => {
     const rule = { key: "rule", name: "Rule", triggers: [{ kind: "EVENT", eventTypes: ["played"] }] };
     const { id } = await game.make("/rules", { ...rule, actions: [{ type: "grant_xp", amount: 1 }] });

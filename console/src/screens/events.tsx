@@ -199,14 +199,11 @@ export const EventPage = ({ id }: { id: string }) => {
         of={event}
         show={{
           Status: "status",
-          Player: ({ playerId, externalUserId }) =>
-            playerId ? (
-              <Anchor component={Link} href={to(`/players/${playerId}`)} size="sm">
-                {externalUserId}
-              </Anchor>
-            ) : (
-              externalUserId
-            ),
+          Player: ({ playerId, externalUserId }) => (
+            <Anchor component={Link} href={to(`/players/${playerId}`)} size="sm">
+              {externalUserId}
+            </Anchor>
+          ),
           Happened: ({ timestamp }) => <When at={timestamp} />,
           Received: "receivedAt",
           Source: "source",

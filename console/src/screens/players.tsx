@@ -272,16 +272,6 @@ const Rewards = ({ path }: Props) => (
   </Stack>
 );
 
-/** What a player has, or would have, with what another one had. */
-const merged = ({ mergeId, summary: { xp, level, currencies } }: Answer<"mergePlayer">) => {
-  const purse = Object.entries(currencies).map(([key, { result }]) => [words(key), result] as const);
-  return (
-    <Section title={mergeId === null ? "The player would have" : "The player has now"}>
-      <Tiles of={{ XP: xp.result, Level: level.result, ...Object.fromEntries(purse) }} />
-    </Section>
-  );
-};
-
 const Data = ({ player: { id, externalUserId, attributes } }: { player: Player }) => {
   const go = useGo();
   const path = { playerId: id };
@@ -301,7 +291,7 @@ const Data = ({ player: { id, externalUserId, attributes } }: { player: Player }
           first: ["sourcePlayerId", "dryRun"],
           about:
             "What the other player owns moves here, and the other player is gone. With a dry run you see what would happen.",
-          tells: merged,
+          tells: ({ summary: { xp, level } }) => <Tiles of={{ XP: xp.result, Level: level.result }} />,
         })}
         {ask("erasePlayer", "Erase", {
           path,

@@ -92,20 +92,21 @@ export const QuestPage = ({ id }: { id: string }) => (
     id={id}
     pages={(quest) => ({
       design: ["Design", () => <DefinitionForm one="quest" of={quest} first={FIRST} />],
-      codes: quest.steps.some(asksForCode) && ["Codes", () => <Codes quest={quest} />],
+      codes: quest.steps.some(hasPool) && ["Codes", () => <Codes quest={quest} />],
       stats: ["How it goes", () => <Stats id={id} />],
       players: ["Players", () => <QuestPlayers id={id} />],
     })}
   />
 );
 
-const asksForCode = ({ kind }: { kind: string }): boolean => kind === "CODE";
+type Step = Quest["steps"][number];
+const hasPool = (step: Step): boolean => step.kind === "CODE" && step.perPlayerCodes === true;
 
-/** Steps that ask for a code have a pool of them. */
+/** Steps that ask for a code of a player's own have a pool of them. */
 const Codes = ({ quest: { id, steps } }: { quest: Quest }) => (
   <PlainTable
     name="Codes"
-    rows={steps.filter(asksForCode)}
+    rows={steps.filter(hasPool)}
     columns={{ Step: "name" }}
     actions={({ key }) =>
       form("addQuestCodes", "Add codes", { path: { questId: id, stepKey: key }, submit: "Add" })

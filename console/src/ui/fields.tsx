@@ -173,7 +173,7 @@ export type PropertiesProps = Omit<FieldProps, "name" | "isRequired"> & {
 export const Properties = ({ path, schema, value, onChange, context, first }: PropertiesProps) => {
   const [isOpen, { toggle }] = useDisclosure(false);
   // A field stays where it is while somebody types into it.
-  const [begun, setBegun] = useState(value);
+  const [begun] = useState(value);
   const { properties = {}, required: needed = [] } = resolve(schema, context.forms);
   const names = Object.keys(properties).filter((name) => path !== "" || !context.hidden.includes(name));
   const required = new Set(needed);
@@ -216,15 +216,7 @@ export const Properties = ({ path, schema, value, onChange, context, first }: Pr
       {order.map(draw)}
       {rest.length > 0 && (
         <div>
-          <Button
-            variant="subtle"
-            size="compact-sm"
-            onClick={() => {
-              setBegun(value);
-              toggle();
-            }}
-            aria-expanded={isOpen}
-          >
+          <Button variant="subtle" size="compact-sm" onClick={toggle} aria-expanded={isOpen}>
             {isOpen ? "Fewer" : `More (${rest.length})`}
           </Button>
           <Collapse expanded={isOpen}>
@@ -377,6 +369,18 @@ const kindsOf = (schema: Schema, forms: Forms): Schema[] =>
   (schema.anyOf ?? schema.oneOf ?? [])
     .map((one) => resolve(one, forms))
     .flatMap((one) => (one.anyOf ?? one.oneOf ?? [one]).map((inner) => resolve(inner, forms)));
+
+/** What is there, as a form that changes it begins: of its parts, not everything may be sent. */
+export const takenOf = (given: Schema, value: any, forms: Forms, depth = 0): any => {
+  const { properties } = resolve(given, forms);
+  if (!properties || typeof (value ?? {}) !== "object" || depth > 1) return value;
+  const taken = Object.entries(value ?? {}).flatMap(([name, part]) => {
+    if (!(name in properties) || part === null) return [];
+    const one = takenOf(properties[name]!, part, forms, depth + 1);
+    return JSON.stringify(one) === "{}" ? [] : [[name, one]];
+  });
+  return Object.fromEntries(taken);
+};
 
 /** What says that there is no value of a schema any more. */
 export const emptyOf = (given: Schema, forms: Forms): any => {

@@ -17,7 +17,7 @@ import { type Answer, ApiError, download, type Given, type Id } from "../api/cli
 import { resolve, useForms } from "../api/forms.ts";
 import { change, tellError, useAny, useApi, useCan, unsaved } from "../api/hooks.ts";
 import { keyFor, words } from "../format.ts";
-import { emptyOf, Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
+import { emptyOf, Field, takenOf, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
 import { ButtonSize, Dialog, ErrorNote, press, SecretOnce, Status } from "./page.tsx";
 import { SmallForm, useSending } from "./sending.tsx";
 
@@ -209,9 +209,7 @@ export const OperationForm = (props: FormProps) => {
   const schema = forms.bodies[id] ?? { properties: {} };
   const known = resolve(schema, forms).properties;
   const given = initial === undefined ? startOf(schema, forms) : initial;
-  // A form that changes something begins with what is there, of which not everything may be sent.
-  const isSent = ([name, part]: [string, unknown]) => !known || (name in known && part !== null);
-  const begun = known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given;
+  const begun = takenOf(schema, given, forms);
   const current = value ?? begun;
   const errors = error instanceof ApiError ? error.details : [];
   const edit = (next: any) => {
