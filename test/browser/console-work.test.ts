@@ -102,11 +102,11 @@ describe("the work of a team in the console", () => {
 
   it("clears what was cleared, and keeps what is typed where one types it", async () => {
     const metric = { source: "CUSTOM" };
-    const more = { description: "Old", bounds: { max: 5 } };
+    const more = { operator: "BEST", description: "Old", bounds: { max: 5 } };
     const { id } = await game.make("/leaderboards", { key: "board", name: "Board", metric, ...more });
     const designer = await at(game.tenant, `/leaderboards/${id}?tab=design`);
     await designer.press("Remove Bounds");
-    await designer.press("More (8)");
+    await designer.press("More (6)");
     await designer.fill("Display limit", "250");
     await designer.press("Save");
     await designer.sees("Saved");

@@ -100,7 +100,7 @@ export const QuestPage = ({ id }: { id: string }) => (
 );
 
 type Step = Quest["steps"][number];
-const hasPool = (step: Step): boolean => step.kind === "CODE" && step.perPlayerCodes === true;
+const hasPool = (step: Step): boolean => step.kind === "CODE" && step.perPlayerCodes;
 
 /** Steps that ask for a code of a player's own have a pool of them. */
 const Codes = ({ quest: { id, steps } }: { quest: Quest }) => (
