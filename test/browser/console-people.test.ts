@@ -76,6 +76,28 @@ describe("people at the console", () => {
     assert.deepEqual([...found], []);
   });
 
+  it("empty what was filled in, and delete a project", async () => {
+    const tenant = await aTenant(api);
+    const { token, projectId } = tenant;
+    const path = `/api/v1/projects/${projectId}`;
+    const given = { description: "D", allowedOrigins: ["https://game.example"] };
+    must(await api.patch(path, given, { token }), 200);
+    const ada = await at(tenant, "/project");
+    for (const field of ["Description", "Allowed origins"]) {
+      await ada.press(field);
+      await ada.page.keyboard.press("End");
+      await ada.page.keyboard.press("Backspace");
+    }
+    await ada.press("Save");
+    await ada.sees("Saved");
+    const { description, allowedOrigins } = must(await api.get(path, { token }), 200);
+    assert.deepEqual([description, allowedOrigins], [null, []]);
+    await ada.press("Delete the project");
+    await ada.fill("Type Test Game to confirm", "Test Game");
+    await ada.press("Delete the project");
+    await ada.sees("Create your first project");
+  });
+
   it("are approved with their team by a super-admin", async () => {
     const admin = await anAdmin(api);
     const owner = { email: `${randomUUID()}@example.com`, password: "Engine-No-1" };

@@ -209,6 +209,12 @@ export const OperationForm = (props: FormProps) => {
   // A form that changes something begins with what is there, of which not everything may be sent.
   const isSent = ([name, part]: [string, unknown]) => !known || (name in known && part !== null);
   const current = value ?? (known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given);
+  // Left out, what is emptied here would stay as it was.
+  const emptied: Record<string, unknown> = {};
+  if (known && OPERATIONS[id].startsWith("PATCH"))
+    for (const [name, was] of Object.entries(given ?? {}).filter(isSent))
+      if (current[name] === undefined)
+        emptied[name] = Array.isArray(was) && !resolve(known[name]!, forms).minItems ? [] : null;
   const errors = error instanceof ApiError ? error.details : [];
   const edit = (next: any) => {
     setValue(next);
@@ -226,7 +232,7 @@ export const OperationForm = (props: FormProps) => {
     props.onChange?.(initial);
   };
   const save = async () => {
-    const body = text === undefined ? current : JSON.parse(text);
+    const body = text === undefined ? { ...current, ...emptied } : JSON.parse(text);
     try {
       const sent: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
       const answer = await change(id, sent, secret || job ? "" : done);
