@@ -14,7 +14,7 @@ import { useDisclosure } from "@mantine/hooks";
 import { type ReactNode, useState } from "react";
 import { OPERATIONS } from "../generated/operations.ts";
 import { type Answer, ApiError, download, type Given, type Id } from "../api/client.ts";
-import { resolve, useForms } from "../api/forms.ts";
+import { type Forms, resolve, useForms } from "../api/forms.ts";
 import { change, tellError, useAny, useApi, useCan, unsaved } from "../api/hooks.ts";
 import { keyFor, words } from "../format.ts";
 import { Field, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
@@ -188,6 +188,17 @@ type FormProps = {
   children?: ReactNode;
 };
 
+/** What a change says of fields that are emptied: left out, they would stay as they were. */
+const emptiedOf = (id: Id, started: object, current: any, forms: Forms): object => {
+  const { properties = {} } = resolve(forms.bodies[id] ?? {}, forms);
+  const isChange = OPERATIONS[id].startsWith("PATCH");
+  const gone = Object.entries(started).filter(([name]) => isChange && current[name] === undefined);
+  const mayBeEmpty = (name: string) => resolve(properties[name] ?? {}, forms).minItems === undefined;
+  return Object.fromEntries(
+    gone.map(([name, was]) => [name, Array.isArray(was) && mayBeEmpty(name) ? [] : null]),
+  );
+};
+
 /** The form of an operation, drawn from the schema of its body; the server checks, and says what is wrong where. */
 export const OperationForm = (props: FormProps) => {
   const { id, path = {}, initial, first, hidden = [], keep = "", submit = "Save", done = "Saved" } = props;
@@ -208,13 +219,8 @@ export const OperationForm = (props: FormProps) => {
   const given = initial === undefined ? startOf(schema, forms) : initial;
   // A form that changes something begins with what is there, of which not everything may be sent.
   const isSent = ([name, part]: [string, unknown]) => !known || (name in known && part !== null);
-  const current = value ?? (known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given);
-  // Left out, what is emptied here would stay as it was.
-  const emptied: Record<string, unknown> = {};
-  if (known && OPERATIONS[id].startsWith("PATCH"))
-    for (const [name, was] of Object.entries(given ?? {}).filter(isSent))
-      if (current[name] === undefined)
-        emptied[name] = Array.isArray(was) && !resolve(known[name]!, forms).minItems ? [] : null;
+  const started = known ? Object.fromEntries(Object.entries(given ?? {}).filter(isSent)) : given;
+  const current = value ?? started;
   const errors = error instanceof ApiError ? error.details : [];
   const edit = (next: any) => {
     setValue(next);
@@ -232,7 +238,8 @@ export const OperationForm = (props: FormProps) => {
     props.onChange?.(initial);
   };
   const save = async () => {
-    const body = text === undefined ? { ...current, ...emptied } : JSON.parse(text);
+    const body =
+      text === undefined ? { ...current, ...emptiedOf(id, started ?? {}, current, forms) } : JSON.parse(text);
     try {
       const sent: any = { path: { ...path, ...named }, body: fixed ? { ...body, ...fixed } : body };
       const answer = await change(id, sent, secret || job ? "" : done);
