@@ -51,12 +51,7 @@ for (const [path, methods] of Object.entries(document.paths)) {
     const filters = (operation.parameters ?? [])
       .map(lookUp)
       .filter((one) => one.in === "query" && !PAGING.has(one.name))
-      .map(({ name, description, required, schema }) => ({
-        name,
-        description,
-        required,
-        schema: keep(schema),
-      }));
+      .map(({ in: _in, ...parameter }) => keep(parameter));
     if (method === "get" && filters.length > 0) queries[id] = filters;
   }
 }

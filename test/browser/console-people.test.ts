@@ -76,6 +76,23 @@ describe("people at the console", () => {
     assert.deepEqual([...found], []);
   });
 
+  it("empty what was filled in, and delete a project", async () => {
+    const tenant = await aTenant(api);
+    const { token, projectId } = tenant;
+    const path = `/api/v1/projects/${projectId}`;
+    must(await api.patch(path, { allowedOrigins: ["https://game.example"] }, { token }), 200);
+    const ada = await at(tenant, "/project");
+    await ada.press("Allowed origins");
+    await ada.page.keyboard.press("Backspace");
+    await ada.press("Save");
+    await ada.sees("Saved");
+    assert.deepEqual(must(await api.get(path, { token }), 200).allowedOrigins, []);
+    await ada.press("Delete the project");
+    await ada.fill("Type Test Game to confirm", "Test Game");
+    await ada.press("Delete the project");
+    await ada.sees("Create your first project");
+  });
+
   it("are approved with their team by a super-admin", async () => {
     const admin = await anAdmin(api);
     const owner = { email: `${randomUUID()}@example.com`, password: "Engine-No-1" };

@@ -75,17 +75,17 @@ describe("signing in to the console", () => {
   });
 
   it("by the single sign-on of a company, to which an invitation leads where it is enforced", async () => {
-    const server = await startSsoServer(api);
+    const company = await startSsoServer(api);
     const provider = await startHostileProvider();
     try {
-      const tenant = await aTenant(server);
-      const domain = await aVerifiedDomain(server, tenant);
+      const tenant = await aTenant(company);
+      const domain = await aVerifiedDomain(company, tenant);
       const { issuer: oidcIssuer, clientId: oidcClientId, clientSecret: oidcClientSecret } = provider;
       const client = { provider: "OIDC", oidcIssuer, oidcClientId, oidcClientSecret };
-      must(await putSso(server, tenant, { ...client, displayName: "Acme", autoProvision: true }), 200);
+      must(await putSso(company, tenant, { ...client, displayName: "Acme", autoProvision: true }), 200);
       const from = async (path: string, email: string, name: string): Promise<Person> => {
         provider.person = { sub: email, email, email_verified: true, name };
-        const person = await aPerson(undefined, server.url);
+        const person = await aPerson(undefined, company.url);
         await person.open(path);
         return person;
       };
@@ -100,7 +100,7 @@ describe("signing in to the console", () => {
       await isIn(ada, "Ada First");
       const email = `bo@${domain}`;
       const invitation = { email, role: "DESIGNER" };
-      must(await server.post("/api/v1/team/invitations", invitation, { token: tenant.token }), 201);
+      must(await company.post("/api/v1/team/invitations", invitation, { token: tenant.token }), 201);
       await api.app.transact(({ db }) =>
         sql`update sso_configurations set enforce_sso = true where tenant_id = ${tenant.tenantId}::uuid`.execute(
           db,
@@ -111,7 +111,7 @@ describe("signing in to the console", () => {
       await bo.press("Go on with single sign-on");
       await isIn(bo, "Bo Second");
     } finally {
-      await server.close();
+      await company.close();
       await provider.close();
     }
   });

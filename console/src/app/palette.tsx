@@ -1,6 +1,6 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { signOut, useApi } from "../api/hooks.ts";
 import { words } from "../format.ts";
@@ -20,6 +20,11 @@ export const Palette = ({ project }: { project: string | undefined }) => {
   const [, go] = useLocation();
   const enabled = asked !== "" && project !== undefined;
   const found = useApi("search", { query: { q: asked } }, { enabled });
+  // What is found later than it is typed is chosen by Enter, too.
+  useEffect(() => {
+    if (!document.querySelector("[data-action][data-selected]"))
+      document.querySelector("[data-action]")?.setAttribute("data-selected", "true");
+  }, [found.data]);
   const actions: SpotlightActionData[] = useScreens(project).map(({ to, title, group, icon }) => ({
     id: to,
     label: title,

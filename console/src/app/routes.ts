@@ -15,8 +15,7 @@ export type Screen = {
   title: string;
 };
 
-type Module = Record<string, ComponentType<any>>;
-const FILES = import.meta.glob<Module>("../screens/*.tsx");
+const FILES = import.meta.glob<Record<string, ComponentType<any>>>("../screens/*.tsx");
 
 /** A screen by its file and its name in it; the file comes when somebody opens the screen. */
 const screen = (place: string): ComponentType<any> => {
@@ -24,8 +23,7 @@ const screen = (place: string): ComponentType<any> => {
   return lazy(async () => ({ default: (await FILES[`../screens/${file}.tsx`]!())[name]! }));
 };
 
-type Row = [path: string, place: string, needs?: Id, icon?: IconName, title?: string];
-type Groups = Record<string, Row[]>;
+type Groups = Record<string, [path: string, place: string, needs?: Id, icon?: IconName, title?: string][]>;
 
 /** Screens of a project; those with a parameter stand before those without. */
 const PROJECT: Groups = {

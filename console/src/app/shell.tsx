@@ -168,10 +168,8 @@ const FirstProject = () => {
   );
 };
 
-type SwitcherProps = { projects: Project[]; project: Project | undefined };
-
 /** Chooses the project, and whether one sees its sandbox or what is live. */
-const Switcher = ({ projects, project }: SwitcherProps) => {
+const Switcher = ({ projects, project }: { projects: Project[]; project: Project | undefined }) => {
   const [path, go] = useLocation();
   const find = (id: string | null | undefined) => projects.find((one) => one.id === id);
   const here = path.match(/^\/p\/[^/]+(\/[^/]+)/)?.[1] ?? "/start";

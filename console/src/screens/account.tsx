@@ -93,10 +93,8 @@ const SecondFactors = () => {
   );
 };
 
-const nameOfDevice = (): string => {
-  const system = /Windows|Mac OS|Android|iPhone|iPad|Linux/.exec(navigator.userAgent)?.[0] ?? "this device";
-  return `Passkey on ${system}`;
-};
+const nameOfDevice = (): string =>
+  `Passkey on ${/Windows|Mac OS|Android|iPhone|iPad|Linux/.exec(navigator.userAgent)?.[0] ?? "this device"}`;
 
 const Linked = () => {
   const providers = useApi("listOAuthProviders");

@@ -25,7 +25,8 @@ type Asked<I extends Id> = {
 const useReport = <I extends Id>({ report, id, names, usual, children, ...asked }: Asked<I>) => {
   const [{ from, to }] = useFilters();
   const all = ["period", "from", "to", ...names];
-  const [chosen, , bar] = useListFilters(id, all, { period: from || to ? "" : "30d", ...usual });
+  const range = from || to ? { period: "" } : {};
+  const [chosen, , bar] = useListFilters(id, all, { period: "30d", ...usual, ...range });
   const query = Object.fromEntries(all.flatMap((name) => (chosen[name] ? [[name, chosen[name]]] : [])));
   const isReady = asked.isReady?.(query) ?? true;
   const answer = useApi(id, { path: asked.path, query } as Given<I>, { enabled: isReady });
@@ -58,11 +59,9 @@ const SaveReport = ({ report, query }: { report: string; query: Filters }) => {
   );
 };
 
-type Behind = { title: string; query: Filters };
-
 /** A dialogue with the players behind a number, and what opens it. */
 const useBehind = (): [dialog: ReactNode, show: (title: string, query: Filters) => void] => {
-  const [behind, setBehind] = useState<Behind>();
+  const [behind, setBehind] = useState<{ title: string; query: Filters }>();
   const dialog = (
     <Dialog isOpen={behind !== undefined} onClose={() => setBehind(undefined)} title={behind?.title}>
       {() => behind && <PlayersBehind query={behind.query} />}

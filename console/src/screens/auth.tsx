@@ -139,9 +139,7 @@ export const enter = (address: string, query: Record<string, string> = {}) => {
   location.assign(url.href);
 };
 
-type Ways = { email?: string; flow?: "login" | "signup" };
-
-export const OtherWays = ({ email = "", flow = "login" }: Ways) => {
+export const OtherWays = ({ email = "", flow = "login" }: { email?: string; flow?: "login" | "signup" }) => {
   const { data } = useApi("listOAuthProviders");
   const { error, isBusy, send } = useSending();
   const enabled = data?.providers.filter((one) => one.enabled) ?? [];

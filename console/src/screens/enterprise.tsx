@@ -7,15 +7,9 @@ import { act, ask, create, OperationForm } from "../ui/operations.tsx";
 import { Copyable, Section, Status, When } from "../ui/page.tsx";
 import { PlainTable, Rows } from "../ui/table.tsx";
 
-const FIRST = [
-  "provider",
-  "displayName",
-  "oidcIssuer",
-  "oidcClientId",
-  "oidcClientSecret",
-  "allowedDomains",
-  "enforceSso",
-];
+const FIRST = "provider displayName oidcIssuer oidcClientId oidcClientSecret allowedDomains enforceSso".split(
+  " ",
+);
 
 export const Sso = () => {
   const { data, error } = useApi("getSso");

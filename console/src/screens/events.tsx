@@ -64,8 +64,7 @@ const Stream = () => {
   );
 };
 
-type Shown = { rows: Event[]; skipped: number };
-const NOTHING: Shown = { rows: [], skipped: 0 };
+const NOTHING: { rows: Event[]; skipped: number } = { rows: [], skipped: 0 };
 
 /** The events themselves, newest first; they stand still while one reads further down. */
 const Flow = ({ asked, isPaused }: { asked: Filters; isPaused: boolean }) => {

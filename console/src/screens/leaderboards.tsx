@@ -128,6 +128,7 @@ const LivePlaces = ({ board }: { board: Board }) => {
     periodKey: state.periodKey as string,
   }));
   const places = shown?.places ?? [];
+  const open = ({ playerId }: Place) => go(`/players/${playerId}`);
   return (
     <Stack gap="xs">
       <Group>
@@ -139,12 +140,7 @@ const LivePlaces = ({ board }: { board: Board }) => {
       {shown && places.length === 0 ? (
         <Empty title="Nobody is on it yet" />
       ) : (
-        <LiveTable
-          name="Places"
-          rows={places}
-          columns={PLACES}
-          onRow={({ playerId }) => go(`/players/${playerId}`)}
-        />
+        <LiveTable name="Places" rows={places} columns={PLACES} onRow={open} />
       )}
     </Stack>
   );

@@ -1,6 +1,5 @@
 import { Badge, FileButton, Group, Stack, Switch, Text } from "@mantine/core";
 import { useState } from "react";
-import { useLocation } from "wouter";
 import { useCan, useProject, useRead } from "../api/hooks.ts";
 import { type Answer, call } from "../api/client.ts";
 import { count, moment, number, words } from "../format.ts";
@@ -83,7 +82,6 @@ export const ProjectSettings = () => {
   const { id, name, description, timezone, allowedOrigins, updatedAt, sandboxOf } = useProject();
   const can = useCan();
   const settings = useRead("getProjectSettings");
-  const [, go] = useLocation();
   const isSandbox = sandboxOf != null;
   return (
     <Page title="Project settings" about={name}>
@@ -114,7 +112,7 @@ export const ProjectSettings = () => {
             path: { projectId: id },
             title: `Delete ${name}?`,
             name,
-            onDone: () => go("/"),
+            onDone: () => location.assign("/console/"),
             text: "Its players, events, definitions and keys go, and those of its sandbox.",
           })}
         />

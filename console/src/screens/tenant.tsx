@@ -1,6 +1,6 @@
 import { Alert, Progress, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
-import type { Answer, Row } from "../api/client.ts";
+import type { Row } from "../api/client.ts";
 import { readAccount, useAccount, useCan, useRead } from "../api/hooks.ts";
 import { moment, number, words } from "../format.ts";
 import { act, form, OperationForm } from "../ui/operations.tsx";
@@ -33,7 +33,7 @@ const General = () => {
   const { user } = useAccount();
   const can = useCan();
   const tenant = useRead("getTenant");
-  const { name, approvalReason, usage, limits, redirectUris } = tenant;
+  const { name, approvalReason, usage, limits } = tenant;
   const changed = () => void readAccount();
   return (
     <Stack>
@@ -55,7 +55,7 @@ const General = () => {
         <Section title="The account">
           <OperationForm
             id="updateTenant"
-            initial={{ name, redirectUris }}
+            initial={user.role === "OWNER" ? tenant : { name }}
             first={["name", "requireSecondFactor"]}
             hidden={user.role === "OWNER" ? [] : ["redirectUris", "linkDomain", "requireSecondFactor"]}
             onDone={changed}
@@ -125,9 +125,7 @@ const Billing = () => {
   );
 };
 
-type Item = Answer<"getBillingUsage">["items"][number];
-
-const usedOf = ({ used, limit, percent }: Item): [string, ReactNode] => [
+const usedOf = ({ used, limit, percent }: any): [string, ReactNode] => [
   `${number(used)}${limit == null ? "" : ` of ${number(limit)}`}`,
   percent != null && (
     <Progress value={percent} color={percent > 90 ? "red" : "teal"} aria-label={`${percent} % used`} />

@@ -72,19 +72,14 @@ def is_from_laurel(raw_body: bytes, headers, secret: str) -> bool:
         for one in headers["webhook-signature"].split(" "))`,
 };
 
+const LANGUAGES = { Node: "Node", Python: "Python" };
+
 const Verify = () => {
   const [language, setLanguage] = useState<keyof typeof SNIPPETS>("Node");
   return (
     <Section
       title="Verify the signature"
-      actions={
-        <OneOf
-          label="Language"
-          of={{ Node: "Node", Python: "Python" }}
-          value={language}
-          onChange={setLanguage}
-        />
-      }
+      actions={<OneOf label="Language" of={LANGUAGES} value={language} onChange={setLanguage} />}
     >
       <Copyable value={SNIPPETS[language]} />
     </Section>

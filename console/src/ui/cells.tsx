@@ -69,10 +69,8 @@ export const Effect = ({ type, data }: { type: string; data: unknown }) => (
   </Text>
 );
 
-type EffectsProps = { of: readonly { type: string; data?: unknown }[] };
-
 /** What was brought about, one below the other. */
-export const Effects = ({ of }: EffectsProps) =>
+export const Effects = ({ of }: { of: readonly { type: string; data?: unknown }[] }) =>
   of.map(({ type, data }, index) => (
     <Group key={index} gap="xs">
       → <Effect type={type} data={data} />

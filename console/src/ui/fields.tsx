@@ -260,26 +260,15 @@ const ArrayField = (props: Known) => {
   const items = resolve(schema.items ?? {}, context.forms);
   const set = (next: any[]) => onChange(next.length === 0 && !isRequired ? undefined : next);
   const input = { ...common, value, onChange: set };
-  if (items.enum)
-    return (
-      <MultiSelect
-        {...input}
-        data={items.enum.map((one) => ({ value: one, label: words(one) }))}
-        searchable
-      />
-    );
+  const choices = items.enum?.map((one) => ({ value: one, label: words(one) }));
+  if (choices) return <MultiSelect {...input} data={choices} searchable />;
   const type = typeOf(items);
   const reference = referenceOf(items["x-ref"] ? items : schema, name);
   if (type === "string")
     return reference ? <References {...input} kind={reference} /> : <TagsInput {...input} />;
+  const setNumbers = (next: string[]) => set(next.map(Number).filter(Number.isFinite));
   if (type === "integer" || type === "number")
-    return (
-      <TagsInput
-        {...input}
-        value={value.map(String)}
-        onChange={(next) => set(next.map(Number).filter(Number.isFinite))}
-      />
-    );
+    return <TagsInput {...input} value={value.map(String)} onChange={setNumbers} />;
   const one = GROUPS.test(name) ? "Condition" : common.label.replace(/ies$/, "y").replace(/s$/, "");
   return (
     <Several
@@ -385,7 +374,8 @@ export const takenOf = (given: Schema, value: any, forms: Forms, depth = 0): any
 /** What says that there is no value of a schema any more. */
 export const emptyOf = (given: Schema, forms: Forms): any => {
   const schema = resolve(given, forms);
-  return [schema, ...kindsOf(schema, forms)].some(({ nullable }) => nullable) ? null : startOf(schema, forms);
+  const isNullable = [schema, ...kindsOf(schema, forms)].some(({ nullable }) => nullable);
+  return isNullable ? null : (startOf(schema, forms) ?? null);
 };
 
 /** The path of the first part that has not the shape which its input needs; what is missing can be filled in. */

@@ -77,15 +77,13 @@ export const OneOf = <T extends Record<string, string>>({
   />
 );
 
-type Chosen = [chosen: Filters, choose: (change: Filters) => void, bar: ReactNode];
-
 /** The filters of a list or a report, drawn from the parameters of its operation. */
 export const useListFilters = (
   id: Id,
   names: readonly string[],
   defaults: Filters = {},
   prefix = "",
-): Chosen => {
+): [chosen: Filters, choose: (change: Filters) => void, bar: ReactNode] => {
   const forms = useForms();
   const fields = names.map((name) => {
     const { schema = {} } = forms?.queries[id]?.find((one) => one.name === name) ?? {};

@@ -239,10 +239,8 @@ export const Named = ({ name, more }: { name: ReactNode; more?: ReactNode }) => 
   </>
 );
 
-type WhenProps = { at: string | null | undefined; never?: string };
-
 /** How long ago, with the exact time under the pointer. */
-export const When = ({ at, never = "–" }: WhenProps) =>
+export const When = ({ at, never = "–" }: { at: string | null | undefined; never?: string }) =>
   at == null ? (
     never
   ) : (

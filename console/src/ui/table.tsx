@@ -278,9 +278,7 @@ export const List = <I extends Id>({
   );
 };
 
-type SaveCsvProps = { name: string; load: () => Promise<Record<string, unknown>[]> };
-
-const SaveCsv = ({ name, load }: SaveCsvProps) => {
+const SaveCsv = ({ name, load }: { name: string; load: () => Promise<Record<string, unknown>[]> }) => {
   const { isBusy, send } = useSending();
   const save = async () => saveCsv(name.toLowerCase().replaceAll(" ", "-"), await load());
   return (

@@ -1,4 +1,4 @@
-import { ActionIcon, Autocomplete, Code, TagsInput, Textarea, TextInput } from "@mantine/core";
+import { ActionIcon, Autocomplete, Code, MultiSelect, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { type Detail, operation } from "../api/client.ts";
 import { type Forms, type Schema } from "../api/forms.ts";
@@ -14,6 +14,7 @@ export const referenceOf = (schema: Schema, name: string): string | undefined =>
   const said = schema["x-ref"];
   if (said) return KINDS.find((kind) => kind === said);
   if (name === "streakFreezes") return "streak";
+  if (/^(userId|breakGlassUserId|mailTo)$/.test(name)) return "member";
   const stem = name.replace(/Keys?$/, "").replace(/s$/, "");
   const isNamed = /Keys?$/.test(name) || stem === "eventType" || /^(segments?|currency)$/.test(name);
   return isNamed ? KINDS.find((kind) => stem.toLowerCase() === kind.toLowerCase()) : undefined;
@@ -147,22 +148,29 @@ type Source = {
 };
 type Box = { size?: string; placeholder?: string; title?: string; w?: number; miw?: number };
 
-/** The key of a definition: chosen from those there are, or typed. */
-export const Reference = ({ kind, known, ...input }: Valued<string> & Source & Box) => (
-  <Autocomplete {...input} data={useKeys(kind, known)} limit={50} />
-);
+/** The key of a definition: chosen from those there are, or typed; of a member, who has none, the name is chosen. */
+export const Reference = ({ kind, known, ...input }: Valued<string> & Source & Box) => {
+  const data = useKeys(kind, known);
+  if (kind !== "member") return <Autocomplete {...input} data={data} limit={50} />;
+  const { value, onChange } = input;
+  const set = (next: string[]) => onChange(next.at(-1) ?? "");
+  return <MultiSelect {...input} data={data} value={value ? [value] : []} onChange={set} searchable />;
+};
 
 type ListBox = Valued<string[]> & Source & Box & { allowDuplicates?: boolean };
 
-export const References = ({ kind, known, ...input }: ListBox) => (
-  <TagsInput {...input} data={useKeys(kind, known)} limit={50} />
-);
+export const References = ({ kind, known, ...input }: ListBox) => {
+  const data = useKeys(kind, known);
+  if (kind === "member") return <MultiSelect {...input} data={data} searchable />;
+  return <TagsInput {...input} data={data} limit={50} />;
+};
 
 /** The keys of all definitions of a kind. */
-const useKeys = (kind: string | undefined, known: string[] = []): string[] => {
+const useKeys = (kind: string | undefined, known: string[] = []): any[] => {
   const id = operation("list", `${kind}s`.replace(/ys$/, "ies"));
   const { data } = useAny(id, { query: { limit: 100 } }, { enabled: kind !== undefined });
-  return [...new Set<string>([...known, ...(data?.data ?? []).map((row: any) => row.key ?? row.name)])];
+  const nameOf = ({ key, name, userId: value }: any) => (value ? { value, label: name } : (key ?? name));
+  return [...new Set([...known, ...(data?.data ?? []).map(nameOf)])];
 };
 
 export const Remove = ({ label, onClick }: { label: string; onClick: () => void }) => (
