@@ -38,6 +38,25 @@ describe("people at the console", () => {
     await ada.seesNo("No rules yet");
   });
 
+  it("make a further project, and take the deletion of their account back", async () => {
+    const tenant = await aTenant(api);
+    const { token, password: currentPassword } = tenant;
+    const ada = await at(tenant, "/rules");
+    await ada.press("Your account Test Owner");
+    await ada.press("New project");
+    await ada.press("Create a project");
+    await ada.fill("Name", "Second game");
+    await ada.press("Save");
+    await ada.sees("Five steps from nothing");
+    const { data } = must(await api.get("/api/v1/projects", { token }), 200);
+    assert.ok(data.some(({ name }: { name: string }) => name === "Second game"));
+    must(await api.delete("/api/v1/tenant", { token, body: { currentPassword } }), 200);
+    await ada.press("Settings");
+    await ada.press("Take the deletion back");
+    await ada.seesNo("Will be deleted");
+    await ada.sees("Delete the account");
+  });
+
   it("come by a link to what it shows, with its filters, through the sign-in", async () => {
     const tenant = await aTenant(api);
     for (const externalUserId of ["ada", "adele", "bob"])

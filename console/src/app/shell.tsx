@@ -121,7 +121,10 @@ const Screens = ({ project }: { project: Project | undefined }) => {
         ))}
         <Route path="/p/:project">{({ project: id }) => <Redirect to={`/p/${id}/start`} replace />}</Route>
         <Route path="/">
-          {project ? <Redirect to={`/p/${project.id}/start`} replace /> : <FirstProject />}
+          {project ? <Redirect to={`/p/${project.id}/start`} replace /> : <NewProject isFirst />}
+        </Route>
+        <Route path="/new-project">
+          <NewProject />
         </Route>
         {/* Links of mails name a screen alone, and mean the project that was open last. */}
         <Route path="/analytics/*?">
@@ -149,20 +152,20 @@ const NotThere = () => (
   </Page>
 );
 
-const FirstProject = () => {
+const NewProject = ({ isFirst = false }) => {
   const can = useCan();
   const [, go] = useLocation();
   return (
-    <Page title="Welcome to Laurel">
+    <Page title={isFirst ? "Welcome to Laurel" : "New project"}>
       <Empty title="A project holds a game: its players, rules and boards">
         {can("createProject")
-          ? create("createProject", "Create your first project", {
+          ? create("createProject", isFirst ? "Create your first project" : "Create a project", {
               first: ["name", "timezone"],
               initial: { timezone: Intl.DateTimeFormat().resolvedOptions().timeZone },
               done: "Your project is there",
               onDone: ({ id }) => go(`/p/${id}/start`),
             })
-          : "An owner or administrator of your team creates the first."}
+          : "An owner or administrator of your team creates it."}
       </Empty>
     </Page>
   );
@@ -226,6 +229,7 @@ const Switcher = ({ projects, project }: { projects: Project[]; project: Project
 
 const Right = () => {
   const { user, tenant } = useAccount();
+  const can = useCan();
   const { toggleColorScheme } = useMantineColorScheme();
   const isDark = useComputedColorScheme("light") === "dark";
   const [, go] = useLocation();
@@ -256,6 +260,7 @@ const Right = () => {
         <Menu.Dropdown>
           <Menu.Label>{`${tenant.name} · ${user.role.toLowerCase()}`}</Menu.Label>
           <Menu.Item onClick={() => go("/account")}>Your account</Menu.Item>
+          {can("createProject") && <Menu.Item onClick={() => go("/new-project")}>New project</Menu.Item>}
           <Menu.Item onClick={toggleColorScheme}>{isDark ? "Light colours" : "Dark colours"}</Menu.Item>
           <Menu.Item component="a" href="/docs" target="_blank">
             API reference

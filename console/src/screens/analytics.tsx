@@ -468,6 +468,9 @@ const Cohorts = () => {
           }));
           const most = Math.max(1, ...rows.flatMap(({ shares }) => shares));
           const columns = Math.max(0, ...rows.map(({ shares }) => shares.length));
+          const cellOf = (value: number, isComplete: boolean) =>
+            // What lies ahead is not told as nothing.
+            isComplete || value !== 0 ? { share: value / most, text: compact(value), isComplete } : undefined;
           return (
             <HeatTable
               name="Cohorts"
@@ -476,11 +479,7 @@ const Cohorts = () => {
               rows={rows.map(({ label, size, shares, complete }) => ({
                 label: day(label),
                 size,
-                cells: shares.map((value, k) => ({
-                  share: value / most,
-                  text: compact(value),
-                  isComplete: complete[k] !== false,
-                })),
+                cells: shares.map((value, k) => cellOf(value, complete[k] !== false)),
               }))}
             />
           );

@@ -27,11 +27,7 @@ export const Keys = () => {
         secret: ["key", "The key"],
       })}
     >
-      <Switch
-        label="Also revoked ones"
-        checked={all}
-        onChange={(event) => setAll(event.currentTarget.checked)}
-      />
+      <Switch label="Revoked ones" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} />
       <Rows
         id="listApiKeys"
         given={{ path: { projectId }, query: { includeRevoked: all } }}

@@ -33,7 +33,7 @@ const General = () => {
   const { user } = useAccount();
   const can = useCan();
   const tenant = useRead("getTenant");
-  const { name, approvalReason, usage, limits } = tenant;
+  const { name, approvalReason, usage, limits, deleteAfter } = tenant;
   const changed = () => void readAccount();
   return (
     <Stack>
@@ -43,6 +43,7 @@ const General = () => {
           Plan: "plan",
           Approval: "approvalStatus",
           Projects: () => `${number(usage.projects)} of ${limitText(limits.projects, "any number")}`,
+          ...(deleteAfter && { "Will be deleted": "deleteAfter" }),
           Members: () => `${number(usage.members)} of ${limitText(limits.members, "any number")}`,
         }}
       />
@@ -71,12 +72,13 @@ const General = () => {
               submit: "Make owner",
               onDone: changed,
             }),
-            form("deleteTenant", "Delete the account", {
-              about: `Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`,
-              submit: "Delete in 30 days",
-              done: "It is deleted in 30 days",
-            }),
-            act("restoreTenant", "Take a deletion back", { done: "The account stays", onDone: changed }),
+            deleteAfter
+              ? act("restoreTenant", "Take the deletion back", { done: "The account stays", onDone: changed })
+              : form("deleteTenant", "Delete the account", {
+                  about: `Everything of ${name} is deleted in 30 days: projects, players, keys. Until then an owner can take it back.`,
+                  submit: "Delete in 30 days",
+                  done: "It is deleted in 30 days",
+                }),
           ]}
         />
       )}

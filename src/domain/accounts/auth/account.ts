@@ -322,7 +322,7 @@ const mayTakeAddress = async (
 const countAddressChange = async ({ limiter, clock }: UpdateParts, userId: string): Promise<void> => {
   const state = await limiter.consume(LIMITS.addressChange, userId);
   if (state.isAllowed) return;
-  const message = "You may ask for a new address five times an hour; wait as long as Retry-After says";
+  const message = "You may ask for a new address five times an hour";
   throw new RateLimited("EMAIL_RATE", message, state, clock().getTime());
 };
 

@@ -139,12 +139,7 @@ export const throttled = async (
 };
 
 const refusal = ({ clock }: ThrottleParts, state: LimitState): RateLimited =>
-  new RateLimited(
-    "LOGIN_THROTTLED",
-    "Too many wrong passwords; wait as long as Retry-After says",
-    state,
-    clock().getTime(),
-  );
+  new RateLimited("LOGIN_THROTTLED", "Too many wrong passwords", state, clock().getTime());
 
 export type Passwords = {
   /** Returns a PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */

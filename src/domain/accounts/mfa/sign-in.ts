@@ -75,7 +75,7 @@ export const withinAttempts = async <T>(
     for (const [bucket, of] of [[LIMITS.loginFailures, limitKeyOf(attempt.ip)] as const, ...ofAccount]) {
       const state = await limiter.consume(bucket, of);
       if (!state.isAllowed) {
-        const message = "Too many wrong codes; wait as long as Retry-After says";
+        const message = "Too many wrong codes";
         throw new RateLimited("LOGIN_THROTTLED", message, state, clock().getTime());
       }
       counted.push({ bucket, key: of, resetAtMs: state.resetAtMs });

@@ -157,12 +157,15 @@ export const limitHeaders = ({ limit, remaining, resetAtMs }: LimitState): Recor
   "X-RateLimit-Reset": String(Math.ceil(resetAtMs / 1_000)),
 });
 
-/** A 429 error with the state of its limit for the headers of the response. */
+/** A 429 error with the state of its limit for the headers of the response; its message says how long to wait. */
 export class RateLimited extends DomainError {
   readonly state: LimitState;
   constructor(reason: string, message: string, state: LimitState, nowMs: number) {
     const retryAfterSeconds = Math.max(1, Math.ceil((state.resetAtMs - nowMs) / 1_000));
-    super("RATE_LIMITED", message, { reason, retryAfterSeconds });
+    super("RATE_LIMITED", `${message}; try again in ${retryAfterSeconds} seconds`, {
+      reason,
+      retryAfterSeconds,
+    });
     this.state = state;
   }
 }
@@ -268,10 +271,7 @@ const limitOfAddress = (name: LimitName, address: string): RequestLimit => ({
 
 const refusal = ({ whose, reason }: RequestLimit, state: LimitState, nowMs: number): RateLimited => {
   const { limit, windowSeconds } = state;
-  const seconds = Math.max(1, Math.ceil((state.resetAtMs - nowMs) / 1_000));
-  const message =
-    `The limit ${whose} is ${limit} requests in ${windowSeconds} seconds and is used up; ` +
-    `try again in ${seconds} seconds`;
+  const message = `The limit ${whose} is ${limit} requests in ${windowSeconds} seconds and is used up`;
   return new RateLimited(reason, message, state, nowMs);
 };
 

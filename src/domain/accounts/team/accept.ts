@@ -44,7 +44,7 @@ export const countInvitationMail = async (
   ]);
   const refused = states.find(({ isAllowed }) => !isAllowed);
   if (!refused) return;
-  const message = "Too many invitations by mail; wait as long as Retry-After says";
+  const message = "Too many invitations by mail";
   throw new RateLimited("EMAIL_RATE", message, refused, clock().getTime());
 };
 

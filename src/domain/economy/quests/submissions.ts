@@ -361,6 +361,6 @@ export const admitAttempt = async (
     `${projectId}:${player.id}:${questKey}:${stepKey}`,
   );
   if (state.isAllowed) return;
-  const message = "Too many codes or answers were tried; wait a minute";
+  const message = "Too many codes or answers were tried";
   throw new RateLimited("QUEST_ATTEMPTS", message, state, clock().getTime());
 };
