@@ -37,6 +37,7 @@ describe("a user's own account", () => {
         id: tenant.userId,
         email: tenant.email,
         name: "Test Owner",
+        mustVerifyEmail: false,
         mfaEnabled: false,
         tenantId: tenant.tenantId,
         role: "OWNER",
