@@ -6,7 +6,7 @@ import { checkDueDomains, isCheckDue } from "../domain/accounts/domains/transiti
 import { deleteDueTenants } from "../domain/accounts/tenants/tenants.ts";
 import { findDueRollups, forgetUncounted } from "../domain/analytics/rollups/due.ts";
 import { TooLarge } from "../domain/analytics/rollups/holders.ts";
-import { haltRollups, rollUp } from "../domain/analytics/rollups/roll-up.ts";
+import { closeDays, haltRollups, rollUp } from "../domain/analytics/rollups/roll-up.ts";
 import { ADVENTURE_ENDS, DUE_ADVENTURES, settlePlayersAdventures } from "../domain/economy/adventures/due.ts";
 import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/kind.ts";
 import {
@@ -324,7 +324,8 @@ const EVENTS_AT_ONCE = 1_000;
 /** Moves the rollups of a project on by one step. @returns whether there is more to do at once */
 const moveOn = async (app: App, projectId: string): Promise<boolean> => {
   try {
-    return (await app.transact((work) => rollUp(work, projectId))) === "MORE";
+    const state = await app.transact((work) => rollUp(work, projectId));
+    return state === "DONE" ? await app.transact((work) => closeDays(work, projectId)) : state === "MORE";
   } catch (err) {
     if (err instanceof TooLarge) await app.transact((work) => haltRollups(work, projectId));
     const outage = outageOf(err);

@@ -15,6 +15,7 @@ import {
 import { eachPlayerStretches } from "./packed.ts";
 import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
+import { daysFor, eachCohortCell } from "./rollups/closed-days.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -292,6 +293,19 @@ const readActivity = async (work: Work, parts: CohortParts): Promise<Cells> => {
   const byCohort = noCells(parts).map(() =>
     Array.from({ length: columns }, (_, k): CohortCell => ({ k, players: 0, last: 0, events: 0, amount: 0 })),
   );
+  const { frame, range, periods } = parts;
+  // Who is gone for good is known of players alone.
+  const days = question.isCumulative ? undefined : await daysFor(work, frame, range);
+  if (days) {
+    const span = { first: range.firstDay, last: range.lastDay };
+    const spans = { span, unit: question.unit, weekStart: frame.weekStart, periods: periods.days };
+    eachCohortCell(days, spans, ({ cohort, k, players, events }) => {
+      const cell = byCohort[cohort]![Math.min(k, columns - 1)]!;
+      cell.players += players;
+      cell.events += events;
+    });
+    return { byCohort, bySegment: new Map() };
+  }
   await eachActive(work, parts, false, (stretches, countOf) => {
     const cohort = cuts.periods[stretches[0]!]!;
     let last: CohortCell | undefined;

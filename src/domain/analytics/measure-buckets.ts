@@ -7,17 +7,18 @@ import {
   type Buckets,
   dayBuckets,
   daysOf,
+  dayStart,
   type Frame,
   localDay,
   type Range,
   untilAsOf,
 } from "./range.ts";
+import { countDays, countPlayers, type Days, daysUntil, type Span } from "./rollups/closed-days.ts";
 import {
   areDivisible,
   eachFirstTime,
   eachRolledPlayer,
   type GainSum,
-  type Stretches,
   sumRolledGains,
 } from "./rollups/players.ts";
 import { openRolled, type Rolled } from "./rollups/rolled.ts";
@@ -202,6 +203,13 @@ const addRolledActivity = async (
   { wholes, total }: Measured,
   areCounted: boolean,
 ): Promise<boolean> => {
+  const spans = wholeDays(frame, buckets);
+  const days = spans && (await daysUntil(work, frame, untilAsOf(frame, range).endMs));
+  if (days) {
+    for (const [i, span] of spans.entries()) wholes[i]!.activity = countDays(days, span);
+    total.activity = countDays(days, { first: spans[0]!.first, last: spans.at(-1)!.last });
+    return true;
+  }
   const rolled = await openRolled(work, frame);
   const stretches = { cutsMs: buckets.startsMs, untilMs: untilAsOf(frame, range).endMs, areCounted };
   if (!rolled || !areDivisible(stretches)) return false;
@@ -231,32 +239,36 @@ const addActivity = async ({ work, frame, range, buckets }: Measuring, wholes: W
 };
 
 /** The local days of each bucket, as numbers. */
-const daysOfBuckets = (frame: Frame, { startsMs, endMs }: Buckets): { first: number; last: number }[] =>
+const daysOfBuckets = (frame: Frame, { startsMs, endMs }: Buckets): Span[] =>
   startsMs.map((start, i) => ({
     first: localDay(frame, start),
     last: localDay(frame, (startsMs[i + 1] ?? endMs) - 1),
   }));
 
-/** Counts active players by day, and by the week and the month that end with each, from rollups. */
-const countDays = async (work: Work, rolled: Rolled, stretches: Stretches) => {
-  const days = stretches.cutsMs.length;
+/** The days of buckets that begin with them; undefined where one begins within a day. */
+const wholeDays = (frame: Frame, buckets: Buckets): Span[] | undefined => {
+  const spans = daysOfBuckets(frame, buckets);
+  return spans.every(({ first }, i) => dayStart(frame, first) === buckets.startsMs[i]) ? spans : undefined;
+};
+
+/** Players who were active on a day, and before that on the day `last`. */
+type Active = { day: number; last: number; players: number };
+type TakeActive = (active: Active) => void;
+
+/** Counts active players by day, and by the week and the month that end with each. */
+const countWindows = async (days: number, each: (take: TakeActive) => Promise<void> | void) => {
   // By day: the active ones of the days before it; and how many more, or fewer, the windows have than before.
   const before = new Float64Array(days + 1);
   const [week, month] = [new Int32Array(days + 1), new Int32Array(days + 1)];
-  const addWindow = (changes: Int32Array, length: number, from: number, last: number): void => {
+  const addWindow = (changes: Int32Array, length: number, { day, last, players }: Active): void => {
     // A window that began with the active day before goes on.
-    changes[Math.min(days, Math.max(from, last + length))]! += 1;
-    changes[Math.min(days, from + length)]! -= 1;
+    changes[Math.min(days, Math.max(day, last + length))]! += players;
+    changes[Math.min(days, day + length)]! -= players;
   };
-  await eachRolledPlayer(work, rolled, stretches, ({ size, stretches: those }) => {
-    let last = -Infinity;
-    for (let i = 0; i < size; i++) {
-      const day = those[i]!;
-      before[day + 1]! += 1;
-      addWindow(week, WEEK_DAYS, day, last);
-      addWindow(month, MONTH_DAYS, day, last);
-      last = day;
-    }
+  await each((active) => {
+    before[active.day + 1]! += active.players;
+    addWindow(week, WEEK_DAYS, active);
+    addWindow(month, MONTH_DAYS, active);
   });
   for (let day = 1; day <= days; day++) {
     before[day]! += before[day - 1]!;
@@ -270,6 +282,13 @@ const countDays = async (work: Work, rolled: Rolled, stretches: Stretches) => {
   };
 };
 
+const eachGap = (days: Days, { first, last }: Span, take: TakeActive): void => {
+  for (const [day, { gaps }] of days)
+    if (day >= first && day <= last)
+      for (const [before, players] of gaps)
+        take({ day: day - first, last: before < first ? -Infinity : before - first, players });
+};
+
 /** Players of the days that end with each bucket. Days that are not over count as far as they have come. */
 const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
   const spans = daysOfBuckets(frame, buckets);
@@ -279,8 +298,16 @@ const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
   const untilMs = untilAsOf(frame, range).endMs;
   const rolled = await openRolled(work, frame);
   const stretches = { cutsMs: days.startsMs, untilMs, areCounted: false };
-  if (rolled && areDivisible(stretches)) {
-    const counts = await countDays(work, rolled, stretches);
+  const closed = await daysUntil(work, frame, untilMs);
+  if (closed ?? (rolled && areDivisible(stretches))) {
+    const counts = await countWindows(days.startsMs.length, (take) =>
+      closed
+        ? eachGap(closed, { first: firstDay, last: range.lastDay }, take)
+        : eachRolledPlayer(work, rolled!, stretches, ({ size, stretches: those }) => {
+            for (let i = 0; i < size; i++)
+              take({ day: those[i]!, last: i === 0 ? -Infinity : those[i - 1]!, players: 1 });
+          }),
+    );
     for (const { i, f, l } of windows)
       wholes[i]!.windows = {
         wau: counts.week[l]!,
@@ -314,9 +341,11 @@ const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
 const addNewcomers = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
   const { endMs } = untilAsOf(frame, range);
   const rolled = await openRolled(work, frame);
-  const byBucket = rolled
-    ? await newcomersFromRollups(work, rolled, { buckets, endMs })
-    : await newcomersFromEvents(work, frame, { buckets, endMs });
+  const byBucket =
+    (await newcomersFromDays(work, frame, { buckets, endMs })) ??
+    (rolled
+      ? await newcomersFromRollups(work, rolled, { buckets, endMs })
+      : await newcomersFromEvents(work, frame, { buckets, endMs }));
   let total = byBucket.get(-1) ?? 0;
   for (const [i, whole] of wholes.entries()) {
     const fresh = byBucket.get(i) ?? 0;
@@ -328,6 +357,19 @@ const addNewcomers = async ({ work, frame, range, buckets }: Measuring, wholes: 
 type Until = { buckets: Buckets; endMs: number };
 
 /** New players by bucket, -1 for all time before, of those whose first event ever was before an instant. */
+const newcomersFromDays = async (
+  work: Work,
+  frame: Frame,
+  { buckets, endMs }: Until,
+): Promise<Map<number, number> | undefined> => {
+  const spans = wholeDays(frame, buckets);
+  const days = spans && (await daysUntil(work, frame, endMs));
+  if (!days) return undefined;
+  const found = spans.map((span, i): [number, number] => [i, countDays(days, span).fresh]);
+  return new Map([[-1, countPlayers(days, spans[0]!.first - 1)], ...found]);
+};
+
+/** As above, from rollups. */
 const newcomersFromRollups = async (
   work: Work,
   rolled: Rolled,

@@ -1,6 +1,16 @@
 import { type RawBuilder, sql } from "kysely";
 import { eventsOf, instant, periodAt, textList } from "./events.ts";
-import { bucketOf, type Buckets, dayBuckets, daysOf, type Frame, type Range, untilAsOf } from "./range.ts";
+import {
+  bucketOf,
+  type Buckets,
+  dayBuckets,
+  daysOf,
+  dayStart,
+  type Frame,
+  type Range,
+  untilAsOf,
+} from "./range.ts";
+import { countDays, countPlayers, type Days, daysUntil } from "./rollups/closed-days.ts";
 import { areDivisible, eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Rolled } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
@@ -75,6 +85,8 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
   const firstDay = Math.min(range.firstDay, range.lastDay - MONTH_DAYS + 1);
   const days = range.lastDay - firstDay + 1;
   const buckets = dayBuckets(frame, firstDay, range.lastDay);
+  const closed = activeEvents === undefined ? await readDays(work, frame, range) : undefined;
+  if (closed) return activityOfDays(closed, range);
   const rolled = activeEvents === undefined ? await openRolled(work, frame) : undefined;
   const found = rolled && (await activityFromRollups(measuring, rolled, { buckets, days }));
   if (found) return found;
@@ -110,6 +122,34 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
     dau: sumOf(dailyActive) / daysOf(range),
     dailyEvents: series(daysOf(range), ({ events }) => events),
     monthlyDau: sumOf(monthly) / MONTH_DAYS,
+  };
+};
+
+/** Reads the days of a range that begins with one; undefined where they are not added up. */
+const readDays = async (work: Work, frame: Frame, range: Range): Promise<Days | undefined> =>
+  range.startMs === dayStart(frame, range.firstDay)
+    ? daysUntil(work, frame, untilAsOf(frame, range).endMs)
+    : undefined;
+
+const activityOfDays = (days: Days, { firstDay, lastDay }: Range): Activity => {
+  const byDay = Array.from({ length: lastDay - firstDay + 1 }, (_, i) =>
+    countDays(days, { first: firstDay + i, last: firstDay + i }),
+  );
+  const dailyActive = byDay.map(({ active }) => active);
+  const { active, events } = countDays(days, { first: firstDay, last: lastDay });
+  const month = { first: lastDay - MONTH_DAYS + 1, last: lastDay };
+  let monthly = 0;
+  for (let day = month.first; day <= lastDay; day++)
+    monthly += countDays(days, { first: day, last: day }).active;
+  return {
+    active,
+    events,
+    wau: countDays(days, { first: lastDay - WEEK_DAYS + 1, last: lastDay }).active,
+    mau: countDays(days, month).active,
+    dailyActive,
+    dau: sumOf(dailyActive) / dailyActive.length,
+    dailyEvents: byDay.map((one) => one.events),
+    monthlyDau: monthly / MONTH_DAYS,
   };
 };
 
@@ -162,6 +202,15 @@ const activityFromRollups = async (
 /** Players whose first event ever was in a range, and before its end. */
 type Newcomers = { fresh: number; total: number; daily: number[] };
 
+const newcomersOfDays = (days: Days, { firstDay, lastDay }: Range): Newcomers => ({
+  fresh: countDays(days, { first: firstDay, last: lastDay }).fresh,
+  total: countPlayers(days, lastDay),
+  daily: Array.from(
+    { length: lastDay - firstDay + 1 },
+    (_, i) => countDays(days, { first: firstDay + i, last: firstDay + i }).fresh,
+  ),
+});
+
 /** Measures the new players of ranges by rollups. */
 const newcomersFromRollups = async (
   { work, frame, rolled }: { work: Work; frame: Frame; rolled: Rolled },
@@ -190,6 +239,9 @@ export const measureNewcomers = async (
   frame: Frame,
   ranges: readonly Range[],
 ): Promise<Newcomers[]> => {
+  const closed = await Promise.all(ranges.map((range) => readDays(work, frame, range)));
+  if (closed.every((days) => days !== undefined))
+    return ranges.map((range, i) => newcomersOfDays(closed[i]!, range));
   const rolled = await openRolled(work, frame);
   if (rolled) return newcomersFromRollups({ work, frame, rolled }, ranges);
   const parts = ranges.map((range, i) => {

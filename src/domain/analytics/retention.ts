@@ -15,6 +15,7 @@ import { type Breakdown, CountsByValue, propertyText, rateOf } from "./propertie
 import { type CalendarInterval, dateOfDay } from "./range.ts";
 import { type Column, type Found, judgeReturns, type ReturnTask } from "./returns.ts";
 import { eachRolledTimes, type RolledTimes } from "./rollups/each-player.ts";
+import { daysFor, eachCohortCell } from "./rollups/closed-days.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -94,6 +95,13 @@ class RetentionTally {
         counts[2 + 2 * column]! += returned;
       }
     };
+  }
+
+  /** Adds players of a cohort, those of them who returned in each period after it. */
+  addCell({ cohort, k, players }: { cohort: number; k: number; players: number }): void {
+    if (k === 0) this.#sizes[cohort]! += players;
+    const column = this.#question.offsets.findIndex(({ offset }) => offset === k);
+    if (column >= 0) this.#players[cohort * this.#question.offsets.length + column]! += players;
   }
 
   show(periods: readonly string[]): {
@@ -337,13 +345,17 @@ const periodsFor = ({ frame, range }: Asked, { unit, clock, offsets }: Retention
   return periodsOf(frame, range, { unit, cellsOfEach: offsets.length, later });
 };
 
+/** Whether it is enough to know who was active when, by the calendar. */
+const isOfActivity = ({ startEvent, returnEvents, clock, breakdown }: RetentionQuestion): boolean =>
+  startEvent === undefined && returnEvents === undefined && clock === "calendar" && !breakdown;
+
 /** Finds the players who started in each period, and the columns in which each returned. */
 const judge = async (
   work: Work,
   asked: Asked,
   { question, periods, finding }: { question: RetentionQuestion; periods: Periods; finding: Finding },
 ): Promise<void> => {
-  const { entry, clock, breakdown, startEvent, returnEvents } = question;
+  const { entry, clock, returnEvents } = question;
   const task: ReturnTask = {
     startsMs: clock === "calendar" ? periods.startsMs : undefined,
     cohortOf: (ms) => periodAt(periods, ms),
@@ -351,11 +363,25 @@ const judge = async (
     isStartReturn: returnEvents === undefined,
     columns: columnsOf(question),
   };
-  const isOfActivity =
-    startEvent === undefined && returnEvents === undefined && clock === "calendar" && !breakdown;
-  if (isOfActivity) await judgeActivity(work, asked, periods, { task, finding });
+  if (isOfActivity(question)) await judgeActivity(work, asked, periods, { task, finding });
   else if (!(await judgeRolledEvents(work, asked, question, { task, finding })))
     await judgeEvents(work, asked, question, { task, finding });
+};
+
+/** Adds what days that are added up know. Returns whether that is all. */
+const addFromDays = async (
+  work: Work,
+  { frame, range }: Asked,
+  { question, periods, tally }: { question: RetentionQuestion; periods: Periods; tally: RetentionTally },
+): Promise<boolean> => {
+  const { unit, type, entry } = question;
+  if (!isOfActivity(question) || type !== "nday" || entry !== "first_time") return false;
+  const days = await daysFor(work, frame, range);
+  if (!days) return false;
+  const span = { first: range.firstDay, last: range.lastDay };
+  const spans = { span, unit, weekStart: frame.weekStart, periods: periods.days };
+  eachCohortCell(days, spans, (cell) => tally.addCell(cell));
+  return true;
 };
 
 /**
@@ -371,7 +397,8 @@ export const readRetention = async (
   const periods = periodsFor(asked, question);
   const tally = new RetentionTally(question, periods, asked.frame.asOfMs);
   const finding: Finding = { isNamed: false, foundOf: (_, valueOf) => tally.foundOf(valueOf) };
-  await judge(work, asked, { question, periods, finding });
+  if (!(await addFromDays(work, asked, { question, periods, tally })))
+    await judge(work, asked, { question, periods, finding });
   const periodNames = periods.days.slice(0, periods.cohorts).map(dateOfDay);
   return { type, unit, entry, clock, ...tally.show(periodNames) };
 };

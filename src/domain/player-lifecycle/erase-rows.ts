@@ -162,6 +162,9 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   { ...ofPlayer("analytics_listed", "job_id"), isNotExported: true },
   // Numbers of players and events, and nothing about them.
   { ...ofPlayer("analytics_players", "no", "KEPT"), isNotExported: true },
+  ofProject("analytics_closed_days", "day"),
+  ofProject("analytics_standings", "day"),
+  ofProject("analytics_zones", "timezone"),
   { ...ofEvent("analytics_unknown", "KEPT"), isNotExported: true },
   { ...ofEvent("uncounted_events", "KEPT"), isNotExported: true },
   ofEvent("event_results", "KEPT"),

@@ -14,7 +14,7 @@ import {
 } from "../../../src/domain/analytics/range.ts";
 import { readFunnel } from "../../../src/domain/analytics/funnels.ts";
 import { readRetention, type RetentionQuestion } from "../../../src/domain/analytics/retention.ts";
-import { rollUp } from "../../../src/domain/analytics/rollups/roll-up.ts";
+import { closeDays, rollUp } from "../../../src/domain/analytics/rollups/roll-up.ts";
 import { verifyRollups } from "../../../src/domain/analytics/rollups/verify.ts";
 import { openRolled } from "../../../src/domain/analytics/rollups/rolled.ts";
 import { listSegmentPlayers, readSegments, SEGMENT_GROUPS } from "../../../src/domain/analytics/segments.ts";
@@ -101,6 +101,8 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
   gainsByHour: trends("hour", GAINS),
   gainsByMonth: trends("month", GAINS),
   retention: retention("first_time", "nday"),
+  byWeek: typedRetention({ unit: "week" }),
+  byMonth: typedRetention({ unit: "month" }),
   unbounded: retention("first_time", "unbounded"),
   recurring: retention("recurring", "within"),
   started: typedRetention({ startEvent: "won" }),
@@ -120,9 +122,17 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
     listSegmentPlayers(work, asked, { group: "level", segment: "1", page: 2, limit: 2 }),
 };
 
-/** Moves rollups on to where events end, in as many steps as that takes. */
-export const rollUpAll = async ({ app }: TestApp, projectId: string): Promise<void> => {
+const ZONES = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo"];
+
+/** Moves rollups on to where events end, in as many steps as that takes, and closes days of some zones. */
+export const rollUpAll = async ({ app }: TestApp, projectId: string, asOfMs = Date.now()): Promise<void> => {
+  await app.transact(({ db }) =>
+    sql`insert into analytics_zones (project_id, timezone, asked_at)
+      select ${projectId}::uuid, unnest(${`{${ZONES.join(",")}}`}::text[]), now()
+      on conflict do nothing`.execute(db),
+  );
   while ((await app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }))) === "MORE");
+  while (await app.transact((work) => closeDays(work, projectId, asOfMs)));
 };
 
 /** Checks that rollups hold what they should of the events up to their watermark. */
@@ -210,7 +220,6 @@ export const markEvent = async (
   );
 };
 
-const ZONES = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Sao_Paulo"];
 const USERS = ["a", "b", "c", "d", "e", "f"];
 export const START_MS = Date.parse("2018-10-30");
 const HOUR_MS = 3_600_000;

@@ -4,7 +4,7 @@
  */
 
 /** Bytes that grow as numbers are added. */
-class VarintWriter {
+export class VarintWriter {
   #bytes = new Uint8Array(256);
   #size = 0;
 
@@ -43,7 +43,7 @@ class VarintWriter {
 }
 
 /** Reads numbers one after the other. */
-class VarintReader {
+export class VarintReader {
   readonly #bytes: Uint8Array;
   #place: number;
 

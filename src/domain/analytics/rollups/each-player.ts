@@ -70,7 +70,9 @@ const PLAYERS_AT_ONCE = 512;
 const FIRST_DOCUMENTS = 10;
 
 export type DocumentRow = { chunk: number; day: number; event_type: string; document: Uint8Array };
-type FirstsRow = { chunk: number; firsts: Uint8Array };
+type FirstsRow = { chunk: number; firsts: Uint8Array | null };
+/** Where nobody asks when players came. */
+const ALWAYS = new Float64Array(CHUNK_PLAYERS).fill(-Infinity);
 
 /** Reads rows that are ordered by chunk: all of one chunk after the other. */
 class ByChunk<Row extends { chunk: number }> {
@@ -103,6 +105,8 @@ class ByChunk<Row extends { chunk: number }> {
 export type Reading = {
   /** A condition on `analytics_days`. */
   which: RawBuilder<unknown>;
+  /** Players without a key are not judged, and of the others nobody asks when their first event was. */
+  isOfActive?: boolean | undefined;
   take(row: DocumentRow, entries: Entries): void;
   /** The key of an event; undefined: the question is not about it. */
   keyOf(event: TailEvent): number | undefined;
@@ -128,6 +132,9 @@ type Gathered = { firstMs: number; keys: number[]; counts: number[] };
 
 /** Whether somebody's first event is one that the question may know of. */
 const isKnown = ({ frame }: Rolled, firstMs: number): boolean => firstMs < frame.asOfMs;
+
+const isJudged = (rolled: Rolled, { isOfActive }: Reading, firstMs: number, size: number): boolean =>
+  (size > 0 || !isOfActive) && isKnown(rolled, firstMs);
 
 const withTail = (
   { keyOf }: Reading,
@@ -158,7 +165,8 @@ export const eachPlayerOf = async (work: Work, rolled: Rolled, reading: Reading)
   const firsts = new ByChunk(
     await pagesIn<FirstsRow>(
       work,
-      sql`select chunk, firsts from analytics_firsts where project_id = ${projectId}::uuid order by chunk`,
+      sql`select chunk, ${reading.isOfActive ? sql`null` : sql`firsts`} as firsts from analytics_firsts
+        where project_id = ${projectId}::uuid order by chunk`,
       FIRST_DOCUMENTS,
     ),
   );
@@ -178,7 +186,7 @@ export const eachPlayerOf = async (work: Work, rolled: Rolled, reading: Reading)
   for (let row = await firsts.peek(); row; row = await firsts.peek()) {
     const { chunk } = row;
     let times: Float64Array | undefined;
-    for await (const one of firsts.of(chunk)) times = readFirsts(one.firsts);
+    for await (const one of firsts.of(chunk)) times = one.firsts ? readFirsts(one.firsts) : ALWAYS;
     for await (const one of documents.of(chunk)) await inSlices(takeOne(reading, one, entries));
     entries.group();
     await inSlices(judgeChunk(rolled, reading, { chunk, firsts: times!, entries, ownOf, gathered }));
@@ -225,7 +233,7 @@ function* judgeChunk(rolled: Rolled, reading: Reading, chunk: Chunk): Steps<void
         counts: [...entries.counts.subarray(from, to)],
       };
       yield* judgeOne(rolled, reading, no, withTail(reading, own, tail, rolled.firsts.get(no)));
-    } else if (isKnown(rolled, firstMs)) {
+    } else if (isJudged(rolled, reading, firstMs, to - from)) {
       const { keys, counts } = ownOf.copy(entries, from, to);
       const steps = reading.judge({ who: no, firstMs, size: to - from, keys, counts });
       if (steps) yield* steps;

@@ -22,6 +22,8 @@ export type Stretches = {
   untilMs: number;
   types?: readonly string[] | undefined;
   areCounted?: boolean | undefined;
+  /** Players without a stretch are not judged, and of the others nobody asks when their first event was. */
+  isOfActive?: boolean | undefined;
 };
 
 const QUARTERS_OF_DAY = DAY_MS / QUARTER_MS;
@@ -273,6 +275,7 @@ const readingOf = (
       if (stretch >= 0) entries.add(player, stretch, 1);
     });
   return {
+    isOfActive: stretches.isOfActive,
     which: types
       ? sql`event_type in (select json_array_elements_text(${JSON.stringify(types)}::json))
           and event_type <> '' and ${daysWithin(stretches)}`

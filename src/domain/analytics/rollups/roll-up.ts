@@ -5,6 +5,7 @@ import { tableTexts } from "../../kernel/json.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
 import { Edits, findHolders, type FirstChange, writeDocuments, writeFirstTimes } from "./holders.ts";
 import { STATEMENT_LENGTH } from "./documents.ts";
+import { closeSome, reopenDays } from "./closed-days.ts";
 import { rollUpGains } from "./roll-up-gains.ts";
 
 /**
@@ -162,6 +163,7 @@ const write = async (
     edits.add(no, one);
     firsts.push({ no, ms: one.ms, by: one.by });
   }
+  if (firsts.length > 0) await reopenDays(work, projectId, Math.min(...firsts.map(({ ms }) => ms)));
   await writeDocuments(work, projectId, [...edits.all.values()]);
   await writeFirstTimes(work, projectId, firsts);
   return players;
@@ -177,6 +179,22 @@ const isMine = async ({ db }: Work, projectId: string): Promise<boolean> => {
   );
   return rows[0]!.mine;
 };
+
+/**
+ * Begins a step of one snapshot, so that what stops to count meanwhile is left for the next one. Returns
+ * whether no other process is at it.
+ */
+const begin = async (work: Work, projectId: string): Promise<boolean> => {
+  await asOneMessage(work.db, sql`set transaction isolation level repeatable read`);
+  return isMine(work, projectId);
+};
+
+/** Closes days of a project that were over at a time, by one step. @returns whether there is more to do at once */
+export const closeDays = async (
+  work: Work,
+  projectId: string,
+  asOfMs = work.now.getTime(),
+): Promise<boolean> => (await begin(work, projectId)) && closeSome(work, projectId, asOfMs);
 
 /** Moves the rollups of events on. `taken`: events that stopped to count, which are not told of any more. */
 const rollUpEvents = async (
@@ -214,9 +232,7 @@ export const rollUp = async (
   projectId: string,
   { lagMs = COMMIT_MS }: { lagMs?: number } = {},
 ): Promise<"MORE" | "DONE" | "BUSY"> => {
-  // One snapshot, so that what stops to count meanwhile is left for the next step.
-  await asOneMessage(work.db, sql`set transaction isolation level repeatable read`);
-  if (!(await isMine(work, projectId))) return "BUSY";
+  if (!(await begin(work, projectId))) return "BUSY";
   const { isMore, taken } = await rollUpEvents(work, projectId, lagMs);
   const nowMs = work.serverNow.getTime();
   const [limit, settled] = [idFloor(nowMs - lagMs), idFloor(nowMs - COMMIT_MS)];
@@ -258,6 +274,8 @@ const TABLES = [
   "analytics_players",
   "analytics_unknown",
   "analytics_gains",
+  "analytics_closed_days",
+  "analytics_standings",
 ] as const;
 
 /**
