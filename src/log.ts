@@ -6,8 +6,8 @@ const DEPTH_MAX = 6;
 const SECRET_NAME =
   /^(authorization|cookie|set-cookie|key|.*(password|secret|token|api-?key|pepper|private-?key)s?)$/i;
 /**
- * Matches API keys (all but the part shown as `prefix`), tokens of SCIM and of the platform, secrets of
- * webhooks, keys of Stripe, JWTs and bearer values anywhere in a line.
+ * Matches API keys (all but the part shown as `prefix`), platform and refresh tokens, secrets of webhooks,
+ * keys of Stripe, JWTs and bearer values anywhere in a line.
  */
 const SECRET_TEXT = new RegExp(
   [

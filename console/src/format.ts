@@ -158,7 +158,7 @@ export const words = (name: string): string => {
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/[_.-]+/g, " ")
     .toLowerCase()
-    .replace(/\b(xp|id|ids|url|api|sso|oidc|saml|ip|csv|json|smtp|utc|mfa|scim)\b/g, (word) =>
+    .replace(/\b(xp|id|ids|url|api|sso|oidc|saml|ip|csv|json|smtp|utc|mfa)\b/g, (word) =>
       word.toUpperCase().replace("IDS", "IDs"),
     )
     .trim();

@@ -10,7 +10,6 @@ import {
   hasFeature,
   type KeyCaller,
   type Needs,
-  type ScimCaller,
   scopesOf,
   type UserCaller,
 } from "../domain/kernel/caller.ts";
@@ -53,11 +52,10 @@ export const requireAccess = (access: Access, caller: Caller, rules: AccessRules
     requireAdmin(access, caller);
     return requireEnrolled(access.needs, caller);
   }
-  if (access.admin !== undefined || (caller.kind === "scim") !== (access.scim === true))
-    throw missing(access);
+  if (access.admin !== undefined) throw missing(access);
   requireTenantState(access.needs, caller);
   if (caller.kind === "key") requireScope(access, caller);
-  else if (caller.kind === "user") {
+  else {
     requireRole(access, caller);
     requireEnrolled(access.needs, caller);
   }
@@ -81,16 +79,14 @@ export const mayCall = (
 };
 
 type Guarded = Exclude<Access, "public">;
-type OfTenant = KeyCaller | UserCaller | ScimCaller;
+type OfTenant = KeyCaller | UserCaller;
 
 const missing = (access: Guarded): DomainError =>
   unauthorized(
     "CREDENTIALS_MISSING",
-    access.scim
-      ? "Send a SCIM token in Authorization: Bearer"
-      : access.admin === undefined
-        ? "Send an API key in X-API-Key or an access token in Authorization"
-        : "Send a super-admin's token in Authorization",
+    access.admin === undefined
+      ? "Send an API key in X-API-Key or an access token in Authorization"
+      : "Send a super-admin's token in Authorization",
   );
 
 const requireAdmin = (access: Guarded, { scopes }: AdminCaller): void => {

@@ -102,14 +102,11 @@ const checkForm = (request: Request): void => {
     throw new DomainError("UNSUPPORTED_MEDIA_TYPE", `Content-Type must be ${FORM_TYPE}`);
 };
 
-const SCIM_TYPES = ["application/scim+json", "application/json"];
-
-const checkJson = (request: Request, { isScim }: AnyRoute): void => {
+const checkJson = (request: Request): void => {
   const charset =
     /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"] ?? "")?.[1] ?? "utf-8";
-  const types = isScim ? SCIM_TYPES : ["application/json"];
-  if (!request.is(types) || !/^utf-?8$/i.test(charset)) {
-    throw new DomainError("UNSUPPORTED_MEDIA_TYPE", `Content-Type must be ${types[0]} in UTF-8`);
+  if (!request.is("application/json") || !/^utf-?8$/i.test(charset)) {
+    throw new DomainError("UNSUPPORTED_MEDIA_TYPE", "Content-Type must be application/json in UTF-8");
   }
 };
 
@@ -120,7 +117,7 @@ export const checkBodyHeaders = (request: Request, route: AnyRoute): void => {
   const limit = bodyLimitOf(route);
   if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
   if (route.takesForm) checkForm(request);
-  else checkJson(request, route);
+  else checkJson(request);
 };
 
 const aborted = (): DomainError =>

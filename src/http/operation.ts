@@ -32,13 +32,11 @@ import {
   countAnonymous,
   countBadKey,
   identify,
-  identifyScim,
   type LargeWorks,
   slotsOf,
 } from "./request-guards.ts";
 import { customHostOf, isHiddenByPin, requirePinned } from "./pin.ts";
 import { type AnyRoute, type ProjectSource, type Reply, takesBody } from "./route.ts";
-import { sendScim } from "./scim/answers.ts";
 import { fieldsOf, parseBody, parseParams, queryChecker } from "./validate.ts";
 
 /** Operations that follow the server's clock in a sandbox too: nothing of theirs is what players have. */
@@ -145,9 +143,7 @@ const identifyFor = async (
   if (route.access === "public") return { kind: "anonymous" };
   let known: Caller | undefined;
   try {
-    known = route.access.scim
-      ? await identifyScim(app, request)
-      : await identify(app, request, route.access.admin !== undefined);
+    known = await identify(app, request, route.access.admin !== undefined);
     requirePinned(response, known);
     return known;
   } catch (error) {
@@ -195,7 +191,6 @@ type OwnProject = { projectId: string; aheadMs: number };
 /** Returns the rows that the operation may see, and at what time it sees them. */
 const rowScopeOf = (actor: Actor, { projectId, aheadMs }: OwnProject): RowScope => {
   const { caller } = actor;
-  if (caller.kind === "scim") return { role: "web", tenantId: caller.tenantId, projectIds: [], by: actor };
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
   const projectIds = projectId === "" ? [] : [projectId];
   const scope = { role: "web", tenantId: caller.tenantId, projectIds, by: actor } as const;
@@ -203,7 +198,6 @@ const rowScopeOf = (actor: Actor, { projectId, aheadMs }: OwnProject): RowScope 
 };
 
 const send = async (route: AnyRoute, response: Response, reply: Reply<unknown>): Promise<void> => {
-  if (route.isScim) return sendScim(response, reply);
   if (reply.status === 302) return void response.status(302).set(reply.headers).end();
   if (reply.body instanceof StreamedBody) return sendStreamed(response, reply.body, reply);
   if (reply.body instanceof ReadyJson) {
@@ -345,10 +339,10 @@ export const operation = (app: App, route: AnyRoute, bounds: MemoryBounds): Requ
     const actor = actorOf(caller, arrival, signal);
     const rowScope = rowScopeOf(actor, { projectId, aheadMs: await aheadOf(app, route, admitted) });
     const cookie = request.get("cookie") ?? "";
-    const [ifMatch, origin] = [request.get("if-match"), request.get("origin")];
+    const origin = request.get("origin");
     const signed = signedOf(request, route);
     const host = customHostOf(response);
-    const context = { ...admitted, actor, body, ignored, host, origin, cookie, ifMatch, signed, session };
+    const context = { ...admitted, actor, body, ignored, host, origin, cookie, signed, session };
     const execution: Execution = { route, rowScope, context };
     const scoped = scopedFor(app, execution, signal);
     const keyed = await keyedRequest(request, execution, raw);

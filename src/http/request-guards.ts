@@ -13,7 +13,6 @@ import {
 import { authenticateAdmin } from "../domain/accounts/admin/admins.ts";
 import { authenticateKey } from "../domain/accounts/api-keys/api-key.ts";
 import { authenticateUser } from "../domain/accounts/auth/sessions.ts";
-import { authenticateScim, isScimSecret } from "../domain/accounts/scim/tokens.ts";
 import { retryLater, unauthorized } from "../domain/kernel/errors.ts";
 import { requestIdFrom } from "../domain/kernel/ids.ts";
 import { Bulkhead, busy, WAITING } from "../domain/kernel/bulkhead.ts";
@@ -94,14 +93,6 @@ const bearerOf = (request: Request): string | undefined => {
   if (API_KEY.test(bearer ?? authorization)) throw unauthorized("TOKEN_INVALID", KEY_AS_TOKEN);
   if (bearer !== undefined) return bearer;
   throw unauthorized("TOKEN_INVALID", "Authorization must be: Bearer <access token>");
-};
-
-/** SCIM accepts no other credentials, and its tokens are accepted nowhere else. */
-export const identifyScim = async (app: App, request: Request): Promise<Caller> => {
-  const bearer = bearerOf(request);
-  if (bearer === undefined) return { kind: "anonymous" };
-  const secret = isScimSecret(bearer) ? bearer : undefined;
-  return authenticateScim(app.transact, app.apiKeys, secret, freshIfChange(request));
 };
 
 /** Super-admin operations accept no other credentials, and theirs are accepted nowhere else. */
@@ -256,7 +247,6 @@ export const nameRequest = ({ config }: App): RequestHandler => {
 const who = (caller: Caller | undefined): Record<string, string> => {
   if (caller?.kind === "key") return { tenantId: caller.tenantId, keyId: caller.keyId };
   if (caller?.kind === "user") return { tenantId: caller.tenantId, userId: caller.userId };
-  if (caller?.kind === "scim") return { tenantId: caller.tenantId, scimTokenId: caller.tokenId };
   return caller?.kind === "admin" ? { adminId: caller.adminId } : {};
 };
 

@@ -38,8 +38,6 @@ export type RouteContext<P, Q, B> = {
   cookie: string;
   /** With `X-Session: cookie`, for a route with `session`: the refresh token of the cookie, if it came. */
   session: { refreshToken: string | undefined } | undefined;
-  /** The raw If-Match header. */
-  ifMatch: string | undefined;
   /** For a route with `signatureHeader`: the body as sent, and the header that signs it. */
   signed: { bytes: Uint8Array; signature: string };
   /** Aborted when the client disconnects before the response; long-running work must check it. */
@@ -114,8 +112,6 @@ type Details<
   bodyPartsMax?: number;
   /** The body is a form, as pages post it across sites, and no JSON: each name once. */
   takesForm?: true;
-  /** It speaks SCIM: bodies both ways are application/scim+json, and errors are the protocol's. */
-  isScim?: true;
   /** The header that signs the bytes of the body: `run` verifies it. */
   signatureHeader?: string;
   /**
@@ -281,7 +277,7 @@ type Given<G, K extends string, D> = G extends { readonly [key in K]: infer S ex
 type Define<G extends Common> = <
   Path extends string,
   P extends Shape = Given<G, "params", z.ZodType<PathValues<Path>>>,
-  Q extends Shape | undefined = Given<G, "query", undefined>,
+  Q extends Shape | undefined = undefined,
   B extends Shape | undefined = Given<G, "body", undefined>,
   R extends Shape = Given<G, "response", never>,
   X = undefined,

@@ -54,7 +54,6 @@ import { playerQuestRoutes, questSubmissionRoutes } from "./resources/player-que
 import { questInsightRoutes, questRoutes } from "./resources/quests.ts";
 import { streakRoutes } from "./resources/streaks.ts";
 import { domainRoutes } from "./resources/domains.ts";
-import { scimSettingsRoutes } from "./resources/scim.ts";
 import { ssoLoginRoutes } from "./resources/sso-login.ts";
 import { ssoRoutes } from "./resources/sso.ts";
 import {
@@ -116,7 +115,6 @@ export const routes: readonly AnyRoute[] = [
   ...scoreReviewRoutes,
   ...ssoRoutes,
   ...ssoLoginRoutes,
-  ...scimSettingsRoutes,
   ...domainRoutes,
   ...webhookEventRoutes,
   ...webhookRoutes,

@@ -29,9 +29,6 @@ import { type MemoryBounds, operation } from "./operation.ts";
 import { customHostOf, isHiddenByPin, pinHost } from "./pin.ts";
 import { playground } from "./playground.ts";
 import type { AnyRoute } from "./route.ts";
-import { speakScim } from "./scim/answers.ts";
-import { SCIM_PATH } from "./scim/discovery.ts";
-import { scimRoutes } from "./scim/groups.ts";
 import { asDomainError, fieldsOf, hasGone, internalError, sendError } from "./validate.ts";
 
 const TOKEN = /^[A-Za-z0-9_-]{16,128}$/;
@@ -394,16 +391,15 @@ const noPage: RequestHandler = () => {
 };
 
 /**
- * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, SCIM, the pages for
- * operators, the description at /openapi.json and /docs. Every unsuccessful response has the body of
- * errors.ts; those of SCIM have the protocol's.
+ * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators,
+ * the description at /openapi.json and /docs. Every unsuccessful response has the body of errors.ts.
  */
 export const createHttp = (
   app: App,
   routes: readonly AnyRoute[],
   describe: Describe = describeHere(routes),
 ): express.Express => {
-  checkRoutes([...routes, ...scimRoutes]);
+  checkRoutes(routes);
   const http = bareHttp();
   http.use(nameRequest(app), observe(app), closeUnread, refuseNul);
   if (app.config.domains) http.use(pinHost(app), domainPages(app));
@@ -415,8 +411,6 @@ export const createHttp = (
     questions: questionSlots(),
     streams: streamSlots(),
   };
-  http.use(SCIM_PATH, speakScim);
-  http.use(operations(app, scimRoutes, bounds));
   const api = operations(app, routes, bounds);
   http.use(PREFIXES, api);
   http.use(api, noPage, answerError(app));

@@ -14,7 +14,6 @@ import {
 import { outageError } from "../domain/kernel/outages.ts";
 import { problemsOf } from "../domain/kernel/zod-problems.ts";
 import type { AnyRoute } from "./route.ts";
-import { sendScimError } from "./scim/answers.ts";
 
 /** Characters reserved in a message for the number of further problems. */
 const MORE_MAX = 30;
@@ -106,7 +105,6 @@ export const sendError = (response: Response, error: DomainError, now: Date): vo
     response.setHeader("Retry-After", String(Math.max(1, Math.ceil(error.retryAfterSeconds))));
   }
   if (error instanceof RateLimited) response.set(limitHeaders(error.state));
-  if (response.locals["isScim"] === true) return sendScimError(response, error);
   response.status(error.status).json(errorBody(error, String(response.locals["requestId"]), now));
 };
 

@@ -66,7 +66,7 @@ const [PLAYERS, BOARDS] = ["docs/guides/players.md", "docs/guides/leaderboards.m
 const ACCOUNTS = "docs/guides/accounts.md";
 const [KEYS, WEBHOOKS] = ["docs/guides/keys-and-limits.md", "docs/guides/webhooks.md"];
 const [LOBBIES, OPERATE] = ["docs/guides/lobbies.md", "docs/guides/operate.md"];
-const [SSO, SCIM, DOMAINS] = ["docs/guides/sso.md", "docs/guides/scim.md", "docs/guides/domains.md"];
+const [SSO, DOMAINS] = ["docs/guides/sso.md", "docs/guides/domains.md"];
 
 const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
 
@@ -97,7 +97,7 @@ const firstColumn = (path: string, heading: string): string[] =>
 const RUN_DOCUMENTS = [
   [README, START, RULES, ECONOMY, QUESTS, ADVENTURES],
   [ANALYTICS, EXPORTS, TEST_CLOCK, CHAT, LOBBIES, PLAYERS],
-  [BOARDS, ACCOUNTS, SECOND_FACTOR, SSO, SCIM, DOMAINS, "docs/guides/billing.md", KEYS, WEBHOOKS, OPERATE],
+  [BOARDS, ACCOUNTS, SECOND_FACTOR, SSO, DOMAINS, "docs/guides/billing.md", KEYS, WEBHOOKS, OPERATE],
 ].flat();
 
 describe("the documents", () => {
@@ -160,7 +160,6 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [SSO, "export ISSUER=", "test/docs/docs-sso.test.ts sets these variables"],
   [DOMAINS, "export TOKEN=eyJ", "test/docs/docs-domains.test.ts sets these variables"],
   [SECOND_FACTOR, "export ADMIN_EMAIL=", "test/docs/docs-second-factor.test.ts sets these variables"],
-  [SCIM, "export TOKEN=eyJ", "test/docs/docs-scim.test.ts sets these variables"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
   [OPERATE, "npm run migrate", KNOWN],
   [OPERATE, "admin create", KNOWN],

@@ -11,7 +11,6 @@ import { must } from "../support/http/client.ts";
 import { aMailTo, mailedTo, mailsTo, tokenIn } from "../support/mail/mailbox.ts";
 import { startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, told } from "../support/providers/oauth.ts";
-import { assertScimError, mustScim, scimClient } from "../support/scim/provider.ts";
 import { aDomain, aVerifiedDomain, putSso, ssoUrl, startSsoServer } from "../support/sso/server.ts";
 import { madeOnce } from "../support/made.ts";
 
@@ -68,10 +67,6 @@ describe("an address that a stranger took before the owner of its domain came", 
     return told((await aBrowser().go(ssoUrl(server, owner))).at);
   };
   const login = (address: string) => post("/auth/login", { email: address, password: PASSWORD });
-  const aScim = async () => {
-    const { token } = must(await post("/enterprise/scim/tokens", { name: "Okta" }, owner.token), 201);
-    return scimClient(server.url, token);
-  };
   const invite = async (by: Tenant): Promise<string> => {
     const invitations = () => mailsTo(email).filter(({ subject }) => subject?.startsWith("Invitation"));
     const before = invitations().length;
@@ -138,8 +133,6 @@ describe("an address that a stranger took before the owner of its domain came", 
   it("stays where it is once anybody has proved it: no provider takes an account over", async () => {
     await prove();
     assert.equal((await come({ email_verified: true }))["error"], "email_of_other_tenant");
-    const scim = await aScim();
-    assertScimError(await scim("POST", "/Users", { userName: email }), 409, "uniqueness");
     assert.equal(await addressOfSquat(), email);
     must(await login(email), 200);
   });
@@ -180,25 +173,6 @@ describe("an address that a stranger took before the owner of its domain came", 
     assert.equal((await find({ email }))?.tenantId, owner.tenantId);
     const lines = (await auditOf(api, squat.userId)).filter(({ action }) => /released/.test(action));
     assert.equal(lines.length, 1);
-  });
-
-  it("is its person's too where SCIM makes them, or gives a member the address", async () => {
-    const scim = await aScim();
-    const ada = mustScim(await scim("POST", "/Users", { userName: `ada@${domain}` }), 201);
-    const moved = { userName: email, active: true };
-    assert.equal(mustScim(await scim("PUT", `/Users/${ada.id}`, moved), 200).emails[0].value, email);
-    assert.match(await addressOfSquat(), RELEASED);
-    const second = await aTenant(server);
-    const other = `eve@${domain}`;
-    await api.app.transact(({ em }) =>
-      em.nativeUpdate(User, { id: second.userId }, { email: other, emailVerified: false }),
-    );
-    const invitation = { email: other, role: "OWNER" };
-    const { id } = must(await post("/team/invitations", invitation, owner.token), 201);
-    mustScim(await scim("POST", "/Users", { userName: other }), 201);
-    assert.match((await find({ id: second.userId }))!.email, RELEASED);
-    const [line] = (await auditOf(api, id)).filter(({ action }) => action === "invitation.revoked");
-    assert.deepEqual(line?.data, { email: other, role: "OWNER", by: "scim" });
   });
 
   for (const [how, path, more] of [

@@ -13,7 +13,6 @@ import { assertError } from "../support/http/assert-error.ts";
 import { type Answer, type Client, must } from "../support/http/client.ts";
 import { totpCode } from "../support/mfa/second-factor.ts";
 import { superAdminOf, twoServers, type TwoServers } from "../support/processes/two-servers.ts";
-import { assertScimError, mustScim, patchOf, scimClient } from "../support/scim/provider.ts";
 
 const ROUNDS = 5;
 const PASSWORD = "Brass-Lantern-58";
@@ -326,44 +325,6 @@ describe("accounts that two processes change at once", () => {
       const { challenges } = await aLogin(12);
       const statuses = await complete(challenges, () => "not-a-code");
       assert.deepEqual(statuses, [...Array<number>(10).fill(401), 429, 429]);
-    });
-  });
-
-  describe("of SCIM", () => {
-    it("make one user of a name and one group of a name, and lose no member of a group", async () => {
-      await override({});
-      await sql`update tenants set plan = 'ENTERPRISE' where id = ${tenant.tenantId}::uuid`.execute(db());
-      const other = await two.member(tenant, "OWNER");
-      const domain = `acme-${randomUUID().slice(0, 8)}.com`;
-      await sql`
-        insert into sso_domains (id, tenant_id, domain, token, verified_at, created_at)
-        values (gen_random_uuid(), ${tenant.tenantId}::uuid, ${domain}, 'x', now(), now())`.execute(db());
-      const tokens = "/api/v1/enterprise/scim/tokens";
-      const made = await eventually(async () => {
-        const answer = await client(0).post(tokens, { name: "Okta" }, { token: other.token });
-        return answer.status === 201 && answer;
-      });
-      const scims = two.clients.map(({ url }) => scimClient(url, made.body.token));
-      const scim = (turn: number) => scims[turn % 2]!;
-      const address = () => `${randomUUID().slice(0, 13)}@${domain}`;
-      const at = [...Array(10).keys()];
-      const [userName, displayName] = [address(), "Developers"];
-      for (const answers of [
-        await Promise.all(at.map((turn) => scim(turn)("POST", "/Users", { userName }))),
-        await Promise.all(at.map((turn) => scim(turn)("POST", "/Groups", { displayName }))),
-      ]) {
-        assert.equal(answers.filter(({ status }) => status === 201).length, 1);
-        for (const answer of answers.filter(({ status }) => status !== 201))
-          assertScimError(answer, 409, "uniqueness");
-      }
-      const ids: string[] = [];
-      for (const turn of at.slice(4))
-        ids.push(mustScim(await scim(turn)("POST", "/Users", { userName: address() }), 201).id);
-      const { id } = mustScim(await scim(0)("POST", "/Groups", { displayName: randomUUID() }), 201);
-      const add = (value: string) => patchOf({ op: "add", path: "members", value: [{ value }] });
-      const added = await Promise.all(ids.map((one, turn) => scim(turn)("PATCH", `/Groups/${id}`, add(one))));
-      for (const answer of added) mustScim(answer, 204);
-      assert.equal(mustScim(await scim(1)("GET", `/Groups/${id}`), 200).members.length, ids.length);
     });
   });
 });

@@ -22,7 +22,6 @@ import { freePort, temporaryDir } from "../support/processes/process.ts";
 import { sharedFakeStripe } from "../support/providers/fake-stripe.ts";
 import { type HostileProvider, startHostileProvider } from "../support/providers/hostile-provider.ts";
 import { aBrowser, startUrl, told } from "../support/providers/oauth.ts";
-import { mustScim, scimClient } from "../support/scim/provider.ts";
 import { databaseText, formsOf, namesIn, openedKeys, readEverything } from "../support/secrets/traces.ts";
 import { ssoUrl } from "../support/sso/server.ts";
 import { type Receiver, startReceiver } from "../support/webhooks/receiver.ts";
@@ -194,7 +193,7 @@ describe("secrets, with the log at its most talkative", () => {
     await misplace(hook.secret);
   });
 
-  it("of single sign-on and SCIM are kept, whatever the provider does", async () => {
+  it("of single sign-on are kept, whatever the provider does", async () => {
     const domain = aName();
     const claim = must(await api.post(api1("/enterprise/sso/domains"), { domain }, own()), 201);
     dns.set(claim.txtName, "TXT", [claim.txtValue]);
@@ -221,17 +220,6 @@ describe("secrets, with the log at its most talkative", () => {
       assert("error" in (await signIn()));
     }
     delete provider.malice.token;
-
-    const { token, id } = must(await api.post(api1("/enterprise/scim/tokens"), { name: "Okta" }, own()), 201);
-    keep("a token of SCIM", token);
-    Object.assign(ids, { tokenId: id, domainId: claim.id });
-    const scim = scimClient(api.url, token);
-    const user = { userName: `ada@${domain}`, password: keep("a password of SCIM", aSecret()) };
-    mustScim(await scim("POST", "/Users", user), 201);
-    assert.equal((await scim("POST", "/Users", `{"userName": "${token}", `)).status, 400);
-    assert.equal((await scim("GET", `/Users/${token}`)).status, 404);
-    assert.equal((await scimClient(api.url, `${token}x`)("GET", "/Users")).status, 401);
-    await misplace(token);
   });
 
   it("of billing are kept, whatever Stripe does", async () => {
@@ -284,8 +272,8 @@ describe("secrets, with the log at its most talkative", () => {
     const rows = await databaseText(api);
 
     // What is looked at has what must be there, so it would have a secret too.
-    assert.ok(secrets.size > 35, `${secrets.size} secrets`);
-    const sent = ["/enterprise/sso", "/webhooks", "/billing/checkout", "/auth/login", "/scim/v2/Users"];
+    assert.ok(secrets.size > 30, `${secrets.size} secrets`);
+    const sent = ["/enterprise/sso", "/webhooks", "/billing/checkout", "/auth/login"];
     for (const route of sent) assert.ok(log.includes(route), route);
     for (const line of ["could not be ordered", '"level":"debug"']) assert.ok(log.includes(line), line);
     for (const table of ["idempotency_keys", "audit_log", "webhooks", "totp_secrets", "sso_configurations"])

@@ -1,11 +1,11 @@
 import { Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Answer, Row } from "../api/client.ts";
-import { useApi, useCan, useRead } from "../api/hooks.ts";
+import { useApi, useCan } from "../api/hooks.ts";
 import { words } from "../format.ts";
 import { act, ask, create, OperationForm } from "../ui/operations.tsx";
 import { Copyable, Section, Status, When } from "../ui/page.tsx";
-import { PlainTable, Rows } from "../ui/table.tsx";
+import { Rows } from "../ui/table.tsx";
 
 const FIRST = "provider displayName oidcIssuer oidcClientId oidcClientSecret allowedDomains enforceSso".split(
   " ",
@@ -73,36 +73,6 @@ export const Sso = () => {
         empty="None"
         columns={{ Last: "lastAt", Why: "message", Who: "email", Times: "times" }}
       />
-    </Stack>
-  );
-};
-
-export const Scim = () => {
-  const can = useCan();
-  const { baseUrl, tokens, defaultRole, groups } = useRead("getScim");
-  return (
-    <Stack>
-      <Section title="Address for your identity provider">
-        <Copyable value={baseUrl} />
-      </Section>
-      <PlainTable
-        section="Tokens"
-        beside={create("createScimToken", "New token", {
-          submit: "Make the token",
-          secret: ["token", "The token for your identity provider"],
-        })}
-        rows={tokens}
-        empty="No tokens yet"
-        columns={{ Name: "name", Status: "status", "Last used": "lastUsedAt", Expires: "expiresAt" }}
-        actions={({ id, name, status }) =>
-          status === "ACTIVE" && ask("revokeScimToken", "Revoke", { path: { tokenId: id }, of: name })
-        }
-      />
-      {can("putScim") && (
-        <Section title="Roles by group">
-          <OperationForm id="putScim" initial={{ defaultRole, groups }} />
-        </Section>
-      )}
     </Stack>
   );
 };

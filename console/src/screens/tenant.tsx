@@ -6,7 +6,7 @@ import { moment, number, words } from "../format.ts";
 import { act, form, OperationForm } from "../ui/operations.tsx";
 import { Page, Part, Section, Tiles, When } from "../ui/page.tsx";
 import { Rows } from "../ui/table.tsx";
-import { Domains, Scim, Sso } from "./enterprise.tsx";
+import { Domains, Sso } from "./enterprise.tsx";
 import { Mails } from "./logs.tsx";
 import { Facts } from "../ui/cells.tsx";
 
@@ -21,7 +21,6 @@ export const Settings = ({ tab = "general" }: { tab?: string }) => {
         general: ["General", () => <General />],
         billing: can("getBillingUsage") && ["Billing and usage", () => <Billing />],
         sso: can("getSso") && ["Single sign-on", () => <Sso />],
-        scim: can("getScim") && ["SCIM", () => <Scim />],
         domains: can("listCustomDomains") && ["Domains", () => <Domains />],
         mails: can("listEmailLogs") && ["Mails", () => <Mails id="listEmailLogs" />],
       }}

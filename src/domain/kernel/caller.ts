@@ -210,9 +210,7 @@ export type Caller =
       rateLimit: number | null;
       tenant: CallerTenant;
       isTest: boolean;
-    }
-  /** A tenant's identity provider, by a token that SCIM alone accepts. */
-  | { kind: "scim"; tokenId: string; tenantId: string; tenant: CallerTenant };
+    };
 
 /** The originator of an action, for the audit log, sessions and limits. */
 export type Actor = {
@@ -226,7 +224,6 @@ export type Actor = {
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 export type KeyCaller = Extract<Caller, { kind: "key" }>;
-export type ScimCaller = Extract<Caller, { kind: "scim" }>;
 export type AdminCaller = Extract<Caller, { kind: "admin" }>;
 
 /** Returns the console user that calls an operation without a scope. */
@@ -238,12 +235,6 @@ export const userOf = (caller: Caller): UserCaller => {
 /** Returns the super-admin, or the platform token, that calls an operation with `access.admin`. */
 export const adminOf = (caller: Caller): AdminCaller => {
   assert(caller.kind === "admin", "the operation is a super-admin's");
-  return caller;
-};
-
-/** Returns the tenant whose identity provider calls an operation of SCIM. */
-export const providerOf = (caller: Caller): ScimCaller => {
-  assert(caller.kind === "scim", "the operation is SCIM's");
   return caller;
 };
 
@@ -264,9 +255,7 @@ export const actorOf = (caller: Caller): string =>
       ? `key:${caller.keyId}`
       : caller.kind === "admin"
         ? `${caller.isMachine ? "platform-token" : "admin"}:${caller.adminId}`
-        : caller.kind === "scim"
-          ? `scim-token:${caller.tokenId}`
-          : "anonymous";
+        : "anonymous";
 
 export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
 
@@ -337,7 +326,7 @@ export type Needs = {
 /**
  * Access rules of an operation. Without `scope`, API keys are denied; of several scopes any one suffices.
  * Without `roles`, console users are denied; `admin` is for super-admins, and for platform tokens with that
- * scope. `scim` is for identity providers with a token of their own alone.
+ * scope.
  */
 export type Access =
   | "public"
@@ -346,7 +335,6 @@ export type Access =
       roles?: readonly Role[];
       needs?: Needs;
       admin?: AdminScope;
-      scim?: true;
     };
 
 /** Returns the scopes of which a key needs one; empty where keys are denied. */

@@ -35,7 +35,7 @@ import { pageReply, sortedBy, Span } from "./bodies.ts";
 import { LimitsBody } from "./billing.ts";
 import { OwnPassword, proofParts, selfOf } from "./mfa-login.ts";
 
-const ACTORS = "user:<id>, key:<id>, admin:<id>, platform-token:<id>, scim-token:<id>, anonymous or system";
+const ACTORS = "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system";
 
 const ACTOR_MAX = 100;
 

@@ -66,7 +66,7 @@ const valuesOf = (ids: Record<string, string>): Record<string, string[]> => {
     ),
     "/analytics/:tab?": ["", ...REPORTS, NO_NAME].map((tab) => `/analytics/${tab}`),
     "/webhooks/:id": [`/webhooks/${ids["webhook"]}`],
-    "/settings/:tab?": ["", "billing", "sso", "scim", "domains", "mails"].map((tab) => `/settings/${tab}`),
+    "/settings/:tab?": ["", "billing", "sso", "domains", "mails"].map((tab) => `/settings/${tab}`),
   };
 };
 

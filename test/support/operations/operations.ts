@@ -32,7 +32,6 @@ import {
   keyOperations,
   rateLimitOperations,
   registrationOperations,
-  scimOperations,
 } from "./auth.ts";
 import { rewardOperations } from "./rewards.ts";
 import { playerOperations, ruleOperations, webhookOperations } from "./rules.ts";
@@ -201,7 +200,6 @@ const KNOWN: Record<string, Known> = {
   ...oauthOperations,
   ...liveRoomOperations,
   ...ssoOperations,
-  ...scimOperations,
   ...domainOperations,
   ...billingOperations,
 };

@@ -103,7 +103,7 @@ type Row = {
   id: string;
   /** Null for entries about the platform alone. */
   tenantId: string | null;
-  /** `user`, `key`, `admin`, `platform-token` or `scim-token` with `:<id>`; or `anonymous`, `system`. */
+  /** `user`, `key`, `admin` or `platform-token` with `:<id>`; or `anonymous`, `system`. */
   actor: string;
   action: string;
   targetType: string;

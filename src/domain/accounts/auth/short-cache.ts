@@ -11,7 +11,7 @@ export const isUseDue = (lastUsedAt: Date | null | undefined, now: Date): boolea
 /** Records a use. Not awaited: no request waits for it, and losing it costs a minute of precision. */
 export const noteUse = (
   transact: Transact,
-  table: "sessions" | "api_keys" | "platform_tokens" | "scim_tokens",
+  table: "sessions" | "api_keys" | "platform_tokens",
   id: string,
 ): void => {
   transact(({ db, now }) => {

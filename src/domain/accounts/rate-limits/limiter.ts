@@ -198,8 +198,6 @@ export const LIMITS = {
   ssoTest: { name: "sso-test", points: 10, seconds: HOUR },
   /** Pages of the payment provider that a tenant opens. */
   billing: { name: "billing", points: 30, seconds: HOUR },
-  /** Requests of one tenant's identity provider. Microsoft Entra asks for 25 in a second. */
-  scim: { name: "scim", points: 1_800, seconds: MINUTE },
   /** Checks of one custom domain that its tenant asks for. */
   domainCheck: { name: "domain-check", points: 1, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
@@ -250,10 +248,6 @@ const limitsOfCaller = (caller: Caller, address: string, isRead: boolean): Reque
   if (caller.kind === "user") {
     const bucket = isRead ? LIMITS.userReads : LIMITS.user;
     return [{ bucket, key: caller.userId, ...whoseUser }];
-  }
-  if (caller.kind === "scim") {
-    const whose = "of the tenant's SCIM tokens";
-    return [{ bucket: LIMITS.scim, key: caller.tenantId, reason: "SCIM_RATE", whose }];
   }
   if (caller.kind === "admin") return [{ bucket: LIMITS.admin, key: caller.adminId, ...whoseUser }];
   return [limitOfAddress("anonymous", address)];

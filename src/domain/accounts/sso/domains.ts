@@ -218,7 +218,7 @@ const findUnproved = async (
  * their domain. It stays its own tenant's with all that it has: sessions and password go on under another
  * address, to which no mail is sent. Links that were mailed to the address end. Whoever reads its mail is
  * told, and so is the audit log of the account's tenant, which learns nothing of the other one. To be called
- * where all tenants are seen, in the commit that gives the address to somebody if possible.
+ * where all tenants are seen, in the commit that gives the address to somebody.
  * @returns whether the address was such an account's
  */
 export const releaseUnproved = async (work: Work, mail: Mail, wanted: Wanted): Promise<boolean> => {

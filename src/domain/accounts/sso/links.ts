@@ -22,9 +22,8 @@ export const disownStranger = async (work: Work, user: User): Promise<void> => {
 };
 
 /**
- * Notes that a user may come as another person of the identity provider: one who is suspended, who is let in
- * again after the provider has made them anew, or whose address the provider has changed. Until somebody
- * else comes by the user's address, the link counts as before.
+ * Notes that a suspended user may come as another person of the identity provider once they are let in again:
+ * it may have made them anew. Until somebody else comes by the user's address, the link counts as before.
  */
 export const releaseLinksOf = async ({ db, now }: Work, userId: string): Promise<void> => {
   await sql`

@@ -287,7 +287,7 @@ export const isActiveOwner = ({ role, status, disabledAt }: User): boolean =>
   role === "OWNER" && status === "ACTIVE" && !disabledAt;
 
 /** For a change after which `member` is no longer an OWNER. @throws CONFLICT LAST_OWNER */
-export const requireOtherOwner = ({ member, owners }: Pick<LockedTeam, "member" | "owners">): void => {
+export const requireOtherOwner = ({ member, owners }: LockedTeam): void => {
   if (!isActiveOwner(member) || owners.some(({ id }) => id !== member.id)) return;
   throw conflict("LAST_OWNER", "A tenant needs an OWNER: make another member OWNER first");
 };

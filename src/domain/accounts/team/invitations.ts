@@ -268,7 +268,7 @@ export const revokeInvitation = async (work: Work, actor: TeamActor, id: string)
 };
 
 /** How somebody has become a member instead of by their invitation. */
-type OtherWay = "sso" | "scim" | "acceptance";
+type OtherWay = "sso" | "acceptance";
 
 /** Ends the invitation of an address whose owner has become a member in another way: the audit log tells. */
 export const endInvitations = async (

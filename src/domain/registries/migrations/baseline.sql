@@ -1707,59 +1707,6 @@ create table usage_notices (
   primary key (tenant_id, month, metric, percent)
 );
 
-create table scim_settings (
-  tenant_id uuid primary key references tenants on delete cascade,
-  default_role text not null check (default_role <> 'OWNER'),
-  group_roles jsonb not null,
-  updated_at timestamptz(3) not null
-);
-
-create table scim_tokens (
-  id uuid primary key,
-  tenant_id uuid not null references tenants on delete cascade,
-  name text not null,
-  secret_hash text not null unique,
-  created_by text not null,
-  last_used_at timestamptz(3),
-  expires_at timestamptz(3),
-  revoked_at timestamptz(3),
-  created_at timestamptz(3) not null
-);
-create index scim_tokens_tenant_idx on scim_tokens (tenant_id);
-
-create table scim_users (
-  user_id uuid primary key references users on delete cascade,
-  tenant_id uuid not null references tenants on delete cascade,
-  user_name text not null,
-  external_id text,
-  display_name text,
-  formatted_name text,
-  given_name text,
-  family_name text,
-  gives_email boolean not null,
-  updated_at timestamptz(3) not null
-);
-create unique index scim_users_name_key on scim_users (tenant_id, lower(user_name));
-
-create table scim_groups (
-  id uuid primary key,
-  tenant_id uuid not null references tenants on delete cascade,
-  display_name text not null,
-  external_id text,
-  created_at timestamptz(3) not null,
-  updated_at timestamptz(3) not null
-);
-create unique index scim_groups_name_key on scim_groups (tenant_id, lower(display_name));
-
-create table scim_group_members (
-  group_id uuid references scim_groups on delete cascade,
-  user_id uuid references users on delete cascade,
-  tenant_id uuid not null references tenants on delete cascade,
-  primary key (group_id, user_id)
-);
-create index scim_group_members_user_idx on scim_group_members (user_id);
-create index scim_group_members_tenant_idx on scim_group_members (tenant_id);
-
 create table analytics_reports (
   project_id uuid,
   id uuid,

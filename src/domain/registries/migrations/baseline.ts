@@ -32,10 +32,9 @@ const PROJECT_TABLES = named(`
 const TENANT_TABLES = named(`
   audit_log billing_customers billing_endings custom_domain_certificates custom_domains email_logs
   email_outbox idempotency_keys identities invitations known_origins oauth_flows passkeys projects
-  recovery_codes refresh_tokens scim_group_members scim_groups scim_settings scim_tokens scim_users sessions
-  sso_certificate_notices sso_configurations sso_domains sso_failures sso_flows sso_identities totp_secrets
-  usage_changes usage_counters usage_notices user_tokens users webhook_deliveries webhook_events
-  webhook_feeds webhooks
+  recovery_codes refresh_tokens sessions sso_certificate_notices sso_configurations sso_domains
+  sso_failures sso_flows sso_identities totp_secrets usage_changes usage_counters usage_notices user_tokens
+  users webhook_deliveries webhook_events webhook_feeds webhooks
 `);
 const ACCOUNT_TABLES = named(`
   acme_accounts acme_challenges acme_orders blog_posts consumed_ids email_suppressions ip_blocks oauth_codes
