@@ -40,7 +40,11 @@ export const start = async (
     const [code] = (await ended) as unknown[];
     throw new Error(`${path} ${args.join(" ")} ended with ${String(code)}; its log is ${logFile ?? "above"}`);
   };
-  const [first] = (await Promise.race([once(child, "message"), failed()])) as unknown[];
+  // A library in there greets pm2, whoever has started it.
+  const told = new Promise((done) => {
+    child.on("message", (message) => JSON.stringify(message).includes("axm:") || done(message));
+  });
+  const first = await Promise.race([told, failed()]);
   return { process: child, pid: child.pid!, first, stop };
 };
 
