@@ -20,6 +20,7 @@ import {
   today,
 } from "./range.ts";
 import { eventsOf } from "./events.ts";
+import { ZONES_MAX } from "./rollups/closed-days.ts";
 import { eachFirstTime } from "./rollups/players.ts";
 import { openRolled } from "./rollups/rolled.ts";
 
@@ -61,6 +62,9 @@ export type KeptAnswer = {
 export type Asked = { frame: Frame; range: Range };
 
 type Facts = ProjectDays & {
+  tenantId: string;
+  /** In which days are closed, beside its own. */
+  zones: string[];
   plan: Plan;
   planOverrides: Partial<PlanLimits>;
   lastEvent: string | null;
@@ -73,7 +77,8 @@ type Facts = ProjectDays & {
 /** The project's zone, its plan, and its newest rows. */
 const readFacts = async ({ db }: Work, projectId: string): Promise<Facts> => {
   const { rows } = await sql<Facts>`
-    select p.timezone, p.settings, t.plan, t.plan_overrides as "planOverrides",
+    select p.timezone, p.settings, p.tenant_id as "tenantId",
+      array(select z.timezone from analytics_zones z where z.project_id = p.id) as zones, t.plan, t.plan_overrides as "planOverrides",
       (select e.id::text from tracked_events e where e.project_id = p.id
         order by e.id desc limit 1) as "lastEvent",
       pg_is_in_recovery() as "isReplica",
@@ -170,13 +175,20 @@ const resolve = async (work: Work, { projectId, query, daysMax }: Question, fact
 export const ask = async (work: Work, question: Question): Promise<Asked> =>
   resolve(work, question, await readFacts(work, question.projectId));
 
+/** `addZone`: has days closed in another zone that was asked about; a question itself writes nothing. */
+type Answering = {
+  work: Work;
+  kept: SizedCache<KeptAnswer>;
+  addZone: (of: { tenantId: string; timezone: string }) => void;
+};
+
 /**
  * Answers a question from one snapshot of the database, or from memory where nothing has happened since the
  * answer was made, at most a minute ago. Answers of a given `asOf` are the same for as long.
  * @param key what else the question is made of, such as its name and fields
  */
 export const answer = async (
-  { work, kept }: { work: Work; kept: SizedCache<KeptAnswer> },
+  { work, kept, addZone }: Answering,
   question: Question & { key: string },
   compute: (asked: Asked) => Promise<object>,
 ): Promise<ReadyJson> => {
@@ -185,6 +197,9 @@ export const answer = async (
   const asked = await resolve(work, question, facts);
   const fingerprint = await readFingerprint(work, asked.frame, facts);
   const { timezone, weekStart, dayStartsMs } = asked.frame;
+  const { tenantId, zones } = facts;
+  if (![facts.timezone, ...zones].includes(timezone) && zones.length < ZONES_MAX)
+    work.afterCommit(() => addZone({ tenantId, timezone }));
   const cacheKey = JSON.stringify([question.projectId, question.key, timezone, weekStart, dayStartsMs]);
   const nowMs = work.now.getTime();
   const found = kept.get(cacheKey);

@@ -15,7 +15,8 @@ import {
 import { eachPlayerStretches } from "./packed.ts";
 import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
-import { daysFor, eachCohortCell } from "./rollups/closed-days.ts";
+import { daysFor } from "./rollups/closed-days.ts";
+import { eachCohortCell } from "./rollups/day-sums.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";

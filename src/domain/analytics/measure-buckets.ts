@@ -13,7 +13,8 @@ import {
   type Range,
   untilAsOf,
 } from "./range.ts";
-import { countDays, countPlayers, type Days, daysUntil, type Span } from "./rollups/closed-days.ts";
+import { daysUntil } from "./rollups/closed-days.ts";
+import { countDays, countPlayers, type Days, type Span } from "./rollups/day-sums.ts";
 import {
   areDivisible,
   eachFirstTime,

@@ -10,7 +10,8 @@ import {
   type Range,
   untilAsOf,
 } from "./range.ts";
-import { countDays, countPlayers, type Days, daysUntil } from "./rollups/closed-days.ts";
+import { daysUntil } from "./rollups/closed-days.ts";
+import { countDays, countPlayers, type Days } from "./rollups/day-sums.ts";
 import { areDivisible, eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Rolled } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";

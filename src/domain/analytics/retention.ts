@@ -15,7 +15,8 @@ import { type Breakdown, CountsByValue, propertyText, rateOf } from "./propertie
 import { type CalendarInterval, dateOfDay } from "./range.ts";
 import { type Column, type Found, judgeReturns, type ReturnTask } from "./returns.ts";
 import { eachRolledTimes, type RolledTimes } from "./rollups/each-player.ts";
-import { daysFor, eachCohortCell } from "./rollups/closed-days.ts";
+import { daysFor } from "./rollups/closed-days.ts";
+import { eachCohortCell } from "./rollups/day-sums.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";

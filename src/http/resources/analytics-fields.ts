@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { GROUPS } from "../../domain/analytics/experiments/experiment.ts";
+import { addZone } from "../../domain/analytics/rollups/closed-days.ts";
 import { LISTED_METRICS } from "../../domain/analytics/measure-players.ts";
 import { answer, type Asked, type FrameQuery } from "../../domain/analytics/ask.ts";
 import { PERIODS, type RangeQuery, WEEK_STARTS } from "../../domain/analytics/range.ts";
@@ -91,6 +92,15 @@ type Ask = {
   daysMax?: number;
 };
 
+const addZoneLater =
+  ({ transactAs, log }: App, projectId: string) =>
+  ({ tenantId, timezone }: { tenantId: string; timezone: string }): void => {
+    const transact = transactAs({ role: "web", tenantId, projectIds: [projectId] });
+    void transact((work) => addZone(work, projectId, timezone)).catch((err: unknown) =>
+      log.warn({ err, projectId, timezone }, "days of analytics will not be closed in a zone yet"),
+    );
+  };
+
 /** Answers an operation of analytics: `compute` reads its own fields in the transaction of the question. */
 export const answerQuestion = <T extends object>(
   app: App,
@@ -100,7 +110,8 @@ export const answerQuestion = <T extends object>(
   app.transact(async (work) => {
     const key = JSON.stringify([id, query, fields]);
     const asked = { projectId, query, key, daysMax };
-    const body = await answer({ work, kept: app.questions }, asked, (given) => compute(work, given));
+    const answering = { work, kept: app.questions, addZone: addZoneLater(app, projectId) };
+    const body = await answer(answering, asked, (given) => compute(work, given));
     return new Reply(200, body as never);
   });
 

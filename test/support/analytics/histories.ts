@@ -14,6 +14,7 @@ import {
 } from "../../../src/domain/analytics/range.ts";
 import { readFunnel } from "../../../src/domain/analytics/funnels.ts";
 import { readRetention, type RetentionQuestion } from "../../../src/domain/analytics/retention.ts";
+import { addZone } from "../../../src/domain/analytics/rollups/closed-days.ts";
 import { closeDays, rollUp } from "../../../src/domain/analytics/rollups/roll-up.ts";
 import { verifyRollups } from "../../../src/domain/analytics/rollups/verify.ts";
 import { openRolled } from "../../../src/domain/analytics/rollups/rolled.ts";
@@ -126,11 +127,9 @@ const ZONES = ["UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", 
 
 /** Moves rollups on to where events end, in as many steps as that takes, and closes days of some zones. */
 export const rollUpAll = async ({ app }: TestApp, projectId: string, asOfMs = Date.now()): Promise<void> => {
-  await app.transact(({ db }) =>
-    sql`insert into analytics_zones (project_id, timezone, asked_at)
-      select ${projectId}::uuid, unnest(${`{${ZONES.join(",")}}`}::text[]), now()
-      on conflict do nothing`.execute(db),
-  );
+  await app.transact(async (work) => {
+    for (const zone of ZONES) await addZone(work, projectId, zone);
+  });
   while ((await app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }))) === "MORE");
   while (await app.transact((work) => closeDays(work, projectId, asOfMs)));
 };

@@ -1,204 +1,30 @@
 import { sql } from "kysely";
-import { periodAt } from "../events.ts";
 import {
-  type CalendarInterval,
   type DayFrame,
   dayBuckets,
   dayFrame,
   dayStart,
   type Frame,
   localDay,
-  monthOf,
   type ProjectDays,
   type Range,
-  type WeekStart,
-  weekOf,
 } from "../range.ts";
-import { CHUNK_BITS, CHUNK_PLAYERS, VarintReader, VarintWriter, STATEMENT_LENGTH } from "./documents.ts";
-import { areDivisible, eachRolledPlayer, eachFirstTime, type RolledPlayer } from "./players.ts";
+import { type Days, DaySums, isSame, NEVER, Standing } from "./day-sums.ts";
+import { CHUNK_PLAYERS, STATEMENT_LENGTH } from "./documents.ts";
+import { areDivisible, eachRolledPlayer, eachFirstTime } from "./players.ts";
 import { openRolled, type Rolled } from "./rolled.ts";
 import { tableTexts } from "../../kernel/json.ts";
 import { localKey, type Work } from "../../kernel/work.ts";
 
 /**
- * Local days that are over, added up, so that whoever opens the overview of a large game need not wait until
- * all that its players ever did is read. A player's day is counted by the active day before: distinct players
- * of several days are those whose active day before is earlier, each counted once, on the first of the days.
- * Of some days it is kept when each player had been active before, so that days since can be added up.
+ * Local days that are over are kept added up, so that whoever opens the overview of a large game need not wait
+ * until all that its players ever did is read. Of some days it is also kept when each player had been active
+ * before: from there on, days since are added up with each question.
  */
 
 /** Of days further back, only each 32nd keeps when players were active before. */
 const RECENT_DAYS = 35;
 const SPARSE_DAYS = 32;
-
-/** Before any day: of a player without an active one. */
-const NEVER = -(2 ** 31);
-
-/** Players of one first day on another day; of how many that was the first active day of a week or month. */
-type Cohort = { players: number; events: number; monday: number; sunday: number; month: number };
-
-/** One local day: what players did, by the active day before, and by their first day. */
-export class DaySums {
-  events = 0;
-  /** Players; new ones have no day before. */
-  readonly gaps = new Map<number, number>();
-  readonly cohorts = new Map<number, Cohort>();
-  readonly #day: number;
-  readonly #starts: { monday: number; sunday: number; month: number };
-
-  constructor(day: number) {
-    this.#day = day;
-    this.#starts = { monday: weekOf(day, "monday"), sunday: weekOf(day, "sunday"), month: monthOf(day) };
-  }
-
-  add({ before, first, events }: { before: number; first: number; events: number }): void {
-    this.events += events;
-    this.gaps.set(before, (this.gaps.get(before) ?? 0) + 1);
-    let cohort = this.cohorts.get(first);
-    if (!cohort)
-      this.cohorts.set(first, (cohort = { players: 0, events: 0, monday: 0, sunday: 0, month: 0 }));
-    const { monday, sunday, month } = this.#starts;
-    cohort.players++;
-    cohort.events += events;
-    if (before < monday) cohort.monday++;
-    if (before < sunday) cohort.sunday++;
-    if (before < month) cohort.month++;
-  }
-
-  write(): Uint8Array {
-    const writer = new VarintWriter();
-    writer.add(this.events);
-    writer.add(this.gaps.size);
-    for (const [before, players] of this.gaps) {
-      writer.add(before === NEVER ? 0 : this.#day - before);
-      writer.add(players);
-    }
-    for (const [first, { players, events, monday, sunday, month }] of this.cohorts)
-      for (const number of [this.#day - first, players, events, monday, sunday, month]) writer.add(number);
-    return writer.bytes;
-  }
-
-  static read(day: number, document: Uint8Array): DaySums {
-    const sums = new DaySums(day);
-    const reader = new VarintReader(document);
-    sums.events = reader.next();
-    for (let left = reader.next(); left > 0; left--) {
-      const gap = reader.next();
-      sums.gaps.set(gap === 0 ? NEVER : day - gap, reader.next());
-    }
-    while (!reader.isAtEnd) {
-      const first = day - reader.next();
-      const [players, events] = [reader.next(), reader.next()];
-      const [monday, sunday, month] = [reader.next(), reader.next(), reader.next()];
-      sums.cohorts.set(first, { players, events, monday, sunday, month });
-    }
-    return sums;
-  }
-}
-
-/** Days by number, ascending, as far as anybody was active. */
-export type Days = ReadonlyMap<number, DaySums>;
-
-/** Local days, both of which are among them. */
-export type Span = { first: number; last: number };
-
-/** Returns how many players were active, and new, and how many events there were. */
-export const countDays = (days: Days, { first, last }: Span) => {
-  let [active, fresh, events] = [0, 0, 0];
-  for (let day = first; day <= last; day++) {
-    const sums = days.get(day);
-    if (!sums) continue;
-    events += sums.events;
-    fresh += sums.gaps.get(NEVER) ?? 0;
-    for (const [before, players] of sums.gaps) if (before < first) active += players;
-  }
-  return { active, fresh, events };
-};
-
-/** Returns how many players were new on any day up to one. */
-export const countPlayers = (days: Days, last: number): number => {
-  let players = 0;
-  for (const [day, { gaps }] of days) if (day <= last) players += gaps.get(NEVER) ?? 0;
-  return players;
-};
-
-/** Which players come to which cohort, by first days, and of what the columns are. */
-type CohortSpans = { span: Span; unit: CalendarInterval; weekStart: WeekStart; periods: readonly number[] };
-
-/**
- * Calls `take` with players of a cohort, by the number of its period, who were active `k` periods later, and
- * with their events: often for one cell, each player once.
- * @param periods first days of periods, the first of which has the span's first day
- */
-export const eachCohortCell = (
-  days: Days,
-  { span, unit, weekStart, periods }: CohortSpans,
-  take: (cell: { cohort: number; k: number; players: number; events: number }) => void,
-): void => {
-  const counted = unit === "day" ? "players" : unit === "week" ? weekStart : "month";
-  for (const [day, { cohorts }] of days) {
-    if (day < span.first) continue;
-    const period = periodAt({ startsMs: periods }, day);
-    for (const [first, sums] of cohorts) {
-      if (first < span.first || first > span.last) continue;
-      const cohort = periodAt({ startsMs: periods }, first);
-      take({ cohort, k: period - cohort, players: sums[counted], events: sums.events });
-    }
-  }
-};
-
-/** When players were active before a day, and first, by number. */
-class Standing {
-  readonly day: number;
-  last = new Int32Array(0);
-  first = new Int32Array(0);
-
-  constructor(day: number) {
-    this.day = day;
-  }
-
-  lastOf(no: number): number {
-    return this.last[no] ?? NEVER;
-  }
-
-  /** The number under which somebody is known; a person may have others that are not known. */
-  numberOf(who: RolledPlayer["who"]): number | undefined {
-    if (typeof who === "number") return who;
-    return who.numbers.find((no) => this.lastOf(no) !== NEVER) ?? who.numbers[0];
-  }
-
-  set(no: number, last: number, first: number): void {
-    if (no >= this.last.length) this.#grow(no);
-    this.last[no] = last;
-    this.first[no] = first;
-  }
-
-  #grow(no: number): void {
-    const length = Math.max(2 * this.last.length, ((no >> CHUNK_BITS) + 1) << CHUNK_BITS);
-    const [last, first] = [this.last, this.first];
-    (this.last = new Int32Array(length).fill(NEVER)).set(last);
-    (this.first = new Int32Array(length)).set(first);
-  }
-
-  /** By player of the chunk: 0, or how many days ago the last day is, and how many before that the first. */
-  write(chunk: number, day: number): Uint8Array {
-    const writer = new VarintWriter();
-    for (let no = chunk << CHUNK_BITS; no < (chunk + 1) << CHUNK_BITS; no++) {
-      const last = this.lastOf(no);
-      writer.add(last === NEVER ? 0 : day - last);
-      if (last !== NEVER) writer.add(last - this.first[no]!);
-    }
-    return writer.bytes;
-  }
-
-  read(chunk: number, document: Uint8Array): void {
-    const reader = new VarintReader(document);
-    for (let no = chunk << CHUNK_BITS; !reader.isAtEnd; no++) {
-      const ago = reader.next();
-      if (ago > 0) this.set(no, this.day - ago, this.day - ago - reader.next());
-    }
-  }
-}
 
 /** Days of what: data of zones change with the runtime. */
 const calendarOf = ({ timezone, dayStartsMs }: DayFrame): string =>
@@ -282,15 +108,19 @@ const addDays = async (
   return true;
 };
 
+const readClosed = async ({ db }: Work, frame: Frame, before: number): Promise<Map<number, DaySums>> => {
+  const { rows } = await sql<{ day: number; document: Uint8Array }>`
+    select day, document from analytics_closed_days where project_id = ${frame.projectId}::uuid
+      and calendar = ${calendarOf(frame)} and day < ${before}::int order by day`.execute(db);
+  return new Map(rows.map(({ day, document }) => [day, DaySums.read(day, document)]));
+};
+
 const computeDays = async (work: Work, frame: Frame, untilMs: number): Promise<Days | undefined> => {
   const rolled = await openRolled(work, frame);
   if (!rolled) return undefined;
   const standing = await findStanding(work, { frame, rolled }, localDay(frame, untilMs));
   if (!standing) return undefined;
-  const { rows } = await sql<{ day: number; document: Uint8Array }>`
-    select day, document from analytics_closed_days where project_id = ${frame.projectId}::uuid
-      and calendar = ${calendarOf(frame)} and day < ${standing.day}::int order by day`.execute(work.db);
-  const days = new Map(rows.map(({ day, document }) => [day, DaySums.read(day, document)]));
+  const days = await readClosed(work, frame, standing.day);
   return (await addDays(work, { frame, rolled, standing, untilMs }, days)) ? days : undefined;
 };
 
@@ -412,8 +242,17 @@ const closeSomeOf = async (work: Work, frame: Frame): Promise<boolean> => {
   return next < last;
 };
 
-/** Zones beside its own that a project's days are closed in. */
-const ZONES_MAX = 5;
+/** Zones beside its own that a project's days are closed in: the first ones that were asked about. */
+export const ZONES_MAX = 5;
+
+/** Has days of a project closed in a zone, too, from the next step on. */
+export const addZone = async ({ db }: Work, projectId: string, timezone: string): Promise<void> => {
+  await sql`
+    insert into analytics_zones (project_id, timezone)
+    select ${projectId}::uuid, ${timezone} where (
+      select count(*) from analytics_zones where project_id = ${projectId}::uuid) < ${sql.lit(ZONES_MAX)}
+    on conflict do nothing`.execute(db);
+};
 
 /**
  * Closes days of a project that are over: those of its own zone, and of others that were asked about. In the
@@ -424,8 +263,7 @@ export const closeSome = async (work: Work, projectId: string, asOfMs: number): 
   const { db } = work;
   const { rows } = await sql<ProjectDays & { zones: string[] }>`
     select p.timezone, p.settings, array(
-      select z.timezone from analytics_zones z where z.project_id = p.id
-      order by z.asked_at desc limit ${sql.lit(ZONES_MAX)}) as zones
+      select z.timezone from analytics_zones z where z.project_id = p.id) as zones
     from projects p where p.id = ${projectId}::uuid`.execute(db);
   if (!rows[0]) return false;
   const { zones, ...project } = rows[0];
@@ -440,5 +278,35 @@ export const closeSome = async (work: Work, projectId: string, asOfMs: number): 
       select json_array_elements_text(${kept}::json))`.execute(db);
   let isMore = false;
   for (const frame of frames) isMore = (await closeSomeOf(work, frame)) || isMore;
+  await sql`
+    update analytics_zones set is_new = false where project_id = ${projectId}::uuid and is_new`.execute(db);
   return isMore;
+};
+
+/** Adds up closed days anew, and returns those that are stored otherwise, as questions would read them. */
+export const verifyDays = async (
+  work: Work,
+  projectId: string,
+): Promise<{ day: number; timezone: string }[]> => {
+  const { rows } = await sql<{ calendar: string }>`
+    select distinct calendar from analytics_closed_days where project_id = ${projectId}::uuid`.execute(
+    work.db,
+  );
+  const wrong: { day: number; timezone: string }[] = [];
+  for (const { calendar } of rows) {
+    const [timezone, dayStartsMs] = JSON.parse(calendar) as [string, number];
+    const asOfMs = work.now.getTime();
+    const frame: Frame = { projectId, timezone, dayStartsMs, weekStart: "monday", asOfMs, aheadMs: 0 };
+    const rolled = await openRolled(work, frame);
+    const standing = rolled && (await findStanding(work, { frame, rolled }, localDay(frame, asOfMs)));
+    const first = standing && (await findFirstDay(work, { frame, rolled }));
+    if (first === undefined) continue;
+    const expected = new Map<number, DaySums>();
+    const untilMs = dayStart(frame, standing!.day);
+    await addDays(work, { frame, rolled: rolled!, standing: new Standing(first), untilMs }, expected);
+    const found = await readClosed(work, frame, standing!.day);
+    for (const day of new Set([...expected.keys(), ...found.keys()]))
+      if (!isSame(found.get(day), expected.get(day))) wrong.push({ day, timezone });
+  }
+  return wrong;
 };

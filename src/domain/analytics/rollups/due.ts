@@ -64,6 +64,7 @@ export const findDueRollups = async ({ db, serverNow }: Work, limit: number): Pr
         then exists (select from ${behind})
           or exists (select from uncounted_events u where u.project_id = p.id and u.event_id <= r.watermark)
           or exists (select from uncounted_gains u where u.project_id = p.id)
+          or exists (select from analytics_zones z where z.project_id = p.id and z.is_new)
           or exists (select from ${gained}) or exists (select from ${awarded}) or r.gains_watermark is null
       else (select count(*) from (select from ${behind} limit ${EVENTS_BEHIND}) c) = ${EVENTS_BEHIND}
         or (select count(*) from (select from ${gained} limit ${EVENTS_BEHIND}) c) = ${EVENTS_BEHIND} end

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { inSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
+import { verifyDays } from "./closed-days.ts";
 import { type Difference, verifyGains } from "./roll-up-gains.ts";
 import { CHUNK_BITS, DAY_MS, eachQuarter, eachTime, QUARTER_MS, readFirsts } from "./documents.ts";
 
@@ -175,5 +176,7 @@ export const verifyRollups = async (work: Work, projectId: string): Promise<Veri
   differences.push(...(await verifyFirsts(work, projectId, persons)));
   const gains = await verifyGains(work, projectId);
   differences.push(...gains.differences.slice(0, DIFFERENCES_MAX));
+  for (const { day, timezone } of (await verifyDays(work, projectId)).slice(0, DIFFERENCES_MAX))
+    differences.push({ day, eventType: "", what: `the day in ${timezone}, added up` });
   return { events, documents: documents + gains.documents, differences };
 };

@@ -13,7 +13,7 @@ export class Migration20261130000101 extends Migration {
         document bytea not null, primary key (project_id, calendar, day, chunk))`,
     );
     this.addSql(
-      `create table analytics_zones (project_id uuid, timezone text, asked_at timestamptz(3) not null,
+      `create table analytics_zones (project_id uuid, timezone text, is_new boolean not null default true,
         primary key (project_id, timezone))`,
     );
     for (const table of ["analytics_closed_days", "analytics_standings", "analytics_zones"])
