@@ -200,7 +200,7 @@ export const LIMITS = {
   billing: { name: "billing", points: 30, seconds: HOUR },
   /** Requests of one tenant's identity provider. Microsoft Entra asks for 25 in a second. */
   scim: { name: "scim", points: 1_800, seconds: MINUTE },
-  /** Checks of one custom domain that its tenant asks for. */
+  /** Checks of one custom domain, or domain of single sign-on, that its tenant asks for. */
   domainCheck: { name: "domain-check", points: 1, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
   /** Passcode attempts of one player at one lobby. */
