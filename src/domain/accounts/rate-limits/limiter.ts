@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { type Caller, type KeyCaller, limitsOf } from "../../kernel/caller.ts";
-import { DomainError } from "../../kernel/errors.ts";
+import { DomainError, numbered } from "../../kernel/errors.ts";
 
 const MINUTE = 60;
 
@@ -162,7 +162,7 @@ export class RateLimited extends DomainError {
   readonly state: LimitState;
   constructor(reason: string, message: string, state: LimitState, nowMs: number) {
     const retryAfterSeconds = Math.max(1, Math.ceil((state.resetAtMs - nowMs) / 1_000));
-    super("RATE_LIMITED", `${message}; try again in ${retryAfterSeconds} seconds`, {
+    super("RATE_LIMITED", `${message}; try again in ${numbered(retryAfterSeconds, "second")}`, {
       reason,
       retryAfterSeconds,
     });
@@ -271,7 +271,7 @@ const limitOfAddress = (name: LimitName, address: string): RequestLimit => ({
 
 const refusal = ({ whose, reason }: RequestLimit, state: LimitState, nowMs: number): RateLimited => {
   const { limit, windowSeconds } = state;
-  const message = `The limit ${whose} is ${limit} requests in ${windowSeconds} seconds and is used up`;
+  const message = `The limit ${whose} is ${numbered(limit, "request")} in ${windowSeconds} seconds and is used up`;
   return new RateLimited(reason, message, state, nowMs);
 };
 
