@@ -52,6 +52,8 @@ export type Platform = {
   topics: Topics;
   queue: Queue;
   ranks(source: EntrySource): RankStore;
+  /** Empties shared ranks of a later database; absent where ranks end with the process. */
+  followDatabase?: () => Promise<void>;
   limiter: Limiter;
   limits: Limits;
   /** Periodic maintenance for an engine without background processes. */
@@ -140,7 +142,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { reachPostgres, reachRedis } = await import("./platform/reach.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");
-  const { createRedisRanks } = await import("./platform/redis-ranks.ts");
+  const { createRedisRanks, followDatabase, readQueuePlace } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
   const connections = redisConnections(redisUrl, log);
   const database = await openPostgres(databaseUrl, config.databasePoolMax, {
@@ -165,6 +167,10 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     topics: topicsOver(presence, { prefix: `${namespace}:`, hasListeners: redisListenerCheck(redis), log }),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
+    followDatabase: async () => {
+      if (await followDatabase(redis, namespace, () => readQueuePlace(database)))
+        log.warn("the database is earlier than the ranks in Redis, as after a restore: they are built anew");
+    },
     limiter: createLimiter(redis, namespace, log),
     limits: clusterLimits(config),
     dependencies: [

@@ -27,14 +27,15 @@ const PERMISSIONS = "docs/guides/permissions.md";
 const files = readSourceFiles();
 const number = new Intl.NumberFormat("en");
 
-const remarksOf = ({ verifiedEmail, approval, feature, pending, suspended, enrolling }: Needs): string =>
+const remarksOf = ({ scope, verifiedEmail, approval, feature, ...open }: Needs): string =>
   [
+    ...(scope === undefined ? [] : [`keys also \`${scope}\``]),
     ...(verifiedEmail ? ["verified address"] : []),
     ...(approval ? ["approved tenant"] : []),
     ...(feature === undefined ? [] : [`plan with ${feature}`]),
-    ...(pending ? ["also while waiting"] : []),
-    ...(suspended ? ["also when suspended"] : []),
-    ...(enrolling ? ["also while enrolling"] : []),
+    ...(open.pending ? ["also while waiting"] : []),
+    ...(open.suspended ? ["also when suspended"] : []),
+    ...(open.enrolling ? ["also while enrolling"] : []),
   ].join(", ");
 
 /** Roles, scope of a key, remarks: as permissions.md has them. */

@@ -71,6 +71,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
       { migrations: newer.map(({ name }) => name) },
       "the database belongs to a newer version of Laurel: run that version",
     );
+  await platform.followDatabase?.();
   const state = { isStopping: false };
   const made = createApp({ config, log, metrics: createMetrics(config), platform });
   const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;

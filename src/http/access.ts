@@ -142,6 +142,8 @@ export const requireVerifiedEmail = (caller: Caller, { isVerifiedEmailRequired }
 };
 
 const requireNeeds = (needs: Needs, caller: OfTenant, rules: AccessRules): void => {
+  if (needs.scope && caller.kind === "key" && !caller.scopes.includes(needs.scope))
+    throw forbidden("INSUFFICIENT_SCOPE", `The API key lacks the scope ${needs.scope}`);
   if (needs.verifiedEmail) requireVerifiedEmail(caller, rules);
   if (needs.approval && caller.tenant.approvalStatus !== "APPROVED") throw approvalRequired();
   if (needs.feature && !hasFeature(caller.tenant, needs.feature))

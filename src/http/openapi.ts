@@ -76,6 +76,7 @@ const needsText = (needs: Needs = {}): string => {
     ...(needs.approval ? ["an approved tenant"] : []),
     ...(needs.feature === undefined ? [] : [`a plan with ${needs.feature}`]),
     ...(needs.verifiedEmail ? ["a verified email address"] : []),
+    ...(needs.scope === undefined ? [] : [`of API keys the scope \`${needs.scope}\` too`]),
   ];
   return wants.length > 0 ? ` Needs ${wants.join(" and ")}.` : "";
 };

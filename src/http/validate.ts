@@ -139,16 +139,35 @@ const takesList = (schema: z.ZodType | undefined): boolean => {
 const ownOf = (shape: Record<string, z.ZodType> | undefined, name: string): z.ZodType | undefined =>
   shape !== undefined && Object.hasOwn(shape, name) ? shape[name] : undefined;
 
-/** @throws DomainError VALIDATION_ERROR for a parameter that was given more than once and takes one value */
-const refuseRepeated = (schema: z.ZodType | undefined, query: Record<string, unknown>): void => {
+/** Whether a parameter is a number, seen through its wrappers. */
+const isNumber = (schema: z.ZodType | undefined): boolean => {
+  if (schema === undefined) return false;
+  const { type, innerType, in: given } = schema._zod.def as Def;
+  return type === "number" || isNumber(innerType ?? given);
+};
+
+/** @throws DomainError VALIDATION_ERROR where there are any */
+const refuse = (parameters: readonly string[], message: string): void => {
+  if (parameters.length === 0) return;
+  const details = parameters.map((field) => ({ field, message }));
+  throw new DomainError("VALIDATION_ERROR", `${parameters[0]}: ${message}`, { details });
+};
+
+/**
+ * @throws DomainError VALIDATION_ERROR for a parameter that was given more than once and takes one value, and
+ * for an empty number, which would be read as 0
+ */
+const refuseMisgiven = (schema: z.ZodType | undefined, query: Record<string, unknown>): void => {
   const shape = (schema?._zod.def as Def | undefined)?.shape as Record<string, z.ZodType> | undefined;
-  const repeated = Object.keys(query).filter(
-    (name) => Array.isArray(query[name]) && !takesList(ownOf(shape, name)),
+  const given = Object.entries(query).map(([name, value]) => ({ name, value, schema: ownOf(shape, name) }));
+  const named = (those: typeof given) => those.map(({ name }) => name);
+  const repeated = given.filter(({ value, schema: own }) => Array.isArray(value) && !takesList(own));
+  refuse(named(repeated), "must be given once");
+  const isBlank = (value: unknown) => typeof value === "string" && value.trim() === "";
+  refuse(
+    named(given.filter(({ value, schema: own }) => isBlank(value) && isNumber(own))),
+    "must be a number",
   );
-  const [first] = repeated;
-  if (first === undefined) return;
-  const details = repeated.map((field) => ({ field, message: "must be given once" }));
-  throw new DomainError("VALIDATION_ERROR", `${first}: must be given once`, { details });
 };
 
 const isLoose = (schema: z.ZodType | undefined): boolean =>
@@ -164,15 +183,10 @@ export const queryChecker = (route: AnyRoute) => {
   const selectsProject = route.project === "caller" || route.project === "optional";
   const tolerated = selectsProject && !known.has("projectId") ? "projectId" : undefined;
   return async (query: Record<string, unknown>): Promise<unknown> => {
-    refuseRepeated(route.query, query);
+    refuseMisgiven(route.query, query);
     if (isLoose(route.query)) return parse(route.query, query, "query");
     const unknown = Object.keys(query).filter((name) => !known.has(name) && name !== tolerated);
-    if (unknown.length > 0) {
-      const details = unknown.map((field) => ({ field, message: "is not a parameter of this operation" }));
-      throw new DomainError("VALIDATION_ERROR", `${unknown[0]}: is not a parameter of this operation`, {
-        details,
-      });
-    }
+    refuse(unknown, "is not a parameter of this operation");
     return parse(route.query, query, "query");
   };
 };

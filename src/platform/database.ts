@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -210,7 +211,8 @@ export type Database = {
   /** Applies pending migrations; simultaneous starts wait for one another. */
   migrateUp(): Promise<string[]>;
   /**
-   * Reverts the newest migration. @throws Error when that one is of a newer version, or is not the `expected`
+   * Reverts the newest migration. @throws Error when that one is of a newer version, or is not the
+   * `expected`, or another process uses the database
    */
   migrateDown(expected?: string): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
@@ -256,6 +258,9 @@ const CONNECTION_OPTIONS =
  * asked.
  */
 const LOOK_FOR_CLIENT = "set client_connection_check_interval = 1000";
+
+/** How this process is named in pg_stat_activity. */
+const PROCESS = `laurel ${hostname()}/${process.pid}`;
 
 const common = {
   entities,
@@ -319,6 +324,7 @@ export const openPostgres = async (
     clientUrl: url,
     pool: { min: 0, max: poolMax },
     driverOptions: {
+      application_name: PROCESS,
       connectionTimeoutMillis: CONNECTION_WAIT_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEPALIVE_AFTER_MS,
@@ -420,6 +426,17 @@ const statesOf = async ({ migrator }: Orm): Promise<MigrationState[]> => {
   return [...known, ...[...executed].toSorted().map((name) => ({ name, isApplied: true, isNewer: true }))];
 };
 
+/**
+ * Other processes of Laurel that use the database. Each asks for its time twice a second: what has rested for
+ * a minute is kept by a pooler for whoever comes next.
+ */
+const OTHERS = sql<{ name: string }>`
+  select distinct substr(application_name, 8) as name from pg_stat_activity
+  where datname = current_database() and application_name like 'laurel %'
+    and application_name <> current_setting('application_name')
+    and state_change > clock_timestamp() - interval '1 minute'
+  order by 1`;
+
 /** Runs a migration while no other runs, in the given transaction, if there is one. */
 type Alone = <T>(run: (transaction?: Transaction) => Promise<T>) => Promise<T>;
 
@@ -442,6 +459,12 @@ const databaseOf = (orm: Orm, alone: Alone): Database => ({
       const newest = (await statesOf(orm)).findLast(({ isApplied }) => isApplied);
       if (newest?.isNewer)
         throw new Error(`${newest.name} belongs to a newer version of Laurel: revert it with that version`);
+      const { rows: others } = await OTHERS.execute(orm.em.fork().getKysely());
+      if (others.length > 0)
+        throw new Error(
+          `Processes of Laurel use the database (${others.map(({ name }) => name).join(", ")}) and would fail ` +
+            "without what it takes back: stop them first",
+        );
       if (expected !== undefined && newest?.name !== expected)
         throw new Error(`${expected} is not the newest migration any more: nothing was taken back`);
       return (await orm.migrator.down({ transaction })).map(({ name }) => name);

@@ -260,3 +260,9 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 local tooMany = redis.call('ZRANGE', KEYS[1], 0, -(ARGV[4] + 1))
 if #tooMany > 0 then redis.call('ZREM', KEYS[1], unpack(tooMany)) end
 return tooMany`;
+
+/** ARGV: a number. Keeps the highest one. */
+export const REACHED = `
+if tonumber(ARGV[1]) > tonumber(redis.call('HGET', KEYS[1], 'seq') or 0) then
+  redis.call('HSET', KEYS[1], 'seq', ARGV[1])
+end`;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis } from "ioredis";
+import { sql } from "kysely";
 import { v7 } from "uuid";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
@@ -20,6 +21,7 @@ import {
   type Ties,
 } from "../domain/evaluation/boards/ranks.ts";
 import { numberStandings } from "../domain/leaderboards/open-lists.ts";
+import type { Database } from "./database.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
 /**
@@ -166,7 +168,48 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
     ...frozenReads({ run, keyOf, whenBuilt, namespace }),
     rebuild,
     drop: async (projectId, periodId) => void (await run("DROP", keyOf({ projectId, periodId }))),
+    reached: async (seq) => void (await run("REACHED", reachedKey(namespace), seq)),
   };
+};
+
+const reachedKey = (namespace: string): string => `${namespace}:rank-reached`;
+
+/** PostgreSQL that has recovered goes on with a number that is up to so much higher than its last one. */
+const SKIPPED_MAX = 32;
+
+/** The last number of the queue of commits, and whether it may be too high, on a server since its start. */
+type QueuePlace = { seq: number; mayBeHigh: boolean; server: string };
+
+export const readQueuePlace = async ({ em }: Pick<Database, "em">): Promise<QueuePlace> =>
+  (
+    await sql<QueuePlace>`
+      select last_value::float8 as seq, log_cnt = 0 as "mayBeHigh", pg_postmaster_start_time()::text as server
+      from outbox_q_seq_seq`.execute(em.fork().getKysely())
+  ).rows[0]!;
+
+/**
+ * Empties the rank index, which is then built anew, where the database is an earlier one than that which the
+ * index was made of, as after a restore: the index would ignore its versions.
+ * @returns whether it was
+ */
+export const followDatabase = async (
+  redis: Redis,
+  namespace: string,
+  read: () => Promise<QueuePlace>,
+): Promise<boolean> => {
+  const key = reachedKey(namespace);
+  // Before the database is read: the relays of other processes go on.
+  const [reached, known] = await redis.hmget(key, "seq", "server");
+  const { seq, mayBeHigh, server } = await read();
+  const least = mayBeHigh && server !== known ? seq - SKIPPED_MAX : seq;
+  const isEarlier = least < Number(reached);
+  if (isEarlier) {
+    for await (const keys of redis.scanStream({ match: `{${namespace}:rank*`, count: 1_000 }))
+      if (keys.length > 0) await redis.unlink(keys as string[]);
+    await redis.hdel(key, "seq");
+  }
+  await redis.hset(key, { server });
+  return isEarlier;
 };
 
 const beingBuilt = () =>

@@ -78,7 +78,7 @@ const coreErrorCode = (error: Error): ErrorCode | undefined => {
 /**
  * Converts an error to the object that a client receives; undefined for a bug, of which clients learn
  * nothing. Core wraps what a room throws and keeps only `code` and `message`, so a DomainError is recognised
- * by its code too.
+ * by its code too, and its reason by `refuseCreation`.
  */
 export const errorObject = (error: unknown): ErrorObject | undefined => {
   if (!(error instanceof Error)) return undefined;
@@ -92,8 +92,18 @@ export const errorObject = (error: unknown): ErrorObject | undefined => {
   const code = coreErrorCode(error);
   if (!code) return errorObject(outageError(error));
   const isOwn = typeof (error as ServerError).code === "number";
-  return { code, message: (isOwn && MESSAGES[code]) || error.message, details: [] };
+  const told = isOwn ? { message: MESSAGES[code] ?? error.message } : readReason(error.message);
+  return { code, details: [], ...told };
 };
+
+const readReason = (text: string): Pick<ErrorObject, "message" | "reason"> => {
+  const [, reason, message = text] = /^([A-Z_]+): (.+)$/s.exec(text) ?? [];
+  return { message, ...(reason === undefined ? {} : { reason }) };
+};
+
+/** The message of an error that has no place for the reason, which `readReason` finds. */
+export const withReason = ({ reason, message }: { reason?: string | undefined; message: string }): string =>
+  reason === undefined ? message : `${reason}: ${message}`;
 
 export const INTERNAL_ERROR: ErrorObject = { code: "INTERNAL_ERROR", message: "internal error", details: [] };
 
@@ -112,14 +122,14 @@ export const socketError = (error: unknown): ServerError => {
 /**
  * Rethrows an error of a room's creation in the form that core treats as a refusal. Core logs any error but a
  * ServerError with its stack, so players could flood the log at will, and an outage would do so for every
- * join. Core keeps only code and message.
+ * join. Core keeps only code and message, which therefore has the reason.
  * @param report receives an outage
  */
 export const refuseCreation = (error: unknown, report: (outage: unknown) => void): never => {
   const known = error instanceof DomainError ? error : outageError(error);
   if (!known) throw error;
   if (known !== error) report(error);
-  throw new ServerError(known.code as unknown as number, known.message, { cause: error });
+  throw new ServerError(known.code as unknown as number, withReason(known), { cause: error });
 };
 
 /**

@@ -23,7 +23,7 @@ import { outageOf, type ThrottledWarning, throttledWarnings } from "../domain/ke
 import { requestIdFrom } from "../domain/kernel/ids.ts";
 import { Bulkhead } from "../domain/kernel/bulkhead.ts";
 import { asOneJoin, type Listing, openRooms } from "./admission.ts";
-import { authenticate, errorObject, INTERNAL_ERROR, parse, verifyToken } from "./authenticate.ts";
+import { authenticate, errorObject, INTERNAL_ERROR, parse, verifyToken, withReason } from "./authenticate.ts";
 import type { LiveRoom, SeatHolder } from "./live-room.ts";
 import { tickAll } from "./mirror-room.ts";
 import { seatForOldSdk } from "./sockets.ts";
@@ -363,7 +363,7 @@ const readJoin = async (app: App, request: IncomingMessage, ip: string): Promise
   return { tenantId, reserve: async () => localSeat(await asOneJoin(join)) };
 };
 
-/** A room that could not be created, for which core keeps the code and no reason. */
+/** A room that could not be created, for which core keeps the code. */
 const isUnavailable = (error: unknown): boolean =>
   error instanceof ServerError && errorObject(error)?.code === "SERVICE_UNAVAILABLE";
 
@@ -409,14 +409,14 @@ const refuse = (
   const timestamp = app.clock().toISOString();
   answer(response, ERROR_STATUS[refusal.code], {
     error: { ...refusal, requestId, timestamp },
-    message: refusal.message,
+    message: withReason(refusal),
   });
 };
 
 /**
  * Answers a request for a seat in a room, and never rejects. Errors have the same body as in every other
- * operation, plus `message`, which the SDK's error shows. Core's own route would answer 200 for an error with
- * a text code and an empty 500 for one beyond 599.
+ * operation, plus `message`, which is all that the SDK's error has besides the status, so it tells the reason
+ * too. Core's own route would answer 200 for an error with a text code and an empty 500 for one beyond 599.
  */
 export const answerMatchmake = async (
   app: App,

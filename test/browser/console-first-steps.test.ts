@@ -54,6 +54,8 @@ describe("the first steps in the console", () => {
     await ada.sees("this is its first version");
     await ada.press("Publish");
     await ada.sees("Version 1");
+    await ada.press("Versions");
+    await ada.sees(/\s1\s.*\sTest Owner\s/);
     await track();
     await ada.press("Players");
     await ada.pressRow("ada");

@@ -95,17 +95,20 @@ describe("people at the console", () => {
     assert.deepEqual([...found], []);
   });
 
-  it("empty what was filled in, and delete a project", async () => {
+  it("empty what was filled in, change nothing else, and delete a project", async () => {
     const tenant = await aTenant(api);
     const { token, projectId } = tenant;
     const path = `/api/v1/projects/${projectId}`;
-    must(await api.patch(path, { allowedOrigins: ["https://game.example"] }, { token }), 200);
+    const put = (body: object) => api.patch(path, body, { token });
+    must(await put({ allowedOrigins: ["https://game.example"], description: "Old" }), 200);
     const ada = await at(tenant, "/project");
     await ada.press("Allowed origins");
+    must(await put({ description: "Of another" }), 200);
     await ada.page.keyboard.press("Backspace");
     await ada.press("Save");
     await ada.sees("Saved");
-    assert.deepEqual(must(await api.get(path, { token }), 200).allowedOrigins, []);
+    const { allowedOrigins, description } = must(await api.get(path, { token }), 200);
+    assert.deepEqual([allowedOrigins, description], [[], "Of another"]);
     await ada.press("Delete the project");
     await ada.fill("Type Test Game to confirm", "Test Game");
     await ada.press("Delete the project");

@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
+import { sql } from "kysely";
 import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import { type PeriodRef, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
-import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
+import { createRedisRanks, followDatabase, readQueuePlace } from "../../src/platform/redis-ranks.ts";
 import { eventually } from "../support/eventually.ts";
 import { aPlayerId, aTruth, commit } from "../support/leaderboards/ranks.ts";
+import { postgresDomain } from "../support/processes/services.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 
@@ -19,6 +21,7 @@ const expectedOf = (rows: Map<string, EntryChange>, ties: Ties) => {
 
 describe("ranks in Redis", () => {
   const namespace = `test-${randomUUID()}`;
+  const server = postgresDomain(1);
   const connections: Redis[] = [];
   let redis: Redis;
 
@@ -80,6 +83,36 @@ describe("ranks in Redis", () => {
         [9, 2],
       ],
     );
+  });
+
+  it("is emptied where the database has gone back, alone", async () => {
+    const { truth, source } = aTruth();
+    const ranks = createRedisRanks(redis, namespace, source);
+    const [period, player] = [aPeriod(), aPlayerId(1)];
+    const score = async () => (await ranks.page(period, 0, 1)).standings[0]!.rankScore;
+    const db = server.database.em.fork().getKysely();
+    const follow = (more = {}) =>
+      followDatabase(redis, namespace, async () => ({ ...(await readQueuePlace(server.database)), ...more }));
+    const numbers = sql<{
+      seq: number;
+    }>`select nextval('outbox_q_seq_seq') as seq from generate_series(1, 9)`;
+    const seq = (await numbers.execute(db)).rows.at(-1)!.seq;
+    await ranks.reached(seq);
+    await ranks.reached(seq - 5);
+
+    truth.rows.set(player, [player, 7, 0, 2]);
+    assert.equal(await score(), 7);
+    assert.deepEqual([await follow(), await score()], [false, 7]);
+    truth.rows.set(player, [player, 5, 0, 1]);
+    await sql`select setval('outbox_q_seq_seq', ${seq - 1})`.execute(db);
+    assert.deepEqual([await follow(), await score()], [true, 5]);
+    assert.equal(await follow(), false);
+
+    await ranks.reached(seq);
+    assert.equal(await follow({ seq: seq + 31 }), false);
+    assert.equal(await follow({ seq: seq + 32, server: "recovered" }), false);
+    assert.equal(await follow({ seq: seq + 31, server: "restored" }), true);
+    await lose(namespace);
   });
 
   it("builds once for all readers of a process, and answers 503 in the others meanwhile", async () => {

@@ -26,7 +26,7 @@ describe("the commands of the guide to single sign-on", function () {
         const records = rows.map(({ token }) => [`laurel-domain-verification=${token}`]);
         server.dns.records.set(`_laurel-challenge.${domain}`, records);
       });
-    }, 200);
+    }, 50);
 
   it("lead from a domain to a provider that signs people in, and to its enforcement", async () => {
     assert.ok(stepsOf(SSO).length > 12);

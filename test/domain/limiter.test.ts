@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Bucket } from "../../src/domain/accounts/rate-limits/limiter.ts";
+import { type Bucket, RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { createMemoryWindows } from "../../src/domain/accounts/rate-limits/memory-windows.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 
@@ -73,6 +73,17 @@ describe("the limiter of one process", () => {
     await limiter.giveBack([given, given]);
     const { used, remaining } = await limiter.read(bucket(2), "one");
     assert.deepEqual([used, remaining], [0, 2]);
+  });
+});
+
+describe("the refusal of a limit", () => {
+  it("says how long to wait in the number that is right", () => {
+    const waits = (ms: number) => {
+      const state = { isAllowed: false, limit: 1, remaining: 0, windowSeconds: 60, resetAtMs: ms };
+      return new RateLimited("TEST", "Too many", state, 0).message;
+    };
+    assert.equal(waits(1), "Too many; try again in 1 second");
+    assert.equal(waits(1_001), "Too many; try again in 2 seconds");
   });
 });
 

@@ -36,6 +36,7 @@ const routes = [
   operation("tenant", BOTH, "none"),
   operation("inPath", BOTH, "path", "/projects/{projectId}/x"),
   operation("usersOnly", { roles: ["OWNER"] }, "none"),
+  operation("twoScopes", { ...BOTH, needs: { scope: "events:write" } }, "caller"),
   operation("keysOnly", { scope: "config:read" }, "caller"),
 ];
 const clock = () => new Date();
@@ -87,6 +88,7 @@ describe("HTTP access", () => {
   let http: TinyHttp;
   let key: string;
   let weakKey: string;
+  let strongKey: string;
   let designer: string;
   let viewer: string;
   let loneOwner: string;
@@ -106,6 +108,7 @@ describe("HTTP access", () => {
       await addTenant(work, lone.tenant, [lone.project]);
       key = await addKey(work, ids.project, "{config:read}");
       weakKey = await addKey(work, ids.project, "{events:write}");
+      strongKey = await addKey(work, ids.project, "{config:read,events:write}");
       designer = await addUser(work, tokens, ids.tenant, "DESIGNER");
       viewer = await addUser(work, tokens, ids.tenant, "VIEWER");
       loneOwner = await addUser(work, tokens, lone.tenant, "OWNER");
@@ -161,6 +164,13 @@ describe("HTTP access", () => {
       await told("/usersOnly", byKey(key)),
       /access token of a user.* POST \/auth\/login.* OWNER$/,
     );
+  });
+
+  it("lets a key pass by both scopes alone where an operation names a second one, and a user by the role", async () => {
+    for (const one of [key, weakKey])
+      assert.deepEqual(await pick(call("/twoScopes", byKey(one))), [403, "INSUFFICIENT_SCOPE"]);
+    assert.equal((await call("/twoScopes", byKey(strongKey))).status, 200);
+    assert.equal((await call("/twoScopes", byUser(designer, { "X-Project-ID": ids.project }))).status, 200);
   });
 
   it("lets a key pass by its scope and a user by the role", async () => {

@@ -260,7 +260,7 @@ const QUERIES: Refused[] = [
       order: ["up"],
       status: ["GONE"],
       minLevel: ["0", "1e400"],
-      minBalance: ["-1", "0.5", "9007199254740992"],
+      minBalance: ["", " ", "-1", "0.5", "9007199254740992"],
       maxBalance: ["x"],
       currencyKey: [text(65)],
       tag: ["", "A", "a,,b", "a,a", many(11).join(","), many(11)],

@@ -21,6 +21,7 @@ import {
   putSso,
   samlConfig,
   startSsoServer,
+  verifyDomain,
 } from "../support/sso/server.ts";
 import { selfSigned } from "../support/webhooks/receiver.ts";
 
@@ -335,19 +336,19 @@ describe("domains of single sign-on", () => {
   const tenant = madeForEach(() => aTenant(server));
 
   const DOMAINS = "/api/v1/enterprise/sso/domains";
-  const verify = (id: string, { token } = tenant) => server.post(`${DOMAINS}/${id}/verify`, {}, { token });
+  const verify = (domain: { id: string; domain: string }, by = tenant) => verifyDomain(server, by, domain);
   const claim = (domain: string, { token } = tenant) => server.post(DOMAINS, { domain }, { token });
 
   it("counts one that a TXT record proves, whatever other records there are", async () => {
     const made = await claimDomain(server, tenant);
     assert.equal(made.txtName, `_laurel-challenge.${made.domain}`);
     server.dns.records.set(made.txtName, [["v=spf1 -all"]]);
-    assertError(await verify(made.id), 422, "DNS_NOT_READY");
+    assertError(await verify(made), 422, "DNS_NOT_READY");
     server.dns.records.delete(made.txtName);
-    assertError(await verify(made.id), 422, "DNS_NOT_READY");
+    assertError(await verify(made), 422, "DNS_NOT_READY");
     const { txtValue } = made;
     server.dns.records.set(made.txtName, [["v=spf1 -all"], [txtValue.slice(0, 20), txtValue.slice(20)]]);
-    assert.equal(must(await verify(made.id), 200).status, "VERIFIED");
+    assert.equal(must(await verify(made), 200).status, "VERIFIED");
     server.dns.records.clear();
     const [listed] = must(await server.get(DOMAINS, { token: tenant.token }), 200).data;
     assert.deepEqual([listed.domain, listed.status], [made.domain, "VERIFIED"]);
@@ -357,10 +358,17 @@ describe("domains of single sign-on", () => {
     );
   });
 
+  it("is looked for once a minute", async () => {
+    const made = await claimDomain(server, tenant);
+    must(await verify(made), 200);
+    const again = await server.post(`${DOMAINS}/${made.id}/verify`, {}, { token: tenant.token });
+    assertError(again, 429, "DOMAIN_CHECK_RATE");
+  });
+
   it("changes nothing while DNS servers fail", async () => {
     const made = await claimDomain(server, tenant);
     server.dns.records.set(made.txtName, "SERVFAIL");
-    assertError(await verify(made.id), 422, "DNS_NOT_READY");
+    assertError(await verify(made), 422, "DNS_NOT_READY");
   });
 
   it("is proved by the record of this tenant alone, and belongs to the first who proves it", async () => {
@@ -369,11 +377,11 @@ describe("domains of single sign-on", () => {
     const mine = await claimDomain(server, tenant, domain);
     const theirs = await claimDomain(server, other, domain);
     assert.notEqual(mine.txtValue, theirs.txtValue);
-    assertError(await verify(mine.id), 422, "DNS_NOT_READY");
-    assertError(await verify(mine.id, other), 404);
-    must(await verify(theirs.id, other), 200);
+    assertError(await verify(mine), 422, "DNS_NOT_READY");
+    assertError(await verify(mine, other), 404);
+    must(await verify(theirs, other), 200);
     server.dns.records.set(mine.txtName, [[mine.txtValue]]);
-    assertError(await verify(mine.id), 409, "DOMAIN_ALREADY_CLAIMED");
+    assertError(await verify(mine), 409, "DOMAIN_ALREADY_CLAIMED");
   });
 
   it("is stored in ASCII and lower case; names that nobody can register are refused", async () => {

@@ -7,12 +7,12 @@ import { type Client, clientOf, must } from "../support/http/client.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 import { type Services, startServices } from "../support/processes/services.ts";
 
-/** How long a slow event takes to be read, in s: more than this test waits for anything. */
+/** How long a slow event or player takes to be read, in s: more than this test waits for anything. */
 const SLOW_S = 25;
 /** More than a pool has connections. */
 const TIMES = 12;
 
-describe("questions of analytics whose client has gone", () => {
+describe("questions of analytics, and lists of players, whose client has gone", () => {
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
   let database: Database;
@@ -43,13 +43,15 @@ describe("questions of analytics whose client has gone", () => {
   const run = (...statements: readonly string[]) =>
     Promise.all(statements.map((text) => sql.raw(text).execute(database.em.fork().getKysely())));
 
-  /** Makes each event that somebody reads through the API take long. */
+  /** Makes each event or player that somebody reads through the API take long. */
   const slowDown = async (): Promise<void> => {
     await run(`create or replace function take_long() returns boolean language plpgsql as
       $$ begin perform pg_sleep(${SLOW_S}); return true; end $$`);
-    await run(`create policy slow on tracked_events as restrictive for select using (take_long())`);
+    for (const table of ["tracked_events", "players"])
+      await run(`create policy slow on ${table} as restrictive for select using (take_long())`);
   };
-  const speedUp = () => run(`drop policy if exists slow on tracked_events`);
+  const speedUp = () =>
+    run(...["tracked_events", "players"].map((table) => `drop policy if exists slow on ${table}`));
 
   const running = async (): Promise<number> => {
     const { rows } = await sql<{ n: number }>`
@@ -61,7 +63,7 @@ describe("questions of analytics whose client has gone", () => {
   /** Asks, and leaves when the database is at it. */
   const askAndLeave = async (path: string): Promise<void> => {
     const leaving = new AbortController();
-    const asked = fetch(`${url}/api/v1/analytics/${path}`, {
+    const asked = fetch(`${url}/api/v1/${path}`, {
       headers: { "X-API-Key": tenant.key },
       signal: leaving.signal,
     });
@@ -69,10 +71,18 @@ describe("questions of analytics whose client has gone", () => {
     await eventually(async () => (await running()) > 0, { label: `${path} is read` });
     leaving.abort();
     await gone;
-    await eventually(async () => (await running()) === 0, { label: `${path} is not read any more` });
+    // Before the time limit of requests ends the statement.
+    const soon = { timeoutMs: 3_000, label: `${path} is not read any more` };
+    await eventually(async () => (await running()) === 0, soon);
   };
 
-  for (const path of ["overview", "retention", "funnels?steps=seen,won", "export?report=events&format=csv"])
+  for (const path of [
+    "analytics/overview",
+    "analytics/retention",
+    "analytics/funnels?steps=seen,won",
+    "analytics/export?report=events&format=csv",
+    "players?attribute=city&value=Rome",
+  ])
     it(`leave nothing running in the database: ${path}`, async () => {
       await slowDown();
       try {
@@ -86,7 +96,7 @@ describe("questions of analytics whose client has gone", () => {
   it("cost others no connection, however many have gone", async () => {
     await slowDown();
     try {
-      for (let n = 0; n < TIMES; n++) await askAndLeave(`trends?metric=events&limit=${n + 1}`);
+      for (let n = 0; n < TIMES; n++) await askAndLeave(`analytics/trends?metric=events&limit=${n + 1}`);
     } finally {
       await speedUp();
     }

@@ -47,7 +47,7 @@ describe("a join of a room", () => {
     assert.deepEqual(await status("joinOrCreate/player", { token }), [401, "UNAUTHORIZED", "TOKEN_EXPIRED"]);
   });
 
-  it("has the error body of every other operation, and the SDK shows its message", async () => {
+  it("has the error body of every other operation, and the SDK shows its reason and message", async () => {
     const { body } = await matchmake(api, "joinOrCreate/player");
     assert.deepEqual(Object.keys(body.error).toSorted(), [
       "code",
@@ -57,7 +57,10 @@ describe("a join of a room", () => {
       "requestId",
       "timestamp",
     ]);
-    await assert.rejects(join(api, "x", "player"), { code: 401, message: /WebSocket token is not valid/ });
+    await assert.rejects(join(api, "x", "player"), {
+      code: 401,
+      message: /^TOKEN_INVALID: The WebSocket token is not valid/,
+    });
   });
 
   it("enters the room of the token, whatever the options name", async () => {
@@ -157,6 +160,9 @@ describe("a join of a room", () => {
     tickAll();
     await eventually(() => me.left !== undefined);
     assert.deepEqual(me.left, { code: 4403, reason: "BANNED" });
-    await assert.rejects(join(api, token, "player"), { code: 403, message: "the player is banned" });
+    await assert.rejects(join(api, token, "player"), {
+      code: 403,
+      message: "PLAYER_BANNED: the player is banned",
+    });
   });
 });

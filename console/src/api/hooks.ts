@@ -33,6 +33,12 @@ export const useApi = <I extends Id>(id: I, given: Given<I> = {}, watching: Watc
     ...watching,
   });
 
+/** Names of members, by what the API calls who did something. */
+export const useActors = (): ReadonlyMap<unknown, string> => {
+  const { data } = useApi("listMembers", { query: { limit: 100 } });
+  return new Map(data?.data.map(({ userId, name }) => [`user:${userId}`, name]));
+};
+
 type Loose = { path?: object; query?: object; body?: unknown };
 
 /** The same for an operation whose name is known only when the page runs. */
@@ -157,7 +163,7 @@ onExpired(() => {
 });
 
 /** What is typed into long forms and not saved yet, by the name of each, with what is sent beside it. */
-export const unsaved = new Map<string, { value: any; text?: string; fixed: object | undefined }>();
+export const unsaved = new Map<string, { value?: any; text?: string; begun?: any; fixed?: object }>();
 addEventListener("beforeunload", (event) => unsaved.size > 0 && event.preventDefault());
 
 /** Nothing of one person is left for the next who signs in to the same tab. */

@@ -1,6 +1,6 @@
 import { Group, Progress, Stack, Text } from "@mantine/core";
 import type { Answer, Row } from "../api/client.ts";
-import { useApi, useGo, useRead } from "../api/hooks.ts";
+import { useActors, useApi, useGo, useRead } from "../api/hooks.ts";
 import { count, moment, nameOf, number, words } from "../format.ts";
 import { EventList } from "./events.tsx";
 import { Facts, Effect } from "../ui/cells.tsx";
@@ -168,7 +168,7 @@ const Ledger = ({ path }: Props) => {
             </Text>
           ),
           Balance: "balanceAfter",
-          Why: whyOf,
+          Why: (row) => <Why {...row} />,
         }}
         right={["Amount"]}
       />
@@ -177,11 +177,12 @@ const Ledger = ({ path }: Props) => {
 };
 
 /** Why there is an entry, and what made it: the rule, quest or person. */
-const whyOf = ({ reason, cause }: Row<"listLedger">) => {
+const Why = ({ reason, cause }: Row<"listLedger">) => {
+  const actors = useActors();
   const { type, ...rest } = cause as Record<string, unknown>;
   const about = Object.entries(rest)
     .filter(([name, value]) => typeof value === "string" && /key|reason|actor|by/i.test(name))
-    .map(([, value]) => String(value));
+    .map(([, value]) => actors.get(value) ?? String(value));
   return (
     <Named name={words(reason)} more={[words(String(type ?? "")), ...about].filter(Boolean).join(" · ")} />
   );

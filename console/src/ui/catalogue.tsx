@@ -1,7 +1,7 @@
 import { Alert, Badge, Group, Stack } from "@mantine/core";
 import type { ComponentProps, ReactNode } from "react";
 import { type Id, operation } from "../api/client.ts";
-import { unsaved, useCan, useGo, useRead } from "../api/hooks.ts";
+import { unsaved, useActors, useCan, useGo, useRead } from "../api/hooks.ts";
 import { own, words } from "../format.ts";
 import { act, ask, create, form, type FormButtonProps, OperationForm } from "./operations.tsx";
 import { Hint, Json, Named, Page, Status, type TabPages } from "./page.tsx";
@@ -209,6 +209,7 @@ const ToPublish = ({ of: { id, draft, published, publishedVersion } }: { of: any
 /** Published versions, and back to one of them. */
 const Versions = ({ of, one }: OneProps) => {
   const path = pathOf(one, of.id);
+  const actors = useActors();
   return (
     <Rows
       id={operation("list", `${one}Versions`) as "listRuleVersions"}
@@ -219,7 +220,12 @@ const Versions = ({ of, one }: OneProps) => {
         ({ version }) => `Version ${version} and the draft`,
         ({ definition }) => <Diff before={definition} after={of.draft} />,
       ]}
-      columns={{ Version: "version", Published: "publishedAt", By: "publishedBy", Note: "changeNote" }}
+      columns={{
+        Version: "version",
+        Published: "publishedAt",
+        By: ({ publishedBy }) => actors.get(publishedBy) ?? publishedBy,
+        Note: "changeNote",
+      }}
       wide={["By"]}
       actions={({ version }) =>
         version !== of.publishedVersion &&

@@ -371,8 +371,19 @@ export const takenOf = (given: Schema, value: any, forms: Forms, depth = 0): any
   return Object.fromEntries(taken);
 };
 
+/** What a change names: what is not as it began, and what must be named. What was cleared is sent as nothing. */
+export const changesOf = (given: Schema, begun: any, value: any, forms: Forms): any => {
+  const { properties = {}, required = [] } = resolve(given, forms);
+  const changed = Object.keys({ ...begun, ...value }).flatMap((name) => {
+    const isSame = JSON.stringify(begun[name]) === JSON.stringify(value[name]);
+    if (isSame && !required.includes(name)) return [];
+    return [[name, value[name] ?? emptyOf(properties[name] ?? {}, forms)]];
+  });
+  return Object.fromEntries(changed);
+};
+
 /** What says that there is no value of a schema any more. */
-export const emptyOf = (given: Schema, forms: Forms): any => {
+const emptyOf = (given: Schema, forms: Forms): any => {
   const schema = resolve(given, forms);
   const isNullable = [schema, ...kindsOf(schema, forms)].some(({ nullable }) => nullable);
   return isNullable ? null : (startOf(schema, forms) ?? null);

@@ -17,7 +17,7 @@ import { type Answer, ApiError, download, type Given, type Id } from "../api/cli
 import { resolve, useForms } from "../api/forms.ts";
 import { change, tellError, useAny, useApi, useCan, unsaved } from "../api/hooks.ts";
 import { keyFor, words } from "../format.ts";
-import { emptyOf, Field, takenOf, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
+import { changesOf, Field, takenOf, misfitOf, Properties, type PropertiesProps, startOf } from "./fields.tsx";
 import { ButtonSize, Dialog, ErrorNote, press, SecretOnce, Status } from "./page.tsx";
 import { SmallForm, useSending } from "./sending.tsx";
 
@@ -196,11 +196,7 @@ export const OperationForm = (props: FormProps) => {
   const { secret, job, tells } = props;
   const staysOpen = secret ?? job ?? tells;
   const forms = useForms();
-  const kept = unsaved.get(keep);
-  // Typed on top of an older version: saving it tells so.
-  const fixed = kept ? kept.fixed : props.fixed;
-  const [value, setValue] = useState<any>(kept?.value);
-  const [text, setText] = useState(kept?.text);
+  const [typing, setTyping] = useState<any>(unsaved.get(keep));
   const [named, setNamed] = useState<Record<string, string>>({});
   const [answered, setAnswered] = useState<any>();
   const { error, isBusy, send } = useSending();
@@ -209,34 +205,34 @@ export const OperationForm = (props: FormProps) => {
   const schema = forms.bodies[id] ?? { properties: {} };
   const known = resolve(schema, forms).properties;
   const given = initial === undefined ? startOf(schema, forms) : initial;
-  const begun = takenOf(schema, given, forms);
+  // Of when somebody began to type: others may change it meanwhile, and saving on top of an older version tells so.
+  const { value, text, begun = takenOf(schema, given, forms), fixed = props.fixed } = typing ?? {};
   const current = value ?? begun;
   const errors = error instanceof ApiError ? error.details : [];
-  const edit = (next: any) => {
-    setValue(next);
-    if (keep !== "") unsaved.set(keep, { value: next, fixed });
-    props.onChange?.(next);
+  const hold = (next: object) => {
+    const held = { ...next, begun, fixed };
+    setTyping(held);
+    if (keep !== "") unsaved.set(keep, held);
   };
-  const write = (next: string) => {
-    setText(next);
-    if (keep !== "") unsaved.set(keep, { value: current, text: next, fixed });
+  const edit = (next: any) => {
+    hold({ value: next });
+    props.onChange?.(next);
   };
   const discard = () => {
     unsaved.delete(keep);
-    setValue(undefined);
-    setText(undefined);
+    setTyping(undefined);
     props.onChange?.(initial);
   };
   const save = async () => {
     const typed = text === undefined ? current : JSON.parse(text);
-    // A change keeps what it does not name: what was cleared is sent as nothing.
-    const gone = known && OPERATIONS[id].startsWith("PATCH") ? { ...begun } : {};
-    for (const name of Object.keys(gone)) gone[name] = emptyOf(known![name]!, forms);
-    const body = Array.isArray(typed) ? typed : { ...gone, ...typed, ...fixed };
+    const isChange = initial !== undefined && OPERATIONS[id].startsWith("PATCH");
+    const parts = isChange ? changesOf(schema, begun, typed, forms) : typed;
+    const body = Array.isArray(typed) ? typed : { ...parts, ...fixed };
     try {
       const sent: any = { path: { ...path, ...named }, body };
       const answer = await change(id, sent, staysOpen ? "" : done);
       unsaved.delete(keep);
+      setTyping(typing && { value, text, begun: typed });
       if (staysOpen) setAnswered(answer);
       props.onDone?.(answer);
     } catch (failure) {
@@ -253,8 +249,7 @@ export const OperationForm = (props: FormProps) => {
       if (misfit !== undefined)
         throw new Error(`The form cannot show ${misfit || "this"} as it is written here`);
       edit(next);
-    }
-    setText(mode === "Form" ? undefined : JSON.stringify(current, null, 2));
+    } else setTyping({ value, text: JSON.stringify(current, null, 2), begun, fixed });
   };
   const context = { forms, errors, hidden };
   const unnamed = Array.from(OPERATIONS[id].matchAll(/\{(\w+)\}/g), ([, name]) => name!);
@@ -295,7 +290,7 @@ export const OperationForm = (props: FormProps) => {
           <JsonInput
             label="JSON"
             value={text}
-            onChange={write}
+            onChange={(next) => hold({ value: current, text: next })}
             autosize
             minRows={8}
             maxRows={30}
@@ -306,7 +301,7 @@ export const OperationForm = (props: FormProps) => {
         <ErrorNote error={error} />
         <Group justify="flex-end">
           <ButtonSize value="sm">
-            {kept && press("Discard what is not saved", discard)}
+            {unsaved.has(keep) && press("Discard what is not saved", discard)}
             {props.children}
           </ButtonSize>
           <Button type="submit" loading={isBusy}>

@@ -313,6 +313,8 @@ export type Needs = {
   approval?: true;
   /** The tenant's plan includes the feature. */
   feature?: Feature;
+  /** A key has this scope too. */
+  scope?: Scope;
   /**
    * Stays allowed while the tenant is SUSPENDED: operations that its members need to see and fix the cause.
    */

@@ -35,6 +35,9 @@ export const clipped = (text: string, max = MESSAGE_MAX): string => {
   return `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 };
 
+/** Names a number of things in a message: `1 second`, `2 seconds`. */
+export const numbered = (n: number, thing: string): string => `${n} ${thing}${n === 1 ? "" : "s"}`;
+
 /** Bytes that a character may have as JSON; an escaped one has twice as many. */
 const CHARACTER_BYTES_MAX = 3;
 

@@ -380,6 +380,7 @@ export const createMemoryRanks = (source: EntrySource): RankStore => {
     ...createFrozenCopies(async (ref, limit) => (await read(ref)).page(0, limit, ref.ties)),
     rebuild,
     drop: async (projectId, periodId) => void periods.drop(keyOf({ projectId, periodId })),
+    reached: async () => undefined,
   };
 };
 

@@ -73,6 +73,7 @@ export const withOwnChanges = (ranks: RankStore, parts: OwnRankParts): RankStore
       await ranks.drop(projectId, periodId);
       changes.note(projectId);
     },
+    reached: ranks.reached,
   };
 };
 

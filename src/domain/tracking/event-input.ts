@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { sql } from "kysely";
 import type { CheckTime } from "./json-schema.ts";
 import { z } from "zod";
-import { DomainError, invalidField } from "../kernel/errors.ts";
+import { DomainError, invalidField, numbered } from "../kernel/errors.ts";
 import { isReservedType } from "../kernel/events/event-types.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { isLongJson, refuseHostile } from "../kernel/hostile-json.ts";
@@ -193,7 +193,7 @@ export const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | nul
   if (maxEventAgeDays !== null && atMs < now.getTime() - maxEventAgeDays * 86_400_000) {
     throw invalidField(
       "timestamp",
-      `timestamp is older than the ${maxEventAgeDays} days this project accepts`,
+      `timestamp is older than the ${numbered(maxEventAgeDays, "day")} this project accepts`,
     );
   }
 };

@@ -265,7 +265,11 @@ const findIds = (app: App, projectId: string, { asking, list }: AskedList): Prom
 const { readsReplica: _, ...common } = question.common;
 const writing = group({
   ...common,
-  access: { ...common.access, scope: "config:manage", roles: DESIGNERS },
+  access: {
+    scope: "config:manage",
+    roles: DESIGNERS,
+    needs: { ...common.access.needs, scope: common.access.scope },
+  },
 });
 const listing = question.with({ access: { ...common.access, scope: "players:read" } });
 

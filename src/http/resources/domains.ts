@@ -89,7 +89,7 @@ const answerOne = (
   );
 
 /** @throws RateLimited DOMAIN_CHECK_RATE */
-const countCheck = async (app: App, domain: string): Promise<void> => {
+export const countCheck = async (app: App, domain: string): Promise<void> => {
   const state = await app.limiter.consume(LIMITS.domainCheck, domain);
   if (state.isAllowed) return;
   const message = "A domain may be checked once a minute";

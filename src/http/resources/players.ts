@@ -14,6 +14,7 @@ import {
 } from "../../domain/player-lifecycle/includes.ts";
 import { BALANCE_MAX, untouched } from "../../domain/evaluation/currencies/adjust.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
+import { whileWanted } from "../../domain/kernel/timeouts.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import {
   EXTERNAL_IDS_MAX,
@@ -184,14 +185,19 @@ const list = readsPlayers.get("/players", "listPlayers", {
         .meta({ description: "null at the end, and for other sorts than createdAt" }),
     }),
   }),
-  outside: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, value, ...query } }) =>
+  outside: (
+    app: App,
+    { projectId, signal, query: { externalUserId: externalUserIds, identity, value, ...query } },
+  ) =>
     app.transact(async (work) => {
       if ((query.attribute === undefined) !== (value === undefined))
         throw invalid(value === undefined ? "value" : "attribute", "attribute and value go together");
       const values = value === undefined ? undefined : meantBy(value);
       const currency = await currencyOf(work, projectId, query);
       const filter = { ...query, values, externalUserIds, identity: identityOf(identity), currency };
-      const { players: found, nextCursor, ...total } = await listPlayers(work, projectId, filter);
+      // A filter without an index reads all players.
+      const listed = whileWanted(signal, () => listPlayers(work, projectId, filter));
+      const { players: found, nextCursor, ...total } = await listed;
       const players = await showPlayers(work, projectId, found);
       const { status, headers, body } = pageReply({ players, ...total }, "players", query);
       return new Reply(status, { ...body, pagination: { ...body.pagination, nextCursor } }, headers);

@@ -37,6 +37,7 @@ import {
 } from "../../domain/accounts/sso/domains.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group } from "../route.ts";
+import { countCheck } from "./domains.ts";
 import { provenAgain } from "./mfa-login.ts";
 import { Deleted, deleted } from "./bodies.ts";
 
@@ -341,12 +342,18 @@ const domainRoutes = [
     description:
       "Looks for the TXT record: 422 DNS_NOT_READY until it is seen, 409 DOMAIN_ALREADY_CLAIMED when " +
       "another tenant has verified the domain. If that one's record is missing, now and three days later, " +
-      "the domain passes to who verifies it then.",
+      "the domain passes to who verifies it then. Once a minute.",
+    errors: ["RATE_LIMITED"],
     response: SsoDomainBody,
     ...provenAgain,
     prepare: (app, { caller, params }) => {
-      const parts = { ...app, accounts: app.transactAs({ role: "accounts" }) };
-      return checkDomain(parts, userOf(caller).tenantId, params.domainId);
+      const { tenantId } = userOf(caller);
+      const count = (domain: string) => countCheck(app, `sso:${tenantId}:${domain}`);
+      return checkDomain(
+        { ...app, accounts: app.transactAs({ role: "accounts" }), count },
+        tenantId,
+        params.domainId,
+      );
     },
     run: async (work, { caller, params }) =>
       showDomain(await verifyDomain(work, userOf(caller).tenantId, params.domainId)),

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { type Caller, type KeyCaller, limitsOf } from "../../kernel/caller.ts";
-import { DomainError } from "../../kernel/errors.ts";
+import { DomainError, numbered } from "../../kernel/errors.ts";
 
 const MINUTE = 60;
 
@@ -162,7 +162,7 @@ export class RateLimited extends DomainError {
   readonly state: LimitState;
   constructor(reason: string, message: string, state: LimitState, nowMs: number) {
     const retryAfterSeconds = Math.max(1, Math.ceil((state.resetAtMs - nowMs) / 1_000));
-    super("RATE_LIMITED", `${message}; try again in ${retryAfterSeconds} seconds`, {
+    super("RATE_LIMITED", `${message}; try again in ${numbered(retryAfterSeconds, "second")}`, {
       reason,
       retryAfterSeconds,
     });
@@ -198,7 +198,7 @@ export const LIMITS = {
   ssoTest: { name: "sso-test", points: 10, seconds: HOUR },
   /** Pages of the payment provider that a tenant opens. */
   billing: { name: "billing", points: 30, seconds: HOUR },
-  /** Checks of one custom domain that its tenant asks for. */
+  /** Checks of one custom domain, or domain of single sign-on, that its tenant asks for. */
   domainCheck: { name: "domain-check", points: 1, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
   /** Passcode attempts of one player at one lobby. */
@@ -265,7 +265,7 @@ const limitOfAddress = (name: LimitName, address: string): RequestLimit => ({
 
 const refusal = ({ whose, reason }: RequestLimit, state: LimitState, nowMs: number): RateLimited => {
   const { limit, windowSeconds } = state;
-  const message = `The limit ${whose} is ${limit} requests in ${windowSeconds} seconds and is used up`;
+  const message = `The limit ${whose} is ${numbered(limit, "request")} in ${windowSeconds} seconds and is used up`;
   return new RateLimited(reason, message, state, nowMs);
 };
 

@@ -126,19 +126,27 @@ const lookAtHolder = async (
   await notifyAdmins(mail, work, holder.tenantId, { template: "sso-domain", values: { domain, until } });
 };
 
-type CheckParts = { transact: Transact; accounts: Transact; sso: SsoClients; mail: Mail };
+type CheckParts = {
+  transact: Transact;
+  accounts: Transact;
+  sso: SsoClients;
+  mail: Mail;
+  /** Counts a look at a domain of the tenant. @throws RateLimited */
+  count: (domain: string) => Promise<void>;
+};
 
 /**
  * Looks for a domain's TXT record, and for that of the tenant that holds the domain. Not to be called in a
  * transaction. `accounts` sees all tenants.
- * @throws NOT_FOUND, UNPROCESSABLE_ENTITY DNS_NOT_READY
+ * @throws NOT_FOUND, RateLimited, UNPROCESSABLE_ENTITY DNS_NOT_READY
  */
 export const checkDomain = async (
-  { transact, accounts, sso, mail }: CheckParts,
+  { transact, accounts, sso, mail, count }: CheckParts,
   tenantId: string,
   id: string,
 ): Promise<void> => {
   const domain = await transact((work) => findDomain(work, tenantId, id));
+  await count(domain.domain);
   const [name, value] = [txtNameOf(domain), txtValueOf(domain)];
   const found = await sso.txt(name);
   if (found.includes(value)) return accounts((work) => lookAtHolder(work, mail, domain, found));

@@ -307,7 +307,10 @@ export const sendRound = async (
   if (others.length > 0) await transact((work) => finish(work, others));
   if (ranking.length === 0) return ours;
   onOthers(new Set(others.map(({ part }) => part)));
-  await entries.apply({ ranks, topics });
+  await Promise.all([
+    ranks.reached(Math.max(...ranking.map(({ seq }) => seq))),
+    entries.apply({ ranks, topics }),
+  ]);
   const isGone = isBacklog && !(await transact((work) => isAnyQueued(work, ranking)));
   if (!isGone)
     await notifyChanged({ transact, ranks, topics }, { ...changed, isBacklog }, (work) =>

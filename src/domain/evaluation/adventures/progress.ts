@@ -7,6 +7,7 @@ import {
   type Track,
   wholePoints,
 } from "./row.ts";
+import { numbered } from "../../kernel/errors.ts";
 import { derive, publish } from "../emit.ts";
 import { asReceived } from "../live.ts";
 import { toSum } from "../metrics/aggregates.ts";
@@ -130,14 +131,14 @@ const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledIt
     return { reason: "has not been joined", questKeys: [] };
   if (unlock.mode === "POINTS") {
     const has = row ? wholePoints(row) : 0;
-    const reason = `unlocks it with ${unlock.points} points, and the player has ${has}`;
+    const reason = `unlocks it with ${numbered(unlock.points, "point")}, and the player has ${has}`;
     return { reason, questKeys: [] };
   }
   if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET") {
     const ms = unlocksMs(turn, adventure, { row, item });
     const when = Number.isFinite(ms)
       ? `at ${new Date(ms).toISOString()}`
-      : `${unlock.mode === "DAY_OFFSET" ? unlock.days : 0} days after the player has joined`;
+      : `${numbered(unlock.mode === "DAY_OFFSET" ? unlock.days : 0, "day")} after the player has joined`;
     return { reason: `unlocks it ${when}`, questKeys: [] };
   }
   const questKeys = item.after.filter((key) => row?.items[key] === undefined);

@@ -73,6 +73,8 @@ export type RankStore = {
   /** Rebuilds from the database, concurrently with reads and updates. */
   rebuild(period: PeriodRef): Promise<void>;
   drop(projectId: string, periodId: string): Promise<void>;
+  /** Remembers that commits up to this number of the queue are applied, or about to be. */
+  reached(seq: number): Promise<void>;
 };
 
 /** Maximum entries of a frozen copy. */

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { numbered } from "../../kernel/errors.ts";
 import { outageOf } from "../../kernel/outages.ts";
 import { type Count, type Given, type Limiter, RateLimited } from "../../accounts/rate-limits/limiter.ts";
 import type { Transact } from "../../kernel/work.ts";
@@ -34,19 +35,19 @@ const limitsOf = (
       bucket: { name: "chat-slow", points: 1, seconds: slowModeSeconds },
       key: `${player}:${channelId}`,
       reason: "SLOW_MODE",
-      message: `This channel takes a player's next message after ${slowModeSeconds} seconds`,
+      message: `This channel takes a player's next message after ${numbered(slowModeSeconds, "second")}`,
     },
     {
       bucket: { name: "chat-burst", points: burstMessages, seconds: BURST_SECONDS },
       key: player,
       reason: "CHAT_RATE",
-      message: `A player sends at most ${burstMessages} messages in ${BURST_SECONDS} seconds`,
+      message: `A player sends at most ${numbered(burstMessages, "message")} in ${BURST_SECONDS} seconds`,
     },
     {
       bucket: { name: "chat-minute", points: minuteMessages, seconds: MINUTE },
       key: player,
       reason: "CHAT_RATE",
-      message: `A player sends at most ${minuteMessages} messages in a minute`,
+      message: `A player sends at most ${numbered(minuteMessages, "message")} in a minute`,
     },
     {
       ...repeatCount(projectId, playerId, send.content),

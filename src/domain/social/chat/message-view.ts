@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { audit } from "../../accounts/audit/audit.ts";
 import { tenantOf } from "../../kernel/caller.ts";
-import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { conflict, forbidden, invalid, notFound, numbered } from "../../kernel/errors.ts";
 import type {
   ChatActor,
   ChatLine,
@@ -247,7 +247,8 @@ const checkEditable = (work: Work, { channel }: Admission, row: MessageRow, acto
     throw conflict("INVALID_STATE", "the message was deleted, or waits for a moderator");
   const { editWindowSeconds } = channel.settings;
   const isLate = row.created_at.getTime() + editWindowSeconds * 1_000 < work.now.getTime();
-  if (isLate) throw conflict("INVALID_STATE", `a message may be edited for ${editWindowSeconds} seconds`);
+  if (isLate)
+    throw conflict("INVALID_STATE", `a message may be edited for ${numbered(editWindowSeconds, "second")}`);
 };
 
 /**

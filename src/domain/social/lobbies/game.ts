@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
-import { conflict, invalid } from "../../kernel/errors.ts";
+import { conflict, invalid, numbered } from "../../kernel/errors.ts";
 import {
   type LobbyActor,
   type LobbyChange,
@@ -173,7 +173,7 @@ const changeSize = (lobby: LobbyState, { maxPlayers, settings }: LobbyPatch): vo
   };
   checkSizes({ minPlayers: lobby.minPlayers, ...next });
   const { length } = playersOf(lobby);
-  if (next.maxPlayers < length) throw conflict("LOBBY_FULL", `the lobby has ${length} players`);
+  if (next.maxPlayers < length) throw conflict("LOBBY_FULL", `the lobby has ${numbered(length, "player")}`);
   Object.assign(lobby, next);
 };
 

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
-import { conflict } from "../../kernel/errors.ts";
+import { conflict, numbered } from "../../kernel/errors.ts";
 import type {
   LobbyCloseReason,
   LobbyResult,
@@ -189,7 +189,7 @@ const isFull = (lobby: LobbyState): boolean => playersOf(lobby).length >= lobby.
  */
 const startProblem = (lobby: LobbyState): string | undefined => {
   const { minPlayers, settings } = lobby;
-  if (playersOf(lobby).length < minPlayers) return `it takes ${minPlayers} players`;
+  if (playersOf(lobby).length < minPlayers) return `it takes ${numbered(minPlayers, "player")}`;
   if (!hasTeams(lobby)) return "a player has no team";
   if (isReadyEnough(lobby) || (settings.autoStart && isFull(lobby))) return undefined;
   return "not enough players are ready";
@@ -313,7 +313,7 @@ const checkRoom = (lobby: LobbyState, role: Seat["role"]): void => {
   }
   const isLate = status === "IN_GAME" && settings.allowLateJoin;
   if (status !== "OPEN" && !isLate) throw notOpen(lobby);
-  if (players >= maxPlayers) throw conflict("LOBBY_FULL", `the lobby has ${maxPlayers} players`);
+  if (players >= maxPlayers) throw conflict("LOBBY_FULL", `the lobby has ${numbered(maxPlayers, "player")}`);
 };
 
 /** Returns the lowest free number from 1. */
