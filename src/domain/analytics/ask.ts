@@ -14,13 +14,14 @@ import {
   type RangeView,
   type WeekStart,
   dayFrame,
+  dayStart,
   rangeOf,
   readAsOf,
   showRange,
   today,
 } from "./range.ts";
 import { eventsOf } from "./events.ts";
-import { ZONES_MAX } from "./rollups/closed-days.ts";
+import { daysUntil, ZONES_MAX } from "./rollups/closed-days.ts";
 import { eachFirstTime } from "./rollups/players.ts";
 import { openRolled } from "./rollups/rolled.ts";
 
@@ -105,8 +106,10 @@ const readFingerprint = async (
   return [timezone, lastEvent, events, lastLine, lines].join(" ");
 };
 
-/** The time of a project's first event in ms; undefined without any. */
+/** The time of a project's first event in ms, or that at which its day begins; undefined without any. */
 const readFirstEvent = async (work: Work, frame: Frame): Promise<number | undefined> => {
+  const [firstDay] = (await daysUntil(work, frame, frame.asOfMs)) ?? [];
+  if (firstDay) return dayStart(frame, firstDay[0]);
   const rolled = await openRolled(work, frame);
   if (rolled) {
     let first = Infinity;

@@ -16,11 +16,17 @@ import { idFloor } from "../kernel/ids.ts";
 import { asOneMessage } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 
-/** Runs statements that may read few of many rows: a question's transaction plans for reading all of them. */
+/**
+ * Runs statements that may read few of many rows: a question's transaction plans for reading all of them.
+ * Starting helpers of PostgreSQL would take longer than such statements do.
+ */
 export const withIndexes = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
-  await asOneMessage(db, sql`set local enable_nestloop = on`);
+  await asOneMessage(db, sql`set local enable_nestloop = on; set local max_parallel_workers_per_gather = 0`);
   const result = await run();
-  await asOneMessage(db, sql`set local enable_nestloop = off`);
+  await asOneMessage(
+    db,
+    sql`set local enable_nestloop = off; set local max_parallel_workers_per_gather to default`,
+  );
   return result;
 };
 

@@ -131,7 +131,7 @@ export const rollUpAll = async ({ app }: TestApp, projectId: string, asOfMs = Da
     for (const zone of ZONES) await addZone(work, projectId, zone);
   });
   while ((await app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }))) === "MORE");
-  while (await app.transact((work) => closeDays(work, projectId, asOfMs)));
+  while (await app.transact((work) => closeDays(work, projectId, { asOfMs, restMs: 0 })));
 };
 
 /** Checks that rollups hold what they should of the events up to their watermark. */

@@ -259,15 +259,23 @@ export const addZone = async ({ db }: Work, projectId: string, timezone: string)
  * same transaction nobody else may move the project's rollups on.
  * @returns whether there is more to do at once
  */
-export const closeSome = async (work: Work, projectId: string, asOfMs: number): Promise<boolean> => {
+export const closeSome = async (
+  work: Work,
+  projectId: string,
+  { asOfMs, restMs }: { asOfMs: number; restMs: number },
+): Promise<boolean> => {
   const { db } = work;
+  const nowMs = work.serverNow.getTime();
   const { rows } = await sql<ProjectDays & { zones: string[] }>`
     select p.timezone, p.settings, array(
       select z.timezone from analytics_zones z where z.project_id = p.id) as zones
-    from projects p where p.id = ${projectId}::uuid`.execute(db);
+    from projects p join analytics_rollups r on r.project_id = p.id
+    where p.id = ${projectId}::uuid and (r.closed_at is null
+      or r.closed_at <= ${new Date(nowMs - restMs).toISOString()}
+      or exists (select from analytics_zones z where z.project_id = p.id and z.is_new))`.execute(db);
   if (!rows[0]) return false;
   const { zones, ...project } = rows[0];
-  const asOf = { projectId, asOfMs, aheadMs: work.now.getTime() - work.serverNow.getTime() };
+  const asOf = { projectId, asOfMs, aheadMs: work.now.getTime() - nowMs };
   const frames = [...new Set([project.timezone, ...zones])].map((timezone): Frame => ({
     ...dayFrame(project, { timezone }),
     ...asOf,
@@ -278,9 +286,13 @@ export const closeSome = async (work: Work, projectId: string, asOfMs: number): 
       select json_array_elements_text(${kept}::json))`.execute(db);
   let isMore = false;
   for (const frame of frames) isMore = (await closeSomeOf(work, frame)) || isMore;
+  if (isMore) return true;
   await sql`
-    update analytics_zones set is_new = false where project_id = ${projectId}::uuid and is_new`.execute(db);
-  return isMore;
+    with known as (
+      update analytics_zones set is_new = false where project_id = ${projectId}::uuid and is_new)
+    update analytics_rollups set closed_at = ${work.serverNow.toISOString()}
+    where project_id = ${projectId}::uuid`.execute(db);
+  return false;
 };
 
 /** Adds up closed days anew, and returns those that are stored otherwise, as questions would read them. */

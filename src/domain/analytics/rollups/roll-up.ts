@@ -20,6 +20,9 @@ export const COMMIT_MS = 120_000;
 const EVENTS_AT_ONCE = 20_000;
 const OTHERS_AT_ONCE = 2_000;
 
+/** A late event opens all days since; questions read few of those faster than they are closed again. */
+const CLOSING_REST_MS = 15 * 60_000;
+
 type RollupState = { watermark: string; players: number };
 
 type EventRow = {
@@ -189,12 +192,16 @@ const begin = async (work: Work, projectId: string): Promise<boolean> => {
   return isMine(work, projectId);
 };
 
-/** Closes days of a project that were over at a time, by one step. @returns whether there is more to do at once */
+/**
+ * Closes days of a project that were over at a time, by one step.
+ * @param restMs after all were closed, those that were opened again wait for so long
+ * @returns whether there is more to do at once
+ */
 export const closeDays = async (
   work: Work,
   projectId: string,
-  asOfMs = work.now.getTime(),
-): Promise<boolean> => (await begin(work, projectId)) && closeSome(work, projectId, asOfMs);
+  { asOfMs = work.now.getTime(), restMs = CLOSING_REST_MS }: { asOfMs?: number; restMs?: number } = {},
+): Promise<boolean> => (await begin(work, projectId)) && closeSome(work, projectId, { asOfMs, restMs });
 
 /** Moves the rollups of events on. `taken`: events that stopped to count, which are not told of any more. */
 const rollUpEvents = async (

@@ -16,6 +16,7 @@ export class Migration20261130000101 extends Migration {
       `create table analytics_zones (project_id uuid, timezone text, is_new boolean not null default true,
         primary key (project_id, timezone))`,
     );
+    this.addSql(`alter table analytics_rollups add closed_at timestamptz(3)`);
     for (const table of ["analytics_closed_days", "analytics_standings", "analytics_zones"])
       for (const statement of byProject(table)) this.addSql(statement);
   }
@@ -23,5 +24,6 @@ export class Migration20261130000101 extends Migration {
   override down(): void {
     for (const table of ["analytics_closed_days", "analytics_standings", "analytics_zones"])
       this.addSql(`drop table ${table}`);
+    this.addSql(`alter table analytics_rollups drop closed_at`);
   }
 }
