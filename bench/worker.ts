@@ -86,7 +86,15 @@ const entrantOf = async (stage: Stage, game: keyof typeof GAMES): Promise<Entran
   const measure = async (): Promise<Sample> => {
     const sample = await (options.embedded ? takeAndProcess : drain)(stage, played);
     played.events += EVENTS;
-    await checkXp(played.site, played.events);
+    // A slow machine answers before it has processed.
+    await until(
+      () =>
+        checkXp(played.site, played.events).then(
+          () => true,
+          () => false,
+        ),
+      LOOK,
+    );
     return sample;
   };
   return { name: stage.build.name, measure };

@@ -18,16 +18,17 @@ export const buildsOf = (against: string | undefined): Build[] =>
 
 export type Child = { process: ChildProcess; pid: number; stop(): Promise<void> };
 
-type StartOptions = { env: Record<string, string>; logFile?: string };
+type StartOptions = { env: Record<string, string>; logFile?: string; execArgv?: string[] };
 
 /** Starts a program, and waits for the first message that it sends, which says that it is ready. */
 export const start = async (
   [path = "", ...args]: readonly string[],
-  { env, logFile }: StartOptions,
+  { env, logFile, execArgv = [] }: StartOptions,
 ): Promise<Child & { first: unknown }> => {
   const output = logFile === undefined ? "inherit" : openSync(logFile, "a");
   const child = fork(path, args, {
     cwd: join(import.meta.dirname, "../.."),
+    execArgv,
     env: { PATH: process.env["PATH"] ?? "", CONSOLE_BUILD: "off", ...env },
     stdio: ["ignore", output, output, "ipc"],
   });
@@ -48,9 +49,19 @@ export const start = async (
   return { process: child, pid: child.pid!, first, stop };
 };
 
+/** How `npm start` of a build, which is for embedded mode, runs Node. */
+const flagsOf = ({ root }: Build): string[] =>
+  /"start": "exec node ((?:--max\S+ )*)/
+    .exec(readFileSync(join(root, "package.json"), "utf8"))?.[1]
+    ?.split(" ")
+    .filter(Boolean) ?? [];
+
 /** Starts `laurel serve` or `laurel worker` of a build. */
 export const startLaurel = (build: Build, command: string, options: StartOptions): Promise<Child> =>
-  start([join(build.root, "src/main.ts"), command], options);
+  start([join(build.root, "src/main.ts"), command], {
+    ...options,
+    execArgv: options.env["MODE"] === "embedded" ? flagsOf(build) : [],
+  });
 
 /** A project of a new tenant, with a key for everything. */
 export type Site = { url: string; projectId: string; key: string };
