@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { daysUntil } from "../../src/domain/analytics/rollups/closed-days.ts";
-import { rollUp } from "../../src/domain/analytics/rollups/roll-up.ts";
+import { addZone, daysUntil } from "../../src/domain/analytics/rollups/closed-days.ts";
+import { closeDays, rollUp } from "../../src/domain/analytics/rollups/roll-up.ts";
 import { rollUpAnalytics } from "../../src/jobs/jobs.ts";
 import { startApp } from "../support/app/app.ts";
 import {
@@ -26,19 +26,12 @@ describe("days that are over", () => {
   const api = madeOnce(startApp);
   const at = (day: number): string => new Date(START_MS + day * DAY_MS).toISOString();
   const close = ({ tenant }: Asker) => rollUpAll(api, tenant.projectId, START_MS + NOW * DAY_MS);
-  const frameOf = ({ tenant }: Asker, timezone = "UTC") => ({
-    projectId: tenant.projectId,
-    timezone,
-    weekStart: "monday" as const,
-    dayStartsMs: 0,
-    asOfMs: START_MS + (NOW + 0.5) * DAY_MS,
-    aheadMs: 0,
-  });
-  /** Whether a question about now is answered from closed days. */
-  const areClosed = (asker: Asker, timezone?: string) =>
+  /** Whether a question is answered from closed days. */
+  const areClosed = ({ tenant: { projectId } }: Asker, timezone: string, asOfMs: number) =>
     api.app.transact(async (work) => {
       await sql`set transaction isolation level repeatable read`.execute(work.db);
-      const frame = frameOf(asker, timezone);
+      const days = { timezone, weekStart: "monday" as const, dayStartsMs: 0 };
+      const frame = { projectId, ...days, asOfMs, aheadMs: 0 };
       return (await daysUntil(work, frame, frame.asOfMs)) !== undefined;
     });
   const askAll = async ({ tenant }: Asker): Promise<void> => {
@@ -72,9 +65,28 @@ describe("days that are over", () => {
       await askAll(asker);
       await close(asker);
       await assertHeld(api, asker.tenant.projectId);
-      assert.ok(await areClosed(asker), JSON.stringify(change));
+      assert.ok(await areClosed(asker, "UTC", START_MS + NOW * DAY_MS), JSON.stringify(change));
     }
     await askAll(asker);
+  });
+
+  it("are closed whatever a clock has said once, in few steps", async () => {
+    const asker = await anAsker(api);
+    const { projectId } = asker.tenant;
+    await asker.store([
+      ["z", "seen", "0001-01-01T00:00:00Z"],
+      ["y", "seen", "1200-01-01T00:00:00Z"],
+      ...HISTORY,
+    ]);
+    await api.app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }));
+    await api.app.transact((work) => addZone(work, projectId, "Europe/Berlin"));
+    let steps = 1;
+    while (await api.app.transact((work) => closeDays(work, projectId, { restMs: 0 }))) steps++;
+    assert.ok(steps < 100, `${steps} steps`);
+    await assertHeld(api, projectId);
+    for (const zone of ["UTC", "Europe/Berlin"]) assert.ok(await areClosed(asker, zone, Date.now()), zone);
+    const { metrics } = await asker.ask("overview", { timezone: "Europe/Berlin" });
+    assert.equal(metrics.totalPlayers.value, 6);
   });
 
   it("are closed by the job, in the zones that were asked about, and say nothing of others", async () => {
@@ -95,8 +107,7 @@ describe("days that are over", () => {
       });
     await eventually(isKept);
     await rollUpAnalytics.run(api.app, "*");
-    assert.ok(await areClosed(asker));
-    assert.ok(await areClosed(asker, "Asia/Tokyo"));
-    assert.equal(await areClosed(asker, "Asia/Seoul"), false);
+    for (const [zone, isClosed] of Object.entries({ UTC: true, "Asia/Tokyo": true, "Asia/Seoul": false }))
+      assert.equal(await areClosed(asker, zone, Date.now()), isClosed, zone);
   });
 });

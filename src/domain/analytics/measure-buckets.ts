@@ -284,10 +284,13 @@ const countWindows = async (days: number, each: (take: TakeActive) => Promise<vo
 };
 
 const eachGap = (days: Days, { first, last }: Span, take: TakeActive): void => {
-  for (const [day, { gaps }] of days)
-    if (day >= first && day <= last)
-      for (const [before, players] of gaps)
-        take({ day: day - first, last: before < first ? -Infinity : before - first, players });
+  for (const [number, sums] of days) {
+    if (number < first || number > last) continue;
+    const day = number - first;
+    take({ day, last: -Infinity, players: sums.fresh });
+    for (const [before, players] of sums.gaps)
+      take({ day, last: before < first ? -Infinity : before - first, players });
+  }
 };
 
 /** Players of the days that end with each bucket. Days that are not over count as far as they have come. */

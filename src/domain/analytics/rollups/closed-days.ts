@@ -10,7 +10,7 @@ import {
   type Range,
 } from "../range.ts";
 import { type Days, DaySums, isSame, NEVER, Standing } from "./day-sums.ts";
-import { CHUNK_PLAYERS, STATEMENT_LENGTH } from "./documents.ts";
+import { CHUNK_PLAYERS, DAY_MS, STATEMENT_LENGTH } from "./documents.ts";
 import { areDivisible, eachRolledPlayer, eachFirstTime } from "./players.ts";
 import { openRolled, type Rolled } from "./rolled.ts";
 import { tableTexts } from "../../kernel/json.ts";
@@ -22,9 +22,13 @@ import { localKey, type Work } from "../../kernel/work.ts";
  * before: from there on, days since are added up with each question.
  */
 
-/** Of days further back, only each 32nd keeps when players were active before. */
+/** Of days further back, only some of each 32nd keep when players were active before: the older, the fewer. */
 const RECENT_DAYS = 35;
 const SPARSE_DAYS = 32;
+/** Days that are added up at once. */
+const STEP_DAYS_MAX = 8_192;
+/** Before 1972 some clocks went by seconds: days of then are closed where so long nothing else happened. */
+const LONELY_DAYS = 365;
 
 /** Days of what: data of zones change with the runtime. */
 const calendarOf = ({ timezone, dayStartsMs }: DayFrame): string =>
@@ -81,7 +85,10 @@ const findStanding = async (
   }
 };
 
-/** Adds up the days from that of a standing on, which moves on. Returns whether they could be told apart. */
+/**
+ * Adds up the days from that of a standing on, which knows these players' days then. Returns whether the days
+ * could be told apart.
+ */
 const addDays = async (
   work: Work,
   { frame, rolled, standing, untilMs }: Asking & { standing: Standing; untilMs: number },
@@ -92,19 +99,23 @@ const addDays = async (
   const cutsMs = dayBuckets(frame, from, localDay(frame, untilMs - 1)).startsMs;
   const stretches = { cutsMs, untilMs, isOfActive: true };
   if (!areDivisible(stretches)) return false;
-  const sums = cutsMs.map((_, i) => new DaySums(from + i));
+  const sumsOf = (day: number): DaySums => {
+    let sums = days.get(day);
+    if (!sums) days.set(day, (sums = new DaySums(day)));
+    return sums;
+  };
   await eachRolledPlayer(work, rolled, stretches, ({ who, size, stretches: those, counts }) => {
     if (size === 0) return;
     const no = standing.numberOf(who);
     let before = no === undefined ? NEVER : standing.lastOf(no);
     const first = before === NEVER ? from + those[0]! : standing.first[no!]!;
     for (let i = 0; i < size; i++) {
-      sums[those[i]!]!.add({ before, first, events: counts[i]! });
-      before = from + those[i]!;
+      const day = from + those[i]!;
+      sumsOf(day).add({ before, first, events: counts[i]! });
+      before = day;
     }
     if (no !== undefined) standing.set(no, before, first);
   });
-  for (const [i, one] of sums.entries()) if (one.events > 0) days.set(from + i, one);
   return true;
 };
 
@@ -170,12 +181,12 @@ const writeStanding = async (
   { db }: Work,
   { projectId, calendar }: Place,
   standing: Standing,
-  day: number,
 ): Promise<void> => {
+  const { day } = standing;
   const chunks = Math.max(1, Math.ceil(standing.last.length / CHUNK_PLAYERS));
   const written = Array.from({ length: chunks }, (_, c) => ({
     c,
-    b: Buffer.from(standing.write(c, day)).toString("base64"),
+    b: Buffer.from(standing.write(c)).toString("base64"),
   }));
   for (const text of tableTexts(written, STATEMENT_LENGTH))
     await sql`
@@ -215,14 +226,50 @@ const findFirstDay = async (work: Work, { frame, rolled }: Asking): Promise<numb
 };
 
 /** The next day after one of which there will be a standing. */
-const nextOf = (day: number, last: number): number =>
-  day >= last - RECENT_DAYS ? day + 1 : (Math.floor(day / SPARSE_DAYS) + 1) * SPARSE_DAYS;
+const nextOf = (day: number, last: number): number => {
+  const recent = last - RECENT_DAYS;
+  if (day >= recent) return day + 1;
+  const step = Math.max(SPARSE_DAYS, Math.min((last - day) >> 3, STEP_DAYS_MAX));
+  return Math.min(Math.floor((day + step) / SPARSE_DAYS) * SPARSE_DAYS, recent);
+};
+
+/** The first day from one on of which there may be an event; undefined without any. */
+const findActiveDay = async ({ db }: Work, frame: Frame, from: number): Promise<number | undefined> => {
+  const { rows } = await sql<{ day: number | null }>`
+    select min(day) as day from analytics_days where project_id = ${frame.projectId}::uuid
+      and event_type = '' and day >= ${Math.floor(dayStart(frame, from) / DAY_MS)}::int`.execute(db);
+  const day = rows[0]!.day;
+  return day === null ? undefined : Math.max(from, localDay(frame, day * DAY_MS));
+};
+
+type Closing = Asking & { standing: Standing; last: number };
+
+/**
+ * Moves a standing on, but not behind `last`, and adds up the days up to there.
+ * @returns undefined where those cannot be told apart
+ */
+const closeNext = async (
+  work: Work,
+  { frame, rolled, standing, last }: Closing,
+): Promise<Map<number, DaySums> | undefined> => {
+  const days = new Map<number, DaySums>();
+  standing.day = Math.min((await findActiveDay(work, frame, standing.day)) ?? last, last);
+  const add = async (next: number): Promise<boolean> => {
+    const asked = { frame, rolled, standing, untilMs: dayStart(frame, next) };
+    const areTold = await addDays(work, asked, days);
+    if (areTold) standing.day = next;
+    return areTold;
+  };
+  const from = standing.day;
+  if (from === last || (await add(Math.min(nextOf(from, last), last)))) return days;
+  const isLonely = ((await findActiveDay(work, frame, from + 2)) ?? last) >= from + LONELY_DAYS;
+  return isLonely && (await add(from + 1)) ? days : undefined;
+};
 
 /** Closes days of one calendar. Returns whether there are more. */
 const closeSomeOf = async (work: Work, frame: Frame): Promise<boolean> => {
   const rolled = await openRolled(work, frame);
   if (!rolled) return false;
-  const place = placeOf(frame);
   const last = Math.min(localDay(frame, frame.asOfMs), settledUntil(frame, rolled));
   let standing = await findStanding(work, { frame, rolled }, last);
   if (!standing) {
@@ -232,14 +279,12 @@ const closeSomeOf = async (work: Work, frame: Frame): Promise<boolean> => {
   }
   if (standing.day >= last) return false;
   // What was closed before players were merged.
-  await forgetSince(work, place, standing.day);
-  const next = Math.min(nextOf(standing.day, last), last);
-  const days = new Map<number, DaySums>();
-  const isTold = await addDays(work, { frame, rolled, standing, untilMs: dayStart(frame, next) }, days);
-  if (!isTold) return false;
-  await writeDays(work, place, days);
-  await writeStanding(work, place, standing, next);
-  return next < last;
+  await forgetSince(work, placeOf(frame), standing.day);
+  const days = await closeNext(work, { frame, rolled, standing, last });
+  if (!days) return false;
+  await writeDays(work, placeOf(frame), days);
+  await writeStanding(work, placeOf(frame), standing);
+  return standing.day < last;
 };
 
 /** Zones beside its own that a project's days are closed in: the first ones that were asked about. */
@@ -310,15 +355,21 @@ export const verifyDays = async (
     const asOfMs = work.now.getTime();
     const frame: Frame = { projectId, timezone, dayStartsMs, weekStart: "monday", asOfMs, aheadMs: 0 };
     const rolled = await openRolled(work, frame);
-    const standing = rolled && (await findStanding(work, { frame, rolled }, localDay(frame, asOfMs)));
-    const first = standing && (await findFirstDay(work, { frame, rolled }));
+    const closed = rolled && (await findStanding(work, { frame, rolled }, localDay(frame, asOfMs)));
+    const first = closed && (await findFirstDay(work, { frame, rolled }));
     if (first === undefined) continue;
-    const expected = new Map<number, DaySums>();
-    const untilMs = dayStart(frame, standing!.day);
-    await addDays(work, { frame, rolled: rolled!, standing: new Standing(first), untilMs }, expected);
-    const found = await readClosed(work, frame, standing!.day);
-    for (const day of new Set([...expected.keys(), ...found.keys()]))
-      if (!isSame(found.get(day), expected.get(day))) wrong.push({ day, timezone });
+    const last = closed!.day;
+    const found = await readClosed(work, frame, last);
+    const standing = new Standing(first);
+    while (standing.day < last) {
+      const expected = await closeNext(work, { frame, rolled: rolled!, standing, last });
+      if (!expected) break;
+      for (const [day, sums] of expected) {
+        if (!isSame(found.get(day), sums)) wrong.push({ day, timezone });
+        found.delete(day);
+      }
+    }
+    for (const day of found.keys()) wrong.push({ day, timezone });
   }
   return wrong;
 };

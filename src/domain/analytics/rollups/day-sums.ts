@@ -17,23 +17,39 @@ type Cohort = { players: number; events: number; monday: number; sunday: number;
 /** One local day: what players did, by the active day before, and by their first day. */
 export class DaySums {
   events = 0;
-  /** Players; new ones have no day before. */
-  readonly gaps = new Map<number, number>();
-  readonly cohorts = new Map<number, Cohort>();
+  /** Players without a day before. */
+  fresh = 0;
   readonly #day: number;
   readonly #starts: { monday: number; sunday: number; month: number };
+  readonly #gaps = new Map<number, number>();
+  readonly #cohorts = new Map<number, Cohort>();
+  /** What is not read yet: most questions are about few of all days. */
+  #rest: VarintReader | undefined;
 
   constructor(day: number) {
     this.#day = day;
     this.#starts = { monday: weekOf(day, "monday"), sunday: weekOf(day, "sunday"), month: monthOf(day) };
   }
 
+  /** Players by the active day before. */
+  get gaps(): ReadonlyMap<number, number> {
+    this.#readRest();
+    return this.#gaps;
+  }
+
+  /** Players by their first day. */
+  get cohorts(): ReadonlyMap<number, Cohort> {
+    this.#readRest();
+    return this.#cohorts;
+  }
+
   add({ before, first, events }: { before: number; first: number; events: number }): void {
     this.events += events;
-    this.gaps.set(before, (this.gaps.get(before) ?? 0) + 1);
-    let cohort = this.cohorts.get(first);
+    if (before === NEVER) this.fresh++;
+    else this.#gaps.set(before, (this.#gaps.get(before) ?? 0) + 1);
+    let cohort = this.#cohorts.get(first);
     if (!cohort)
-      this.cohorts.set(first, (cohort = { players: 0, events: 0, monday: 0, sunday: 0, month: 0 }));
+      this.#cohorts.set(first, (cohort = { players: 0, events: 0, monday: 0, sunday: 0, month: 0 }));
     const { monday, sunday, month } = this.#starts;
     cohort.players++;
     cohort.events += events;
@@ -45,9 +61,10 @@ export class DaySums {
   write(): Uint8Array {
     const writer = new VarintWriter();
     writer.add(this.events);
+    writer.add(this.fresh);
     writer.add(this.gaps.size);
     for (const [before, players] of this.gaps) {
-      writer.add(before === NEVER ? 0 : this.#day - before);
+      writer.add(this.#day - before);
       writer.add(players);
     }
     for (const [first, { players, events, monday, sunday, month }] of this.cohorts)
@@ -59,17 +76,22 @@ export class DaySums {
     const sums = new DaySums(day);
     const reader = new VarintReader(document);
     sums.events = reader.next();
-    for (let left = reader.next(); left > 0; left--) {
-      const gap = reader.next();
-      sums.gaps.set(gap === 0 ? NEVER : day - gap, reader.next());
-    }
+    sums.fresh = reader.next();
+    sums.#rest = reader;
+    return sums;
+  }
+
+  #readRest(): void {
+    const reader = this.#rest;
+    if (!reader) return;
+    this.#rest = undefined;
+    for (let left = reader.next(); left > 0; left--) this.#gaps.set(this.#day - reader.next(), reader.next());
     while (!reader.isAtEnd) {
-      const first = day - reader.next();
+      const first = this.#day - reader.next();
       const [players, events] = [reader.next(), reader.next()];
       const [monday, sunday, month] = [reader.next(), reader.next(), reader.next()];
-      sums.cohorts.set(first, { players, events, monday, sunday, month });
+      this.#cohorts.set(first, { players, events, monday, sunday, month });
     }
-    return sums;
   }
 }
 
@@ -86,7 +108,8 @@ export const countDays = (days: Days, { first, last }: Span) => {
     const sums = days.get(day);
     if (!sums) continue;
     events += sums.events;
-    fresh += sums.gaps.get(NEVER) ?? 0;
+    fresh += sums.fresh;
+    active += sums.fresh;
     for (const [before, players] of sums.gaps) if (before < first) active += players;
   }
   return { active, fresh, events };
@@ -95,7 +118,7 @@ export const countDays = (days: Days, { first, last }: Span) => {
 /** Returns how many players were new on any day up to one. */
 export const countPlayers = (days: Days, last: number): number => {
   let players = 0;
-  for (const [day, { gaps }] of days) if (day <= last) players += gaps.get(NEVER) ?? 0;
+  for (const [day, { fresh }] of days) if (day <= last) players += fresh;
   return players;
 };
 
@@ -113,20 +136,20 @@ export const eachCohortCell = (
   take: (cell: { cohort: number; k: number; players: number; events: number }) => void,
 ): void => {
   const counted = unit === "day" ? "players" : unit === "week" ? weekStart : "month";
-  for (const [day, { cohorts }] of days) {
+  for (const [day, sums] of days) {
     if (day < span.first) continue;
     const period = periodAt({ startsMs: periods }, day);
-    for (const [first, sums] of cohorts) {
+    for (const [first, those] of sums.cohorts) {
       if (first < span.first || first > span.last) continue;
       const cohort = periodAt({ startsMs: periods }, first);
-      take({ cohort, k: period - cohort, players: sums[counted], events: sums.events });
+      take({ cohort, k: period - cohort, players: those[counted], events: those.events });
     }
   }
 };
 
 /** When players were active before a day, and first, by number. */
 export class Standing {
-  readonly day: number;
+  day: number;
   last = new Int32Array(0);
   first = new Int32Array(0);
 
@@ -158,11 +181,11 @@ export class Standing {
   }
 
   /** By player of the chunk: 0, or how many days ago the last day is, and how many before that the first. */
-  write(chunk: number, day: number): Uint8Array {
+  write(chunk: number): Uint8Array {
     const writer = new VarintWriter();
     for (let no = chunk << CHUNK_BITS; no < (chunk + 1) << CHUNK_BITS; no++) {
       const last = this.lastOf(no);
-      writer.add(last === NEVER ? 0 : day - last);
+      writer.add(last === NEVER ? 0 : this.day - last);
       if (last !== NEVER) writer.add(last - this.first[no]!);
     }
     return writer.bytes;
