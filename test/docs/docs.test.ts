@@ -163,7 +163,6 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
   [OPERATE, "npm run migrate", KNOWN],
   [OPERATE, "admin create", KNOWN],
-  [ACCOUNTS, "admin create", KNOWN],
   [OPERATE, "reconcile", KNOWN],
   [OPERATE, "analytics verify", KNOWN],
   [IMPORT, "import history.ndjson.gz", KNOWN],
