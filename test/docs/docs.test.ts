@@ -161,6 +161,7 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [DOMAINS, "export TOKEN=eyJ", "test/docs/docs-domains.test.ts sets these variables"],
   [SECOND_FACTOR, "export ADMIN_EMAIL=", "test/docs/docs-second-factor.test.ts sets these variables"],
   ["src/http/reference/README.md", "npm run reference", "writes into src; framework-pages.test.ts compares"],
+  ["docs/guides/warehouse.md", "bq load --replace", "needs BigQuery"],
   [OPERATE, "npm run migrate", KNOWN],
   [OPERATE, "admin create", KNOWN],
   [OPERATE, "reconcile", KNOWN],
