@@ -155,7 +155,6 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
   ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
   [OPERATE, "systemctl enable", "needs systemd and root; what the units start, test/processes starts too"],
-  [OPERATE, "redis-cli --scan", "removes what a server of the same Redis needs"],
   [SSO, "export DOMAIN=", "test/docs/docs-sso.test.ts sets these variables"],
   [SSO, "export ISSUER=", "test/docs/docs-sso.test.ts sets these variables"],
   [DOMAINS, "export TOKEN=eyJ", "test/docs/docs-domains.test.ts sets these variables"],
