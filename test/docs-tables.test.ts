@@ -55,15 +55,14 @@ const accessOf = ({ access }: AnyRoute): string[] => {
 
 const nameOf = ({ method, path }: AnyRoute): string => `\`${method.toUpperCase()} ${path}\``;
 
-/** A row for those operations of a group that the same callers may call. */
-const permissionRows = (): string[][] =>
-  [...Map.groupBy(routes, ({ tag }) => tag)].flatMap(([tag, own]) =>
-    [...Map.groupBy(own, (route) => accessOf(route).join(" | "))].map(([, alike]) => [
-      tag,
-      alike.map(nameOf).join(", "),
-      ...accessOf(alike[0]!),
-    ]),
-  );
+/** A row for those operations that the same callers may call, in which those of a group stand together. */
+const permissionRows = (): string[][] => {
+  const byGroup = [...Map.groupBy(routes, ({ tag }) => tag).values()].flat();
+  return [...Map.groupBy(byGroup, (route) => accessOf(route).join(" | ")).values()].map((alike) => [
+    ...accessOf(alike[0]!),
+    alike.map(nameOf).join(", "),
+  ]);
+};
 
 const lines = (rows: readonly (readonly string[])[]): string =>
   rows.map((row) => `| ${row.join(" | ")} |`.replaceAll(/ {2,}/g, " ")).join("\n");

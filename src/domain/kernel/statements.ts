@@ -28,7 +28,8 @@ export const kept = <T>(db: Db, statement: RawBuilder<T>): Promise<QueryResult<T
 
 /**
  * Sends a statement without awaiting its result; the next one is sent at once. An error is thrown by a later
- * statement, at the latest by the commit.
+ * statement, at the latest by the commit. Each answer that is awaited costs a turn of a busy event loop, under
+ * the locks of the transaction.
  */
 export const unanswered = async (db: Db, statement: RawBuilder<unknown>): Promise<void> => {
   await sql`${sql.raw(MARKS.unanswered)} ${statement}`.execute(db);

@@ -4,7 +4,8 @@ import { isJsonObject } from "../kernel/json.ts";
 
 /**
  * JSON Schema 2020-12 for event properties, without regular expressions and remote references: a tenant's schema
- * runs in every process that takes events, so what could take long is refused, or interrupted.
+ * runs in every process that takes events, so what could take long is refused, or interrupted. The library
+ * interprets schemas: one that compiles them would make a tenant's document code in a process of all tenants.
  */
 
 /** Maximum bytes of a schema as JSON. */

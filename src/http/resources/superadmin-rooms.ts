@@ -99,6 +99,7 @@ const roomsOf = ({ liveRooms }: App): LiveRooms => {
   return liveRooms;
 };
 
+// In place of the monitor of Colyseus, which lets a plain GET call any method of any room.
 const common = superadmin.with({ access: PEOPLE, errors: ["SERVICE_UNAVAILABLE"] });
 
 const reading = [

@@ -37,7 +37,8 @@ type Window = { used: number; closesAtMs: number };
 type Generations = { young: Map<string, Window>; old: Map<string, Window>; rotateAtMs: number };
 
 /**
- * Creates windows in this process: those of a million addresses take no more memory than `maxWindows` do.
+ * Creates windows in this process: those of a million addresses take no more memory than `maxWindows` do,
+ * where a library with a timer for each lets a stranger with many addresses decide how much that is.
  * @param clockMs a monotonic clock
  */
 export const createMemoryWindows = (

@@ -22,7 +22,10 @@ import {
 import { containing } from "../../kernel/db.ts";
 import { changeConfig, readCounted, type Work } from "../../kernel/work.ts";
 
-/** A project's economy definitions of every kind (registries/definition-kinds.ts). */
+/**
+ * A project's economy definitions of every kind (registries/definition-kinds.ts): one table, since all need the
+ * same operations, and name one another by key.
+ */
 const DefinitionSchema = defineEntity({
   name: "Definition",
   tableName: "definitions",
