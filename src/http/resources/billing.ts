@@ -4,7 +4,6 @@ import { User } from "../../domain/accounts/auth/user.ts";
 import {
   beginCheckout,
   openPortal,
-  type PageLimits,
   type ReturnRules,
   showSubscription,
   type SyncParts,
@@ -17,6 +16,7 @@ import {
   SOLD_PLANS,
   SUBSCRIPTION_STATUSES,
 } from "../../domain/accounts/billing/provider.ts";
+import type { CountingParts } from "../../domain/accounts/rate-limits/limiter.ts";
 import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
 import { takePlan } from "../../domain/delivery/plan-change.ts";
 import { showUsage, USAGE_METRICS } from "../../domain/accounts/billing/usage-notices.ts";
@@ -151,7 +151,7 @@ const pricesOf = async ({ billing }: App, plan: Plan) => {
   });
 };
 
-const partsOf = (app: App): SyncParts & PageLimits => {
+const partsOf = (app: App): SyncParts & CountingParts => {
   const { transact, billing, mail, limiter, clock } = app;
   if (!billing) throw billingIsOff();
   return {

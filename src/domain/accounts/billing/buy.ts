@@ -28,7 +28,7 @@ import {
 } from "./provider.ts";
 import type { Mail } from "../email/mail.ts";
 import { isRedirectUri } from "../oauth/provider.ts";
-import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import { notifyAdmins, notifyOwners } from "../tenants/notify-owners.ts";
 import { lockTenant, Tenant } from "../tenants/tenant.ts";
 import { getTenant } from "../tenants/tenants.ts";
@@ -244,17 +244,10 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   });
 };
 
-export type PageLimits = { limiter: Limiter; clock: () => Date };
-
-/**
- * Counts a page of the provider that a tenant opens: each takes requests to the provider.
- * @throws RateLimited BILLING_RATE
- */
-const countPage = async ({ limiter, clock }: PageLimits, tenantId: string): Promise<void> => {
-  const state = await limiter.consume(LIMITS.billing, tenantId);
-  if (state.isAllowed) return;
+/** Counts a page of the provider that a tenant opens: each takes requests to the provider. */
+const countPage = (parts: CountingParts, tenantId: string): Promise<void> => {
   const message = `A tenant may open ${LIMITS.billing.points} checkouts and portals an hour`;
-  throw new RateLimited("BILLING_RATE", message, state, clock().getTime());
+  return countUse(parts, { bucket: LIMITS.billing, key: tenantId }, "BILLING_RATE", message);
 };
 
 /**
@@ -263,7 +256,7 @@ const countPage = async ({ limiter, clock }: PageLimits, tenantId: string): Prom
  * @throws VALIDATION_ERROR, RateLimited, CONFLICT SUBSCRIPTION_EXISTS, UPSTREAM_ERROR STRIPE_ERROR
  */
 export const beginCheckout = async (
-  parts: SyncParts & PageLimits,
+  parts: SyncParts & CountingParts,
   order: Order,
   rules: ReturnRules,
 ): Promise<{ url: string; sessionId: string }> => {
@@ -313,7 +306,7 @@ const nothingBought = (): DomainError =>
  * @throws CONFLICT INVALID_STATE, RateLimited
  */
 export const openPortal = async (
-  { transact, billing, ...limits }: Pick<SyncParts, "transact" | "billing"> & PageLimits,
+  { transact, billing, ...limits }: Pick<SyncParts, "transact" | "billing"> & CountingParts,
   { tenantId, returnUrl }: { tenantId: string; returnUrl: string },
   rules: ReturnRules,
 ): Promise<{ url: string }> => {

@@ -1,7 +1,6 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { publishChallenge } from "./known.ts";
-import { type CaaResult, type DnsRecords, lookForCaa } from "./states.ts";
+import { type CaaResult, type DnsRecords, lookForCaa, recordAct } from "./states.ts";
 import { clipped } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
@@ -53,41 +52,38 @@ export const accountContext = ({ directoryUrl }: Pick<Acme, "directoryUrl">): st
 
 type AccountRow = { sealed_key: string; account_url: string | null };
 
-/** Returns the account of this server, of which there is one however many processes begin. */
+/**
+ * Returns the account of this server, of which there is one however many processes begin; another one takes
+ * the place of one whose key cannot be opened.
+ */
 export const accountOf = async ({ transact, acme, secretBox, log }: AccountParts): Promise<AcmeAccount> => {
   const { directoryUrl } = acme;
+  const context = accountContext(acme);
   const find = () =>
     transact(async ({ db }) => {
       const { rows } = await sql<AccountRow>`
         select sealed_key, account_url from acme_accounts where directory_url = ${directoryUrl}`.execute(db);
       return rows[0];
     });
-  let found = await find();
-  if (!found) {
-    const sealed = secretBox.seal(await acme.newAccountKey(), accountContext(acme));
-    await transact(({ db, serverNow }) =>
-      sql`
-        insert into acme_accounts (directory_url, sealed_key, created_at)
-        values (${directoryUrl}, ${sealed}, ${serverNow.toISOString()}::timestamptz)
-        on conflict do nothing`.execute(db),
-    );
-    found = await find();
-  }
-  const { sealed_key: sealed, account_url: url } = found!;
+  const opened = ({ sealed_key: sealed, account_url: url }: AccountRow): AcmeAccount => ({
+    keyPem: secretBox.open(sealed, context),
+    url: url ?? undefined,
+  });
+  const known = await find();
   try {
-    return { keyPem: secretBox.open(sealed, accountContext(acme)), url: url ?? undefined };
-  } catch (error) {
-    log.error({ err: error }, "the account's key cannot be opened; another account takes its place");
+    if (known) return opened(known);
+  } catch (err) {
+    log.error({ err }, "the account's key cannot be opened; another account takes its place");
   }
-  const { newAccountKey } = acme;
-  const another = secretBox.seal(await newAccountKey(), accountContext(acme));
-  await transact(({ db }) =>
+  const another = secretBox.seal(await acme.newAccountKey(), context);
+  await transact(({ db, serverNow }) =>
     sql`
-      update acme_accounts set sealed_key = ${another}, account_url = null
-      where directory_url = ${directoryUrl} and sealed_key = ${sealed}`.execute(db),
+      insert into acme_accounts (directory_url, sealed_key, created_at)
+      values (${directoryUrl}, ${another}, ${serverNow.toISOString()}::timestamptz)
+      on conflict (directory_url) do update set sealed_key = excluded.sealed_key, account_url = null
+      where acme_accounts.sealed_key = ${known?.sealed_key ?? null}::text`.execute(db),
   );
-  const { sealed_key: now } = (await find())!;
-  return { keyPem: secretBox.open(now, accountContext(acme)), url: undefined };
+  return opened((await find())!);
 };
 
 type OrderParts = {
@@ -312,7 +308,7 @@ const storeIssued = async (
       next_order_at = ${renewAt}::timestamptz, updated_at = ${at}::timestamptz
     where id = ${claim.id}::uuid`.execute(db);
   await sql`delete from acme_challenges where domain_id = ${claim.id}::uuid`.execute(db);
-  await recordOrder(work, claim, "certificate_issued", { notAfter: notAfter.toISOString() });
+  await recordAct(work, claim, "certificate_issued", { notAfter: notAfter.toISOString() });
 };
 
 /** `caa`: REFUSED if CAA records forbid the order, so that none was made. */
@@ -339,21 +335,8 @@ const storeFailure = async (work: Work, claim: Claim, { message, caa }: Failure)
     where id = ${claim.id}::uuid`.execute(db);
   await sql`delete from acme_challenges where domain_id = ${claim.id}::uuid`.execute(db);
   if (isForbidden) await sql`delete from acme_orders where id = ${claim.lease}::uuid`.execute(db);
-  if (failures === 0 && before !== error) await recordOrder(work, claim, "certificate_failed", { error });
+  if (failures === 0 && before !== error) await recordAct(work, claim, "certificate_failed", { error });
 };
-
-const recordOrder = (
-  work: Work,
-  { id, tenantId, domain }: Claim,
-  act: string,
-  data: Record<string, string>,
-): Promise<void> =>
-  audit(work, {
-    action: `custom_domain.${act}`,
-    target: { type: "custom_domain", id },
-    tenantId,
-    data: { domain, ...data },
-  });
 
 /**
  * Orders a certificate anew whose key cannot be opened: nothing is served by it. Once, as a failure is tried

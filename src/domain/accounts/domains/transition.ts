@@ -1,5 +1,4 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { CLAIM_MS, cnameTargetOf, TOGETHER, TOGETHER_OF_TENANT, txtNameOf, txtValueOf } from "./known.ts";
 import {
   afterCheck,
@@ -12,6 +11,7 @@ import {
   HELD,
   lockDomain,
   lookForCaa,
+  recordAct,
   type Seen,
   shredCertificate,
   type Step,
@@ -166,17 +166,6 @@ const applySeen = async (
   await apply(work, parts, domain, { step, seen: { ...seen, error: isOthers ? CLAIMED : seen.error } });
 };
 
-/** Takes a name from a tenant, as DNS proves it another one's. */
-const loseName = (
-  work: Work,
-  parts: TransitionParts,
-  holder: DomainWithCertificate,
-  seen: Seen,
-): Promise<void> => {
-  const step = suspended(work.serverNow, "LOST");
-  return apply(work, parts, holder, { step, seen: { ...seen, error: LOST } });
-};
-
 const apply = async (
   work: Work,
   parts: TransitionParts,
@@ -185,7 +174,11 @@ const apply = async (
 ): Promise<void> => {
   await store(work, domain, step, seen);
   await follow(work, parts, domain, step);
-  if (step.status !== domain.status) await recordStep(work, domain, step);
+  if (step.status !== domain.status)
+    await recordAct(work, domain, step.status.toLowerCase(), {
+      from: domain.status,
+      ...(step.notice && { change: step.notice.change }),
+    });
   if (step.notice) await tell(work, parts.mail, domain, step.notice);
 };
 
@@ -211,8 +204,7 @@ const store = async (
 ): Promise<void> => {
   await sql`
     update custom_domains set status = ${step.status}, txt = ${seen.txt}, routing = ${seen.routing},
-      caa = ${seen.caa},
-      check_error = ${seen.error}, checked_at = ${now.toISOString()}::timestamptz,
+      caa = ${seen.caa}, check_error = ${seen.error}, checked_at = ${now.toISOString()}::timestamptz,
       next_check_at = ${isoOf(step.nextCheckAt)}::timestamptz,
       failing_since = ${isoOf(step.failingSince)}::timestamptz,
       degraded_at = ${isoOf(step.degradedAt)}::timestamptz,
@@ -242,14 +234,6 @@ const orderAgain = async ({ db, serverNow }: Work, id: string): Promise<void> =>
       ${serverNow.toISOString()}::timestamptz)
     where id = ${id}::uuid and ssl_status <> 'NONE'`.execute(db);
 };
-
-const recordStep = (work: Work, { id, tenantId, domain, status }: DomainWithCertificate, step: Step) =>
-  audit(work, {
-    action: `custom_domain.${step.status.toLowerCase()}`,
-    target: { type: "custom_domain", id },
-    tenantId,
-    data: { domain, from: status, ...(step.notice ? { change: step.notice.change } : {}) },
-  });
 
 const tell = async (
   work: Work,
@@ -296,9 +280,10 @@ const settle = async (work: Work, parts: CheckParts, { claim, id, seen }: Settle
   if (!holder || !HELD.has(holder.status)) return;
   const failedBefore = holder.failingSince?.getTime() ?? Infinity;
   const isConfirmed = isGone(seen) && work.serverNow.getTime() - failedBefore >= CONFIRMED_MS;
-  if (isConfirmed && (await entitlementOf(work, claim)) === "ENTITLED")
-    return loseName(work, parts, holder, seen);
-  await applySeen(work, parts, { id, seen });
+  if (!isConfirmed || (await entitlementOf(work, claim)) !== "ENTITLED")
+    return applySeen(work, parts, { id, seen });
+  const step = suspended(work.serverNow, "LOST");
+  return apply(work, parts, holder, { step, seen: { ...seen, error: LOST } });
 };
 
 /** Takes domains whose records are to be looked at; no other worker gets them meanwhile. */

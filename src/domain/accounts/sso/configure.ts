@@ -5,7 +5,7 @@ import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { RECENT_MINUTES } from "../mfa/step-up.ts";
-import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import {
   addressesOf,
   type CustomHostAddresses,
@@ -327,12 +327,7 @@ export const endEnforcement = async (work: Work, tenantId: string): Promise<stri
   return name;
 };
 
-type TestParts = SettingsParts & {
-  transact: Transact;
-  sso: SsoClients;
-  limiter: Limiter;
-  clock: () => Date;
-};
+type TestParts = SettingsParts & CountingParts & { transact: Transact; sso: SsoClients };
 
 const certificateChecks = ({ samlCertificate }: SsoConfiguration, now: Date): SsoCheck[] =>
   showCertificates(samlCertificate ?? "").map(({ fingerprint, notBefore, notAfter }) => ({
@@ -347,12 +342,9 @@ const certificateChecks = ({ samlCertificate }: SsoConfiguration, now: Date): Ss
  */
 export const testSso = async (parts: TestParts, tenantId: string): Promise<SsoCheck[]> => {
   const sso = await parts.transact((work) => getSso(work, tenantId));
-  const state = await parts.limiter.consume(LIMITS.ssoTest, tenantId);
+  const message = "An identity provider may be tested 10 times an hour";
+  await countUse(parts, { bucket: LIMITS.ssoTest, key: tenantId }, "SSO_TEST_RATE", message);
   const now = parts.clock();
-  if (!state.isAllowed) {
-    const message = "An identity provider may be tested 10 times an hour";
-    throw new RateLimited("SSO_TEST_RATE", message, state, now.getTime());
-  }
   if (sso.provider !== "SAML") return (await parts.sso.oidc.probe(oidcSettingsOf(sso, parts))).checks;
   const { checks } = await parts.sso.saml.probe(samlSettingsOf(sso, parts, now));
   return [...certificateChecks(sso, now), ...checks];
