@@ -12,7 +12,6 @@ import { findCustomer, markCustomers } from "../../domain/accounts/billing/custo
 import {
   billingIsOff,
   INTERVALS,
-  type Invoice,
   SOLD_PLANS,
   SUBSCRIPTION_STATUSES,
 } from "../../domain/accounts/billing/provider.ts";
@@ -30,7 +29,6 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
-import { isoOf } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { cursorBody, Limit } from "./bodies.ts";
 
@@ -133,13 +131,6 @@ const InvoiceBody = z
   })
   .meta({ id: "BillingInvoice" });
 
-const showInvoice = ({ createdMs, periodStartMs, periodEndMs, ...invoice }: Invoice) => ({
-  ...invoice,
-  periodStart: isoOf(periodStartMs),
-  periodEnd: isoOf(periodEndMs),
-  createdAt: isoOf(createdMs),
-});
-
 /** Returns what a plan costs; null while the payment provider does not say. */
 const pricesOf = async ({ billing }: App, plan: Plan) => {
   if (!billing) return [];
@@ -230,7 +221,7 @@ export const billingRoutes = [
       const { customerId } = customer;
       const { invoices, hasMore } = await billing.invoicesOf({ customerId, limit, after: cursor });
       const nextCursor = hasMore ? (invoices.at(-1)?.id ?? null) : null;
-      return { data: invoices.map(showInvoice), pagination: { limit, nextCursor } };
+      return { data: invoices, pagination: { limit, nextCursor } };
     },
   }),
   byOwner.post("/billing/checkout", "createBillingCheckout", {

@@ -35,6 +35,7 @@ import { getTenant } from "../tenants/tenants.ts";
 import type { Plan } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 export type SyncParts = {
@@ -92,7 +93,7 @@ export const syncTenant = async (parts: SyncParts, tenantId: string): Promise<vo
 /** Tells the provider the tenant's new name. */
 const tellName = async ({ transact, billing }: SyncParts, reading: Reading, name: string): Promise<void> => {
   if (await billing.updateCustomer(reading.customerId, { name }))
-    await transact((work) => noteTold(work, reading, { name }));
+    await transact((work) => noteTold(work, reading, name));
 };
 
 const isDeleted = async ({ em }: Work, tenantId: string): Promise<boolean> =>
@@ -126,8 +127,9 @@ const apply = async (
   const { tenantId } = reading;
   const tenant = await lockTenant(work, tenantId);
   const before = await findCustomer(work, tenantId);
-  const now = subscriptions ? projected(work, parts, { subscriptions, before }) : GONE;
-  const newName = tenant.name === before?.told.name ? undefined : tenant.name;
+  const at = { now: work.serverNow, before };
+  const now = subscriptions ? project(subscriptions, parts.billing.prices, at) : GONE;
+  const newName = tenant.name === before?.toldName ? undefined : tenant.name;
   const endedIds = (subscriptions ?? []).filter(hasEnded).map(({ id }) => id);
   const ended = await takeEndings(work, tenantId, endedIds);
   if (ended.length > 0) await tellEnded(work, parts.mail, tenantId, ended);
@@ -139,19 +141,6 @@ const apply = async (
     await parts.takePlan(work, tenantId, entitled);
   return newName;
 };
-
-const projected = (
-  { serverNow: now }: Work,
-  { billing }: SyncParts,
-  { subscriptions, before }: { subscriptions: readonly ProviderSubscription[]; before: Customer | undefined },
-): Projection =>
-  project(subscriptions, billing.prices, {
-    now,
-    before: {
-      pastDueSinceMs: before?.pastDueSince?.getTime() ?? null,
-      periodStartMs: before?.periodStart?.getTime() ?? null,
-    },
-  });
 
 /** Statuses of a customer that has not paid yet. */
 const UNPAID_YET: ReadonlySet<string> = new Set(["NONE", "INCOMPLETE"]);
@@ -188,9 +177,9 @@ const tellUnpaid = (
   work: Work,
   mail: Mail,
   tenantId: string,
-  { plan, graceEndMs }: Projection,
+  { plan, graceEnd }: Projection,
 ): Promise<void> => {
-  const values = { plan: plan ?? "", keptUntil: new Date(graceEndMs ?? 0).toISOString() };
+  const values = { plan: plan ?? "", keptUntil: isoOf(graceEnd) ?? "" };
   return notifyAdmins(mail, work, tenantId, { template: "payment-failed", values });
 };
 
@@ -230,7 +219,7 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   const { name } = tenant;
   // The one who buys is written to.
   if (known && (await billing.updateCustomer(known.customerId, { name, email }))) {
-    await transact((work) => noteTold(work, known, { name, email }));
+    await transact((work) => noteTold(work, known, name));
     return known;
   }
   // What the customer that is gone paid for ends before another takes its place.
@@ -239,7 +228,7 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   const customerId = await billing.createCustomer({ tenantId, name, email, instead });
   return transact(async (work) => {
     await addCustomer(work, { tenantId, customerId, ...(instead === undefined ? {} : { instead }) });
-    await noteTold(work, { tenantId, customerId }, { name, email });
+    await noteTold(work, { tenantId, customerId }, name);
     return (await findCustomer(work, tenantId))!;
   });
 };
@@ -322,19 +311,13 @@ export const openPortal = async (
 /** Returns the plan of a tenant with the subscription behind it. */
 export const showSubscription = async (work: Work, tenantId: string) => {
   const { plan, updatedAt } = await getTenant(work, tenantId);
-  const customer: Partial<Customer> = (await findCustomer(work, tenantId)) ?? {};
-  const { status = "NONE", interval = null, cancelAtPeriodEnd = false } = customer;
+  const bought = (await findCustomer(work, tenantId)) ?? { ...NOTHING, updatedAt };
   return {
     plan,
-    status,
-    subscribedPlan: SOLD_PLANS.find((sold) => sold === customer.plan) ?? null,
-    interval,
-    currentPeriodStart: isoOf(customer.periodStart),
-    currentPeriodEnd: isoOf(customer.periodEnd),
-    cancelAtPeriodEnd,
-    trialEnd: isoOf(customer.trialEnd),
-    graceEnd: isoOf(customer.graceEnd),
-    updatedAt: (customer.updatedAt ?? updatedAt).toISOString(),
+    ...shown(bought, ["status", "interval", "cancelAtPeriodEnd", "trialEnd", "graceEnd", "updatedAt"]),
+    subscribedPlan: SOLD_PLANS.find((sold) => sold === bought.plan) ?? null,
+    currentPeriodStart: isoOf(bought.periodStart),
+    currentPeriodEnd: isoOf(bought.periodEnd),
   };
 };
 
@@ -342,15 +325,13 @@ export const showSubscription = async (work: Work, tenantId: string) => {
 export const keyOf = (parts: Record<string, string>): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 
-const FAILED = "The payment provider did not answer as expected; try again";
-
-/** Builds the error of a provider that refused or did not answer. */
-export const providerFailed = (): DomainError =>
-  new DomainError("UPSTREAM_ERROR", FAILED, { reason: "STRIPE_ERROR" });
-
-/** The provider works, and does not know a customer: it is of another account, or of another mode. */
-export class CustomerUnknown extends DomainError {
+/** The provider refused or did not answer. */
+export class ProviderFailed extends DomainError {
   constructor() {
-    super("UPSTREAM_ERROR", FAILED, { reason: "STRIPE_ERROR" });
+    const message = "The payment provider did not answer as expected; try again";
+    super("UPSTREAM_ERROR", message, { reason: "STRIPE_ERROR" });
   }
 }
+
+/** The provider works, and does not know a customer: it is of another account, or of another mode. */
+export class CustomerUnknown extends ProviderFailed {}

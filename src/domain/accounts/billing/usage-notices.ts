@@ -16,18 +16,7 @@ export const USAGE_METRICS = [
   "activeKeysPerProject",
   "customDomains",
 ] as const;
-
-/** What is used of a limit of the plan, whose name `metric` is. */
-export type UsageItem = {
-  metric: (typeof USAGE_METRICS)[number];
-  used: number;
-  /** null: the plan has no such limit. */
-  limit: number | null;
-  /** Of the limit, rounded down; null without a limit or with one of 0. */
-  percent: number | null;
-  /** More than this is refused with 402; null: nothing is. */
-  refusedAbove: number | null;
-};
+export type UsageMetric = (typeof USAGE_METRICS)[number];
 
 /** Returns what a tenant has used in the month of a time: exact, as committed. */
 const readUsage = async (
@@ -60,7 +49,7 @@ const readHad = async ({ db, now }: Work, tenantId: string): Promise<Had> => {
   return rows[0]!;
 };
 
-/** Returns how much of a limit is used, in whole percent rounded down. */
+/** Returns how much of a limit is used, in whole percent rounded down; null without a limit or with one of 0. */
 const percentOf = (used: number, limit: number | null): number | null =>
   limit === null || limit === 0 ? null : Math.floor((used / limit) * 100);
 
@@ -82,7 +71,7 @@ export const showUsage = async (work: Work, tenantId: string) => {
     plan: tenant.plan,
     periodStart: monthStart(now).toISOString(),
     periodEnd: monthStart(now, 1).toISOString(),
-    items: USAGE_METRICS.map((metric): UsageItem => {
+    items: USAGE_METRICS.map((metric) => {
       const limit = limits[metric];
       const percent = percentOf(used[metric], limit);
       return { metric, used: used[metric], limit, percent, refusedAbove: refusedAbove[metric] };
