@@ -145,9 +145,8 @@ export const ssoLoginRoutes = [
     outside: async ({ transact, sso, config }, { params, host }) => {
       const xml = await transact(async (work) => {
         const { id } = await findSsoTenant(work, params.tenantId, host);
-        const { publicUrl, domains } = config;
-        const { spEntityId, acsUrl } = addressesOf(publicUrl, id);
-        const own = await customHostAddresses(work, { publicUrl, hasDomains: domains !== undefined }, id);
+        const { spEntityId, acsUrl } = addressesOf(config.publicUrl, id);
+        const own = await customHostAddresses(work, config, id);
         return sso.saml.metadata({ spEntityId, acsUrls: [acsUrl, ...own.map((one) => one.acsUrl)] });
       });
       const make = async (put: (piece: string) => Promise<void>) => {

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { type Actor, ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
-import { invalid } from "../../domain/kernel/errors.ts";
 import {
-  CERTIFICATE_TEXT_MAX,
   DOMAIN_MAX,
   idpOf,
+  inputOf,
   type SsoInput,
+  SsoRequest,
 } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteSso,
@@ -18,15 +18,12 @@ import {
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
 import {
-  SSO_DOMAINS_MAX,
   SSO_PROVIDERS,
   SSO_STATUSES,
   type SsoConfiguration,
-  type SsoProvider,
 } from "../../domain/accounts/sso/configuration.ts";
-import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import type { App } from "../../app.ts";
-import { addressesOf, customHostAddresses, listFailures } from "../../domain/accounts/sso/clients.ts";
+import { addressesOf, listFailures } from "../../domain/accounts/sso/clients.ts";
 import {
   addDomain,
   checkDomain,
@@ -41,85 +38,12 @@ import { countCheck } from "./domains.ts";
 import { provenAgain } from "./mfa-login.ts";
 import { Deleted, deleted } from "./bodies.ts";
 
-const ADDRESS_MAX = 2_048;
-const SECRET_MAX = 1_024;
-const SCOPES_MAX = 20;
-
-const Provider = z.enum(SSO_PROVIDERS);
-const Scope = z
-  .string()
-  .max(100)
-  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, "must be a scope of OAuth 2.0");
-const Address = z.string().min(1).max(ADDRESS_MAX);
-/** `null` leaves a field out, as clients send it that put back what they have got. */
-const optional = <T extends z.ZodType>(schema: T) =>
-  schema.nullish().transform((value) => value ?? undefined);
-
-const SsoRequest = z.strictObject({
-  provider: Provider.optional(),
-  providerType: Provider.optional().meta({ description: "Another name of `provider`" }),
-  type: Provider.optional().meta({ description: "Another name of `provider`" }),
-  displayName: Name.meta({ description: "Label of the sign-in button", example: "Acme single sign-on" }),
-  samlEntityId: optional(Address).meta({ description: "Entity id of the identity provider (SAML)" }),
-  samlSsoUrl: optional(Address).meta({ description: "Its sign-on address, https (SAML)" }),
-  samlCertificate: optional(z.string().max(CERTIFICATE_TEXT_MAX)).meta({
-    description: "Its signing certificates, PEM: 1 to 3, so that one can be exchanged for the next (SAML)",
-  }),
-  samlIdpInitiated: z.boolean().default(false).meta({
-    description: "Whether sign-ins may begin at the identity provider, which gives up a protection (SAML)",
-  }),
-  oidcIssuer: optional(Address).meta({
-    description: "Issuer of the OpenID provider; GOOGLE_WORKSPACE has a default",
-  }),
-  oidcClientId: optional(z.string().min(1).max(255)),
-  oidcClientSecret: optional(z.string().min(1).max(SECRET_MAX)).meta({
-    description: "Never returned. Left out, the stored one stays, as long as issuer and client do",
-  }),
-  oidcScopes: optional(z.array(Scope).max(SCOPES_MAX)).meta({
-    description: "openid is always asked for; default openid, email, profile",
-  }),
-  autoProvision: z.boolean().default(false).meta({
-    description: "Create users on first login; needs a verified domain, and their addresses are of one",
-  }),
-  defaultRole: z.enum(ROLES).default("VIEWER").meta({
-    description: "Role of created users; OWNER is refused with 422",
-  }),
-  allowedDomains: z
-    .array(z.string().max(DOMAIN_MAX))
-    .max(SSO_DOMAINS_MAX)
-    .default([])
-    .meta({ description: "Domains of addresses that may sign in; empty means all" }),
-  enforceSso: z
-    .boolean()
-    .default(false)
-    .meta({
-      description:
-        "No password login for any user but breakGlassUserId. Can be switched on within 10 minutes of " +
-        "signing in through this provider, in that session; all other sessions end",
-    }),
-  breakGlassUserId: optional(z.uuid()).meta({
-    description: "An OWNER with a second factor, who signs in when the provider does not work",
-  }),
-  status: z.enum(SSO_STATUSES).default("ACTIVE").meta({
-    description: "DISABLED keeps the configuration, and ends the sessions that began through it",
-  }),
-});
-
-/** Returns the input, whichever name it has given the provider by. @throws VALIDATION_ERROR */
-export const inputOf = ({ provider, providerType, type, ...rest }: z.output<typeof SsoRequest>): SsoInput => {
-  const given = [provider, providerType, type].filter((one): one is SsoProvider => one !== undefined);
-  const [first] = given;
-  if (first === undefined) throw invalid("provider", `is needed: one of ${SSO_PROVIDERS.join(", ")}`);
-  if (given.some((one) => one !== first)) throw invalid("provider", "is given twice, with other values");
-  return { ...rest, provider: first };
-};
-
 const Nullable = z.string().nullable();
 
 const SsoBody = z
   .object({
     id: z.uuid(),
-    provider: Provider,
+    provider: z.enum(SSO_PROVIDERS),
     displayName: z.string(),
     samlEntityId: Nullable,
     samlSsoUrl: Nullable,
@@ -219,11 +143,7 @@ const actorOf = ({ caller }: Actor): SsoActor => {
   return { tenantId, userId, sessionId };
 };
 
-const show = async (work: Work, { config }: App, sso: SsoConfiguration) => {
-  const { publicUrl, domains } = config;
-  const server = { publicUrl, hasDomains: domains !== undefined };
-  return showSso(sso, publicUrl, await customHostAddresses(work, server, sso.tenantId));
-};
+const show = (work: Work, { config }: App, sso: SsoConfiguration) => showSso(work, config, sso);
 
 /** Reads the metadata of a provider that is new, or whose secret is: a typing error shows at once. */
 const discoverNew = async (app: App, tenantId: string, input: SsoInput): Promise<void> => {

@@ -4,13 +4,7 @@ import * as client from "openid-client";
 import type { CustomFetch } from "openid-client";
 import type { Dispatcher } from "undici";
 import { type Handshake, OAuthError, profileFrom } from "../../domain/accounts/oauth/provider.ts";
-import type {
-  OidcSettings,
-  SsoCheck,
-  SsoClaims,
-  SsoClients,
-  SsoProbe,
-} from "../../domain/accounts/sso/clients.ts";
+import type { OidcSettings, SsoCheck, SsoClaims, SsoClients } from "../../domain/accounts/sso/clients.ts";
 import { Bulkhead } from "../../domain/kernel/bulkhead.ts";
 import { type Connections, Deadline } from "../guard/connections.ts";
 import { codeOf, Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
@@ -261,22 +255,19 @@ const keysCheck = async (fetch: client.CustomFetch, url: string | undefined): Pr
 };
 
 /** Looks at what can be seen without signing in. */
-const checksOf = async (parts: OidcParts, settings: OidcSettings): Promise<SsoProbe> => {
+const checksOf = async (parts: OidcParts, settings: OidcSettings): Promise<SsoCheck[]> => {
   let metadata: Readonly<client.ServerMetadata>;
   try {
     metadata = (await discover(parts, settings)).serverMetadata();
   } catch (error) {
     const message = `${settings.issuer}/.well-known/openid-configuration: ${reasonOf(error)}`;
-    return { checks: [check("discovery", false, message)] };
+    return [check("discovery", false, message)];
   }
-  const found = check("discovery", true, "the metadata names this issuer");
-  return {
-    checks: [
-      found,
-      ...methodsOf(metadata),
-      await keysCheck(parts.fetchOf(settings.tenantId), metadata.jwks_uri),
-    ],
-  };
+  return [
+    check("discovery", true, "the metadata names this issuer"),
+    ...methodsOf(metadata),
+    await keysCheck(parts.fetchOf(settings.tenantId), metadata.jwks_uri),
+  ];
 };
 
 /** Maximum tenants whose provider's metadata a process remembers, of each one; the oldest are forgotten. */

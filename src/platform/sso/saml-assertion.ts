@@ -1,7 +1,5 @@
-import type { DnsRecords } from "../../domain/accounts/domains/states.ts";
 import { OAuthError, profileFrom } from "../../domain/accounts/oauth/provider.ts";
 import type { SamlArrival, SamlClaims, SamlSettings, SsoClients } from "../../domain/accounts/sso/clients.ts";
-import { DomainError } from "../../domain/kernel/errors.ts";
 import {
   ASSERTION_NS,
   attributeOf,
@@ -325,19 +323,3 @@ export const createSaml = (probe: SsoClients["saml"]["probe"]): SsoClients["saml
   },
   metadata: samlMetadata,
 });
-
-const silent = (name: string): DomainError =>
-  new DomainError("UNPROCESSABLE_ENTITY", `The DNS servers of ${name} give no answer; try again`, {
-    reason: "DNS_NOT_READY",
-  });
-
-/** Looks TXT records up for somebody who waits for the answer. */
-export const createTxtLookup =
-  (dns: DnsRecords): SsoClients["txt"] =>
-  async (name) => {
-    try {
-      return await dns.txt(name);
-    } catch {
-      throw silent(name);
-    }
-  };

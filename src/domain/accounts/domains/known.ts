@@ -22,10 +22,8 @@ export const TOGETHER = 25;
 /** Of one tenant, whose DNS servers may be slow. */
 export const TOGETHER_OF_TENANT = 5;
 
-/** Where the record of a name's owner is looked for: the same place as for domains of single sign-on. */
-const TXT_PREFIX = "_laurel-challenge";
-
-export const txtNameOf = (domain: string): string => `${TXT_PREFIX}.${domain}`;
+/** Where the record of a name's owner is looked for: also of domains of single sign-on. */
+export const txtNameOf = (domain: string): string => `_laurel-challenge.${domain}`;
 export const txtValueOf = (token: string): string => `laurel-custom-domain=${token}`;
 export const cnameTargetOf = (label: string, suffix: string): string => `${label}.${suffix}`;
 

@@ -8,10 +8,11 @@ import { RECENT_MINUTES } from "../mfa/step-up.ts";
 import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import {
   addressesOf,
-  type CustomHostAddresses,
+  customHostAddresses,
   type OidcSettings,
   oidcSettingsOf,
   samlSettingsOf,
+  type ServerAddresses,
   type SettingsParts,
   type SsoCheck,
   type SsoClients,
@@ -31,6 +32,7 @@ import { notifyOwners } from "../tenants/notify-owners.ts";
 import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
@@ -101,50 +103,28 @@ export const putSso = async (
   const breakGlassUserId = await checkEnforcement(work, actor, { input, known, isNew });
   const id = known?.id ?? newId();
   const oidcClientSecret = secretOf(parts.secretBox, { id, input, known, isNew });
-  const sso = known ?? em.create(SsoConfiguration, { ...blank(work, actor.tenantId, id), ...idp });
   const { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status } = input;
   const changed = { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status };
-  const before = standingOf(known);
-  Object.assign(sso, idp, changed, { allowedDomains, breakGlassUserId, oidcClientSecret, updatedAt: now });
+  const secret = { allowedDomains, breakGlassUserId, oidcClientSecret };
+  const values = { ...idp, ...changed, ...secret, updatedAt: now };
+  const isEnforcedAnew = allowsOthers(known, values);
+  const made = { id, tenantId: actor.tenantId, idpChangedAt: now, lastTestedAt: null, createdAt: now };
   // What began through it before it was disabled stays ended when it is enabled again.
-  const isClosed = before.isOpen && status === "DISABLED";
+  const isClosed = known?.status === "ACTIVE" && status === "DISABLED";
+  const sso = known ? Object.assign(known, values) : em.create(SsoConfiguration, { ...values, ...made });
   if (isNew || isClosed) sso.idpChangedAt = now;
   await em.flush();
-  await endSessions(work, sso, {
-    isNew: isNew && known !== null,
-    isEnforcedAnew: allowsOthers(before, sso),
-  });
+  await endSessions(work, sso, { isNew, isEnforcedAnew });
   await record(work, parts.mail, sso, "UPDATED");
   return sso;
 };
 
-const standingOf = (known: SsoConfiguration | null) => ({
-  isEnforced: known?.enforceSso === true,
-  breakGlassUserId: known?.breakGlassUserId ?? null,
-  isOpen: known?.status === "ACTIVE",
-});
-
 /** Whether others than before may sign in by a password from now on. */
-const allowsOthers = (before: ReturnType<typeof standingOf>, sso: SsoConfiguration): boolean =>
-  sso.enforceSso && !(before.isEnforced && before.breakGlassUserId === (sso.breakGlassUserId ?? null));
-
-const blank = ({ now }: Work, tenantId: string, id: string) => ({
-  id,
-  tenantId,
-  displayName: "",
-  samlIdpInitiated: false,
-  oidcClientSecret: null,
-  autoProvision: false,
-  defaultRole: "VIEWER" as const,
-  allowedDomains: [],
-  enforceSso: false,
-  breakGlassUserId: null,
-  status: "ACTIVE" as const,
-  idpChangedAt: now,
-  lastTestedAt: null,
-  createdAt: now,
-  updatedAt: now,
-});
+const allowsOthers = (
+  before: SsoConfiguration | null,
+  { enforceSso, breakGlassUserId }: { enforceSso: boolean; breakGlassUserId: string | null },
+): boolean =>
+  enforceSso && !(before?.enforceSso === true && (before.breakGlassUserId ?? null) === breakGlassUserId);
 
 /** Reads the row: the role of the request may be 5 s old. */
 const requireOwner = async ({ em }: Work, { userId, tenantId }: SsoActor): Promise<void> => {
@@ -345,9 +325,8 @@ export const testSso = async (parts: TestParts, tenantId: string): Promise<SsoCh
   const message = "An identity provider may be tested 10 times an hour";
   await countUse(parts, { bucket: LIMITS.ssoTest, key: tenantId }, "SSO_TEST_RATE", message);
   const now = parts.clock();
-  if (sso.provider !== "SAML") return (await parts.sso.oidc.probe(oidcSettingsOf(sso, parts))).checks;
-  const { checks } = await parts.sso.saml.probe(samlSettingsOf(sso, parts, now));
-  return [...certificateChecks(sso, now), ...checks];
+  if (sso.provider !== "SAML") return parts.sso.oidc.probe(oidcSettingsOf(sso, parts));
+  return [...certificateChecks(sso, now), await parts.sso.saml.probe(samlSettingsOf(sso, parts, now))];
 };
 
 /**
@@ -355,7 +334,7 @@ export const testSso = async (parts: TestParts, tenantId: string): Promise<SsoCh
  * @throws UNPROCESSABLE_ENTITY SSO_DISCOVERY_FAILED
  */
 export const requireDiscovery = async (sso: SsoClients, settings: OidcSettings): Promise<void> => {
-  const { checks } = await sso.oidc.probe(settings);
+  const checks = await sso.oidc.probe(settings);
   const failed = checks.find(({ ok }) => !ok);
   if (!failed) return;
   throw new DomainError("UNPROCESSABLE_ENTITY", `oidcIssuer: ${failed.name}: ${failed.message}`, {
@@ -364,42 +343,38 @@ export const requireDiscovery = async (sso: SsoClients, settings: OidcSettings):
   });
 };
 
-/** The fields of a kind of provider, which others have as null. */
-const providerFields = (sso: SsoConfiguration) => ({
-  samlEntityId: sso.samlEntityId ?? null,
-  samlSsoUrl: sso.samlSsoUrl ?? null,
-  samlCertificate: sso.samlCertificate ?? null,
-  oidcIssuer: sso.oidcIssuer ?? null,
-  oidcClientId: sso.oidcClientId ?? null,
-  oidcClientSecretSet: sso.oidcClientSecret != null,
-});
+const SHOWN = [
+  "id",
+  "provider",
+  "displayName",
+  "samlEntityId",
+  "samlSsoUrl",
+  "samlCertificate",
+  "samlIdpInitiated",
+  "oidcIssuer",
+  "oidcClientId",
+  "oidcScopes",
+  "autoProvision",
+  "defaultRole",
+  "allowedDomains",
+  "enforceSso",
+  "breakGlassUserId",
+  "status",
+  "lastTestedAt",
+  "createdAt",
+  "updatedAt",
+] as const;
 
-/**
- * Converts a configuration to the API representation, which never has the client secret.
- * @param hosts the addresses at the tenant's custom domains
- */
-export const showSso = (sso: SsoConfiguration, publicUrl: string, hosts: readonly CustomHostAddresses[]) => {
+/** Converts a configuration to the API representation, which never has the client secret. */
+export const showSso = async (work: Work, server: ServerAddresses, sso: SsoConfiguration) => {
   const certificates = showCertificates(sso.samlCertificate ?? "");
   const expiries = certificates.map(({ notAfter }) => notAfter).toSorted();
   return {
-    id: sso.id,
-    provider: sso.provider,
-    displayName: sso.displayName,
-    ...providerFields(sso),
+    ...shown(sso, SHOWN),
+    oidcClientSecretSet: sso.oidcClientSecret != null,
     samlCertificates: certificates,
     samlCertificateExpiresAt: expiries[0] ?? null,
-    samlIdpInitiated: sso.samlIdpInitiated,
-    oidcScopes: sso.oidcScopes,
-    autoProvision: sso.autoProvision,
-    defaultRole: sso.defaultRole,
-    allowedDomains: sso.allowedDomains,
-    enforceSso: sso.enforceSso,
-    breakGlassUserId: sso.breakGlassUserId ?? null,
-    status: sso.status,
-    ...addressesOf(publicUrl, sso.tenantId),
-    customDomains: [...hosts],
-    lastTestedAt: sso.lastTestedAt?.toISOString() ?? null,
-    createdAt: sso.createdAt.toISOString(),
-    updatedAt: sso.updatedAt.toISOString(),
+    ...addressesOf(server.publicUrl, sso.tenantId),
+    customDomains: await customHostAddresses(work, server, sso.tenantId),
   };
 };

@@ -1,31 +1,31 @@
 import { X509Certificate } from "node:crypto";
 import { domainToASCII } from "node:url";
 import { parse } from "tldts";
-import type { SsoConfiguration, SsoProvider, SsoStatus } from "./configuration.ts";
-import type { Role } from "../../kernel/caller.ts";
-import { DomainError } from "../../kernel/errors.ts";
+import { z } from "zod";
+import {
+  SSO_DOMAINS_MAX,
+  SSO_PROVIDERS,
+  SSO_STATUSES,
+  type SsoConfiguration,
+  type SsoProvider,
+} from "./configuration.ts";
+import { Name } from "../tenants/tenant.ts";
+import { ROLES } from "../../kernel/caller.ts";
+import { DomainError, invalid } from "../../kernel/errors.ts";
 
 /** Certificates of one identity provider: more than one while they are exchanged. */
 const CERTIFICATES_MAX = 3;
-export const CERTIFICATE_TEXT_MAX = 30_000;
+const CERTIFICATE_TEXT_MAX = 30_000;
 const RSA_BITS_MIN = 2_048;
 const BLOCK = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g;
 /** Elliptic curves whose signatures node:crypto verifies as `ecdsa-sha256`. */
 const CURVES: ReadonlySet<string> = new Set(["prime256v1", "secp384r1", "secp521r1"]);
 
-/** What is shown of a certificate. */
-type Parsed = { certificate: X509Certificate; pem: string };
+/** Returns the certificates of a text. @throws where one cannot be read, as none can be that is stored */
+const certificatesIn = (text: string): X509Certificate[] =>
+  (text.match(BLOCK) ?? []).map((pem) => new X509Certificate(pem));
 
-const parsed = (pem: string): Parsed => {
-  const certificate = new X509Certificate(pem);
-  return { certificate, pem: certificate.toString() };
-};
-
-/** Returns the blocks of a stored text, which were valid when it was stored. */
-const blocksOf = (text: string): Parsed[] => (text.match(BLOCK) ?? []).map(parsed);
-
-const problemOfOne = ({ certificate }: Parsed, now: Date): string | undefined => {
-  const { publicKey, validToDate } = certificate;
+const problemOfOne = ({ publicKey, validToDate }: X509Certificate, now: Date): string | undefined => {
   const { asymmetricKeyType, asymmetricKeyDetails = {} } = publicKey;
   if (validToDate <= now) return `has expired on ${validToDate.toISOString()}`;
   if (asymmetricKeyType === "rsa") {
@@ -40,38 +40,42 @@ const problemOfOne = ({ certificate }: Parsed, now: Date): string | undefined =>
  * Reads certificates that somebody gives: 1 to 3 PEM blocks, or the Base64 of one alone, as identity
  * providers show it.
  *
- * @returns them as PEM, or a problem as a predicate: expired, or with a weak key
+ * @returns them as PEM
+ * @throws UNPROCESSABLE_ENTITY CERTIFICATE_INVALID also for one that has expired, or has a weak key
  */
-const readCertificates = (text: string, now: Date): { pem: string } | { problem: string } => {
+const readCertificates = (text: string, now: Date): string => {
   const isBare = !text.includes("-----") && /^[A-Za-z0-9+/=\s]+$/.test(text);
   const whole = isBare ? `-----BEGIN CERTIFICATE-----\n${text.trim()}\n-----END CERTIFICATE-----` : text;
   const blocks = whole.match(BLOCK) ?? [];
   if (blocks.length === 0 || whole.replaceAll(BLOCK, "").trim() !== "")
-    return { problem: "must be certificates in PEM, and nothing else" };
+    throw certificateInvalid("must be certificates in PEM, and nothing else");
   if (blocks.length > CERTIFICATES_MAX)
-    return { problem: `must be at most ${CERTIFICATES_MAX} certificates` };
-  let certificates: Parsed[];
+    throw certificateInvalid(`must be at most ${CERTIFICATES_MAX} certificates`);
+  let certificates: X509Certificate[];
   try {
-    certificates = blocks.map(parsed);
+    certificates = certificatesIn(whole);
   } catch {
-    return { problem: "cannot be read as an X.509 certificate" };
+    throw certificateInvalid("cannot be read as an X.509 certificate");
   }
   for (const one of certificates) {
     const problem = problemOfOne(one, now);
-    if (problem !== undefined) return { problem };
+    if (problem !== undefined) throw certificateInvalid(problem);
   }
-  return { pem: certificates.map(({ pem }) => pem).join("") };
+  return certificates.join("");
 };
+
+const certificateInvalid = (problem: string): DomainError =>
+  configInvalid("samlCertificate", problem, "CERTIFICATE_INVALID");
 
 /** Returns the certificates of a stored text that are valid now, PEM: others verify nothing. */
 export const validCertificates = (text: string, now: Date): string[] =>
-  blocksOf(text)
-    .filter(({ certificate: { validFromDate, validToDate } }) => validFromDate <= now && now < validToDate)
-    .map(({ pem }) => pem);
+  certificatesIn(text)
+    .filter(({ validFromDate, validToDate }) => validFromDate <= now && now < validToDate)
+    .map(String);
 
 /** Returns what the API shows of a stored text. */
 export const showCertificates = (text: string) =>
-  blocksOf(text).map(({ certificate }) => ({
+  certificatesIn(text).map((certificate) => ({
     fingerprint: certificate.fingerprint256.replaceAll(":", "").toLowerCase(),
     subject: certificate.subject.replaceAll("\n", ", "),
     notBefore: certificate.validFromDate.toISOString(),
@@ -103,26 +107,81 @@ export const domainProblem = (domain: string): string | undefined => {
 /** Returns the domain of a normalised address. */
 export const domainOf = (email: string): string => normaliseDomain(email.slice(email.lastIndexOf("@") + 1));
 
+const ADDRESS_MAX = 2_048;
+const SECRET_MAX = 1_024;
+const SCOPES_MAX = 20;
+
+const Provider = z.enum(SSO_PROVIDERS);
+const Scope = z
+  .string()
+  .max(100)
+  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, "must be a scope of OAuth 2.0");
+const Address = z.string().min(1).max(ADDRESS_MAX);
+/** `null` leaves a field out, as clients send it that put back what they have got. */
+const optional = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => value ?? undefined);
+
 /** A configuration as an OWNER gives it; what is left out has its default. */
-export type SsoInput = {
-  provider: SsoProvider;
-  displayName: string;
-  samlEntityId?: string | undefined;
-  samlSsoUrl?: string | undefined;
-  samlCertificate?: string | undefined;
-  samlIdpInitiated: boolean;
-  oidcIssuer?: string | undefined;
-  oidcClientId?: string | undefined;
-  /** Left out: the stored one stays. */
-  oidcClientSecret?: string | undefined;
-  oidcScopes?: string[] | undefined;
-  autoProvision: boolean;
-  defaultRole: Role;
-  allowedDomains: string[];
-  enforceSso: boolean;
-  breakGlassUserId?: string | undefined;
-  status: SsoStatus;
+export const SsoRequest = z.strictObject({
+  provider: Provider.optional(),
+  providerType: Provider.optional().meta({ description: "Another name of `provider`" }),
+  type: Provider.optional().meta({ description: "Another name of `provider`" }),
+  displayName: Name.meta({ description: "Label of the sign-in button", example: "Acme single sign-on" }),
+  samlEntityId: optional(Address).meta({ description: "Entity id of the identity provider (SAML)" }),
+  samlSsoUrl: optional(Address).meta({ description: "Its sign-on address, https (SAML)" }),
+  samlCertificate: optional(z.string().max(CERTIFICATE_TEXT_MAX)).meta({
+    description: "Its signing certificates, PEM: 1 to 3, so that one can be exchanged for the next (SAML)",
+  }),
+  samlIdpInitiated: z.boolean().default(false).meta({
+    description: "Whether sign-ins may begin at the identity provider, which gives up a protection (SAML)",
+  }),
+  oidcIssuer: optional(Address).meta({
+    description: "Issuer of the OpenID provider; GOOGLE_WORKSPACE has a default",
+  }),
+  oidcClientId: optional(z.string().min(1).max(255)),
+  oidcClientSecret: optional(z.string().min(1).max(SECRET_MAX)).meta({
+    description: "Never returned. Left out, the stored one stays, as long as issuer and client do",
+  }),
+  oidcScopes: optional(z.array(Scope).max(SCOPES_MAX)).meta({
+    description: "openid is always asked for; default openid, email, profile",
+  }),
+  autoProvision: z.boolean().default(false).meta({
+    description: "Create users on first login; needs a verified domain, and their addresses are of one",
+  }),
+  defaultRole: z.enum(ROLES).default("VIEWER").meta({
+    description: "Role of created users; OWNER is refused with 422",
+  }),
+  allowedDomains: z
+    .array(z.string().max(DOMAIN_MAX))
+    .max(SSO_DOMAINS_MAX)
+    .default([])
+    .meta({ description: "Domains of addresses that may sign in; empty means all" }),
+  enforceSso: z
+    .boolean()
+    .default(false)
+    .meta({
+      description:
+        "No password login for any user but breakGlassUserId. Can be switched on within 10 minutes of " +
+        "signing in through this provider, in that session; all other sessions end",
+    }),
+  breakGlassUserId: optional(z.uuid()).meta({
+    description: "An OWNER with a second factor, who signs in when the provider does not work",
+  }),
+  status: z.enum(SSO_STATUSES).default("ACTIVE").meta({
+    description: "DISABLED keeps the configuration, and ends the sessions that began through it",
+  }),
+});
+
+/** Returns the input, whichever name it has given the provider by. @throws VALIDATION_ERROR */
+export const inputOf = ({ provider, providerType, type, ...rest }: z.output<typeof SsoRequest>) => {
+  const given = [provider, providerType, type].filter((one): one is SsoProvider => one !== undefined);
+  const [first] = given;
+  if (first === undefined) throw invalid("provider", `is needed: one of ${SSO_PROVIDERS.join(", ")}`);
+  if (given.some((one) => one !== first)) throw invalid("provider", "is given twice, with other values");
+  return { ...rest, provider: first };
 };
+
+export type SsoInput = ReturnType<typeof inputOf>;
 
 /** The fields of a configuration that say who its identity provider is. */
 export type IdpFields = Pick<
@@ -175,20 +234,15 @@ const address = (text: string, field: string, isLocal: boolean): string => {
   throw configInvalid(field, "must be an address that starts with https://, without a user and a fragment");
 };
 
-const samlFields = (input: SsoInput, isLocal: boolean, now: Date): IdpFields => {
-  const certificates = readCertificates(needed(input.samlCertificate, "samlCertificate", "SAML"), now);
-  if ("problem" in certificates)
-    throw configInvalid("samlCertificate", certificates.problem, "CERTIFICATE_INVALID");
-  return {
-    provider: "SAML",
-    samlEntityId: needed(input.samlEntityId, "samlEntityId", "SAML"),
-    samlSsoUrl: address(needed(input.samlSsoUrl, "samlSsoUrl", "SAML"), "samlSsoUrl", isLocal),
-    samlCertificate: certificates.pem,
-    oidcIssuer: null,
-    oidcClientId: null,
-    oidcScopes: [],
-  };
-};
+const samlFields = (input: SsoInput, isLocal: boolean, now: Date): IdpFields => ({
+  provider: "SAML",
+  samlCertificate: readCertificates(needed(input.samlCertificate, "samlCertificate", "SAML"), now),
+  samlEntityId: needed(input.samlEntityId, "samlEntityId", "SAML"),
+  samlSsoUrl: address(needed(input.samlSsoUrl, "samlSsoUrl", "SAML"), "samlSsoUrl", isLocal),
+  oidcIssuer: null,
+  oidcClientId: null,
+  oidcScopes: [],
+});
 
 const oidcFields = (input: SsoInput, isLocal: boolean): IdpFields => {
   const { provider, oidcScopes = DEFAULT_SCOPES, allowedDomains, samlIdpInitiated } = input;
