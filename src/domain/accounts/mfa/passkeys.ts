@@ -1,10 +1,12 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { consumeId } from "../auth/one-time-secrets.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { type FactorOwner, type LoginRef, ownerColumns, type OwnerRef } from "./owner.ts";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 /** How long a browser may take to answer. */
@@ -65,26 +67,54 @@ const challengeIn = (clientDataJSON: string): string | undefined => {
   }
 };
 
-/** A passkey that the browser has made, as JSON of WebAuthn's `PublicKeyCredential`. */
-export type NewCredential = {
-  id: string;
-  rawId: string;
-  type: "public-key";
-  response: { clientDataJSON: string; attestationObject: string; transports?: string[] | undefined };
+const CREDENTIAL_ID_MAX = 2_048;
+const CLIENT_DATA_MAX = 8_192;
+const AUTHENTICATOR_DATA_MAX = 4_096;
+const SIGNATURE_MAX = 2_048;
+const ATTESTATION_MAX = 16_384;
+const HANDLE_MAX = 128;
+const TRANSPORTS_MAX = 10;
+const TRANSPORT_MAX = 32;
+
+const Base64Url = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^[\w-]*$/, "must be base64url");
+
+const ofCredential = {
+  id: Base64Url(CREDENTIAL_ID_MAX).min(1),
+  rawId: Base64Url(CREDENTIAL_ID_MAX).min(1),
+  type: z.literal("public-key"),
 };
 
-/** The proof that somebody has a passkey, as JSON of WebAuthn's `PublicKeyCredential`. */
-export type Assertion = {
-  id: string;
-  rawId: string;
-  type: "public-key";
-  response: {
-    clientDataJSON: string;
-    authenticatorData: string;
-    signature: string;
-    userHandle?: string | null | undefined;
-  };
-};
+/** The proof that somebody has a passkey; browsers send more fields, which are ignored. */
+export const AssertionInput = z
+  .looseObject({
+    ...ofCredential,
+    response: z.looseObject({
+      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
+      authenticatorData: Base64Url(AUTHENTICATOR_DATA_MAX),
+      signature: Base64Url(SIGNATURE_MAX),
+      userHandle: Base64Url(HANDLE_MAX).nullish(),
+    }),
+  })
+  .meta({ description: "What `navigator.credentials.get()` returned, as its toJSON() gives it" });
+
+export type Assertion = z.output<typeof AssertionInput>;
+
+/** A new passkey; browsers send more fields, which are ignored. */
+export const NewCredentialInput = z
+  .looseObject({
+    ...ofCredential,
+    response: z.looseObject({
+      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
+      attestationObject: Base64Url(ATTESTATION_MAX),
+      transports: z.array(z.string().max(TRANSPORT_MAX)).max(TRANSPORTS_MAX).optional(),
+    }),
+  })
+  .meta({ description: "What `navigator.credentials.create()` returned, as its toJSON() gives it" });
+export type NewCredential = z.output<typeof NewCredentialInput>;
 
 /** What is kept of a passkey to verify it. */
 export type KnownCredential = {
@@ -140,13 +170,7 @@ const COLUMNS = sql`id, name, is_backed_up as "isBackedUp", created_at as "creat
   last_used_at as "lastUsedAt", credential_id as "credentialId", public_key as "publicKey",
   counter::float8 as counter, transports`;
 
-const show = ({ id, name, isBackedUp, createdAt, lastUsedAt }: Row) => ({
-  id,
-  name,
-  isBackedUp,
-  createdAt: createdAt.toISOString(),
-  lastUsedAt: lastUsedAt?.toISOString() ?? null,
-});
+const show = (row: Row) => shown(row, ["id", "name", "isBackedUp", "createdAt", "lastUsedAt"]);
 
 const rowsOf = async ({ db }: Work, { row }: FactorOwner): Promise<Row[]> => {
   const { rows } = await sql<Row>`
@@ -242,29 +266,25 @@ export const insertPasskey = async (
   return show(rows[0]);
 };
 
-/** Renames a passkey of the account. @throws NOT_FOUND */
-export const renamePasskey = async (
-  { db }: Work,
-  { row }: FactorOwner,
-  { passkeyId, name }: { passkeyId: string; name: string },
-) => {
-  if (!isId(passkeyId)) throw notFound("Passkey");
+/** Changes a passkey of the account by a statement, and returns it. @throws NOT_FOUND */
+const change = async ({ db }: Work, { row }: FactorOwner, id: string, statement: RawBuilder<unknown>) => {
+  if (!isId(id)) throw notFound("Passkey");
   const { rows } = await sql<Row>`
-    update passkeys set name = ${name}
-    where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid returning ${COLUMNS}`.execute(db);
+    ${statement} where id = ${id}::uuid and owner_id = ${row.id}::uuid returning ${COLUMNS}`.execute(db);
   if (!rows[0]) throw notFound("Passkey");
   return show(rows[0]);
 };
 
+/** Renames a passkey of the account. @throws NOT_FOUND */
+export const renamePasskey = (
+  work: Work,
+  owner: FactorOwner,
+  { passkeyId, name }: { passkeyId: string; name: string },
+) => change(work, owner, passkeyId, sql`update passkeys set name = ${name}`);
+
 /** Deletes a passkey of the account and returns it. @throws NOT_FOUND */
-export const deletePasskey = async ({ db }: Work, { row }: FactorOwner, passkeyId: string) => {
-  if (!isId(passkeyId)) throw notFound("Passkey");
-  const { rows } = await sql<Row>`
-    delete from passkeys where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid
-    returning ${COLUMNS}`.execute(db);
-  if (!rows[0]) throw notFound("Passkey");
-  return show(rows[0]);
-};
+export const deletePasskey = (work: Work, owner: FactorOwner, passkeyId: string) =>
+  change(work, owner, passkeyId, sql`delete from passkeys`);
 
 /** Deletes all passkeys of the account. */
 export const deletePasskeys = async ({ db }: Work, { row }: FactorOwner): Promise<void> => {

@@ -1,21 +1,11 @@
 import { createHash } from "node:crypto";
-import { audit } from "../audit/audit.ts";
 import { consumeId } from "../auth/one-time-secrets.ts";
 import { type SignedIn, startSession } from "../auth/sessions.ts";
 import { findKnownAddress, type MfaClaims, type SignInMethod, type Tokens } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
-import { announce, methodsOf, useRecoveryCode } from "./factors.ts";
-import {
-  type FactorOwner,
-  findOwner,
-  type OwnerRef,
-  readOwner,
-  stateOf,
-  targetOf,
-  tenantIdOf,
-  useTotp,
-} from "./owner.ts";
+import { methodsOf, recordChange, useRecoveryCode } from "./factors.ts";
+import { type FactorOwner, findOwner, type OwnerRef, readOwner, stateOf, useTotp } from "./owner.ts";
 import {
   type Assertion,
   type PasskeyParts,
@@ -25,8 +15,8 @@ import {
 } from "./passkeys.ts";
 import {
   type Bucket,
+  type CountingParts,
   type Given,
-  type Limiter,
   limitKeyOf,
   LIMITS,
   RateLimited,
@@ -35,8 +25,6 @@ import { holdIdp, tellOfBreakGlass } from "../sso/enforcement.ts";
 import { type Challenge, DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-
-type AttemptParts = { limiter: Limiter; clock: () => Date };
 
 /** Who tries. `known`: the address of an earlier sign-in, or the session; undefined for a stranger. */
 type Attempt = { ownerId: string; ip: string; known: string | undefined };
@@ -58,7 +46,7 @@ const keyOf = ({ ownerId, known }: Attempt): string =>
  * @throws RateLimited LOGIN_THROTTLED without running `check`
  */
 export const withinAttempts = async <T>(
-  { limiter, clock }: AttemptParts,
+  { limiter, clock }: CountingParts,
   attempt: Attempt & { isGuess: boolean },
   check: () => Promise<T>,
 ): Promise<T> => {
@@ -102,7 +90,7 @@ export const orRefuse = async <T>(check: () => Promise<T>, refusal: () => Domain
 export type GivenFactor = { code?: string | undefined; passkey?: Assertion | undefined };
 
 /** `accounts` sees the accounts of all tenants. */
-export type ProofParts = AttemptParts &
+export type ProofParts = CountingParts &
   PasskeyParts & { transact: Transact; secretBox: SecretBox; mail: Mail };
 
 /** @throws VALIDATION_ERROR unless one of them is given */
@@ -163,9 +151,7 @@ const isCodeOf = async (
   const digits = code.replaceAll(/\s/g, "");
   if (/^\d{6}$/.test(digits)) return useTotp(work, secretBox, owner, digits);
   if (!(await useRecoveryCode(work, owner, code))) return false;
-  const action = `${targetOf(owner).type}.recovery_code_used`;
-  await audit(work, { action, target: targetOf(owner), tenantId: tenantIdOf(owner) });
-  await announce(work, mail, owner, "RECOVERY_CODE_USED");
+  await recordChange(work, mail, owner, { change: "RECOVERY_CODE_USED" });
   return true;
 };
 
