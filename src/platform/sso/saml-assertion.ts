@@ -7,12 +7,13 @@ import {
   childrenOf,
   decodeResponse,
   elementsIn,
+  loadSaml,
   onlyChild,
   parseXml,
   PROTOCOL_NS,
   SamlRefused,
+  type XmlElement,
 } from "./saml-document.ts";
-import { loadSaml, type RequestCache, type SamlConfig, type XmlElement } from "./saml-libraries.ts";
 
 const escaped = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
@@ -228,14 +229,7 @@ const claimsFromAssertion = (
   };
 };
 
-/** Knows one request: the one that this browser was sent with. The library asks about it. */
-const knowing = ({ requestId, now }: SamlArrival): RequestCache => ({
-  saveAsync: async (_key, value) => ({ value, createdAt: now.getTime() }),
-  getAsync: async (key) => (key === requestId ? now.toISOString() : null),
-  removeAsync: async (key) => key,
-});
-
-const configOf = (settings: SamlSettings): SamlConfig => ({
+const configOf = (settings: SamlSettings) => ({
   callbackUrl: settings.acsUrl,
   entryPoint: settings.ssoUrl,
   issuer: settings.spEntityId,
@@ -251,28 +245,9 @@ const configOf = (settings: SamlSettings): SamlConfig => ({
   // The provider's own choice: an address or a persistent id.
   identifierFormat: null,
   signatureAlgorithm: "sha256",
+  // `checkResponse` and `confirmationProblem` say whose answer it is, as the library would, and more.
+  validateInResponseTo: "never",
 });
-
-/** Verifies the signature, and what the library checks besides. @returns the XML that was signed */
-const verifiedAssertion = async (
-  settings: SamlSettings,
-  arrival: SamlArrival,
-  xml: string,
-): Promise<string> => {
-  const isAsked = arrival.requestId !== undefined;
-  const { SAML } = loadSaml();
-  const library = new SAML({
-    ...configOf(settings),
-    validateInResponseTo: isAsked ? "always" : "never",
-    cacheProvider: knowing(arrival),
-  });
-  const { profile } = await library.validatePostResponseAsync({
-    SAMLResponse: Buffer.from(xml).toString("base64"),
-  });
-  const assertion = profile?.getAssertionXml?.();
-  if (assertion === undefined) throw new SamlRefused("it has no assertion");
-  return assertion;
-};
 
 const verify = async (settings: SamlSettings, arrival: SamlArrival): Promise<SamlClaims> => {
   if (settings.certificates.length === 0)
@@ -285,11 +260,16 @@ const verify = async (settings: SamlSettings, arrival: SamlArrival): Promise<Sam
   }
 };
 
-/** Returns the assertion that the provider has signed. */
+/** Verifies the signature, and what the library checks besides. @returns the XML that was signed */
 const signedIn = async (settings: SamlSettings, arrival: SamlArrival): Promise<string> => {
   const xml = decodeResponse(arrival.response);
   checkResponse(checkShape(parseXml(xml)), settings, arrival);
-  return verifiedAssertion(settings, arrival, xml);
+  const { SAML } = loadSaml();
+  const container = { SAMLResponse: Buffer.from(xml).toString("base64") };
+  const { profile } = await new SAML(configOf(settings)).validatePostResponseAsync(container);
+  const assertion = profile?.getAssertionXml?.();
+  if (assertion === undefined) throw new SamlRefused("it has no assertion");
+  return assertion;
 };
 
 /** Maximum length of what the library says: it may quote what it has found. */

@@ -1,4 +1,38 @@
-import { loadDom, type XmlDocument, type XmlElement, type XmlNode } from "./saml-libraries.ts";
+import { createRequire } from "node:module";
+
+/** The part of a DOM node that this server reads. */
+type XmlNode = {
+  nodeType: number;
+  parentNode: XmlNode | null;
+  firstChild: XmlNode | null;
+  nextSibling: XmlNode | null;
+  textContent: string | null;
+};
+export type XmlElement = XmlNode & {
+  localName: string;
+  namespaceURI: string | null;
+  hasAttribute(name: string): boolean;
+  getAttribute(name: string): string | null;
+};
+export type XmlDocument = { documentElement: XmlElement };
+
+type ErrorHandler = Record<"warning" | "error" | "fatalError", (message: string) => void>;
+type ParserClass = new (options: { errorHandler: ErrorHandler }) => {
+  parseFromString(text: string, type: "text/xml"): XmlDocument;
+};
+
+type Verified = { profile: { getAssertionXml?(): string } | null };
+type SamlClass = new (config: object) => {
+  getAuthorizeUrlAsync(relayState: string, host: undefined, options: object): Promise<string>;
+  validatePostResponseAsync(container: { SAMLResponse: string }): Promise<Verified>;
+};
+
+// Their own types would bring those of browsers into every file.
+const require = createRequire(import.meta.url);
+
+// Loaded when somebody signs in by SAML: they are large, and every start would wait for them.
+export const loadSaml = () => require("@node-saml/node-saml") as { SAML: SamlClass };
+const loadDom = () => require("@xmldom/xmldom") as { DOMParser: ParserClass };
 
 /** Maximum bytes of a response, decoded. */
 export const RESPONSE_MAX_BYTES = 192 * 1_024;
