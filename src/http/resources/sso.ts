@@ -1,12 +1,6 @@
 import { z } from "zod";
 import { type Actor, ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
-import {
-  DOMAIN_MAX,
-  idpOf,
-  inputOf,
-  type SsoInput,
-  SsoRequest,
-} from "../../domain/accounts/sso/domain-name.ts";
+import { DOMAIN_MAX, inputOf, SsoRequest } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteSso,
   getSso,
@@ -23,7 +17,7 @@ import {
   type SsoConfiguration,
 } from "../../domain/accounts/sso/configuration.ts";
 import type { App } from "../../app.ts";
-import { addressesOf, listFailures } from "../../domain/accounts/sso/clients.ts";
+import { listFailures } from "../../domain/accounts/sso/clients.ts";
 import {
   addDomain,
   checkDomain,
@@ -145,23 +139,6 @@ const actorOf = ({ caller }: Actor): SsoActor => {
 
 const show = (work: Work, { config }: App, sso: SsoConfiguration) => showSso(work, config, sso);
 
-/** Reads the metadata of a provider that is new, or whose secret is: a typing error shows at once. */
-const discoverNew = async (app: App, tenantId: string, input: SsoInput): Promise<void> => {
-  const idp = idpOf(input, app.sso.isLocal, app.clock());
-  if (input.provider === "SAML" || idp.oidcIssuer == null) return;
-  // Without a secret it is the one that is known, or refused.
-  if (input.oidcClientSecret === undefined) return;
-  await requireDiscovery(app.sso, {
-    tenantId,
-    provider: input.provider,
-    issuer: idp.oidcIssuer,
-    clientId: idp.oidcClientId ?? "",
-    clientSecret: input.oidcClientSecret,
-    scopes: idp.oidcScopes,
-    redirectUri: addressesOf(app.config.publicUrl, tenantId).oidcRedirectUri,
-  });
-};
-
 const configurationRoutes = [
   common.get("/enterprise/sso", "getSso", {
     summary: "Get the SSO configuration",
@@ -193,7 +170,8 @@ const configurationRoutes = [
     needsBody: true,
     response: SsoBody,
     ...provenAgain,
-    prepare: (app, { actor, body }) => discoverNew(app, userOf(actor.caller).tenantId, inputOf(body)),
+    prepare: (app, { actor, body }) =>
+      requireDiscovery({ ...app, ...partsOf(app) }, userOf(actor.caller).tenantId, inputOf(body)),
     run: async (work, { actor, body }, app) =>
       show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
   }),

@@ -87,13 +87,9 @@ export const syncTenant = async (parts: SyncParts, tenantId: string): Promise<vo
   }
   const subscriptions = await readSubscriptions(parts, reading);
   const newName = await transact((work) => apply(work, parts, { reading, subscriptions }));
-  if (newName !== undefined && subscriptions) await tellName(parts, reading, newName);
-};
-
-/** Tells the provider the tenant's new name. */
-const tellName = async ({ transact, billing }: SyncParts, reading: Reading, name: string): Promise<void> => {
-  if (await billing.updateCustomer(reading.customerId, { name }))
-    await transact((work) => noteTold(work, reading, name));
+  if (newName === undefined || !subscriptions) return;
+  if (await parts.billing.updateCustomer(reading.customerId, { name: newName }))
+    await transact((work) => noteTold(work, reading, newName));
 };
 
 const isDeleted = async ({ em }: Work, tenantId: string): Promise<boolean> =>
@@ -163,7 +159,9 @@ const noteChange = async (work: Work, mail: Mail, { tenantId, before, now }: Cha
     tenantId,
     data: { status, plan, interval },
   });
-  if (status === "PAST_DUE" && before?.status !== status) await tellUnpaid(work, mail, tenantId, now);
+  if (status !== "PAST_DUE" || before?.status === status) return;
+  const values = { plan: plan ?? "", keptUntil: isoOf(now.graceEnd) ?? "" };
+  await notifyAdmins(mail, work, tenantId, { template: "payment-failed", values });
 };
 
 const tellEnded = async (work: Work, mail: Mail, tenantId: string, ids: readonly string[]): Promise<void> => {
@@ -171,16 +169,6 @@ const tellEnded = async (work: Work, mail: Mail, tenantId: string, ids: readonly
   await audit(work, { action: "billing.duplicate_ended", target, tenantId, data: { subscriptions: ids } });
   const values = { subscriptions: ids.join(", ") };
   await notifyOwners(mail, work, tenantId, { template: "subscription-duplicate", values });
-};
-
-const tellUnpaid = (
-  work: Work,
-  mail: Mail,
-  tenantId: string,
-  { plan, graceEnd }: Projection,
-): Promise<void> => {
-  const values = { plan: plan ?? "", keptUntil: isoOf(graceEnd) ?? "" };
-  return notifyAdmins(mail, work, tenantId, { template: "payment-failed", values });
 };
 
 /** Where browsers may be sent back to: pages of the origins. */

@@ -133,7 +133,7 @@ export const isOrderDue = (at: Date) => sql`exists (
 
 type Claim = { id: string; tenantId: string; domain: string; lease: string };
 
-type Candidate = { id: string; tenant_id: string; domain: string; is_renewal: boolean };
+type Candidate = Omit<Claim, "lease"> & { isRenewal: boolean };
 
 const ago = ({ serverNow }: Work, ms: number) => sql`${ahead(serverNow, -ms)}::timestamptz`;
 const ahead = (at: Date, ms: number): string => new Date(at.getTime() + ms).toISOString();
@@ -141,10 +141,7 @@ const ahead = (at: Date, ms: number): string => new Date(at.getTime() + ms).toIS
 type Counts = { name: number; tenant: number; all: number };
 
 /** Whether an order more would be more than the authority, or this server, allows. */
-const isTooMany = async (
-  work: Work,
-  { domain, tenant_id: tenantId, is_renewal: isRenewal }: Candidate,
-): Promise<boolean> => {
+const isTooMany = async (work: Work, { domain, tenantId, isRenewal }: Candidate): Promise<boolean> => {
   const { rows } = await sql<Counts>`
     select count(*) filter (where domain = ${domain} and ordered_at > ${ago(work, NAME_MS)}) as name,
       count(*) filter (where tenant_id = ${tenantId}::uuid) as tenant,
@@ -163,8 +160,8 @@ const claimOne = async (work: Work): Promise<Claim | "TOO_MANY" | undefined> => 
   const { db, serverNow: now } = work;
   const at = now.toISOString();
   const { rows } = await sql<Candidate>`
-    select id, tenant_id, domain,
-      exists (select from custom_domain_certificates c where c.domain_id = d.id) as is_renewal
+    select id, tenant_id as "tenantId", domain,
+      exists (select from custom_domain_certificates c where c.domain_id = d.id) as "isRenewal"
     from custom_domains d
     where next_order_at <= ${at}::timestamptz and status in ('VERIFIED', 'ACTIVE')
       and (lease_until is null or lease_until <= ${at}::timestamptz)
@@ -180,16 +177,14 @@ const claimOne = async (work: Work): Promise<Claim | "TOO_MANY" | undefined> => 
   }
   const lease = newId();
   await sql`
-    update custom_domains d set lease = ${lease}::uuid, lease_until = ${ahead(now, LEASE_MS)}::timestamptz,
-      ssl_status = case when exists (select from custom_domain_certificates c where c.domain_id = d.id)
-        then 'RENEWING' else 'PROVISIONING' end,
-      updated_at = ${at}::timestamptz
+    update custom_domains set lease = ${lease}::uuid, lease_until = ${ahead(now, LEASE_MS)}::timestamptz,
+      ssl_status = ${found.isRenewal ? "RENEWING" : "PROVISIONING"}, updated_at = ${at}::timestamptz
     where id = ${found.id}::uuid`.execute(db);
   await sql`
     insert into acme_orders (id, tenant_id, domain, ordered_at, expires_at)
-    values (${lease}::uuid, ${found.tenant_id}::uuid, ${found.domain}, ${at}::timestamptz,
+    values (${lease}::uuid, ${found.tenantId}::uuid, ${found.domain}, ${at}::timestamptz,
       ${ahead(now, ORDER_KEPT_MS)}::timestamptz)`.execute(db);
-  return { id: found.id, tenantId: found.tenant_id, domain: found.domain, lease };
+  return { ...found, lease };
 };
 
 /** Domains whose records are missing rest; they would be found due for ever. */

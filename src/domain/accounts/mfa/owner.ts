@@ -2,7 +2,6 @@ import { LockMode } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import { Secret, TOTP } from "otpauth";
 import { PlatformAdmin } from "../admin/admins.ts";
-import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
 import { conflict, DomainError, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
@@ -71,15 +70,6 @@ export const ownerColumns = (owner: FactorOwner): RawBuilder<unknown> => {
   const { id } = owner.row;
   const [userId, adminId] = owner.kind === "user" ? [id, null] : [null, id];
   return sql`${id}::uuid, ${userId}::uuid, ${adminId}::uuid, ${tenantIdOf(owner)}::uuid`;
-};
-
-/**
- * Returns what must not change between a password and the second factor: else the sign-in begins anew.
- * @param idp the identity provider that stands for the password
- */
-export const stateOf = (tokens: Tokens, { kind, row }: FactorOwner, idp = ""): string => {
-  const version = kind === "admin" ? row.sessionVersion : 0;
-  return tokens.mac(["state", kind, row.id, row.email, row.passwordHash ?? "", version, idp].join("\n"));
 };
 
 /** Parameters of RFC 6238 that every authenticator app supports. */

@@ -41,21 +41,6 @@ const endOf = (tokens: Tokens, purpose: ChallengePurpose, challenge: string): Da
 
 type ChallengeParts = { accounts: Transact; tokens: Tokens };
 
-/** Uses a challenge up; false for one of another purpose or server, one that ended, or was used before. */
-const usePasskeyChallenge = async (
-  { accounts, tokens }: ChallengeParts,
-  purpose: ChallengePurpose,
-  challenge: string,
-): Promise<boolean> => {
-  const expiresAt = endOf(tokens, purpose, challenge);
-  if (!expiresAt) return false;
-  return accounts(async (work) => {
-    if (work.now >= expiresAt) return false;
-    const id = Buffer.from(challenge, "base64url").toString("base64url");
-    return consumeId(work, { kind: "passkey", id, expiresAt });
-  });
-};
-
 /** Returns the challenge that a browser says it has answered; undefined when it says nothing legible. */
 const challengeIn = (clientDataJSON: string): string | undefined => {
   try {
@@ -65,6 +50,25 @@ const challengeIn = (clientDataJSON: string): string | undefined => {
   } catch {
     return undefined;
   }
+};
+
+/**
+ * Uses up the challenge that a browser says it has answered. @returns it; undefined for one of another purpose
+ * or server, one that ended, or was used before
+ */
+const takeChallenge = async (
+  { accounts, tokens }: ChallengeParts,
+  purpose: ChallengePurpose,
+  { clientDataJSON }: { clientDataJSON: string },
+): Promise<string | undefined> => {
+  const challenge = challengeIn(clientDataJSON);
+  const expiresAt = challenge && endOf(tokens, purpose, challenge);
+  if (!expiresAt) return undefined;
+  const id = Buffer.from(challenge, "base64url").toString("base64url");
+  const isOurs = await accounts(
+    async (work) => work.now < expiresAt && consumeId(work, { kind: "passkey", id, expiresAt }),
+  );
+  return isOurs ? challenge : undefined;
 };
 
 const CREDENTIAL_ID_MAX = 2_048;
@@ -236,9 +240,8 @@ export const verifyNewPasskey = async (
   self: LoginRef,
   credential: NewCredential,
 ): Promise<VerifiedCredential> => {
-  const challenge = challengeIn(credential.response.clientDataJSON);
-  const isOurs = challenge !== undefined && (await usePasskeyChallenge(parts, creationOf(self), challenge));
-  const verified = isOurs ? await parts.passkeys.verifyNew(credential, challenge) : undefined;
+  const challenge = await takeChallenge(parts, creationOf(self), credential.response);
+  const verified = challenge && (await parts.passkeys.verifyNew(credential, challenge));
   if (verified) return verified;
   const message = "is not a passkey for this server, or answers a challenge that has ended; begin again";
   throw invalid("credential", message, "PASSKEY_INVALID");
@@ -312,8 +315,8 @@ export const provePasskey = async (
   parts: PasskeyParts,
   assertion: Assertion,
 ): Promise<ProvedPasskey | undefined> => {
-  const challenge = challengeIn(assertion.response.clientDataJSON);
-  if (challenge === undefined || !(await usePasskeyChallenge(parts, "get", challenge))) return undefined;
+  const challenge = await takeChallenge(parts, "get", assertion.response);
+  if (challenge === undefined) return undefined;
   const found = await parts.accounts((work) => findCredential(work, assertion.id));
   if (!found) return undefined;
   const { id: passkeyId, userId, adminId, ...known } = found;

@@ -5,7 +5,7 @@ import { findKnownAddress, type MfaClaims, type SignInMethod, type Tokens } from
 import type { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { methodsOf, recordChange, useRecoveryCode } from "./factors.ts";
-import { type FactorOwner, findOwner, type OwnerRef, readOwner, stateOf, useTotp } from "./owner.ts";
+import { type FactorOwner, findOwner, type OwnerRef, readOwner, useTotp } from "./owner.ts";
 import {
   type Assertion,
   type PasskeyParts,
@@ -31,6 +31,7 @@ type Attempt = { ownerId: string; ip: string; known: string | undefined };
 
 /** Thrown for a factor that is not right: the attempt counts, and nothing else of it stays. */
 export class WrongFactor extends Error {}
+export const WRONG_FACTOR = "The code is wrong or was used before, or the passkey is not valid";
 
 const keyOf = ({ ownerId, known }: Attempt): string =>
   createHash("sha256")
@@ -158,15 +159,19 @@ const isCodeOf = async (
 /** A sign-in: a session, or what it still needs. */
 export type SignInOutcome = SignedIn | { challenge: Challenge };
 
-/** Returns what must stay as it is until the second factor: also through whom an account signs in. */
+/**
+ * Returns what must not change between a password, or the identity provider that stands for it, and the second
+ * factor: else the sign-in begins anew.
+ */
 const stateNow = async (
   work: Work,
   tokens: Tokens,
-  owner: FactorOwner,
+  { kind, row }: FactorOwner,
   method: MfaClaims["method"],
 ): Promise<string> => {
-  const idp = owner.kind === "user" && method === "SSO" ? await holdIdp(work, owner.row.tenantId) : undefined;
-  return stateOf(tokens, owner, idp);
+  const version = kind === "admin" ? row.sessionVersion : 0;
+  const idp = (kind === "user" && method === "SSO" && (await holdIdp(work, row.tenantId))) || "";
+  return tokens.mac(["state", kind, row.id, row.email, row.passwordHash ?? "", version, idp].join("\n"));
 };
 
 /** Returns with what the sign-in of an account goes on that has a second factor. */
@@ -210,8 +215,7 @@ export const orChallenge = (outcome: SignInOutcome): SignedIn => {
 const challengeIsOver = (): DomainError =>
   unauthorized("MFA_CHALLENGE_INVALID", "The challenge is unknown, was used or has ended; log in again");
 
-const wrongFactor = (): DomainError =>
-  unauthorized("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
+const wrongFactor = (): DomainError => unauthorized("MFA_CODE_INVALID", WRONG_FACTOR);
 
 /** A proof, and the challenge that it answers. */
 export type ChallengeAnswer = GivenFactor & { challengeToken: string; ip: string };
@@ -271,9 +275,18 @@ export const answerChallenge = async <T>(
 export const completeLogin = (parts: ProofParts, answer: ChallengeAnswer): Promise<SignedIn> =>
   answerChallenge(parts, "user", answer, async (work, owner, { method }) => {
     if (owner.kind !== "user") throw challengeIsOver();
-    await tellOfBreakGlass(work, parts.mail, owner.row, method);
-    return startSession(work, parts.tokens, owner.row, { method, mfaAt: work.now });
+    return beginProved(work, parts, owner.row, method);
   });
+
+const beginProved = async (
+  work: Work,
+  { mail, tokens }: ProofParts,
+  user: User,
+  method: SignInMethod,
+): Promise<SignedIn> => {
+  await tellOfBreakGlass(work, mail, user, method);
+  return startSession(work, tokens, user, { method, mfaAt: work.now });
+};
 
 /**
  * Signs a user in by a passkey alone: their device has verified them, so it is both factors.
@@ -290,9 +303,7 @@ export const loginWithPasskey = (
     return parts.transact(async (work) => {
       const owner = await findOwner(work, proved.owner, true);
       if (owner?.kind !== "user" || !(await usePasskey(work, owner, proved))) throw new WrongFactor();
-      const start = { method: "PASSKEY", mfaAt: work.now } as const;
-      await tellOfBreakGlass(work, parts.mail, owner.row, start.method);
-      return startSession(work, parts.tokens, owner.row, start);
+      return beginProved(work, parts, owner.row, "PASSKEY");
     });
   };
   const message = "The passkey is unknown or not valid, or answers a challenge that was used or has ended";

@@ -23,6 +23,7 @@ import {
   type ProofParts,
   proveFactor,
   withinAttempts,
+  WRONG_FACTOR,
   WrongFactor,
 } from "./sign-in.ts";
 import { hasPasswords } from "../sso/enforcement.ts";
@@ -36,8 +37,7 @@ export const RECENT_MINUTES = 10;
 export type SignedInOwner = LoginRef & { sessionId: string | undefined; ip: string };
 
 /** Builds the error for a factor that a signed-in account did not prove. */
-const wrongFactor = (): DomainError =>
-  forbidden("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
+const wrongFactor = (): DomainError => forbidden("MFA_CODE_INVALID", WRONG_FACTOR);
 
 const askAgain = (message: string): DomainError => forbidden("REAUTHENTICATION_REQUIRED", message);
 
@@ -123,7 +123,9 @@ export const requireChangeProof = async (
     return {
       owner,
       ...(await recentOf(work, self.sessionId)),
-      asksPassword: currentPassword !== undefined || (await hasUsablePassword(work, owner)),
+      // One of before single sign-on was enforced can neither be used nor be set anew.
+      asksPassword:
+        currentPassword !== undefined || owner.kind === "admin" || (await hasPasswords(work, owner.row)),
     };
   });
   const { owner } = seen;
@@ -135,10 +137,6 @@ export const requireChangeProof = async (
   if (given.code !== undefined || given.passkey !== undefined) await verifyAgain(parts, self, given);
   else if (!seen.hasProved) throw againFor(self);
 };
-
-/** A password of before single sign-on was enforced can neither be used nor be set anew. */
-const hasUsablePassword = async (work: Work, { kind, row }: FactorOwner): Promise<boolean> =>
-  row.passwordHash != null && (kind === "admin" || hasPasswords(work, row));
 
 const proveOwnPassword = async (
   parts: ChangeParts,

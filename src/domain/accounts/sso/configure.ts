@@ -9,7 +9,6 @@ import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts"
 import {
   addressesOf,
   customHostAddresses,
-  type OidcSettings,
   oidcSettingsOf,
   samlSettingsOf,
   type ServerAddresses,
@@ -330,11 +329,27 @@ export const testSso = async (parts: TestParts, tenantId: string): Promise<SsoCh
 };
 
 /**
- * Requires that a provider's metadata can be read, before it is stored. Not to be called in a transaction.
- * @throws UNPROCESSABLE_ENTITY SSO_DISCOVERY_FAILED
+ * Requires that the metadata of a provider that is new, or whose secret is, can be read before it is stored: a
+ * typing error shows at once. Not to be called in a transaction. @throws UNPROCESSABLE_ENTITY
+ * SSO_DISCOVERY_FAILED
  */
-export const requireDiscovery = async (sso: SsoClients, settings: OidcSettings): Promise<void> => {
-  const checks = await sso.oidc.probe(settings);
+export const requireDiscovery = async (
+  { sso, publicUrl, clock }: { sso: SsoClients; publicUrl: string; clock: () => Date },
+  tenantId: string,
+  input: SsoInput,
+): Promise<void> => {
+  const { oidcIssuer, oidcClientId, oidcScopes } = idpOf(input, sso.isLocal, clock());
+  // Without a secret it is the one that is known, or refused.
+  if (input.provider === "SAML" || input.oidcClientSecret === undefined) return;
+  const checks = await sso.oidc.probe({
+    tenantId,
+    provider: input.provider,
+    issuer: oidcIssuer ?? "",
+    clientId: oidcClientId ?? "",
+    clientSecret: input.oidcClientSecret,
+    scopes: oidcScopes,
+    redirectUri: addressesOf(publicUrl, tenantId).oidcRedirectUri,
+  });
   const failed = checks.find(({ ok }) => !ok);
   if (!failed) return;
   throw new DomainError("UNPROCESSABLE_ENTITY", `oidcIssuer: ${failed.name}: ${failed.message}`, {

@@ -35,7 +35,7 @@ import { SsoConfiguration } from "./configuration.ts";
 import { domainOf } from "./domain-name.ts";
 import { isVerified, releaseUnproved } from "./domains.ts";
 import { holdIdp, idpMark, isClaimed } from "./enforcement.ts";
-import { consumeInvitationOf, type Invited } from "../team/accept.ts";
+import { consumeInvitationOf } from "../team/accept.ts";
 import { endInvitations, requireSeat } from "../team/invitations.ts";
 import { addUser, lockTenant } from "../tenants/tenant.ts";
 import type { Role } from "../../kernel/caller.ts";
@@ -120,7 +120,9 @@ const findByAddress = async (work: Work, mail: Mail, arrival: Arrival): Promise<
     ? await adopt(work, await lockKnown(work, known, addressed), addressed)
     : await provision(work, addressed);
   await link(work, arrival, user);
-  if (known) await tellOfLink(work, mail, user);
+  const { id: userId, tenantId, name, email: to } = user;
+  const values = { name, provider: "sso" } as const;
+  if (known) await mail.queue(work, { template: "identity-linked", to, values, tenantId, userId });
   else if (!user.emailVerified) await mailVerification(work, { mail }, user);
   return user;
 };
@@ -167,19 +169,6 @@ const requireUnlinked = async ({ db }: Work, { claims }: Arrival, { id, status }
     "Another person of the identity provider signs in to the account with your address; if you are that " +
       "person, ask an OWNER or ADMIN to suspend the account and let it in again",
   );
-};
-
-/** Takes the invitation that the address has, if it has one; as OWNER only by a provider's express word. */
-const takeInvitation = (
-  work: Work,
-  { sso: { tenantId }, email, claims: { isEmailVerified } }: Addressed,
-): Promise<Invited | undefined> =>
-  consumeInvitationOf(work, { tenantId, email, isEligible: (role) => role !== "OWNER" || isEmailVerified });
-
-const tellOfLink = async (work: Work, mail: Mail, user: User): Promise<void> => {
-  const { id: userId, tenantId, name, email: to } = user;
-  const values = { name, provider: "sso" } as const;
-  await mail.queue(work, { template: "identity-linked", to, values, tenantId, userId });
 };
 
 const checkAddress = async (work: Work, arrival: Arrival): Promise<Addressed> => {
@@ -231,12 +220,6 @@ const adopt = async (work: Work, user: User, addressed: Addressed): Promise<User
   return user;
 };
 
-/** No word of a provider makes a member of somebody whose company signs in elsewhere on this server. */
-const refuseClaimed = async (work: Work, { sso: { tenantId }, email }: Addressed): Promise<void> => {
-  if (await isClaimed(work, email, tenantId))
-    throw refused("email_domain_not_allowed", "People of your domain sign in through another tenant");
-};
-
 /**
  * Takes a seat for a new member: that of their invitation, with its role; else, if the tenant wants that and
  * has proved that the address is of its own domain, another one.
@@ -244,15 +227,18 @@ const refuseClaimed = async (work: Work, { sso: { tenantId }, email }: Addressed
  * @returns undefined for nobody who may have one
  */
 const roleOfNew = async (work: Work, addressed: Addressed): Promise<Role | undefined> => {
-  const { sso, email, isDomainOurs } = addressed;
-  const invited = await takeInvitation(work, addressed);
-  if (invited) {
-    if (!isDomainOurs) await refuseClaimed(work, addressed);
-    return invited.role;
-  }
+  const { sso, email, claims, isDomainOurs } = addressed;
+  const { tenantId } = sso;
+  // As OWNER only by a provider's express word.
+  const isEligible = (role: Role): boolean => role !== "OWNER" || claims.isEmailVerified;
+  const invited = await consumeInvitationOf(work, { tenantId, email, isEligible });
+  // No word of a provider makes a member of somebody whose company signs in elsewhere on this server.
+  if (invited && !isDomainOurs && (await isClaimed(work, email, tenantId)))
+    throw refused("email_domain_not_allowed", "People of your domain sign in through another tenant");
+  if (invited) return invited.role;
   if (!sso.autoProvision || !isDomainOurs) return undefined;
-  await endInvitations(work, { tenantId: sso.tenantId, email }, "sso");
-  await takeSeat(work, sso.tenantId);
+  await endInvitations(work, { tenantId, email }, "sso");
+  await takeSeat(work, tenantId);
   // Never an OWNER, whatever the row says.
   return sso.defaultRole === "OWNER" ? "VIEWER" : sso.defaultRole;
 };
