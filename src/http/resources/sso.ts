@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { type Actor, ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
-import { DOMAIN_MAX, inputOf, SsoRequest } from "../../domain/accounts/sso/domain-name.ts";
+import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteSso,
   getSso,
@@ -12,9 +12,11 @@ import {
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
 import {
+  inputOf,
   SSO_PROVIDERS,
   SSO_STATUSES,
   type SsoConfiguration,
+  SsoRequest,
 } from "../../domain/accounts/sso/configuration.ts";
 import type { App } from "../../app.ts";
 import { listFailures } from "../../domain/accounts/sso/clients.ts";

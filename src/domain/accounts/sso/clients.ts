@@ -11,8 +11,7 @@ import {
   type ResponseMode,
   type Started,
 } from "../oauth/provider.ts";
-import { secretContext, SsoConfiguration, type SsoProvider } from "./configuration.ts";
-import { validCertificates } from "./domain-name.ts";
+import { secretContext, SsoConfiguration, type SsoProvider, validCertificates } from "./configuration.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import { hasFeature } from "../../kernel/caller.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";

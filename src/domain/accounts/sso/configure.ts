@@ -16,15 +16,16 @@ import {
   type SsoCheck,
   type SsoClients,
 } from "./clients.ts";
-import { secretContext, SsoConfiguration } from "./configuration.ts";
 import {
+  secretContext,
+  SsoConfiguration,
   configInvalid,
   domainsOf,
   type IdpFields,
   idpOf,
   showCertificates,
   type SsoInput,
-} from "./domain-name.ts";
+} from "./configuration.ts";
 import { SsoDomain } from "./domains.ts";
 import { isActiveOwner } from "../team/accept.ts";
 import { notifyOwners } from "../tenants/notify-owners.ts";

@@ -14,8 +14,8 @@ import { isId, newId } from "../../kernel/ids.ts";
 import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
-import { SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
-import { domainOf, domainProblem, normaliseDomain, showCertificates } from "./domain-name.ts";
+import { showCertificates, SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
+import { domainOf, domainProblem, normaliseDomain } from "./domain-name.ts";
 
 const SsoDomainSchema = defineEntity({
   name: "SsoDomain",
