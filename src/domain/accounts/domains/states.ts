@@ -281,20 +281,25 @@ export const afterCheck = (
 ): Step => {
   const isUnknown = seen.txt === "UNKNOWN" || seen.routing === "UNKNOWN";
   const isOk = seen.txt === "OK" && seen.routing === "OK";
-  const served = hasOwnCertificate && !domain.certificate ? "VERIFIED" : "ACTIVE";
-  const isEntitled = entitlement === "ENTITLED";
-  if (!HELD.has(domain.status)) return afterPending(domain, { isOk, isUnknown, served, isEntitled, now });
+  const look = {
+    isOk,
+    isUnknown,
+    served: hasOwnCertificate && !domain.certificate ? "VERIFIED" : "ACTIVE",
+    now,
+  } as const;
+  if (!HELD.has(domain.status)) return afterPending(domain, look, entitlement === "ENTITLED");
   const lost = afterLoss(domain, entitlement, now);
   if (lost.isOver) return suspended(now);
-  const step = afterHeld(domain, { isOk, isUnknown, served, now });
+  const step = afterHeld(domain, look);
   if (step.status === "SUSPENDED") return suspended(now);
   const notice = step.notice ?? lost.notice;
   return { ...step, ...lost.clocks, ...(notice ? { notice } : {}) };
 };
 
-type Held = { isOk: boolean; isUnknown: boolean; served: DomainStatus; now: Date };
+/** What a look has shown; `served`: the status of a domain whose records are all there. */
+type Look = { isOk: boolean; isUnknown: boolean; served: DomainStatus; now: Date };
 
-const afterHeld = (domain: Known, { isOk, isUnknown, served, now }: Held): Seeing => {
+const afterHeld = (domain: Known, { isOk, isUnknown, served, now }: Look): Seeing => {
   const { status, failingSince, degradedAt } = domain;
   if (isOk) return { status: served, ...NOTHING_MISSING, nextCheckAt: after(now, HELD_EVERY_MS) };
   if (!isUnknown) return afterMissing(domain, now);
@@ -304,11 +309,10 @@ const afterHeld = (domain: Known, { isOk, isUnknown, served, now }: Held): Seein
   return { status, failingSince, degradedAt, unknownSince, nextCheckAt };
 };
 
-type Pending = { isOk: boolean; isUnknown: boolean; served: DomainStatus; isEntitled: boolean; now: Date };
-
 const afterPending = (
   { pendingSince }: Known,
-  { isOk, isUnknown, served, isEntitled, now }: Pending,
+  { isOk, isUnknown, served, now }: Look,
+  isEntitled: boolean,
 ): Step => {
   const none = { ...NOTHING_MISSING, ...NOTHING_LOST };
   if (isOk && isEntitled) return { status: served, nextCheckAt: after(now, HELD_EVERY_MS), ...none };
