@@ -143,16 +143,9 @@ const pricesOf = async ({ billing }: App, plan: Plan) => {
 };
 
 const partsOf = (app: App): SyncParts & CountingParts => {
-  const { transact, billing, mail, limiter, clock } = app;
+  const { billing, mail } = app;
   if (!billing) throw billingIsOff();
-  return {
-    transact,
-    billing,
-    mail,
-    limiter,
-    clock,
-    takePlan: (work, tenantId, plan) => takePlan(work, mail, tenantId, plan),
-  };
+  return { ...app, billing, takePlan: (work, tenantId, plan) => takePlan(work, mail, tenantId, plan) };
 };
 
 const returnsOf = ({ config }: App): ReturnRules => ({

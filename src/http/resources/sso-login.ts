@@ -37,20 +37,13 @@ const reportFailure =
       log.error({ ...about, err: problem }, "why single sign-on failed could not be kept");
   };
 
-const partsOf = (
-  { transact, secretBox, tokens, mail, sso, config, log }: App,
-  asked: Asked,
-): CompleteSsoParts => ({
-  transact,
-  secretBox,
-  tokens,
-  mail,
-  sso,
-  publicUrl: config.publicUrl,
+const partsOf = (app: App, asked: Asked): CompleteSsoParts => ({
+  ...app,
+  publicUrl: app.config.publicUrl,
   host: asked.host,
-  redirectUris: config.oauth.redirectUris,
-  isProduction: config.isProduction,
-  report: reportFailure(log, asked),
+  redirectUris: app.config.oauth.redirectUris,
+  isProduction: app.config.isProduction,
+  report: reportFailure(app.log, asked),
 });
 
 export const ssoLoginRoutes = [

@@ -1,14 +1,12 @@
 import { z } from "zod";
-import { type Actor, ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteSso,
   getSso,
-  noteTest,
   putSso,
   requireDiscovery,
   showSso,
-  type SsoActor,
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
 import {
@@ -126,18 +124,7 @@ const owners = common.with({
   errors: ["PAYMENT_REQUIRED", "UNPROCESSABLE_ENTITY"],
 });
 
-const partsOf = ({ secretBox, config, sso, mail }: App) => ({
-  secretBox,
-  sso,
-  mail,
-  publicUrl: config.publicUrl,
-  isLocal: sso.isLocal,
-});
-
-const actorOf = ({ caller }: Actor): SsoActor => {
-  const { tenantId, userId, sessionId } = userOf(caller);
-  return { tenantId, userId, sessionId };
-};
+const partsOf = (app: App) => ({ ...app, publicUrl: app.config.publicUrl });
 
 const show = (work: Work, { config }: App, sso: SsoConfiguration) => showSso(work, config, sso);
 
@@ -173,9 +160,9 @@ const configurationRoutes = [
     response: SsoBody,
     ...provenAgain,
     prepare: (app, { actor, body }) =>
-      requireDiscovery({ ...app, ...partsOf(app) }, userOf(actor.caller).tenantId, inputOf(body)),
+      requireDiscovery(partsOf(app), userOf(actor.caller).tenantId, inputOf(body)),
     run: async (work, { actor, body }, app) =>
-      show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
+      show(work, app, await putSso(work, app, userOf(actor.caller), inputOf(body))),
   }),
   owners.post("/enterprise/sso/test", "testSso", {
     summary: "Test the SSO configuration",
@@ -185,9 +172,9 @@ const configurationRoutes = [
       "when somebody signs in.",
     errors: ["PAYMENT_REQUIRED", "NOT_FOUND"],
     response: SsoTestBody,
-    prepare: (app, { caller }) => testSso({ ...app, ...partsOf(app) }, userOf(caller).tenantId),
+    prepare: (app, { caller }) => testSso(partsOf(app), userOf(caller).tenantId),
     run: async (work, { caller, prepared: checks }) => {
-      await noteTest(work, userOf(caller).tenantId);
+      (await getSso(work, userOf(caller).tenantId)).lastTestedAt = work.now;
       return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
     },
   }),
@@ -210,7 +197,7 @@ const configurationRoutes = [
     errors: ["NOT_FOUND"],
     response: Deleted,
     ...provenAgain,
-    run: (work, { actor }, app) => deleted(deleteSso(work, app, actorOf(actor))),
+    run: (work, { actor }, app) => deleted(deleteSso(work, app, userOf(actor.caller))),
   }),
 ];
 

@@ -10,16 +10,30 @@ export type SoldPlan = (typeof SOLD_PLANS)[number];
 /** A price at the payment provider. Of several for one plan and interval the first is sold. */
 export type PriceOf = { plan: SoldPlan; interval: Interval; priceId: string };
 
-/** All statuses of a subscription at Stripe. */
-type ProviderStatus =
-  | "incomplete"
-  | "incomplete_expired"
-  | "trialing"
-  | "active"
-  | "past_due"
-  | "canceled"
-  | "unpaid"
-  | "paused";
+export const SUBSCRIPTION_STATUSES = [
+  "NONE",
+  "INCOMPLETE",
+  "TRIALING",
+  "ACTIVE",
+  "PAST_DUE",
+  "UNPAID",
+  "PAUSED",
+  "CANCELED",
+] as const;
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
+
+/** All statuses of a subscription at Stripe, and what they are here. */
+const STATUS_OF = {
+  incomplete: "INCOMPLETE",
+  incomplete_expired: "CANCELED",
+  trialing: "TRIALING",
+  active: "ACTIVE",
+  past_due: "PAST_DUE",
+  canceled: "CANCELED",
+  unpaid: "UNPAID",
+  paused: "PAUSED",
+} as const satisfies Record<string, SubscriptionStatus>;
+type ProviderStatus = keyof typeof STATUS_OF;
 
 /** A subscription as the payment provider has it now. */
 export type ProviderSubscription = {
@@ -100,18 +114,6 @@ export const billingIsOff = (): DomainError =>
     reason: "BILLING_NOT_CONFIGURED",
   });
 
-export const SUBSCRIPTION_STATUSES = [
-  "NONE",
-  "INCOMPLETE",
-  "TRIALING",
-  "ACTIVE",
-  "PAST_DUE",
-  "UNPAID",
-  "PAUSED",
-  "CANCELED",
-] as const;
-export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
-
 /** Days for which a plan is kept while a payment fails. */
 const GRACE_DAYS = 7;
 const DAY_MS = 86_400_000;
@@ -133,17 +135,6 @@ export type Projection = {
   pastDueSince: Date | null;
   /** null: not known, so the tenant's plan is left as it is. */
   entitled: Plan | null;
-};
-
-const STATUS_OF: Readonly<Record<ProviderStatus, SubscriptionStatus>> = {
-  incomplete: "INCOMPLETE",
-  incomplete_expired: "CANCELED",
-  trialing: "TRIALING",
-  active: "ACTIVE",
-  past_due: "PAST_DUE",
-  canceled: "CANCELED",
-  unpaid: "UNPAID",
-  paused: "PAUSED",
 };
 
 /** What a customer without subscriptions has. */

@@ -18,7 +18,7 @@ import {
   suspended,
 } from "./states.ts";
 import type { Mail } from "../email/mail.ts";
-import { networkOf, networkText } from "../rate-limits/limiter.ts";
+import { canonicalAddress } from "../rate-limits/limiter.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
@@ -53,10 +53,7 @@ const lookForTxt = async (dns: DnsRecords, { domain, token }: DomainRow): Promis
 const sameName = (a: string, b: string): boolean => a.replace(/\.$/, "").toLowerCase() === b;
 
 /** Addresses are compared as numbers: IPv6 has many spellings. */
-const addressKey = (text: string): string => {
-  const network = networkOf(text);
-  return network ? networkText(network) : text;
-};
+const addressKey = (text: string): string => canonicalAddress(text) ?? text;
 
 const lookForRouting = async (
   dns: DnsRecords,
@@ -105,9 +102,9 @@ const LOST = "its DNS records proved it another tenant's of this server";
 
 type TenantRow = {
   plan: Plan;
-  plan_overrides: Partial<PlanLimits>;
-  is_gone: boolean;
-  is_suspended: boolean;
+  planOverrides: Partial<PlanLimits>;
+  isGone: boolean;
+  isSuspended: boolean;
   older: number;
 };
 
@@ -117,16 +114,15 @@ const entitlementOf = async (
   { id, tenantId, createdAt }: DomainWithCertificate,
 ): Promise<Entitlement> => {
   const { rows } = await sql<TenantRow>`
-    select t.plan, t.plan_overrides, t.deleted_at is not null as is_gone,
-      t.approval_status in ('SUSPENDED', 'REJECTED') as is_suspended,
+    select t.plan, t.plan_overrides as "planOverrides", t.deleted_at is not null as "isGone",
+      t.approval_status in ('SUSPENDED', 'REJECTED') as "isSuspended",
       (select count(*) from custom_domains d where d.tenant_id = t.id
         and (d.created_at, d.id) < (${createdAt.toISOString()}::timestamptz, ${id}::uuid)) as older
     from tenants t where t.id = ${tenantId}::uuid`.execute(db);
   const [tenant] = rows;
-  if (!tenant || tenant.is_gone) return "PLAN_LOST";
-  if (tenant.is_suspended) return "TENANT_SUSPENDED";
-  const planOverrides = tenant.plan_overrides;
-  const { customDomains } = limitsOf({ plan: tenant.plan, planOverrides });
+  if (!tenant || tenant.isGone) return "PLAN_LOST";
+  if (tenant.isSuspended) return "TENANT_SUSPENDED";
+  const { customDomains } = limitsOf(tenant);
   const hasRoom = customDomains === null || tenant.older < customDomains;
   return hasFeature(tenant, "customDomains") && hasRoom ? "ENTITLED" : "PLAN_LOST";
 };

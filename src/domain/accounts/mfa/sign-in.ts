@@ -13,14 +13,7 @@ import {
   provePasskey,
   usePasskey,
 } from "./passkeys.ts";
-import {
-  type Bucket,
-  type CountingParts,
-  type Given,
-  limitKeyOf,
-  LIMITS,
-  RateLimited,
-} from "../rate-limits/limiter.ts";
+import { type CountingParts, limitKeyOf, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
 import { holdIdp, tellOfBreakGlass } from "../sso/enforcement.ts";
 import { type Challenge, DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
@@ -51,24 +44,19 @@ export const withinAttempts = async <T>(
   attempt: Attempt & { isGuess: boolean },
   check: () => Promise<T>,
 ): Promise<T> => {
-  const key = keyOf(attempt);
-  const ofAccount: [Bucket, string][] = attempt.isGuess
-    ? [
-        [LIMITS.mfaFailures, key],
-        [LIMITS.mfaDay, key],
-      ]
-    : [];
-  const counted: Given[] = [];
+  const ofAccount = attempt.isGuess ? [LIMITS.mfaFailures, LIMITS.mfaDay] : [];
+  const counts = [
+    { bucket: LIMITS.loginFailures, key: limitKeyOf(attempt.ip) },
+    ...ofAccount.map((bucket) => ({ bucket, key: keyOf(attempt) })),
+  ];
+  const states = await limiter.consumeInTurn(counts);
+  const refused = states.find(({ isAllowed }) => !isAllowed);
+  const counted = states
+    .filter(({ isAllowed }) => isAllowed)
+    .map(({ resetAtMs }, index) => ({ ...counts[index]!, resetAtMs }));
   let isWrong = false;
   try {
-    for (const [bucket, of] of [[LIMITS.loginFailures, limitKeyOf(attempt.ip)] as const, ...ofAccount]) {
-      const state = await limiter.consume(bucket, of);
-      if (!state.isAllowed) {
-        const message = "Too many wrong codes";
-        throw new RateLimited("LOGIN_THROTTLED", message, state, clock().getTime());
-      }
-      counted.push({ bucket, key: of, resetAtMs: state.resetAtMs });
-    }
+    if (refused) throw new RateLimited("LOGIN_THROTTLED", "Too many wrong codes", refused, clock().getTime());
     return await check();
   } catch (error) {
     isWrong = error instanceof WrongFactor;

@@ -64,7 +64,7 @@ export const endUnenforced = async (work: Work, tenantId: string): Promise<void>
 /** The OWNER who configures, by which session. */
 export type SsoActor = { tenantId: string; userId: string; sessionId: string };
 
-type ConfigureParts = { mail: Mail; secretBox: SecretBox; isLocal: boolean };
+type ConfigureParts = { mail: Mail; secretBox: SecretBox; sso: Pick<SsoClients, "isLocal"> };
 
 /** @throws NOT_FOUND */
 export const getSso = async ({ em }: Work, tenantId: string): Promise<SsoConfiguration> => {
@@ -93,7 +93,7 @@ export const putSso = async (
   input: SsoInput,
 ): Promise<SsoConfiguration> => {
   const { em, now } = work;
-  const idp = idpOf(input, parts.isLocal, now);
+  const idp = idpOf(input, parts.sso.isLocal, now);
   const allowedDomains = domainsOf(input);
   await lockTenant(work, actor.tenantId);
   await requireOwner(work, actor);
@@ -276,12 +276,6 @@ export const deleteSso = async (work: Work, { mail }: { mail: Mail }, actor: Sso
   await endTenantSessions(work, tenantId, "SSO");
   await forgetIdentities(work, tenantId);
   await record(work, mail, sso, "DELETED");
-};
-
-/** Records when the configuration was tested. */
-export const noteTest = async (work: Work, tenantId: string): Promise<void> => {
-  const sso = await getSso(work, tenantId);
-  sso.lastTestedAt = work.now;
 };
 
 /**
