@@ -23,7 +23,7 @@ import {
 import { countUse, LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { Reply, group } from "../route.ts";
-import { Deleted } from "./bodies.ts";
+import { Deleted, deleted } from "./bodies.ts";
 import { provenAgain } from "./mfa-login.ts";
 
 const common = group({ tag: "Custom domains", project: "none" });
@@ -120,13 +120,13 @@ const lookNow = async (app: App, { tenantId, id }: Asked): Promise<void> => {
     await app.transact((work) => leaveToWorkers(work, tenantId, id));
 };
 
-const remove = async (app: App, tenantId: string, id: string) => {
-  await app.transact(async (work) => {
-    await removeCustomDomain(work, tenantId, id);
-    work.afterCommit(() => app.domains.forget());
-  });
-  return { deleted: true } as const;
-};
+const remove = (app: App, tenantId: string, id: string) =>
+  deleted(
+    app.transact(async (work) => {
+      await removeCustomDomain(work, tenantId, id);
+      work.afterCommit(() => app.domains.forget());
+    }),
+  );
 
 const removal = common.with({ access: { roles: ADMINS }, errors: ["NOT_FOUND"], response: Deleted });
 

@@ -382,8 +382,8 @@ export const startSso = async (
   const handshake: SsoHandshake = { ...newHandshake(), requestId: `_${newRandomSecret()}` };
   try {
     const location = await authorizationUrl(parts, sso, handshake, loginHint);
-    const begun = { tenantId: tenant.id, idpChangedAt: sso.idpChangedAt, domain: host?.domain ?? null };
-    const flow = { ...begun, redirectUri, responseMode };
+    const { tenantId: id, idpChangedAt } = sso;
+    const flow = { tenantId: id, idpChangedAt, domain: host?.domain ?? null, redirectUri, responseMode };
     await parts.transact((work) => storeSsoFlow(work, parts.secretBox, flow, { handshake, browser }));
     return { location, browser };
   } catch (error) {
