@@ -290,20 +290,16 @@ export type CompleteSsoParts = SsoParts & {
 };
 
 /** With what a browser came back from an identity provider. */
-type OidcReturn = { tenantId: string; answer: URLSearchParams; browser: string | undefined };
-type SamlReturn = {
-  tenantId: string;
-  response: string;
-  relayState: string | undefined;
-  browser: string | undefined;
-};
+type Return = { tenantId: string; browser: string | undefined };
+type OidcReturn = Return & { answer: URLSearchParams };
+type SamlReturn = Return & { response: string; relayState: string | undefined };
 
 type Begun = OpenSso & { flow: SsoFlow; handshake: SsoHandshake };
 
 /** Takes the flow that a browser has begun, unless the tenant has another identity provider since. */
 const takeBegun = async (
   { transact, secretBox, host }: SsoParts,
-  { tenantId, state, browser }: { tenantId: string; state: string | undefined; browser: string | undefined },
+  { tenantId, state, browser }: Return & { state: string | undefined },
   isSaml: boolean,
 ): Promise<Begun | undefined> => {
   if (state === undefined || browser === undefined) return undefined;
@@ -320,21 +316,27 @@ const takeBegun = async (
 /** Where a sign-in ends, whatever its result. */
 type Ending = { redirectUri: string; responseMode: ResponseMode };
 
-/** Runs the rest of a sign-in; every error becomes one in the URL. */
-const ending = async (
+/** Runs the rest of a sign-in, whose claims `claimsOf` verifies; every error becomes one in the URL. */
+const finish = async (
   parts: CompleteSsoParts,
-  { tenantId, redirectUri }: Pick<Ending, "redirectUri"> & { tenantId: string },
-  run: (arrived: (claims: SsoClaims) => void) => Promise<Record<string, string>>,
+  { sso, flow }: { sso: SsoConfiguration; flow: Ending },
+  claimsOf: () => Promise<SsoClaims | SamlClaims>,
 ): Promise<string> => {
+  const { redirectUri } = flow;
   let email: string | undefined;
   try {
-    return withParameters(redirectUri, await run((claims) => (email = claims.email)));
+    const claims = await claimsOf();
+    ({ email } = claims);
+    // By itself: it is used up also if nobody is signed in.
+    if ("assertionId" in claims) await parts.transact((work) => consumeAssertion(work, sso, claims));
+    const parameters = await parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
+    return withParameters(redirectUri, parameters);
   } catch (error) {
     const failure =
       error instanceof OAuthError
         ? error
         : new OAuthError("server_error", "Something went wrong here; try again", error);
-    await keepFailure(parts, { tenantId, failure, email });
+    await keepFailure(parts, { tenantId: sso.tenantId, failure, email });
     return refusal(redirectUri, failure);
   }
 };
@@ -369,13 +371,9 @@ export const completeOidc = async (
   const state = answer.get("state") ?? undefined;
   const begun = await takeBegun(parts, { tenantId, state, browser }, false);
   if (!begun) throw stateInvalid();
-  const { sso, flow, handshake } = begun;
-  const { redirectUri } = flow;
-  return ending(parts, { tenantId: sso.tenantId, redirectUri }, async (arrived) => {
-    const claims = await parts.sso.oidc.claimsOf(oidcSettingsOf(sso, parts), answer, handshake);
-    arrived(claims);
-    return parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
-  });
+  return finish(parts, begun, () =>
+    parts.sso.oidc.claimsOf(oidcSettingsOf(begun.sso, parts), answer, begun.handshake),
+  );
 };
 
 /** Where an answer goes that nobody asked for: to the address that it names, or the first one. */
@@ -404,17 +402,10 @@ export const completeSaml = async (parts: CompleteSsoParts, back: SamlReturn): P
   const begun = await takeBegun(parts, { tenantId, state, browser }, true);
   const found = begun ?? (await unsolicited(parts, back));
   if (!found) throw state === undefined ? unasked() : stateInvalid();
-  const { sso, flow } = found;
   const requestId = begun?.handshake.requestId;
-  const { redirectUri } = flow;
-  return ending(parts, { tenantId: sso.tenantId, redirectUri }, async (arrived) => {
+  return finish(parts, found, async () => {
     const now = await parts.transact(async (work) => work.now);
-    const settings = samlSettingsOf(sso, parts, now);
-    const claims = await parts.sso.saml.claimsOf(settings, { response, requestId, now });
-    arrived(claims);
-    // By itself: it is used up also if nobody is signed in.
-    await parts.transact((work) => consumeAssertion(work, sso, claims));
-    return parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
+    return parts.sso.saml.claimsOf(samlSettingsOf(found.sso, parts, now), { response, requestId, now });
   });
 };
 
