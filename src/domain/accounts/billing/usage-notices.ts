@@ -18,34 +18,24 @@ export const USAGE_METRICS = [
 ] as const;
 export type UsageMetric = (typeof USAGE_METRICS)[number];
 
-/** Returns what a tenant has used in the month of a time: exact, as committed. */
-const readUsage = async (
-  { db }: Pick<Work, "db">,
-  tenantId: string,
-  time: Date,
-): Promise<{ events: number; players: number }> => {
-  const { rows } = await sql<{ events: number; players: number }>`
-    select coalesce(sum(events), 0) as events, coalesce(sum(players), 0) as players
-    from usage_counters where tenant_id = ${tenantId}::uuid and month = ${monthOf(time)}::int`.execute(db);
-  return rows[0]!;
-};
-
-type Had = { webhooks: number; activeKeysPerProject: number; customDomains: number };
-
-/** Returns what a tenant has now; of keys those of the project that has most of them. */
-const readHad = async ({ db, now }: Work, tenantId: string): Promise<Had> => {
-  const { rows } = await sql<Had>`
+/**
+ * Returns what a tenant has used in this month, exact, as committed; and what it has now, of keys those of the
+ * project that has most of them.
+ */
+const readUsed = async ({ db, now, serverNow }: Work, tenantId: string) => {
+  const ofTenant = sql`tenant_id = ${tenantId}::uuid`;
+  const ofMonth = sql`${ofTenant} and month = ${monthOf(serverNow)}::int`;
+  const { rows } = await sql<Record<Exclude<UsageMetric, "projects" | "members">, number>>`
     select
-      (select count(*) from webhooks
-        where tenant_id = ${tenantId}::uuid and deleted_at is null) as webhooks,
+      (select coalesce(sum(events), 0) from usage_counters where ${ofMonth}) as "eventsPerMonth",
+      (select coalesce(sum(players), 0) from usage_counters where ${ofMonth}) as "activePlayersPerMonth",
+      (select count(*) from webhooks where ${ofTenant} and deleted_at is null) as webhooks,
       (select coalesce(max(keys), 0) from (
         select count(*) as keys from api_keys k join projects p on p.id = k.project_id
         where p.tenant_id = ${tenantId}::uuid and p.deleted_at is null and k.status = 'ACTIVE'
           and k.replaced_by is null and (k.expires_at is null or k.expires_at > ${now.toISOString()}::timestamptz)
         group by p.id) of_projects) as "activeKeysPerProject",
-      (select count(*) from custom_domains where tenant_id = ${tenantId}::uuid) as "customDomains"`.execute(
-    db,
-  );
+      (select count(*) from custom_domains where ${ofTenant}) as "customDomains"`.execute(db);
   return rows[0]!;
 };
 
@@ -58,13 +48,10 @@ export const showUsage = async (work: Work, tenantId: string) => {
   const tenant = await getTenant(work, tenantId);
   const { serverNow: now } = work;
   const limits = limitsOf(tenant);
-  const { events, players } = await readUsage(work, tenantId, now);
   const used = {
-    eventsPerMonth: events,
-    activePlayersPerMonth: players,
     projects: await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null }),
     members: await seatsTaken(work, tenantId),
-    ...(await readHad(work, tenantId)),
+    ...(await readUsed(work, tenantId)),
   };
   const refusedAbove = { ...limits, eventsPerMonth: eventsTakenOf(tenant), activePlayersPerMonth: null };
   return {

@@ -279,14 +279,12 @@ export const afterCheck = (
   seen: Pick<Seen, "txt" | "routing">,
   { now, entitlement, hasOwnCertificate }: CheckedAs,
 ): Step => {
-  const isUnknown = seen.txt === "UNKNOWN" || seen.routing === "UNKNOWN";
-  const isOk = seen.txt === "OK" && seen.routing === "OK";
-  const look = {
-    isOk,
-    isUnknown,
+  const look: Look = {
+    isOk: seen.txt === "OK" && seen.routing === "OK",
+    isUnknown: seen.txt === "UNKNOWN" || seen.routing === "UNKNOWN",
     served: hasOwnCertificate && !domain.certificate ? "VERIFIED" : "ACTIVE",
     now,
-  } as const;
+  };
   if (!HELD.has(domain.status)) return afterPending(domain, look, entitlement === "ENTITLED");
   const lost = afterLoss(domain, entitlement, now);
   if (lost.isOver) return suspended(now);

@@ -103,14 +103,12 @@ export const putSso = async (
   const breakGlassUserId = await checkEnforcement(work, actor, { input, known, isNew });
   const id = known?.id ?? newId();
   const oidcClientSecret = secretOf(parts.secretBox, { id, input, known, isNew });
-  const { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status } = input;
-  const changed = { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status };
-  const secret = { allowedDomains, breakGlassUserId, oidcClientSecret };
-  const values = { ...idp, ...changed, ...secret, updatedAt: now };
+  const checked = { ...idp, allowedDomains, breakGlassUserId, oidcClientSecret };
+  const values = { ...input, ...checked, updatedAt: now };
   const isEnforcedAnew = allowsOthers(known, values);
   const made = { id, tenantId: actor.tenantId, idpChangedAt: now, lastTestedAt: null, createdAt: now };
   // What began through it before it was disabled stays ended when it is enabled again.
-  const isClosed = known?.status === "ACTIVE" && status === "DISABLED";
+  const isClosed = known?.status === "ACTIVE" && input.status === "DISABLED";
   const sso = known ? Object.assign(known, values) : em.create(SsoConfiguration, { ...values, ...made });
   if (isNew || isClosed) sso.idpChangedAt = now;
   await em.flush();
