@@ -172,22 +172,14 @@ const attributesOf = (assertion: XmlElement): Map<string, string> => {
   return found;
 };
 
-type First = (names: readonly string[]) => string | undefined;
-
-const firstIn =
-  (attributes: ReadonlyMap<string, string>): First =>
-  (names) =>
+/** Returns the address and the name of a person; what is no address counts as none later. */
+const personIn = (assertion: XmlElement, format: string, nameId: string) => {
+  const attributes = attributesOf(assertion);
+  const first = (names: readonly string[]): string | undefined =>
     names.map((name) => attributes.get(name)).find((value) => value !== undefined && value !== "");
-
-/** What is no address counts as none later. */
-const addressIn = (format: string, nameId: string, first: First): string | undefined => {
-  if (format === EMAIL_FORMAT) return nameId;
-  return first(EMAILS) ?? (format === UNSPECIFIED ? nameId : undefined);
-};
-
-const nameIn = (first: First): string => {
+  const told = first(EMAILS) ?? (format === UNSPECIFIED ? nameId : undefined);
   const parts = [first(GIVEN_NAMES), first(SURNAMES)].filter((one) => one !== undefined);
-  return first(NAMES) ?? parts.join(" ");
+  return { email: format === EMAIL_FORMAT ? nameId : told, name: first(NAMES) ?? parts.join(" ") };
 };
 
 /**
@@ -216,11 +208,11 @@ const claimsFromAssertion = (
     const reason = { text: message, isAnybodys: false };
     throw new OAuthError("provider_error", message, new SamlRefused("NameID is transient"), reason);
   }
-  const first = firstIn(attributesOf(assertion));
-  const email = addressIn(format, textOf(nameId), first);
+  const subjectName = textOf(nameId);
+  const person = personIn(assertion, format, subjectName);
   return {
     issuer,
-    ...profileFrom({ subject: textOf(nameId), email, isEmailVerified: true, name: nameIn(first) }),
+    ...profileFrom({ subject: subjectName, isEmailVerified: true, ...person }),
     isEmailVerified: false,
     isEmailUnproved: false,
     assertionId,

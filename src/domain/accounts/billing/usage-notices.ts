@@ -77,8 +77,8 @@ type Row = {
   id: string;
   plan: Plan;
   planOverrides: Partial<PlanLimits>;
-  events: number;
-  players: number;
+  eventsPerMonth: number;
+  activePlayersPerMonth: number;
   reserved: number;
 };
 
@@ -98,8 +98,8 @@ export const tellUsage = async (work: Work, mail: Mail): Promise<boolean> => {
   if (changes.length === 0) return false;
   const ids = `{${[...new Set(changes.map(({ tenant_id }) => tenant_id))].join(",")}}`;
   const { rows } = await sql<Row>`
-    select t.id, t.plan, t.plan_overrides as "planOverrides", sum(u.events) as events,
-      sum(u.players) as players, sum(greatest(u.events, u.granted)) as reserved
+    select t.id, t.plan, t.plan_overrides as "planOverrides", sum(u.events) as "eventsPerMonth",
+      sum(u.players) as "activePlayersPerMonth", sum(greatest(u.events, u.granted)) as reserved
     from usage_counters u join tenants t on t.id = u.tenant_id
     where u.month = ${monthOf(work.serverNow)}::int and u.tenant_id = any(${ids}::uuid[])
       and t.deleted_at is null
@@ -114,16 +114,15 @@ export const tellUsage = async (work: Work, mail: Mail): Promise<boolean> => {
 /** Whether the tenant may pass another percentage of its events within the room that was given already. */
 const mayPass = (row: Row): boolean => {
   const limit = limitsOf(row).eventsPerMonth;
-  const used = percentOf(row.events, limit) ?? 0;
+  const used = percentOf(row.eventsPerMonth, limit) ?? 0;
   const reserved = percentOf(row.reserved, limit) ?? 0;
   return NOTICES.some((percent) => used < percent && reserved >= percent);
 };
 
 const tellTenant = async (work: Work, mail: Mail, row: Row): Promise<void> => {
   const limits = limitsOf(row);
-  const all = { eventsPerMonth: row.events, activePlayersPerMonth: row.players };
   for (const metric of ["eventsPerMonth", "activePlayersPerMonth"] as const) {
-    const [used, limit] = [all[metric], limits[metric]];
+    const [used, limit] = [row[metric], limits[metric]];
     const percent = percentOf(used, limit) ?? 0;
     const notice = NOTICES.find((one) => percent >= one);
     if (!notice || !(await isFirst(work, row.id, { metric, percent: notice }))) continue;

@@ -71,15 +71,6 @@ const takeChallenge = async (
   return isOurs ? challenge : undefined;
 };
 
-const CREDENTIAL_ID_MAX = 2_048;
-const CLIENT_DATA_MAX = 8_192;
-const AUTHENTICATOR_DATA_MAX = 4_096;
-const SIGNATURE_MAX = 2_048;
-const ATTESTATION_MAX = 16_384;
-const HANDLE_MAX = 128;
-const TRANSPORTS_MAX = 10;
-const TRANSPORT_MAX = 32;
-
 const Base64Url = (max: number) =>
   z
     .string()
@@ -87,8 +78,8 @@ const Base64Url = (max: number) =>
     .regex(/^[\w-]*$/, "must be base64url");
 
 const ofCredential = {
-  id: Base64Url(CREDENTIAL_ID_MAX).min(1),
-  rawId: Base64Url(CREDENTIAL_ID_MAX).min(1),
+  id: Base64Url(2_048).min(1),
+  rawId: Base64Url(2_048).min(1),
   type: z.literal("public-key"),
 };
 
@@ -97,10 +88,10 @@ export const AssertionInput = z
   .looseObject({
     ...ofCredential,
     response: z.looseObject({
-      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
-      authenticatorData: Base64Url(AUTHENTICATOR_DATA_MAX),
-      signature: Base64Url(SIGNATURE_MAX),
-      userHandle: Base64Url(HANDLE_MAX).nullish(),
+      clientDataJSON: Base64Url(8_192),
+      authenticatorData: Base64Url(4_096),
+      signature: Base64Url(2_048),
+      userHandle: Base64Url(128).nullish(),
     }),
   })
   .meta({ description: "What `navigator.credentials.get()` returned, as its toJSON() gives it" });
@@ -112,9 +103,9 @@ export const NewCredentialInput = z
   .looseObject({
     ...ofCredential,
     response: z.looseObject({
-      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
-      attestationObject: Base64Url(ATTESTATION_MAX),
-      transports: z.array(z.string().max(TRANSPORT_MAX)).max(TRANSPORTS_MAX).optional(),
+      clientDataJSON: Base64Url(8_192),
+      attestationObject: Base64Url(16_384),
+      transports: z.array(z.string().max(32)).max(10).optional(),
     }),
   })
   .meta({ description: "What `navigator.credentials.create()` returned, as its toJSON() gives it" });

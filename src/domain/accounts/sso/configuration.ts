@@ -125,16 +125,12 @@ export const showCertificates = (text: string) =>
     notAfter: certificate.validToDate.toISOString(),
   }));
 
-const ADDRESS_MAX = 2_048;
-const SECRET_MAX = 1_024;
-const SCOPES_MAX = 20;
-
 const Provider = z.enum(SSO_PROVIDERS);
 const Scope = z
   .string()
   .max(100)
   .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, "must be a scope of OAuth 2.0");
-const Address = z.string().min(1).max(ADDRESS_MAX);
+const Address = z.string().min(1).max(2_048);
 /** `null` leaves a field out, as clients send it that put back what they have got. */
 const optional = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => value ?? undefined);
@@ -157,10 +153,10 @@ export const SsoRequest = z.strictObject({
     description: "Issuer of the OpenID provider; GOOGLE_WORKSPACE has a default",
   }),
   oidcClientId: optional(z.string().min(1).max(255)),
-  oidcClientSecret: optional(z.string().min(1).max(SECRET_MAX)).meta({
+  oidcClientSecret: optional(z.string().min(1).max(1_024)).meta({
     description: "Never returned. Left out, the stored one stays, as long as issuer and client do",
   }),
-  oidcScopes: optional(z.array(Scope).max(SCOPES_MAX)).meta({
+  oidcScopes: optional(z.array(Scope).max(20)).meta({
     description: "openid is always asked for; default openid, email, profile",
   }),
   autoProvision: z.boolean().default(false).meta({
