@@ -143,9 +143,9 @@ const pricesOf = async ({ billing }: App, plan: Plan) => {
 };
 
 const partsOf = (app: App): SyncParts & CountingParts => {
-  const { billing, mail } = app;
+  const { billing } = app;
   if (!billing) throw billingIsOff();
-  return { ...app, billing, takePlan: (work, tenantId, plan) => takePlan(work, mail, tenantId, plan) };
+  return { ...app, billing, takePlan };
 };
 
 const returnsOf = ({ config }: App): ReturnRules => ({

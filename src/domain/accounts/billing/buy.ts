@@ -43,7 +43,7 @@ export type SyncParts = {
   billing: BillingProvider;
   mail: Mail;
   /** Gives the tenant the plan, with all that follows from it. */
-  takePlan: (work: Work, tenantId: string, plan: Plan) => Promise<void>;
+  takePlan: (work: Work, mail: Mail, tenantId: string, plan: Plan) => Promise<void>;
 };
 
 const isSold = (priceId: string, { prices }: BillingProvider): boolean =>
@@ -134,7 +134,7 @@ const apply = async (
   const entitled = entitledTo(now, before);
   // A super-admin's ENTERPRISE is not Stripe's to take.
   if (entitled !== null && entitled !== tenant.plan && tenant.plan !== "ENTERPRISE")
-    await parts.takePlan(work, tenantId, entitled);
+    await parts.takePlan(work, parts.mail, tenantId, entitled);
   return newName;
 };
 
