@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { audit } from "../audit/audit.ts";
+import { audit, ofTenant } from "../audit/audit.ts";
 import {
   addCustomer,
   beginReading,
@@ -106,8 +106,7 @@ const endAll = async ({ transact, billing }: SyncParts, reading: Reading): Promi
   await transact(async (work) => {
     await storeReading(work, reading, NOTHING);
     if (running.length === 0) return;
-    const target = { type: "tenant", id: tenantId };
-    await audit(work, { action: "billing.ended_with_tenant", target, tenantId, data });
+    await audit(work, { ...ofTenant(tenantId), action: "billing.ended_with_tenant", data });
   });
 };
 
@@ -153,20 +152,16 @@ type Changed = { tenantId: string; before: Customer | undefined; now: Projection
 const noteChange = async (work: Work, mail: Mail, { tenantId, before, now }: Changed): Promise<void> => {
   const { status, plan, interval } = now;
   if (before?.status === status && before.plan === plan && before.interval === interval) return;
-  await audit(work, {
-    action: "billing.subscription_changed",
-    target: { type: "tenant", id: tenantId },
-    tenantId,
-    data: { status, plan, interval },
-  });
+  const data = { status, plan, interval };
+  await audit(work, { ...ofTenant(tenantId), action: "billing.subscription_changed", data });
   if (status !== "PAST_DUE" || before?.status === status) return;
   const values = { plan: plan ?? "", keptUntil: isoOf(now.graceEnd) ?? "" };
   await notifyAdmins(mail, work, tenantId, { template: "payment-failed", values });
 };
 
 const tellEnded = async (work: Work, mail: Mail, tenantId: string, ids: readonly string[]): Promise<void> => {
-  const target = { type: "tenant", id: tenantId };
-  await audit(work, { action: "billing.duplicate_ended", target, tenantId, data: { subscriptions: ids } });
+  const data = { subscriptions: ids };
+  await audit(work, { ...ofTenant(tenantId), action: "billing.duplicate_ended", data });
   const values = { subscriptions: ids.join(", ") };
   await notifyOwners(mail, work, tenantId, { template: "subscription-duplicate", values });
 };
@@ -264,14 +259,8 @@ export const beginCheckout = async (
     successUrl,
     cancelUrl,
   });
-  await transact((work) =>
-    audit(work, {
-      action: "billing.checkout_begun",
-      target: { type: "tenant", id: tenantId },
-      tenantId,
-      data: { plan, interval },
-    }),
-  );
+  const data = { plan, interval };
+  await transact((work) => audit(work, { ...ofTenant(tenantId), action: "billing.checkout_begun", data }));
   return { url, sessionId: id };
 };
 
