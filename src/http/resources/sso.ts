@@ -9,13 +9,7 @@ import {
   showSso,
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
-import {
-  inputOf,
-  SSO_PROVIDERS,
-  SSO_STATUSES,
-  type SsoConfiguration,
-  SsoRequest,
-} from "../../domain/accounts/sso/configuration.ts";
+import { inputOf, SSO_PROVIDERS, SSO_STATUSES, SsoRequest } from "../../domain/accounts/sso/configuration.ts";
 import type { App } from "../../app.ts";
 import { listFailures } from "../../domain/accounts/sso/clients.ts";
 import {
@@ -26,7 +20,6 @@ import {
   showDomain,
   verifyDomain,
 } from "../../domain/accounts/sso/domains.ts";
-import type { Work } from "../../domain/kernel/work.ts";
 import { group } from "../route.ts";
 import { countCheck } from "./domains.ts";
 import { provenAgain } from "./mfa-login.ts";
@@ -126,8 +119,6 @@ const owners = common.with({
 
 const partsOf = (app: App) => ({ ...app, publicUrl: app.config.publicUrl });
 
-const show = (work: Work, { config }: App, sso: SsoConfiguration) => showSso(work, config, sso);
-
 const configurationRoutes = [
   common.get("/enterprise/sso", "getSso", {
     summary: "Get the SSO configuration",
@@ -135,7 +126,8 @@ const configurationRoutes = [
     access: { roles: ADMINS },
     errors: ["NOT_FOUND"],
     response: SsoBody,
-    run: async (work, { caller }, app) => show(work, app, await getSso(work, userOf(caller).tenantId)),
+    run: async (work, { caller }, app) =>
+      showSso(work, app.config, await getSso(work, userOf(caller).tenantId)),
   }),
   owners.put("/enterprise/sso", "putSso", {
     summary: "Update SSO configuration",
@@ -162,7 +154,7 @@ const configurationRoutes = [
     prepare: (app, { actor, body }) =>
       requireDiscovery(partsOf(app), userOf(actor.caller).tenantId, inputOf(body)),
     run: async (work, { actor, body }, app) =>
-      show(work, app, await putSso(work, app, userOf(actor.caller), inputOf(body))),
+      showSso(work, app.config, await putSso(work, app, userOf(actor.caller), inputOf(body))),
   }),
   owners.post("/enterprise/sso/test", "testSso", {
     summary: "Test the SSO configuration",

@@ -4,7 +4,6 @@ import {
   afterCheck,
   type CheckResult,
   type DnsRecords,
-  type DomainNotice,
   type DomainRow,
   type DomainWithCertificate,
   type Entitlement,
@@ -91,7 +90,11 @@ const lookAtDomain = async (dns: DnsRecords, domain: DomainRow, ingress: Ingress
   return { txt: txt.result, routing: routing.result, caa, error };
 };
 
-type TransitionParts = {
+/** What looks at the records of domains. */
+export type CheckParts = {
+  transact: Transact;
+  dns: DnsRecords;
+  ingress: Ingress;
   mail: Mail;
   /** Whether this server itself gets certificates. */
   hasOwnCertificates: boolean;
@@ -148,7 +151,7 @@ type Looked = { id: string; seen: Seen; isTaken?: boolean };
  */
 const applySeen = async (
   work: Work,
-  parts: TransitionParts,
+  parts: CheckParts,
   { id, seen, isTaken = false }: Looked,
 ): Promise<void> => {
   const domain = await lockDomain(work, id);
@@ -164,7 +167,7 @@ const applySeen = async (
 
 const apply = async (
   work: Work,
-  parts: TransitionParts,
+  parts: CheckParts,
   domain: DomainWithCertificate,
   { step, seen }: { step: Step; seen: Seen },
 ): Promise<void> => {
@@ -175,21 +178,25 @@ const apply = async (
       from: domain.status,
       ...(step.notice && { change: step.notice.change }),
     });
-  if (step.notice) await tell(work, parts.mail, domain, step.notice);
+  if (!step.notice) return;
+  const { change, until } = step.notice;
+  const values = { domain: domain.domain, change, until: isoOf(until) ?? "" };
+  await notifyAdmins(parts.mail, work, domain.tenantId, { template: "custom-domain", values });
 };
 
 const follow = async (
   work: Work,
-  { hasOwnCertificates }: TransitionParts,
-  { id, status, certificate, sslStatus }: DomainWithCertificate,
+  { hasOwnCertificates }: CheckParts,
+  domain: DomainWithCertificate,
   step: Step,
 ): Promise<void> => {
+  const { id, status, certificate, sslStatus } = domain;
   if (step.status === "SUSPENDED") await shredCertificate(work, id);
   if (!hasOwnCertificates || !HELD.has(step.status)) return;
   // Held since a proxy had the certificates, until this server came to have its own.
   const isWithout = !certificate && sslStatus === "NONE";
   if (!HELD.has(status) || isWithout) await beginToOrder(work, id);
-  else if (status === "DEGRADED" && step.status !== "DEGRADED") await orderAgain(work, id);
+  else if (status === "DEGRADED" && step.status !== "DEGRADED") await orderAgain(work, domain);
 };
 
 const store = async (
@@ -223,26 +230,14 @@ const beginToOrder = async ({ db, serverNow }: Work, id: string): Promise<void> 
 };
 
 /** Renewals rest while records are missing. */
-const orderAgain = async ({ db, serverNow }: Work, id: string): Promise<void> => {
+const orderAgain = async (
+  { db, serverNow }: Work,
+  { id, certificate }: DomainWithCertificate,
+): Promise<void> => {
   await sql`
-    update custom_domains d set next_order_at = coalesce(
-      (select renew_at from custom_domain_certificates c where c.domain_id = d.id),
-      ${serverNow.toISOString()}::timestamptz)
+    update custom_domains set next_order_at = ${isoOf(certificate?.renewAt ?? serverNow)}::timestamptz
     where id = ${id}::uuid and ssl_status <> 'NONE'`.execute(db);
 };
-
-const tell = async (
-  work: Work,
-  mail: Mail,
-  { tenantId, domain }: DomainWithCertificate,
-  { change, until }: DomainNotice,
-): Promise<void> => {
-  const values = { domain, change, until: isoOf(until) ?? "" };
-  await notifyAdmins(mail, work, tenantId, { template: "custom-domain", values });
-};
-
-/** What looks at the records of domains. */
-export type CheckParts = TransitionParts & { transact: Transact; dns: DnsRecords; ingress: Ingress };
 
 /**
  * Records of a holder are missing by two looks so far apart, in ms, that no resolver answers both from one
