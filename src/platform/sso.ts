@@ -5,9 +5,6 @@ import { createConnections } from "./guard/connections.ts";
 import { createGuardedFetch, createOidc, type TenantFetch } from "./sso/oidc.ts";
 import { createSaml } from "./sso/saml-assertion.ts";
 
-/** For tests: certificate authorities that the system does not know, PEM. */
-export type SsoParts = { ca?: string };
-
 /** Whether there is a page at the address: any answer but an error of the server's own. */
 const probeOf =
   (fetchOf: TenantFetch): SsoClients["saml"]["probe"] =>
@@ -26,14 +23,12 @@ const probeOf =
   };
 
 /** Creates what speaks to the identity providers of tenants; sends no request before it is used. */
-export const createSso = (
-  { outbound, dnsServers }: Pick<Settings, "outbound" | "dnsServers">,
-  { ca }: SsoParts = {},
-): SsoClients => {
+export const createSso = (settings: Pick<Settings, "outbound" | "dnsServers">): SsoClients => {
+  const { outbound, dnsServers } = settings;
   const guard = createGuard(outbound);
   const servers = dnsServers.length > 0 ? dnsServers : undefined;
   const names = createNameResolver({ isLocal: guard.isLocal, servers });
-  const fetchOf = createGuardedFetch(guard, createConnections(createConnect({ guard, names, ca })));
+  const fetchOf = createGuardedFetch(guard, createConnections(createConnect({ guard, names })));
   return {
     oidc: createOidc({ fetchOf, isLocal: guard.isLocal }),
     saml: createSaml(probeOf(fetchOf)),
