@@ -251,11 +251,12 @@ const orderOne = async (parts: OrderParts, claim: Claim): Promise<void> => {
 
 const ERROR_MAX = 250;
 
-/** Whether the order is still this one's: its domain may be gone, or its lease another's. */
-const isOwn = async ({ db }: Work, { id, lease }: Claim): Promise<boolean> => {
-  const { rows } = await sql`
-    select from custom_domains where id = ${id}::uuid and lease = ${lease}::uuid for update`.execute(db);
-  return rows.length > 0;
+/** What became of the orders before this one. Undefined: its domain is gone, or its lease another's. */
+const lockOwn = async ({ db }: Work, { id, lease }: Claim) => {
+  const { rows } = await sql<{ failures: number; error: string | null }>`
+    select order_failures as failures, ssl_error as error from custom_domains
+    where id = ${id}::uuid and lease = ${lease}::uuid for update`.execute(db);
+  return rows[0];
 };
 
 /** Gives an order back that was not ended: another process goes on. */
@@ -282,7 +283,7 @@ const storeIssued = async (
     where directory_url = ${acme.directoryUrl} and account_url is distinct from ${issued.accountUrl}`.execute(
     db,
   );
-  if (!(await isOwn(work, claim))) return;
+  if (!(await lockOwn(work, claim))) return;
   const { notBefore, notAfter } = issued;
   const lifeMs = notAfter.getTime() - notBefore.getTime();
   const renewAt = ahead(notAfter, -lifeMs * (RENEWED_AT + Math.random() * JITTER));
@@ -310,12 +311,11 @@ const storeIssued = async (
 type Failure = { message: string; caa: CaaResult };
 
 const storeFailure = async (work: Work, claim: Claim, { message, caa }: Failure): Promise<void> => {
-  if (!(await isOwn(work, claim))) return;
+  const before = await lockOwn(work, claim);
+  if (!before) return;
+  const { failures } = before;
   const isForbidden = caa === "REFUSED";
   const { db, serverNow } = work;
-  const { rows } = await sql<{ order_failures: number; ssl_error: string | null }>`
-    select order_failures, ssl_error from custom_domains where id = ${claim.id}::uuid`.execute(db);
-  const { order_failures: failures, ssl_error: before } = rows[0]!;
   const backOffMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)]!;
   const waitMs = isForbidden ? FORBIDDEN_MS : backOffMs;
   const error = clipped(message.replaceAll(/\s+/g, " "), ERROR_MAX);
@@ -330,7 +330,7 @@ const storeFailure = async (work: Work, claim: Claim, { message, caa }: Failure)
     where id = ${claim.id}::uuid`.execute(db);
   await sql`delete from acme_challenges where domain_id = ${claim.id}::uuid`.execute(db);
   if (isForbidden) await sql`delete from acme_orders where id = ${claim.lease}::uuid`.execute(db);
-  if (failures === 0 && before !== error) await recordAct(work, claim, "certificate_failed", { error });
+  if (failures === 0 && before.error !== error) await recordAct(work, claim, "certificate_failed", { error });
 };
 
 /**
