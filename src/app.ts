@@ -14,6 +14,9 @@ import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms, Peers } from "./domain/kernel/live-rooms.ts";
 import type { PasskeyVerifier } from "./domain/accounts/mfa/passkeys.ts";
+import { KnownDomains } from "./domain/accounts/domains/known.ts";
+import type { Acme } from "./domain/accounts/domains/order.ts";
+import type { DnsRecords } from "./domain/accounts/domains/states.ts";
 import type { SsoClients } from "./domain/accounts/sso/clients.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
 import { type ThrottledWarning, throttledWarnings } from "./domain/kernel/outages.ts";
@@ -41,7 +44,8 @@ import { createEventTypeRecorder, type EventTypeRecorder } from "./domain/tracki
 import type { Queue, QueuedJobName } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
-import { createCustomDomains, type CustomDomainParts } from "./platform/custom-domains.ts";
+import { createAcme } from "./platform/acme.ts";
+import { createDnsRecords } from "./platform/dns-records.ts";
 import { createCaptcha } from "./platform/captcha.ts";
 import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
@@ -60,73 +64,77 @@ const INGEST_WAITING_MAX = 50_000;
 export type Health = { name: string; ok: boolean; message?: string };
 
 /** The functions that adapters (http, rooms, jobs, cli) are given. Tests replace a part by spread. */
-export type App = AnswerCaches &
-  CustomDomainParts & {
-    config: Config;
-    log: Logger;
-    /** Warns of an outage once in a while, however many rooms meet it together. */
-    warnOfOutage: ThrottledWarning;
-    clock: () => Date;
-    /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
-    transact: Transact;
-    transactAs: TransactAs;
-    /** As `transactAs`, in a replica where there is one: for what only reads and may be some seconds old. */
-    replicaAs: TransactAs;
-    /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
-    read: Read;
-    /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
-    readAs: ReadAs | undefined;
-    /** Creates transactions of statements that need no answer in between. */
-    commitAs: CommitAs;
-    /** As `transactAs`, for changes of players: requests of one project share transactions. */
-    transactShared: SharedTransactAs;
-    /** Stores validated events durably; simultaneous requests are committed together. */
-    ingest: Ingest;
-    /** As `ingest`, in a transaction in progress. */
-    ingestIn: (work: Work) => Ingest;
-    /** Returns which projects a caller's events may name. */
-    projectRules: ProjectRules;
-    ranks: RankStore;
-    /** Puts committed changes of entries into the rank index. */
-    rankMoves: RankMoves;
-    /** Rule statistics and event types counted by this process and not written yet. */
-    ruleStats: StatsRecorder;
-    eventTypes: EventTypeRecorder;
-    topics: Topics;
-    /** The other processes that hold rooms; undefined where there can be none. */
-    peers: Peers | undefined;
-    /** The rooms of all processes; undefined in a process without rooms. */
-    liveRooms: LiveRooms | undefined;
-    queue: Queue;
-    tokens: Tokens;
-    passwords: Passwords;
-    apiKeys: ApiKeyHasher;
-    /** Encrypts stored values that must not be readable in the database. */
-    secretBox: SecretBox;
-    limiter: Limiter;
-    /** Refuses addresses that are blocked. */
-    blocks: KnownBlocks;
-    captcha: Captcha;
-    oauth: OAuthProviders;
-    /** Speaks to the identity providers of tenants. */
-    sso: SsoClients;
-    passkeys: PasskeyVerifier;
-    /** Speaks to the payment provider; undefined where no plans are sold. */
-    billing: BillingProvider | undefined;
-    mail: Mail;
-    /** Sends one mail; workers only. */
-    mailer: Mailer;
-    /** Sends requests to addresses that tenants have configured. */
-    webhookSender: WebhookSender;
-    /** Where files for a warehouse are written; undefined where there is none. */
-    warehouse: Warehouse | undefined;
-    metrics: Metrics;
-    limits: Limits;
-    /** Maintains the database, if it does not maintain itself. */
-    maintain: () => Promise<void>;
-    /** Checks the services that this process depends on. */
-    health: () => Promise<Health[]>;
-  };
+export type App = AnswerCaches & {
+  config: Config;
+  log: Logger;
+  /** Warns of an outage once in a while, however many rooms meet it together. */
+  warnOfOutage: ThrottledWarning;
+  clock: () => Date;
+  /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
+  transact: Transact;
+  transactAs: TransactAs;
+  /** As `transactAs`, in a replica where there is one: for what only reads and may be some seconds old. */
+  replicaAs: TransactAs;
+  /** One statement that only reads, where that needs no transaction. Operations receive a scoped one. */
+  read: Read;
+  /** Creates such a Read of a scope; undefined where each is a transaction, see `readBy`. */
+  readAs: ReadAs | undefined;
+  /** Creates transactions of statements that need no answer in between. */
+  commitAs: CommitAs;
+  /** As `transactAs`, for changes of players: requests of one project share transactions. */
+  transactShared: SharedTransactAs;
+  /** Stores validated events durably; simultaneous requests are committed together. */
+  ingest: Ingest;
+  /** As `ingest`, in a transaction in progress. */
+  ingestIn: (work: Work) => Ingest;
+  /** Returns which projects a caller's events may name. */
+  projectRules: ProjectRules;
+  ranks: RankStore;
+  /** Puts committed changes of entries into the rank index. */
+  rankMoves: RankMoves;
+  /** Rule statistics and event types counted by this process and not written yet. */
+  ruleStats: StatsRecorder;
+  eventTypes: EventTypeRecorder;
+  topics: Topics;
+  /** The other processes that hold rooms; undefined where there can be none. */
+  peers: Peers | undefined;
+  /** The rooms of all processes; undefined in a process without rooms. */
+  liveRooms: LiveRooms | undefined;
+  queue: Queue;
+  tokens: Tokens;
+  passwords: Passwords;
+  apiKeys: ApiKeyHasher;
+  /** Encrypts stored values that must not be readable in the database. */
+  secretBox: SecretBox;
+  limiter: Limiter;
+  /** Refuses addresses that are blocked. */
+  blocks: KnownBlocks;
+  captcha: Captcha;
+  oauth: OAuthProviders;
+  /** Speaks to the identity providers of tenants. */
+  sso: SsoClients;
+  /** The custom domains of all tenants that are held. */
+  domains: KnownDomains;
+  dns: DnsRecords;
+  /** Orders certificates; undefined where this server gets none itself. */
+  acme: Acme | undefined;
+  passkeys: PasskeyVerifier;
+  /** Speaks to the payment provider; undefined where no plans are sold. */
+  billing: BillingProvider | undefined;
+  mail: Mail;
+  /** Sends one mail; workers only. */
+  mailer: Mailer;
+  /** Sends requests to addresses that tenants have configured. */
+  webhookSender: WebhookSender;
+  /** Where files for a warehouse are written; undefined where there is none. */
+  warehouse: Warehouse | undefined;
+  metrics: Metrics;
+  limits: Limits;
+  /** Maintains the database, if it does not maintain itself. */
+  maintain: () => Promise<void>;
+  /** Checks the services that this process depends on. */
+  health: () => Promise<Health[]>;
+};
 
 export type AppParts = {
   config: Config;
@@ -145,10 +153,11 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
   const { transact, transactAs } = access;
   const ranks = withOwnChanges(platform.ranks(entrySource(transact)), { changes, topics });
   const secretBox = createSecretBox(config.secrets.encryptionKeys);
+  const warnOfOutage = throttledWarnings(log);
   return {
     config,
     log,
-    warnOfOutage: throttledWarnings(log),
+    warnOfOutage,
     clock,
     ...access,
     transactShared: sharedTransactOf(transactAs, limits, metrics),
@@ -179,7 +188,13 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     blocks: new KnownBlocks({ transact: transactAs({ role: "accounts" }), clock }),
     oauth: createOAuth(config.oauth, config),
     sso: createSso(config),
-    ...createCustomDomains(config, transactAs, log),
+    domains: new KnownDomains({
+      transact: transactAs({ role: "accounts" }),
+      isOn: config.domains !== undefined,
+      warn: warnOfOutage,
+    }),
+    dns: createDnsRecords(config.dnsServers),
+    acme: config.domains?.acme && createAcme(config.domains.acme),
     passkeys: createPasskeys(config.passkeys),
     billing: config.billing && createStripe(config.billing, log),
     captcha: createCaptcha(config.captcha, log),

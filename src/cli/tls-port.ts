@@ -5,6 +5,7 @@ import type { App } from "../app.ts";
 import { readKeyPair } from "../domain/accounts/domains/order.ts";
 import { type KnownDomain, nameOfHost } from "../domain/accounts/domains/known.ts";
 import { createSizedCache } from "../domain/kernel/caches.ts";
+import { joinFlight } from "../domain/kernel/flights.ts";
 import { listenOnce } from "./listening.ts";
 
 /** A handshake that is not over after this time, in ms, is ended. */
@@ -33,13 +34,8 @@ const contextFinder = (app: App): ((name: string) => Promise<SecureContext | und
     if (!known) return undefined;
     const has = ready.get(known.id);
     if (has?.version === known.version) return has.context;
-    let loaded = loading.get(known.id);
-    if (!loaded) {
-      loaded = load(known).finally(() => loading.delete(known.id));
-      loading.set(known.id, loaded);
-    }
     try {
-      return await loaded;
+      return await joinFlight(loading, known.id, () => load(known));
     } catch (error) {
       app.warnOfOutage(error, "the certificate of a custom domain could not be read");
       return has?.context;

@@ -250,13 +250,8 @@ const syncOne = async (parts: SyncParts, tenantId: string): Promise<boolean> => 
 };
 
 const syncDue = async (app: App): Promise<void> => {
-  const { billing, transact, mail } = app;
-  const parts: SyncParts = {
-    transact,
-    billing: billing!,
-    mail,
-    takePlan: (work, tenantId, plan) => takePlan(work, mail, tenantId, plan),
-  };
+  const { transact } = app;
+  const parts: SyncParts = { ...app, billing: app.billing!, takePlan };
   for (let failures = 0; ;) {
     const due = await transact((work) => dueCustomers(work, CHUNK));
     if (due.length === 0) return;

@@ -5,6 +5,7 @@ import type { OAuthSettings } from "../config/sections.ts";
 import type { Settings } from "../config.ts";
 import {
   type FailureReason,
+  type Handshake,
   OAuthError,
   type OAuthProvider,
   type OAuthProviders,
@@ -104,7 +105,7 @@ const ofServer = (error: unknown): FailureReason | undefined => {
 };
 
 /** Converts a provider's failure to an error for the user; the details are its `cause`, for the log. */
-export const asOAuthError = (error: unknown): OAuthError => {
+const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof OAuthError) return error;
   if (error instanceof client.AuthorizationResponseError) return refusalOf(error);
   if (error instanceof client.ResponseBodyError) {
@@ -136,6 +137,53 @@ const isTimeout = (error: unknown): boolean =>
 /** Whether the connection failed or timed out. */
 const isUnreachable = (error: unknown): boolean =>
   isTimeout(error) || (error instanceof TypeError && error.message === "fetch failed");
+
+/** Runs what speaks to a provider. @throws OAuthError for whatever fails there */
+export const orOAuthError = async <T>(run: () => Promise<T>): Promise<T> => {
+  try {
+    return await run();
+  } catch (error) {
+    throw asOAuthError(error);
+  }
+};
+
+/** Returns where a browser signs in: with state, nonce and PKCE, which bind the answer to this flow. */
+export const authorizationUrlOf = async (
+  configuration: client.Configuration,
+  { state, nonce, codeVerifier }: Omit<Handshake, "nonce"> & { nonce?: string },
+  parameters: Record<string, string>,
+): Promise<string> =>
+  client.buildAuthorizationUrl(configuration, {
+    ...parameters,
+    state,
+    ...(nonce !== undefined && { nonce }),
+    code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
+    code_challenge_method: "S256",
+  }).href;
+
+export type Exchanged = { claims: client.IDToken; accessToken: string };
+
+/** Exchanges the code of an OpenID provider for the claims of its ID token, which is for this client alone. */
+export const exchange = async (
+  configuration: client.Configuration,
+  redirectUri: string,
+  answer: URLSearchParams,
+  { state, nonce, codeVerifier }: Handshake,
+): Promise<Exchanged> => {
+  const url = new URL(`${redirectUri}?${answer.toString()}`);
+  const tokens = await client.authorizationCodeGrant(configuration, url, {
+    expectedState: state,
+    expectedNonce: nonce,
+    pkceCodeVerifier: codeVerifier,
+    idTokenExpected: true,
+  });
+  const claims = tokens.claims();
+  assert(claims, "the library insists on an ID token");
+  // The library accepts additional audiences where `azp` is this client.
+  if (String(claims.aud) !== configuration.clientMetadata().client_id)
+    throw new OAuthError("provider_error", "The provider's answer is also meant for another application");
+  return { claims, accessToken: tokens.access_token };
+};
 
 const API_VERSION = "2022-11-28";
 
@@ -206,16 +254,14 @@ const ask = async <T>(address: string, accessToken: string, schema: z.ZodType<T>
 const createGithub = (settings: Github, { url, isProduction }: Callback): OAuthProvider => {
   const configuration = configurationOf(settings, isProduction);
   return {
-    authorizationUrl: async ({ state, codeVerifier }) =>
-      client.buildAuthorizationUrl(configuration, {
-        redirect_uri: url,
-        scope: "read:user user:email",
-        state,
-        code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
-        code_challenge_method: "S256",
-      }).href,
-    profileOf: async (answer, { state, codeVerifier }) => {
-      try {
+    authorizationUrl: ({ state, codeVerifier }) =>
+      authorizationUrlOf(
+        configuration,
+        { state, codeVerifier },
+        { redirect_uri: url, scope: "read:user user:email" },
+      ),
+    profileOf: (answer, { state, codeVerifier }) =>
+      orOAuthError(async () => {
         const { access_token: token } = await client.authorizationCodeGrant(
           configuration,
           new URL(`${url}?${answer.toString()}`),
@@ -231,10 +277,7 @@ const createGithub = (settings: Github, { url, isProduction }: Callback): OAuthP
           isEmailVerified: primary?.verified,
           name,
         });
-      } catch (error) {
-        throw asOAuthError(error);
-      }
-    },
+      }),
   };
 };
 
@@ -269,44 +312,17 @@ const discover = (
 const createGoogle = (settings: Google, { url, isProduction }: Callback): OAuthProvider => {
   const configuration = createDiscovery(() => discover(settings, isProduction));
   return {
-    authorizationUrl: async ({ state, nonce, codeVerifier }) => {
-      try {
-        const parameters = {
-          redirect_uri: url,
-          scope: "openid email profile",
-          state,
-          nonce,
-          code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
-          code_challenge_method: "S256",
-        };
-        return client.buildAuthorizationUrl(await configuration(), parameters).href;
-      } catch (error) {
-        throw asOAuthError(error);
-      }
-    },
-    profileOf: async (answer, { state, nonce, codeVerifier }) => {
-      try {
-        const current = new URL(`${url}?${answer.toString()}`);
-        const tokens = await client.authorizationCodeGrant(await configuration(), current, {
-          expectedState: state,
-          expectedNonce: nonce,
-          pkceCodeVerifier: codeVerifier,
-          idTokenExpected: true,
-        });
-        const claims = tokens.claims();
-        assert(claims, "the library insists on an ID token");
-        // The library accepts additional audiences where `azp` is this client; Google has none.
-        if (String(claims.aud) !== settings.clientId)
-          throw new OAuthError(
-            "provider_error",
-            "The provider's answer is also meant for another application",
-          );
+    authorizationUrl: (handshake) =>
+      orOAuthError(async () => {
+        const parameters = { redirect_uri: url, scope: "openid email profile" };
+        return authorizationUrlOf(await configuration(), handshake, parameters);
+      }),
+    profileOf: (answer, handshake) =>
+      orOAuthError(async () => {
+        const { claims } = await exchange(await configuration(), url, answer, handshake);
         const { sub: subject, email, email_verified: isEmailVerified, name } = claims;
         return profileFrom({ subject, email, isEmailVerified, name });
-      } catch (error) {
-        throw asOAuthError(error);
-      }
-    },
+      }),
   };
 };
 

@@ -4,7 +4,6 @@ import {
   type KnownCredential,
   type NewCredential,
   PASSKEY_CHALLENGE_SECONDS,
-  type PasskeyOptions,
   type PasskeyVerifier,
   type VerifiedCredential,
 } from "../domain/accounts/mfa/passkeys.ts";
@@ -17,8 +16,6 @@ const NAME = "Laurel";
 const ALGORITHMS = [-8, -7, -257];
 /** Maximum bytes of a public key: RSA of 4096 bits has 540. */
 const PUBLIC_KEY_MAX = 1_024;
-
-const plain = (options: { challenge: string }): PasskeyOptions => ({ ...options });
 
 /**
  * Whether the attestation names no maker. Browsers send no other when none is asked for, and the certificates
@@ -64,16 +61,10 @@ const verifyNew = async (
   const { id, rawId, type } = credential;
   const { clientDataJSON, attestationObject, transports = [] } = credential.response;
   if (!(await isAnonymous(attestationObject))) return undefined;
-  const { registrationInfo: made } = await (
-    await library()
-  ).verifyRegistrationResponse({
-    response: {
-      id,
-      rawId,
-      type,
-      response: { clientDataJSON, attestationObject },
-      clientExtensionResults: {},
-    },
+  const { verifyRegistrationResponse } = await library();
+  const response = { clientDataJSON, attestationObject };
+  const { registrationInfo: made } = await verifyRegistrationResponse({
+    response: { id, rawId, type, response, clientExtensionResults: {} },
     supportedAlgorithmIDs: ALGORITHMS,
     ...expectedBy(settings, challenge),
   });
@@ -94,9 +85,8 @@ const verify = async (
   const { id, rawId, type } = assertion;
   const { clientDataJSON, authenticatorData, signature } = assertion.response;
   const response = { clientDataJSON, authenticatorData, signature };
-  const { verified, authenticationInfo } = await (
-    await library()
-  ).verifyAuthenticationResponse({
+  const { verifyAuthenticationResponse } = await library();
+  const { verified, authenticationInfo } = await verifyAuthenticationResponse({
     response: { id, rawId, type, response, clientExtensionResults: {} },
     credential: credentialOf(known),
     ...expectedBy(settings, challenge),
@@ -107,35 +97,33 @@ const verify = async (
 
 /** Creates the verifier of passkeys, which belong to the host of PASSKEY_RP_ID. */
 export const createPasskeys = (settings: PasskeySettings): PasskeyVerifier => ({
-  creationOptions: async (challenge, user, known) =>
-    plain(
-      await (
-        await library()
-      ).generateRegistrationOptions({
-        rpName: NAME,
-        rpID: settings.rpId,
-        userID: new TextEncoder().encode(user.id),
-        userName: user.email,
-        userDisplayName: user.name,
-        challenge: new Uint8Array(challenge),
-        timeout: TIMEOUT_MS,
-        attestationType: "none",
-        excludeCredentials: known.map(({ credentialId: id, transports }) => ({ id, transports })),
-        authenticatorSelection: { residentKey: "required", userVerification: "required" },
-        supportedAlgorithmIDs: ALGORITHMS,
-      }),
-    ),
-  requestOptions: async (challenge) =>
-    plain(
-      await (
-        await library()
-      ).generateAuthenticationOptions({
-        rpID: settings.rpId,
-        challenge: new Uint8Array(challenge),
-        timeout: TIMEOUT_MS,
-        userVerification: "required",
-      }),
-    ),
+  creationOptions: async (challenge, user, known) => {
+    const { generateRegistrationOptions } = await library();
+    const options = await generateRegistrationOptions({
+      rpName: NAME,
+      rpID: settings.rpId,
+      userID: new TextEncoder().encode(user.id),
+      userName: user.email,
+      userDisplayName: user.name,
+      challenge: new Uint8Array(challenge),
+      timeout: TIMEOUT_MS,
+      attestationType: "none",
+      excludeCredentials: known.map(({ credentialId: id, transports }) => ({ id, transports })),
+      authenticatorSelection: { residentKey: "required", userVerification: "required" },
+      supportedAlgorithmIDs: ALGORITHMS,
+    });
+    return { ...options };
+  },
+  requestOptions: async (challenge) => {
+    const { generateAuthenticationOptions } = await library();
+    const options = await generateAuthenticationOptions({
+      rpID: settings.rpId,
+      challenge: new Uint8Array(challenge),
+      timeout: TIMEOUT_MS,
+      userVerification: "required",
+    });
+    return { ...options };
+  },
   verifyNew: (credential, challenge) => attempt(() => verifyNew(settings, credential, challenge)),
   verify: (assertion, known, challenge) => attempt(() => verify(settings, { assertion, known, challenge })),
 });

@@ -1,15 +1,15 @@
 import type Stripe from "stripe";
 import type { Logger } from "pino";
 import type { BillingSettings } from "../config/sections.ts";
-import { CustomerUnknown, keyOf, providerFailed } from "../domain/accounts/billing/buy.ts";
+import { CustomerUnknown, keyOf, ProviderFailed } from "../domain/accounts/billing/buy.ts";
 import type {
   BillingProvider,
   Interval,
-  Invoice,
   PriceOf,
   ProviderSubscription,
 } from "../domain/accounts/billing/provider.ts";
 import { invalid } from "../domain/kernel/errors.ts";
+import { isoOf } from "../domain/kernel/iso-time.ts";
 import { onceLoaded } from "../domain/kernel/flights.ts";
 
 /** What Stripe calls intervals. */
@@ -70,7 +70,8 @@ const TYPES = [
   "customer.subscription.resumed",
 ];
 
-const msOf = (seconds: number | null | undefined): number => (seconds ?? 0) * 1_000;
+const msOf = (seconds: number | undefined): number => (seconds ?? 0) * 1_000;
+const dateOf = (seconds: number | undefined): Date => new Date(msOf(seconds));
 const idOf = (of: string | { id: string } | null | undefined): string | undefined =>
   typeof of === "string" ? of : of?.id;
 
@@ -80,17 +81,17 @@ const subscriptionOf = (from: Stripe.Subscription): ProviderSubscription => {
     id: from.id,
     status: from.status as ProviderSubscription["status"],
     priceId: item?.price.id ?? "",
-    createdMs: msOf(from.created),
+    createdAt: dateOf(from.created),
     // The period is the item's since 2025-03-31.
-    periodStartMs: msOf(item?.current_period_start),
-    periodEndMs: msOf(item?.current_period_end),
+    periodStart: dateOf(item?.current_period_start),
+    periodEnd: dateOf(item?.current_period_end),
     cancelAtPeriodEnd: from.cancel_at_period_end || from.cancel_at !== null,
-    trialEndMs: from.trial_end === null ? null : msOf(from.trial_end),
+    trialEnd: from.trial_end === null ? null : dateOf(from.trial_end),
     isCollectionPaused: from.pause_collection !== null,
   };
 };
 
-const invoiceOf = (from: Stripe.Invoice): Invoice => ({
+const invoiceOf = (from: Stripe.Invoice) => ({
   id: from.id,
   number: from.number,
   status: from.status ?? "draft",
@@ -98,11 +99,11 @@ const invoiceOf = (from: Stripe.Invoice): Invoice => ({
   total: from.total,
   amountDue: from.amount_due,
   amountPaid: from.amount_paid,
-  createdMs: msOf(from.created),
-  periodStartMs: msOf(from.period_start),
-  periodEndMs: msOf(from.period_end),
+  periodStart: isoOf(msOf(from.period_start)),
+  periodEnd: isoOf(msOf(from.period_end)),
   hostedUrl: from.hosted_invoice_url ?? null,
   pdfUrl: from.invoice_pdf ?? null,
+  createdAt: isoOf(msOf(from.created)),
 });
 
 const addressOf = (apiBase: string | undefined): Stripe.StripeConfig => {
@@ -145,7 +146,7 @@ const callerOf = (settings: BillingSettings, log: Logger) => {
       return await run(await client());
     } catch (err) {
       log.warn({ err }, "Stripe did not answer as expected");
-      throw err instanceof CustomerUnknown ? err : providerFailed();
+      throw err instanceof CustomerUnknown ? err : new ProviderFailed();
     }
   };
   return { client, call };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { CustomerUnknown, providerFailed } from "../../src/domain/accounts/billing/buy.ts";
+import { CustomerUnknown, ProviderFailed } from "../../src/domain/accounts/billing/buy.ts";
 import { addCustomer, dueCustomers, markCustomers } from "../../src/domain/accounts/billing/customer.ts";
 import type { BillingProvider } from "../../src/domain/accounts/billing/provider.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
@@ -91,11 +91,11 @@ describe("customers whom the payment provider cannot show", () => {
 
   it("since it fails for them are read in a minute; after two of them nobody else is", async () => {
     const ids = await three();
-    assert.deepEqual(await run((id) => (id === ids[0] ? providerFailed() : undefined)), ids);
+    assert.deepEqual(await run((id) => (id === ids[0] ? new ProviderFailed() : undefined)), ids);
     nowMs += MINUTE_MS;
     assert.deepEqual(await run(() => undefined), [ids[0]]);
     await domain.transact((work) => markCustomers(work, ids));
-    assert.equal((await run(() => providerFailed())).length, 2);
+    assert.equal((await run(() => new ProviderFailed())).length, 2);
   });
 
   it("since their key is of another account are told from an outage", async () => {

@@ -1,5 +1,5 @@
 import type { Mail } from "../accounts/email/mail.ts";
-import { showUsage, type UsageItem } from "../accounts/billing/usage-notices.ts";
+import { showUsage, type UsageMetric } from "../accounts/billing/usage-notices.ts";
 import { lockTenant, type Tenant } from "../accounts/tenants/tenant.ts";
 import { notifyAdmins } from "../accounts/tenants/notify-owners.ts";
 import { setPlan } from "../accounts/tenants/approval.ts";
@@ -8,7 +8,7 @@ import type { Work } from "../kernel/work.ts";
 import { fitWebhooks } from "./webhooks/fit-plan.ts";
 
 /** What is not counted by the month, and what becomes of more than the plan includes. */
-const KEPT: Readonly<Partial<Record<UsageItem["metric"], { what: string; fate: string }>>> = {
+const KEPT: Readonly<Partial<Record<UsageMetric, { what: string; fate: string }>>> = {
   projects: { what: "projects", fate: "all stay, and none can be added" },
   members: { what: "members and invitations", fate: "all stay, and none can be added" },
   customDomains: { what: "custom domains", fate: "those beyond it are suspended in seven days" },

@@ -4,7 +4,7 @@ import type { Player } from "../players/player.ts";
 import { readChanged } from "../progression/players/show.ts";
 import { findPlayer, identifyPlayer } from "../progression/players/players.ts";
 import { findKnownProject, resolveProject } from "../accounts/projects/project.ts";
-import { type Limiter, LIMITS, RateLimited } from "../accounts/rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../accounts/rate-limits/limiter.ts";
 import type { Transact, Work } from "../kernel/work.ts";
 import type { SignedToken, Tokens } from "../accounts/auth/tokens.ts";
 import { User } from "../accounts/auth/user.ts";
@@ -18,7 +18,7 @@ export type WsTokenRequest = {
 
 export type WsToken = SignedToken & { playerId?: string };
 
-type WsTokenParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
+type WsTokenParts = CountingParts & { transact: Transact; tokens: Tokens };
 
 /**
  * Issues a token for the rooms: an API key requests it for one of its players, a console user for a project.
@@ -57,11 +57,9 @@ export const issueWsToken = async (
   return { ...signed, playerId: player.id };
 };
 
-const countToken = async ({ limiter, clock }: WsTokenParts, projectId: string, id: string): Promise<void> => {
-  const state = await limiter.consume(LIMITS.wsToken, `${projectId}:${id}`);
-  if (state.isAllowed) return;
+const countToken = (parts: WsTokenParts, projectId: string, id: string): Promise<void> => {
   const message = "Too many tokens for one player; a token is good for 15 minutes";
-  throw new RateLimited("USER_RATE", message, state, clock().getTime());
+  return countUse(parts, { bucket: LIMITS.wsToken, key: `${projectId}:${id}` }, "USER_RATE", message);
 };
 
 const requestedPlayer = async (

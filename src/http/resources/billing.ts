@@ -4,7 +4,6 @@ import { User } from "../../domain/accounts/auth/user.ts";
 import {
   beginCheckout,
   openPortal,
-  type PageLimits,
   type ReturnRules,
   showSubscription,
   type SyncParts,
@@ -13,10 +12,10 @@ import { findCustomer, markCustomers } from "../../domain/accounts/billing/custo
 import {
   billingIsOff,
   INTERVALS,
-  type Invoice,
   SOLD_PLANS,
   SUBSCRIPTION_STATUSES,
 } from "../../domain/accounts/billing/provider.ts";
+import type { CountingParts } from "../../domain/accounts/rate-limits/limiter.ts";
 import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/provider.ts";
 import { takePlan } from "../../domain/delivery/plan-change.ts";
 import { showUsage, USAGE_METRICS } from "../../domain/accounts/billing/usage-notices.ts";
@@ -30,7 +29,6 @@ import {
   PLANS,
   userOf,
 } from "../../domain/kernel/caller.ts";
-import { isoOf } from "../../domain/kernel/iso-time.ts";
 import { group } from "../route.ts";
 import { cursorBody, Limit } from "./bodies.ts";
 
@@ -133,13 +131,6 @@ const InvoiceBody = z
   })
   .meta({ id: "BillingInvoice" });
 
-const showInvoice = ({ createdMs, periodStartMs, periodEndMs, ...invoice }: Invoice) => ({
-  ...invoice,
-  periodStart: isoOf(periodStartMs),
-  periodEnd: isoOf(periodEndMs),
-  createdAt: isoOf(createdMs),
-});
-
 /** Returns what a plan costs; null while the payment provider does not say. */
 const pricesOf = async ({ billing }: App, plan: Plan) => {
   if (!billing) return [];
@@ -151,17 +142,10 @@ const pricesOf = async ({ billing }: App, plan: Plan) => {
   });
 };
 
-const partsOf = (app: App): SyncParts & PageLimits => {
-  const { transact, billing, mail, limiter, clock } = app;
+const partsOf = (app: App): SyncParts & CountingParts => {
+  const { billing } = app;
   if (!billing) throw billingIsOff();
-  return {
-    transact,
-    billing,
-    mail,
-    limiter,
-    clock,
-    takePlan: (work, tenantId, plan) => takePlan(work, mail, tenantId, plan),
-  };
+  return { ...app, billing, takePlan };
 };
 
 const returnsOf = ({ config }: App): ReturnRules => ({
@@ -230,7 +214,7 @@ export const billingRoutes = [
       const { customerId } = customer;
       const { invoices, hasMore } = await billing.invoicesOf({ customerId, limit, after: cursor });
       const nextCursor = hasMore ? (invoices.at(-1)?.id ?? null) : null;
-      return { data: invoices.map(showInvoice), pagination: { limit, nextCursor } };
+      return { data: invoices, pagination: { limit, nextCursor } };
     },
   }),
   byOwner.post("/billing/checkout", "createBillingCheckout", {

@@ -20,10 +20,10 @@ import {
   requireDomains,
   showCustomDomain,
 } from "../../domain/accounts/domains/known.ts";
-import { LIMITS, RateLimited } from "../../domain/accounts/rate-limits/limiter.ts";
+import { countUse, LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { Reply, group } from "../route.ts";
-import { Deleted } from "./bodies.ts";
+import { Deleted, deleted } from "./bodies.ts";
 import { provenAgain } from "./mfa-login.ts";
 
 const common = group({ tag: "Custom domains", project: "none" });
@@ -89,11 +89,9 @@ const answerOne = (
   );
 
 /** @throws RateLimited DOMAIN_CHECK_RATE */
-export const countCheck = async (app: App, domain: string): Promise<void> => {
-  const state = await app.limiter.consume(LIMITS.domainCheck, domain);
-  if (state.isAllowed) return;
-  const message = "A domain may be checked once a minute";
-  throw new RateLimited("DOMAIN_CHECK_RATE", message, state, app.clock().getTime());
+export const countCheck = (app: App, key: string): Promise<void> => {
+  const count = { bucket: LIMITS.domainCheck, key };
+  return countUse(app, count, "DOMAIN_CHECK_RATE", "A domain may be checked once a minute");
 };
 
 /** How long the records of one domain are waited for, in ms; a worker goes on looking. */
@@ -113,20 +111,22 @@ const lookNow = async (app: App, { tenantId, id }: Asked): Promise<void> => {
       domains.forget();
     } catch (err) {
       app.log.error({ err, domainId: id }, "the records of a domain could not be looked at");
+    } finally {
+      domains.looks.release(tenantId);
     }
   };
-  const isLookedAt = domains.looks.take(tenantId, look);
+  const isLookedAt = domains.looks.tryAcquire(tenantId) && look().then(() => true);
   if (!(await Promise.race([isLookedAt, delay(LOOK_MS, true, { ref: false })])))
     await app.transact((work) => leaveToWorkers(work, tenantId, id));
 };
 
-const remove = async (app: App, tenantId: string, id: string) => {
-  await app.transact(async (work) => {
-    await removeCustomDomain(work, tenantId, id);
-    work.afterCommit(() => app.domains.forget());
-  });
-  return { deleted: true } as const;
-};
+const remove = (app: App, tenantId: string, id: string) =>
+  deleted(
+    app.transact(async (work) => {
+      await removeCustomDomain(work, tenantId, id);
+      work.afterCommit(() => app.domains.forget());
+    }),
+  );
 
 const removal = common.with({ access: { roles: ADMINS }, errors: ["NOT_FOUND"], response: Deleted });
 

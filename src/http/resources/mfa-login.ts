@@ -3,62 +3,17 @@ import type { App } from "../../app.ts";
 import { completeLogin, loginWithPasskey, type ProofParts } from "../../domain/accounts/mfa/sign-in.ts";
 import { requireRecentProof, type SignedInOwner, verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
 import { type Actor, adminOf, OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
-import { passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
+import { AssertionInput, passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
 import { group } from "../route.ts";
 import { CurrentPassword, LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
 
 /** Longest code as people may type it, with blanks and dashes. */
 const CODE_MAX = 64;
-const CREDENTIAL_ID_MAX = 2_048;
-const CLIENT_DATA_MAX = 8_192;
-const AUTHENTICATOR_DATA_MAX = 4_096;
-const SIGNATURE_MAX = 2_048;
-const ATTESTATION_MAX = 16_384;
-const HANDLE_MAX = 128;
-const TRANSPORTS_MAX = 10;
-const TRANSPORT_MAX = 32;
 
 export const FactorCode = z.string().max(CODE_MAX).meta({
   description: "Of the authenticator app, or a recovery code; each works once",
   example: "492039",
 });
-
-const Base64Url = (max: number) =>
-  z
-    .string()
-    .max(max)
-    .regex(/^[\w-]*$/, "must be base64url");
-
-const ofCredential = {
-  id: Base64Url(CREDENTIAL_ID_MAX).min(1),
-  rawId: Base64Url(CREDENTIAL_ID_MAX).min(1),
-  type: z.literal("public-key"),
-};
-
-/** The proof of a passkey; browsers send more fields, which are ignored. */
-const AssertionInput = z
-  .looseObject({
-    ...ofCredential,
-    response: z.looseObject({
-      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
-      authenticatorData: Base64Url(AUTHENTICATOR_DATA_MAX),
-      signature: Base64Url(SIGNATURE_MAX),
-      userHandle: Base64Url(HANDLE_MAX).nullish(),
-    }),
-  })
-  .meta({ description: "What `navigator.credentials.get()` returned, as its toJSON() gives it" });
-
-/** A new passkey; browsers send more fields, which are ignored. */
-export const NewCredentialInput = z
-  .looseObject({
-    ...ofCredential,
-    response: z.looseObject({
-      clientDataJSON: Base64Url(CLIENT_DATA_MAX),
-      attestationObject: Base64Url(ATTESTATION_MAX),
-      transports: z.array(z.string().max(TRANSPORT_MAX)).max(TRANSPORTS_MAX).optional(),
-    }),
-  })
-  .meta({ description: "What `navigator.credentials.create()` returned, as its toJSON() gives it" });
 
 /** What a second factor is proved with: one of the two. */
 const givenFactor = { code: FactorCode.optional(), passkey: AssertionInput.optional() };

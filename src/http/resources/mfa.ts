@@ -11,14 +11,18 @@ import {
 } from "../../domain/accounts/mfa/step-up.ts";
 import { refuseLastTotp, showFactors } from "../../domain/accounts/mfa/factors.ts";
 import { type FactorOwner, readOwner, setUpTotp } from "../../domain/accounts/mfa/owner.ts";
-import { passkeyCreation, renamePasskey, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
+import {
+  NewCredentialInput,
+  passkeyCreation,
+  renamePasskey,
+  requirePasskeyOrigin,
+} from "../../domain/accounts/mfa/passkeys.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { OWN_ENROLMENT } from "../../domain/kernel/caller.ts";
+import { type Actor, OWN_ENROLMENT } from "../../domain/kernel/caller.ts";
 import { type Group, group, type Owned } from "../route.ts";
 import {
   ChangeProofBody,
   FactorCode,
-  NewCredentialInput,
   PASSKEY_PAGES,
   PasskeyOptionsBody,
   proofParts,
@@ -96,6 +100,13 @@ const ASKED =
   "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
   "unless its session proved one in the last 10 minutes.";
 
+/** Of changes that need the proof named above. */
+const proved = {
+  body: ChangeProofBody,
+  prepare: (app: App, { actor, body }: { actor: Actor; body: z.output<typeof ChangeProofBody> }) =>
+    requireChangeProof(proofParts(app, actor), selfOf(actor), body),
+} as const;
+
 const factorRoutes = ({ prefix, mine, changing, id }: Side) => [
   mine.get(prefix, id("get", "SecondFactors"), {
     summary: "Get your second factors",
@@ -105,16 +116,15 @@ const factorRoutes = ({ prefix, mine, changing, id }: Side) => [
   changing.post(`${prefix}/recovery-codes`, id("replace", "RecoveryCodes"), {
     summary: "Replace your recovery codes",
     description: `Those of before no longer work. ${ASKED}`,
-    body: ChangeProofBody,
     response: z.object({ recoveryCodes: RecoveryCodes }),
-    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
+    ...proved,
     run: async (work, { actor }, app) => ({
       recoveryCodes: await replaceRecoveryCodes(work, app.mail, selfOf(actor)),
     }),
   }),
 ];
 
-const refuseLast = (app: App, actor: Parameters<typeof selfOf>[0]): Promise<void> =>
+const refuseLast = (app: App, actor: Actor): Promise<void> =>
   app.transact(async (work) => refuseLastTotp(work, app.config, await readOwner(work, selfOf(actor))));
 
 const totpRoutes = ({ prefix, changing, id }: Side) => [
@@ -123,12 +133,11 @@ const totpRoutes = ({ prefix, changing, id }: Side) => [
     description:
       `It counts once a code of it went to POST ${prefix}/totp/enable, within an hour; ` +
       `an app that is switched on already works until then. ${ASKED}`,
-    body: ChangeProofBody,
+    ...proved,
     response: z.object({
       secret: z.string().meta({ description: "Base32, shown only here", example: "JBSWY3DPEHPK3PXP" }),
       otpauthUrl: z.string().meta({ description: "The same for a QR code" }),
     }),
-    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
     run: async (work, { actor }, app) =>
       setUpTotp(work, app.secretBox, await readOwner(work, selfOf(actor), true)),
   }),
@@ -147,11 +156,11 @@ const totpRoutes = ({ prefix, changing, id }: Side) => [
   changing.post(`${prefix}/totp/disable`, id("disable", "Totp"), {
     summary: "Switch codes of an authenticator app off",
     description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
-    body: ChangeProofBody,
+    ...proved,
     response: z.object({ disabled: z.literal(true), login: Login }),
-    prepare: async (app, { actor, body }) => {
-      await refuseLast(app, actor);
-      await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
+    prepare: async (app, asked) => {
+      await refuseLast(app, asked.actor);
+      await proved.prepare(app, asked);
     },
     outside: async (app, { actor }) => {
       const parts = { mail: app.mail, rules: app.config };
@@ -165,11 +174,11 @@ const passkeyRoutes = ({ prefix, changing, id }: Side) => [
   changing.post(`${prefix}/passkeys/options`, id("start", "Passkey"), {
     summary: "Begin to add a passkey",
     description: `Options for \`navigator.credentials.create()\`, for 5 minutes. ${PASSKEY_PAGES} ${ASKED}`,
-    body: ChangeProofBody,
+    ...proved,
     response: PasskeyOptionsBody,
-    prepare: async (app, { actor, body, origin }) => {
-      requirePasskeyOrigin(app.config.passkeys, origin);
-      await requireChangeProof(proofParts(app, actor), selfOf(actor), body);
+    prepare: async (app, asked) => {
+      requirePasskeyOrigin(app.config.passkeys, asked.origin);
+      await proved.prepare(app, asked);
     },
     run: async (work, { actor }, app) => {
       const self = selfOf(actor);
@@ -202,9 +211,8 @@ const knownPasskeyRoutes = ({ prefix, mine, id }: Side) => [
   mine.delete(`${prefix}/passkeys/{passkeyId}`, id("remove", "Passkey"), {
     summary: "Remove a passkey",
     description: `Your other sessions end. With the last factor the recovery codes go. ${ASKED}`,
-    body: ChangeProofBody,
+    ...proved,
     response: z.object({ deleted: z.literal(true), login: Login }),
-    prepare: (app, { actor, body }) => requireChangeProof(proofParts(app, actor), selfOf(actor), body),
     outside: async (app, { actor, params }) => {
       const parts = { mail: app.mail, rules: app.config };
       const owner = await app.transact((work) => removePasskey(work, parts, selfOf(actor), params.passkeyId));

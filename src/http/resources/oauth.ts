@@ -125,19 +125,9 @@ const rulesOf = ({ config }: App) => ({
 });
 
 const partsOf = (app: App): CompleteParts => {
-  const { transact, secretBox, tokens, limiter, mail, log, config } = app;
-  const { autoApproveTenants, defaultPlan, disposableEmail } = config;
-  return {
-    transact,
-    secretBox,
-    tokens,
-    limiter,
-    mail,
-    autoApproveTenants,
-    defaultPlan,
-    disposableEmail,
-    report: reportTo(log, "OAuth sign-in failed"),
-  };
+  const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
+  const report = reportTo(app.log, "OAuth sign-in failed");
+  return { ...app, autoApproveTenants, defaultPlan, disposableEmail, report };
 };
 
 const common = group({ tag: "OAuth", project: "none" });

@@ -37,20 +37,13 @@ const reportFailure =
       log.error({ ...about, err: problem }, "why single sign-on failed could not be kept");
   };
 
-const partsOf = (
-  { transact, secretBox, tokens, mail, sso, config, log }: App,
-  asked: Asked,
-): CompleteSsoParts => ({
-  transact,
-  secretBox,
-  tokens,
-  mail,
-  sso,
-  publicUrl: config.publicUrl,
+const partsOf = (app: App, asked: Asked): CompleteSsoParts => ({
+  ...app,
+  publicUrl: app.config.publicUrl,
   host: asked.host,
-  redirectUris: config.oauth.redirectUris,
-  isProduction: config.isProduction,
-  report: reportFailure(log, asked),
+  redirectUris: app.config.oauth.redirectUris,
+  isProduction: app.config.isProduction,
+  report: reportFailure(app.log, asked),
 });
 
 export const ssoLoginRoutes = [
@@ -145,9 +138,8 @@ export const ssoLoginRoutes = [
     outside: async ({ transact, sso, config }, { params, host }) => {
       const xml = await transact(async (work) => {
         const { id } = await findSsoTenant(work, params.tenantId, host);
-        const { publicUrl, domains } = config;
-        const { spEntityId, acsUrl } = addressesOf(publicUrl, id);
-        const own = await customHostAddresses(work, { publicUrl, hasDomains: domains !== undefined }, id);
+        const { spEntityId, acsUrl } = addressesOf(config.publicUrl, id);
+        const own = await customHostAddresses(work, config, id);
         return sso.saml.metadata({ spEntityId, acsUrls: [acsUrl, ...own.map((one) => one.acsUrl)] });
       });
       const make = async (put: (piece: string) => Promise<void>) => {

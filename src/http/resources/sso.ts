@@ -1,32 +1,17 @@
 import { z } from "zod";
-import { type Actor, ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
-import { invalid } from "../../domain/kernel/errors.ts";
-import {
-  CERTIFICATE_TEXT_MAX,
-  DOMAIN_MAX,
-  idpOf,
-  type SsoInput,
-} from "../../domain/accounts/sso/domain-name.ts";
+import { ADMINS, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteSso,
   getSso,
-  noteTest,
   putSso,
   requireDiscovery,
   showSso,
-  type SsoActor,
   testSso,
 } from "../../domain/accounts/sso/configure.ts";
-import {
-  SSO_DOMAINS_MAX,
-  SSO_PROVIDERS,
-  SSO_STATUSES,
-  type SsoConfiguration,
-  type SsoProvider,
-} from "../../domain/accounts/sso/configuration.ts";
-import { Name } from "../../domain/accounts/tenants/tenant.ts";
+import { inputOf, SSO_PROVIDERS, SSO_STATUSES, SsoRequest } from "../../domain/accounts/sso/configuration.ts";
 import type { App } from "../../app.ts";
-import { addressesOf, customHostAddresses, listFailures } from "../../domain/accounts/sso/clients.ts";
+import { listFailures } from "../../domain/accounts/sso/clients.ts";
 import {
   addDomain,
   checkDomain,
@@ -35,91 +20,17 @@ import {
   showDomain,
   verifyDomain,
 } from "../../domain/accounts/sso/domains.ts";
-import type { Work } from "../../domain/kernel/work.ts";
 import { group } from "../route.ts";
 import { countCheck } from "./domains.ts";
 import { provenAgain } from "./mfa-login.ts";
 import { Deleted, deleted } from "./bodies.ts";
-
-const ADDRESS_MAX = 2_048;
-const SECRET_MAX = 1_024;
-const SCOPES_MAX = 20;
-
-const Provider = z.enum(SSO_PROVIDERS);
-const Scope = z
-  .string()
-  .max(100)
-  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, "must be a scope of OAuth 2.0");
-const Address = z.string().min(1).max(ADDRESS_MAX);
-/** `null` leaves a field out, as clients send it that put back what they have got. */
-const optional = <T extends z.ZodType>(schema: T) =>
-  schema.nullish().transform((value) => value ?? undefined);
-
-const SsoRequest = z.strictObject({
-  provider: Provider.optional(),
-  providerType: Provider.optional().meta({ description: "Another name of `provider`" }),
-  type: Provider.optional().meta({ description: "Another name of `provider`" }),
-  displayName: Name.meta({ description: "Label of the sign-in button", example: "Acme single sign-on" }),
-  samlEntityId: optional(Address).meta({ description: "Entity id of the identity provider (SAML)" }),
-  samlSsoUrl: optional(Address).meta({ description: "Its sign-on address, https (SAML)" }),
-  samlCertificate: optional(z.string().max(CERTIFICATE_TEXT_MAX)).meta({
-    description: "Its signing certificates, PEM: 1 to 3, so that one can be exchanged for the next (SAML)",
-  }),
-  samlIdpInitiated: z.boolean().default(false).meta({
-    description: "Whether sign-ins may begin at the identity provider, which gives up a protection (SAML)",
-  }),
-  oidcIssuer: optional(Address).meta({
-    description: "Issuer of the OpenID provider; GOOGLE_WORKSPACE has a default",
-  }),
-  oidcClientId: optional(z.string().min(1).max(255)),
-  oidcClientSecret: optional(z.string().min(1).max(SECRET_MAX)).meta({
-    description: "Never returned. Left out, the stored one stays, as long as issuer and client do",
-  }),
-  oidcScopes: optional(z.array(Scope).max(SCOPES_MAX)).meta({
-    description: "openid is always asked for; default openid, email, profile",
-  }),
-  autoProvision: z.boolean().default(false).meta({
-    description: "Create users on first login; needs a verified domain, and their addresses are of one",
-  }),
-  defaultRole: z.enum(ROLES).default("VIEWER").meta({
-    description: "Role of created users; OWNER is refused with 422",
-  }),
-  allowedDomains: z
-    .array(z.string().max(DOMAIN_MAX))
-    .max(SSO_DOMAINS_MAX)
-    .default([])
-    .meta({ description: "Domains of addresses that may sign in; empty means all" }),
-  enforceSso: z
-    .boolean()
-    .default(false)
-    .meta({
-      description:
-        "No password login for any user but breakGlassUserId. Can be switched on within 10 minutes of " +
-        "signing in through this provider, in that session; all other sessions end",
-    }),
-  breakGlassUserId: optional(z.uuid()).meta({
-    description: "An OWNER with a second factor, who signs in when the provider does not work",
-  }),
-  status: z.enum(SSO_STATUSES).default("ACTIVE").meta({
-    description: "DISABLED keeps the configuration, and ends the sessions that began through it",
-  }),
-});
-
-/** Returns the input, whichever name it has given the provider by. @throws VALIDATION_ERROR */
-export const inputOf = ({ provider, providerType, type, ...rest }: z.output<typeof SsoRequest>): SsoInput => {
-  const given = [provider, providerType, type].filter((one): one is SsoProvider => one !== undefined);
-  const [first] = given;
-  if (first === undefined) throw invalid("provider", `is needed: one of ${SSO_PROVIDERS.join(", ")}`);
-  if (given.some((one) => one !== first)) throw invalid("provider", "is given twice, with other values");
-  return { ...rest, provider: first };
-};
 
 const Nullable = z.string().nullable();
 
 const SsoBody = z
   .object({
     id: z.uuid(),
-    provider: Provider,
+    provider: z.enum(SSO_PROVIDERS),
     displayName: z.string(),
     samlEntityId: Nullable,
     samlSsoUrl: Nullable,
@@ -206,41 +117,7 @@ const owners = common.with({
   errors: ["PAYMENT_REQUIRED", "UNPROCESSABLE_ENTITY"],
 });
 
-const partsOf = ({ secretBox, config, sso, mail }: App) => ({
-  secretBox,
-  sso,
-  mail,
-  publicUrl: config.publicUrl,
-  isLocal: sso.isLocal,
-});
-
-const actorOf = ({ caller }: Actor): SsoActor => {
-  const { tenantId, userId, sessionId } = userOf(caller);
-  return { tenantId, userId, sessionId };
-};
-
-const show = async (work: Work, { config }: App, sso: SsoConfiguration) => {
-  const { publicUrl, domains } = config;
-  const server = { publicUrl, hasDomains: domains !== undefined };
-  return showSso(sso, publicUrl, await customHostAddresses(work, server, sso.tenantId));
-};
-
-/** Reads the metadata of a provider that is new, or whose secret is: a typing error shows at once. */
-const discoverNew = async (app: App, tenantId: string, input: SsoInput): Promise<void> => {
-  const idp = idpOf(input, app.sso.isLocal, app.clock());
-  if (input.provider === "SAML" || idp.oidcIssuer == null) return;
-  // Without a secret it is the one that is known, or refused.
-  if (input.oidcClientSecret === undefined) return;
-  await requireDiscovery(app.sso, {
-    tenantId,
-    provider: input.provider,
-    issuer: idp.oidcIssuer,
-    clientId: idp.oidcClientId ?? "",
-    clientSecret: input.oidcClientSecret,
-    scopes: idp.oidcScopes,
-    redirectUri: addressesOf(app.config.publicUrl, tenantId).oidcRedirectUri,
-  });
-};
+const partsOf = (app: App) => ({ ...app, publicUrl: app.config.publicUrl });
 
 const configurationRoutes = [
   common.get("/enterprise/sso", "getSso", {
@@ -249,7 +126,8 @@ const configurationRoutes = [
     access: { roles: ADMINS },
     errors: ["NOT_FOUND"],
     response: SsoBody,
-    run: async (work, { caller }, app) => show(work, app, await getSso(work, userOf(caller).tenantId)),
+    run: async (work, { caller }, app) =>
+      showSso(work, app.config, await getSso(work, userOf(caller).tenantId)),
   }),
   owners.put("/enterprise/sso", "putSso", {
     summary: "Update SSO configuration",
@@ -273,9 +151,10 @@ const configurationRoutes = [
     needsBody: true,
     response: SsoBody,
     ...provenAgain,
-    prepare: (app, { actor, body }) => discoverNew(app, userOf(actor.caller).tenantId, inputOf(body)),
+    prepare: (app, { actor, body }) =>
+      requireDiscovery(partsOf(app), userOf(actor.caller).tenantId, inputOf(body)),
     run: async (work, { actor, body }, app) =>
-      show(work, app, await putSso(work, partsOf(app), actorOf(actor), inputOf(body))),
+      showSso(work, app.config, await putSso(work, app, userOf(actor.caller), inputOf(body))),
   }),
   owners.post("/enterprise/sso/test", "testSso", {
     summary: "Test the SSO configuration",
@@ -285,9 +164,9 @@ const configurationRoutes = [
       "when somebody signs in.",
     errors: ["PAYMENT_REQUIRED", "NOT_FOUND"],
     response: SsoTestBody,
-    prepare: (app, { caller }) => testSso({ ...app, ...partsOf(app) }, userOf(caller).tenantId),
+    prepare: (app, { caller }) => testSso(partsOf(app), userOf(caller).tenantId),
     run: async (work, { caller, prepared: checks }) => {
-      await noteTest(work, userOf(caller).tenantId);
+      (await getSso(work, userOf(caller).tenantId)).lastTestedAt = work.now;
       return { success: checks.every(({ ok }) => ok), checks, testedAt: work.now.toISOString() };
     },
   }),
@@ -310,7 +189,7 @@ const configurationRoutes = [
     errors: ["NOT_FOUND"],
     response: Deleted,
     ...provenAgain,
-    run: (work, { actor }, app) => deleted(deleteSso(work, app, actorOf(actor))),
+    run: (work, { actor }, app) => deleted(deleteSso(work, app, userOf(actor.caller))),
   }),
 ];
 

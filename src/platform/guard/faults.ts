@@ -279,7 +279,7 @@ type ConnectOptions = {
   guard: Guard;
   names: NameResolver;
   /** Trusted certificates, PEM; by default those of Node.js. */
-  ca: string | undefined;
+  ca?: string | undefined;
 };
 
 /**

@@ -1,20 +1,23 @@
-import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import * as client from "openid-client";
 import type { CustomFetch } from "openid-client";
 import type { Dispatcher } from "undici";
-import { type Handshake, OAuthError, profileFrom } from "../../domain/accounts/oauth/provider.ts";
-import type {
-  OidcSettings,
-  SsoCheck,
-  SsoClaims,
-  SsoClients,
-  SsoProbe,
-} from "../../domain/accounts/sso/clients.ts";
+import { profileFrom } from "../../domain/accounts/oauth/provider.ts";
+import type { OidcSettings, SsoCheck, SsoClaims, SsoClients } from "../../domain/accounts/sso/clients.ts";
 import { Bulkhead } from "../../domain/kernel/bulkhead.ts";
+import { createSizedCache } from "../../domain/kernel/caches.ts";
+import { shownIfSet } from "../../domain/kernel/json.ts";
 import { type Connections, Deadline } from "../guard/connections.ts";
 import { codeOf, Fault, faultText, type Guard, Refused } from "../guard/faults.ts";
-import { asOAuthError, CLOCK_TOLERANCE_SECONDS, createDiscovery, TIMEOUT_SECONDS } from "../oauth.ts";
+import {
+  authorizationUrlOf,
+  CLOCK_TOLERANCE_SECONDS,
+  createDiscovery,
+  exchange,
+  type Exchanged,
+  orOAuthError,
+  TIMEOUT_SECONDS,
+} from "../oauth.ts";
 
 /** Time limit for one request to an identity provider, over all its phases, in ms. */
 const REQUEST_MS = 10_000;
@@ -45,24 +48,14 @@ const bodyOf = async (body: Dispatcher.ResponseData["body"]): Promise<Buffer> =>
   return Buffer.concat(parts);
 };
 
-const headersOf = (headers: Dispatcher.ResponseData["headers"]): Headers => {
-  const list = new Headers();
-  for (const [name, value] of Object.entries(headers))
-    for (const one of [value ?? []].flat()) list.append(name, one);
-  return list;
-};
-
-/** Statuses whose answers have no body, by the rules of `Response`. */
-const BODILESS: ReadonlySet<number> = new Set([101, 204, 205, 304]);
+const headersOf = (headers: Dispatcher.ResponseData["headers"]): Headers =>
+  new Headers(
+    Object.entries(headers).flatMap(([name, value]) =>
+      [value ?? []].flat().map((one): [string, string] => [name, one]),
+    ),
+  );
 
 type Request = Parameters<CustomFetch>[1];
-
-/** What the library sends are forms. */
-const textOf = (body: Request["body"]): string | null => {
-  if (body == null) return null;
-  if (typeof body === "string" || body instanceof URLSearchParams) return body.toString();
-  throw new TypeError("a body of this kind is not sent");
-};
 
 /** Returns the `fetch` of one tenant, whose id is given: tenants do not wait for each other's providers. */
 export type TenantFetch = (tenantId: string) => CustomFetch;
@@ -92,12 +85,12 @@ export const createGuardedFetch = (guard: Guard, connections: Connections): Tena
         method,
         path: target.path,
         headers: { ...headers, "accept-encoding": "identity" },
-        body: textOf(body),
+        // What the library sends are forms.
+        body: body instanceof URLSearchParams ? body.toString() : null,
       });
       const bytes = await bodyOf(answer.body);
-      const { statusCode: status } = answer;
-      const sent = bytes.length === 0 || BODILESS.has(status) ? null : new Uint8Array(bytes);
-      return new Response(sent, { status, headers: headersOf(answer.headers) });
+      const sent = bytes.length === 0 ? null : new Uint8Array(bytes);
+      return new Response(sent, { status: answer.statusCode, headers: headersOf(answer.headers) });
     } finally {
       connection.end();
     }
@@ -132,10 +125,6 @@ const knownOf = (all: readonly string[], told: unknown): string[] =>
 const usedOf = (metadata: Readonly<client.ServerMetadata>): client.ServerMetadata => {
   const {
     issuer,
-    authorization_endpoint: authorization,
-    token_endpoint: token,
-    userinfo_endpoint: userinfo,
-    jwks_uri: keys,
     id_token_signing_alg_values_supported: signatures = ["RS256"],
     token_endpoint_auth_methods_supported: methods,
     code_challenge_methods_supported: challenges,
@@ -143,10 +132,7 @@ const usedOf = (metadata: Readonly<client.ServerMetadata>): client.ServerMetadat
   } = metadata;
   return {
     issuer,
-    ...(authorization !== undefined && { authorization_endpoint: authorization }),
-    ...(token !== undefined && { token_endpoint: token }),
-    ...(userinfo !== undefined && { userinfo_endpoint: userinfo }),
-    ...(keys !== undefined && { jwks_uri: keys }),
+    ...shownIfSet(metadata, ["authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri"]),
     id_token_signing_alg_values_supported: knownOf(SIGNATURES, signatures),
     ...(methods && { token_endpoint_auth_methods_supported: knownOf(METHODS, methods) }),
     ...(challenges && { code_challenge_methods_supported: knownOf(["S256"], challenges) }),
@@ -167,12 +153,8 @@ const withKeysAlone =
     if (!isKeys || answer.status !== 200) return answer;
     const { keys } = (await answer.json()) as { keys?: unknown };
     if (!Array.isArray(keys)) return Response.json({});
-    const used = keys
-      .slice(0, KEYS_MAX)
-      .map((key: Record<string, unknown> | null) =>
-        Object.fromEntries(KEY_MEMBERS.flatMap((name) => (key?.[name] == null ? [] : [[name, key[name]]]))),
-      );
-    return Response.json({ keys: used });
+    const used = (key: Record<string, unknown> | null) => shownIfSet(key ?? {}, KEY_MEMBERS);
+    return Response.json({ keys: keys.slice(0, KEYS_MAX).map(used) });
   };
 
 /** Basic is the standard's default. */
@@ -261,70 +243,39 @@ const keysCheck = async (fetch: client.CustomFetch, url: string | undefined): Pr
 };
 
 /** Looks at what can be seen without signing in. */
-const checksOf = async (parts: OidcParts, settings: OidcSettings): Promise<SsoProbe> => {
+const checksOf = async (parts: OidcParts, settings: OidcSettings): Promise<SsoCheck[]> => {
   let metadata: Readonly<client.ServerMetadata>;
   try {
     metadata = (await discover(parts, settings)).serverMetadata();
   } catch (error) {
     const message = `${settings.issuer}/.well-known/openid-configuration: ${reasonOf(error)}`;
-    return { checks: [check("discovery", false, message)] };
+    return [check("discovery", false, message)];
   }
-  const found = check("discovery", true, "the metadata names this issuer");
-  return {
-    checks: [
-      found,
-      ...methodsOf(metadata),
-      await keysCheck(parts.fetchOf(settings.tenantId), metadata.jwks_uri),
-    ],
-  };
+  return [
+    check("discovery", true, "the metadata names this issuer"),
+    ...methodsOf(metadata),
+    await keysCheck(parts.fetchOf(settings.tenantId), metadata.jwks_uri),
+  ];
 };
 
-/** Maximum tenants whose provider's metadata a process remembers, of each one; the oldest are forgotten. */
+/** Maximum providers whose metadata a process remembers. */
 const KNOWN_MAX = 500;
 
 /** Tells settings apart, without being the secret. */
-const digestOf = ({ issuer, clientId, clientSecret }: OidcSettings): string =>
+const digestOf = ({ tenantId, issuer, clientId, clientSecret }: OidcSettings): string =>
   createHash("sha256")
-    .update(JSON.stringify([issuer, clientId, clientSecret]))
+    .update(JSON.stringify([tenantId, issuer, clientId, clientSecret]))
     .digest("base64url");
 
 /** Remembers the metadata of providers, each for an hour. */
 const createDirectory = (parts: OidcParts) => {
-  const known = new Map<string, { digest: string; read: () => Promise<client.Configuration> }>();
+  const known = createSizedCache<() => Promise<client.Configuration>>({ items: KNOWN_MAX });
   return (settings: OidcSettings): Promise<client.Configuration> => {
-    const { tenantId } = settings;
-    const digest = digestOf(settings);
-    const before = known.get(tenantId);
-    const own =
-      before?.digest === digest ? before : { digest, read: createDiscovery(() => discover(parts, settings)) };
-    known.delete(tenantId);
-    known.set(tenantId, own);
-    if (known.size > KNOWN_MAX) known.delete(known.keys().next().value!);
-    return own.read();
+    const key = digestOf(settings);
+    const load = () => discover(parts, settings);
+    const read = known.get(key) ?? known.keep(key, createDiscovery(load), { owner: settings.tenantId });
+    return read();
   };
-};
-
-type Exchanged = { claims: client.IDToken; accessToken: string };
-
-const exchange = async (
-  configuration: client.Configuration,
-  { clientId, redirectUri }: OidcSettings,
-  answer: URLSearchParams,
-  { state, nonce, codeVerifier }: Handshake,
-): Promise<Exchanged> => {
-  const url = new URL(`${redirectUri}?${answer.toString()}`);
-  const tokens = await client.authorizationCodeGrant(configuration, url, {
-    expectedState: state,
-    expectedNonce: nonce,
-    pkceCodeVerifier: codeVerifier,
-    idTokenExpected: true,
-  });
-  const claims = tokens.claims();
-  assert(claims, "the library insists on an ID token");
-  // The library accepts additional audiences where `azp` is this client.
-  if (String(claims.aud) !== clientId)
-    throw new OAuthError("provider_error", "The provider's answer is also meant for another application");
-  return { claims, accessToken: tokens.access_token };
 };
 
 /**
@@ -376,29 +327,18 @@ export const createOidc = (parts: OidcParts): SsoClients["oidc"] => {
   const configurationOf = createDirectory(parts);
   return {
     probe: (settings) => checksOf(parts, settings),
-    authorizationUrl: async (settings, { state, nonce, codeVerifier }, loginHint) => {
-      try {
-        return client.buildAuthorizationUrl(await configurationOf(settings), {
-          redirect_uri: settings.redirectUri,
-          scope: settings.scopes.join(" "),
-          state,
-          nonce,
-          code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
-          code_challenge_method: "S256",
-          ...(loginHint !== undefined && { login_hint: loginHint }),
-        }).href;
-      } catch (error) {
-        throw asOAuthError(error);
-      }
-    },
-    claimsOf: async (settings, answer, handshake) => {
-      try {
+    authorizationUrl: (settings, handshake, loginHint) =>
+      orOAuthError(async () => {
+        const scope = settings.scopes.join(" ");
+        const hint = loginHint === undefined ? {} : { login_hint: loginHint };
+        const parameters = { redirect_uri: settings.redirectUri, scope, ...hint };
+        return authorizationUrlOf(await configurationOf(settings), handshake, parameters);
+      }),
+    claimsOf: (settings, answer, handshake) =>
+      orOAuthError(async () => {
         const configuration = await configurationOf(settings);
-        const exchanged = await exchange(configuration, settings, answer, handshake);
+        const exchanged = await exchange(configuration, settings.redirectUri, answer, handshake);
         return claimsFrom(settings, await withUserInfo(configuration, settings, exchanged));
-      } catch (error) {
-        throw asOAuthError(error);
-      }
-    },
+      }),
   };
 };

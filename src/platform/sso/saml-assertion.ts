@@ -1,7 +1,5 @@
-import type { DnsRecords } from "../../domain/accounts/domains/states.ts";
 import { OAuthError, profileFrom } from "../../domain/accounts/oauth/provider.ts";
 import type { SamlArrival, SamlClaims, SamlSettings, SsoClients } from "../../domain/accounts/sso/clients.ts";
-import { DomainError } from "../../domain/kernel/errors.ts";
 import {
   ASSERTION_NS,
   attributeOf,
@@ -9,12 +7,13 @@ import {
   childrenOf,
   decodeResponse,
   elementsIn,
+  loadSaml,
   onlyChild,
   parseXml,
   PROTOCOL_NS,
   SamlRefused,
+  type XmlElement,
 } from "./saml-document.ts";
-import { loadSaml, type RequestCache, type SamlConfig, type XmlElement } from "./saml-libraries.ts";
 
 const escaped = (text: string): string =>
   text.replaceAll(/[&<>"']/g, (character) => `&#${character.codePointAt(0)};`);
@@ -173,22 +172,14 @@ const attributesOf = (assertion: XmlElement): Map<string, string> => {
   return found;
 };
 
-type First = (names: readonly string[]) => string | undefined;
-
-const firstIn =
-  (attributes: ReadonlyMap<string, string>): First =>
-  (names) =>
+/** Returns the address and the name of a person; what is no address counts as none later. */
+const personIn = (assertion: XmlElement, format: string, nameId: string) => {
+  const attributes = attributesOf(assertion);
+  const first = (names: readonly string[]): string | undefined =>
     names.map((name) => attributes.get(name)).find((value) => value !== undefined && value !== "");
-
-/** What is no address counts as none later. */
-const addressIn = (format: string, nameId: string, first: First): string | undefined => {
-  if (format === EMAIL_FORMAT) return nameId;
-  return first(EMAILS) ?? (format === UNSPECIFIED ? nameId : undefined);
-};
-
-const nameIn = (first: First): string => {
+  const told = first(EMAILS) ?? (format === UNSPECIFIED ? nameId : undefined);
   const parts = [first(GIVEN_NAMES), first(SURNAMES)].filter((one) => one !== undefined);
-  return first(NAMES) ?? parts.join(" ");
+  return { email: format === EMAIL_FORMAT ? nameId : told, name: first(NAMES) ?? parts.join(" ") };
 };
 
 /**
@@ -217,11 +208,11 @@ const claimsFromAssertion = (
     const reason = { text: message, isAnybodys: false };
     throw new OAuthError("provider_error", message, new SamlRefused("NameID is transient"), reason);
   }
-  const first = firstIn(attributesOf(assertion));
-  const email = addressIn(format, textOf(nameId), first);
+  const subjectName = textOf(nameId);
+  const person = personIn(assertion, format, subjectName);
   return {
     issuer,
-    ...profileFrom({ subject: textOf(nameId), email, isEmailVerified: true, name: nameIn(first) }),
+    ...profileFrom({ subject: subjectName, isEmailVerified: true, ...person }),
     isEmailVerified: false,
     isEmailUnproved: false,
     assertionId,
@@ -230,14 +221,7 @@ const claimsFromAssertion = (
   };
 };
 
-/** Knows one request: the one that this browser was sent with. The library asks about it. */
-const knowing = ({ requestId, now }: SamlArrival): RequestCache => ({
-  saveAsync: async (_key, value) => ({ value, createdAt: now.getTime() }),
-  getAsync: async (key) => (key === requestId ? now.toISOString() : null),
-  removeAsync: async (key) => key,
-});
-
-const configOf = (settings: SamlSettings): SamlConfig => ({
+const configOf = (settings: SamlSettings) => ({
   callbackUrl: settings.acsUrl,
   entryPoint: settings.ssoUrl,
   issuer: settings.spEntityId,
@@ -253,28 +237,9 @@ const configOf = (settings: SamlSettings): SamlConfig => ({
   // The provider's own choice: an address or a persistent id.
   identifierFormat: null,
   signatureAlgorithm: "sha256",
+  // `checkResponse` and `confirmationProblem` say whose answer it is, as the library would, and more.
+  validateInResponseTo: "never",
 });
-
-/** Verifies the signature, and what the library checks besides. @returns the XML that was signed */
-const verifiedAssertion = async (
-  settings: SamlSettings,
-  arrival: SamlArrival,
-  xml: string,
-): Promise<string> => {
-  const isAsked = arrival.requestId !== undefined;
-  const { SAML } = loadSaml();
-  const library = new SAML({
-    ...configOf(settings),
-    validateInResponseTo: isAsked ? "always" : "never",
-    cacheProvider: knowing(arrival),
-  });
-  const { profile } = await library.validatePostResponseAsync({
-    SAMLResponse: Buffer.from(xml).toString("base64"),
-  });
-  const assertion = profile?.getAssertionXml?.();
-  if (assertion === undefined) throw new SamlRefused("it has no assertion");
-  return assertion;
-};
 
 const verify = async (settings: SamlSettings, arrival: SamlArrival): Promise<SamlClaims> => {
   if (settings.certificates.length === 0)
@@ -287,11 +252,16 @@ const verify = async (settings: SamlSettings, arrival: SamlArrival): Promise<Sam
   }
 };
 
-/** Returns the assertion that the provider has signed. */
+/** Verifies the signature, and what the library checks besides. @returns the XML that was signed */
 const signedIn = async (settings: SamlSettings, arrival: SamlArrival): Promise<string> => {
   const xml = decodeResponse(arrival.response);
   checkResponse(checkShape(parseXml(xml)), settings, arrival);
-  return verifiedAssertion(settings, arrival, xml);
+  const { SAML } = loadSaml();
+  const container = { SAMLResponse: Buffer.from(xml).toString("base64") };
+  const { profile } = await new SAML(configOf(settings)).validatePostResponseAsync(container);
+  const assertion = profile?.getAssertionXml?.();
+  if (assertion === undefined) throw new SamlRefused("it has no assertion");
+  return assertion;
 };
 
 /** Maximum length of what the library says: it may quote what it has found. */
@@ -325,19 +295,3 @@ export const createSaml = (probe: SsoClients["saml"]["probe"]): SsoClients["saml
   },
   metadata: samlMetadata,
 });
-
-const silent = (name: string): DomainError =>
-  new DomainError("UNPROCESSABLE_ENTITY", `The DNS servers of ${name} give no answer; try again`, {
-    reason: "DNS_NOT_READY",
-  });
-
-/** Looks TXT records up for somebody who waits for the answer. */
-export const createTxtLookup =
-  (dns: DnsRecords): SsoClients["txt"] =>
-  async (name) => {
-    try {
-      return await dns.txt(name);
-    } catch {
-      throw silent(name);
-    }
-  };

@@ -1,4 +1,38 @@
-import { loadDom, type XmlDocument, type XmlElement, type XmlNode } from "./saml-libraries.ts";
+import { createRequire } from "node:module";
+
+/** The part of a DOM node that this server reads. */
+type XmlNode = {
+  nodeType: number;
+  parentNode: XmlNode | null;
+  firstChild: XmlNode | null;
+  nextSibling: XmlNode | null;
+  textContent: string | null;
+};
+export type XmlElement = XmlNode & {
+  localName: string;
+  namespaceURI: string | null;
+  hasAttribute(name: string): boolean;
+  getAttribute(name: string): string | null;
+};
+export type XmlDocument = { documentElement: XmlElement };
+
+type ErrorHandler = Record<"warning" | "error" | "fatalError", (message: string) => void>;
+type ParserClass = new (options: { errorHandler: ErrorHandler }) => {
+  parseFromString(text: string, type: "text/xml"): XmlDocument;
+};
+
+type Verified = { profile: { getAssertionXml?(): string } | null };
+type SamlClass = new (config: object) => {
+  getAuthorizeUrlAsync(relayState: string, host: undefined, options: object): Promise<string>;
+  validatePostResponseAsync(container: { SAMLResponse: string }): Promise<Verified>;
+};
+
+// Their own types would bring those of browsers into every file.
+const require = createRequire(import.meta.url);
+
+// Loaded when somebody signs in by SAML: they are large, and every start would wait for them.
+export const loadSaml = () => require("@node-saml/node-saml") as { SAML: SamlClass };
+const loadDom = () => require("@xmldom/xmldom") as { DOMParser: ParserClass };
 
 /** Maximum bytes of a response, decoded. */
 export const RESPONSE_MAX_BYTES = 192 * 1_024;
@@ -68,37 +102,20 @@ const isNamed = ({ localName, namespaceURI }: XmlElement, namespace: string, nam
   (name === "*" || localName === name) && (namespace === "*" || namespaceURI === namespace);
 
 /** Elements below a root, itself included, in document order; of any name, or of one. */
-export const elementsIn = (root: XmlElement, namespace = "*", name = "*"): XmlElement[] => {
+export const elementsIn = (root: XmlElement, namespace = "*", name = "*", depth = 0): XmlElement[] => {
+  if (depth > DEPTH_MAX) throw new SamlRefused(`it is deeper than ${DEPTH_MAX}`);
+  const below = childrenOf(root).flatMap((child) => elementsIn(child, namespace, name, depth + 1));
+  return isNamed(root, namespace, name) ? [root, ...below] : below;
+};
+
+/** Child elements, of any name, or of one. */
+export const childrenOf = (parent: XmlElement, namespace = "*", name = "*"): XmlElement[] => {
   const found: XmlElement[] = [];
-  const waiting: Nested[] = [{ node: root, depth: 0 }];
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const { node, depth } = next;
-    if (node.nodeType !== ELEMENT) continue;
-    if (depth > DEPTH_MAX) throw new SamlRefused(`it is deeper than ${DEPTH_MAX}`);
-    const element = node as XmlElement;
-    if (isNamed(element, namespace, name)) found.push(element);
-    for (const child of nodesOf(element).toReversed()) waiting.push({ node: child, depth: depth + 1 });
-  }
-  return found;
+  // By siblings: reading a list by index counts from its start each time.
+  for (let node = parent.firstChild; node; node = node.nextSibling)
+    if (node.nodeType === ELEMENT) found.push(node as XmlElement);
+  return found.filter((child) => isNamed(child, namespace, name));
 };
-
-type Nested = { node: XmlNode; depth: number };
-
-/** By siblings: reading a list by index counts from its start each time. */
-const nodesOf = (parent: XmlElement): XmlNode[] => {
-  const nodes: XmlNode[] = [];
-  for (let node = parent.firstChild; node; node = node.nextSibling) nodes.push(node);
-  return nodes;
-};
-
-/** Child elements of one name. */
-export const childrenOf = (parent: XmlElement, namespace: string, name: string): XmlElement[] =>
-  nodesOf(parent).filter(
-    (node): node is XmlElement =>
-      node.nodeType === ELEMENT &&
-      (node as XmlElement).localName === name &&
-      (node as XmlElement).namespaceURI === namespace,
-  );
 
 /** The only child of that name. @throws SamlRefused for none, or several */
 export const onlyChild = (parent: XmlElement, namespace: string, name: string): XmlElement => {
@@ -160,15 +177,10 @@ const checkAlgorithms = (root: XmlElement): void => {
 };
 
 const checkIds = (elements: readonly XmlElement[]): void => {
-  const seen = new Set<string>();
-  for (const element of elements) {
-    for (const name of ["ID", "Id", "id"]) {
-      const id = attributeOf(element, name);
-      if (id === undefined) continue;
-      if (seen.has(id)) throw new SamlRefused("two elements have one ID");
-      seen.add(id);
-    }
-  }
+  const ids = elements
+    .flatMap((element) => ["ID", "Id", "id"].map((name) => attributeOf(element, name)))
+    .filter((id) => id !== undefined);
+  if (new Set(ids).size < ids.length) throw new SamlRefused("two elements have one ID");
 };
 
 /** A signature signs its parent, which is the response or its assertion, and nothing hides in it. */

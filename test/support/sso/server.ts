@@ -5,6 +5,7 @@ import { LIMITS } from "../../../src/domain/accounts/rate-limits/limiter.ts";
 import { openApiDocument } from "../../../src/http/openapi.ts";
 import { routes } from "../../../src/http/routes.ts";
 import { createHttp } from "../../../src/http/server.ts";
+import { createDnsRecords } from "../../../src/platform/dns-records.ts";
 import { createSso } from "../../../src/platform/sso.ts";
 import { startApp, type Tenant, type TestApp } from "../app/app.ts";
 import { type Client, clientOf, must } from "../http/client.ts";
@@ -35,7 +36,7 @@ export const startSsoServer = async (
     oauth: { ...app.config.oauth, redirectUris: [CONSOLE, `${url}/console/oauth`] },
     ...parts,
   };
-  const own: App = { ...app, config, sso: createSso(config) };
+  const own: App = { ...app, config, sso: createSso(config), dns: createDnsRecords(config.dnsServers) };
   serve = createHttp(own, routes);
   const client = clientOf(url, (...answer) => checkResponse(document, ...answer));
   const end = async (): Promise<void> => {

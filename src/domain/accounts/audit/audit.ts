@@ -17,6 +17,9 @@ type AuditEntry = {
   data?: Record<string, unknown>;
 };
 
+/** What an entry of a tenant's log about the tenant itself has. */
+export const ofTenant = (tenantId: string) => ({ target: { type: "tenant", id: tenantId }, tenantId });
+
 /** Maximum rows of one statement. */
 const ROWS_MAX = 500;
 

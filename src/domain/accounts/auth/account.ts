@@ -33,7 +33,7 @@ import {
   signInOrChallenge,
 } from "../mfa/sign-in.ts";
 import { type AbuseParts, blockAbuser } from "../rate-limits/ip-blocks.ts";
-import { type Limiter, limitKeyOf, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { type CountingParts, countUse, limitKeyOf, LIMITS } from "../rate-limits/limiter.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
@@ -104,7 +104,7 @@ const findByEmail = async ({ db }: Work, email: string): Promise<Found | undefin
 /** How long a token may be reused after its first use: for parallel tabs, and for lost responses. */
 const REFRESH_GRACE_SECONDS = 30;
 
-type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
+type RefreshParts = CountingParts & { transact: Transact; tokens: Tokens };
 
 /**
  * Exchanges a refresh token for new tokens of its session; role and tenant are read again, and the session's
@@ -123,16 +123,15 @@ export const refresh = async (parts: RefreshParts, token: string): Promise<Signe
   return outcome;
 };
 
-const countRefresh = async ({ transact, limiter, clock }: RefreshParts, hash: string): Promise<void> => {
-  const sessionId = await transact(async ({ db }) => {
+const countRefresh = async (parts: RefreshParts, hash: string): Promise<void> => {
+  const sessionId = await parts.transact(async ({ db }) => {
     const { rows } = await sql<{ id: string }>`
       select session_id as id from refresh_tokens where hash = ${hash}`.execute(db);
     return rows[0]?.id;
   });
   if (sessionId === undefined) throw unknownToken();
-  const state = await limiter.consume(LIMITS.refresh, sessionId);
-  if (state.isAllowed) return;
-  throw new RateLimited("USER_RATE", "The session is refreshed too often", state, clock().getTime());
+  const count = { bucket: LIMITS.refresh, key: sessionId };
+  await countUse(parts, count, "USER_RATE", "The session is refreshed too often");
 };
 
 /** A refusal is returned, not thrown, because its changes must be committed. */
@@ -319,11 +318,9 @@ const mayTakeAddress = async (
   });
 };
 
-const countAddressChange = async ({ limiter, clock }: UpdateParts, userId: string): Promise<void> => {
-  const state = await limiter.consume(LIMITS.addressChange, userId);
-  if (state.isAllowed) return;
+const countAddressChange = (parts: UpdateParts, userId: string): Promise<void> => {
   const message = "You may ask for a new address five times an hour";
-  throw new RateLimited("EMAIL_RATE", message, state, clock().getTime());
+  return countUse(parts, { bucket: LIMITS.addressChange, key: userId }, "EMAIL_RATE", message);
 };
 
 const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string): Promise<void> => {

@@ -1,6 +1,6 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
-import { audit } from "../audit/audit.ts";
+import { audit, ofTenant } from "../audit/audit.ts";
 import { type MailRequestParts, mailVerification } from "./email-verification.ts";
 import { type Captcha, newRefreshToken, requireCaptcha } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
@@ -197,8 +197,7 @@ export const completeProfile = async (
     if (user.role !== "OWNER") throw forbidden("INSUFFICIENT_ROLE", "Only an OWNER names the tenant");
     const tenant = await em.findOneOrFail(Tenant, { id: tenantId });
     Object.assign(tenant, { name: tenantName, updatedAt: now });
-    const target = { type: "tenant", id: tenantId };
-    await audit(work, { action: "tenant.updated", target, tenantId, data: { tenantName } });
+    await audit(work, { ...ofTenant(tenantId), action: "tenant.updated", data: { tenantName } });
   }
   Object.assign(user, { name, profileCompleted: true, updatedAt: now });
   const { id, email, role, emailVerified, profileCompleted } = user;

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { audit } from "../audit/audit.ts";
+import { audit, ofTenant } from "../audit/audit.ts";
 import {
   addCustomer,
   beginReading,
@@ -28,13 +28,14 @@ import {
 } from "./provider.ts";
 import type { Mail } from "../email/mail.ts";
 import { isRedirectUri } from "../oauth/provider.ts";
-import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import { notifyAdmins, notifyOwners } from "../tenants/notify-owners.ts";
 import { lockTenant, Tenant } from "../tenants/tenant.ts";
 import { getTenant } from "../tenants/tenants.ts";
 import type { Plan } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 export type SyncParts = {
@@ -42,7 +43,7 @@ export type SyncParts = {
   billing: BillingProvider;
   mail: Mail;
   /** Gives the tenant the plan, with all that follows from it. */
-  takePlan: (work: Work, tenantId: string, plan: Plan) => Promise<void>;
+  takePlan: (work: Work, mail: Mail, tenantId: string, plan: Plan) => Promise<void>;
 };
 
 const isSold = (priceId: string, { prices }: BillingProvider): boolean =>
@@ -86,13 +87,9 @@ export const syncTenant = async (parts: SyncParts, tenantId: string): Promise<vo
   }
   const subscriptions = await readSubscriptions(parts, reading);
   const newName = await transact((work) => apply(work, parts, { reading, subscriptions }));
-  if (newName !== undefined && subscriptions) await tellName(parts, reading, newName);
-};
-
-/** Tells the provider the tenant's new name. */
-const tellName = async ({ transact, billing }: SyncParts, reading: Reading, name: string): Promise<void> => {
-  if (await billing.updateCustomer(reading.customerId, { name }))
-    await transact((work) => noteTold(work, reading, { name }));
+  if (newName === undefined || !subscriptions) return;
+  if (await parts.billing.updateCustomer(reading.customerId, { name: newName }))
+    await transact((work) => noteTold(work, reading, newName));
 };
 
 const isDeleted = async ({ em }: Work, tenantId: string): Promise<boolean> =>
@@ -109,8 +106,7 @@ const endAll = async ({ transact, billing }: SyncParts, reading: Reading): Promi
   await transact(async (work) => {
     await storeReading(work, reading, NOTHING);
     if (running.length === 0) return;
-    const target = { type: "tenant", id: tenantId };
-    await audit(work, { action: "billing.ended_with_tenant", target, tenantId, data });
+    await audit(work, { ...ofTenant(tenantId), action: "billing.ended_with_tenant", data });
   });
 };
 
@@ -126,8 +122,9 @@ const apply = async (
   const { tenantId } = reading;
   const tenant = await lockTenant(work, tenantId);
   const before = await findCustomer(work, tenantId);
-  const now = subscriptions ? projected(work, parts, { subscriptions, before }) : GONE;
-  const newName = tenant.name === before?.told.name ? undefined : tenant.name;
+  const at = { now: work.serverNow, before };
+  const now = subscriptions ? project(subscriptions, parts.billing.prices, at) : GONE;
+  const newName = tenant.name === before?.toldName ? undefined : tenant.name;
   const endedIds = (subscriptions ?? []).filter(hasEnded).map(({ id }) => id);
   const ended = await takeEndings(work, tenantId, endedIds);
   if (ended.length > 0) await tellEnded(work, parts.mail, tenantId, ended);
@@ -136,22 +133,9 @@ const apply = async (
   const entitled = entitledTo(now, before);
   // A super-admin's ENTERPRISE is not Stripe's to take.
   if (entitled !== null && entitled !== tenant.plan && tenant.plan !== "ENTERPRISE")
-    await parts.takePlan(work, tenantId, entitled);
+    await parts.takePlan(work, parts.mail, tenantId, entitled);
   return newName;
 };
-
-const projected = (
-  { serverNow: now }: Work,
-  { billing }: SyncParts,
-  { subscriptions, before }: { subscriptions: readonly ProviderSubscription[]; before: Customer | undefined },
-): Projection =>
-  project(subscriptions, billing.prices, {
-    now,
-    before: {
-      pastDueSinceMs: before?.pastDueSince?.getTime() ?? null,
-      periodStartMs: before?.periodStart?.getTime() ?? null,
-    },
-  });
 
 /** Statuses of a customer that has not paid yet. */
 const UNPAID_YET: ReadonlySet<string> = new Set(["NONE", "INCOMPLETE"]);
@@ -168,30 +152,18 @@ type Changed = { tenantId: string; before: Customer | undefined; now: Projection
 const noteChange = async (work: Work, mail: Mail, { tenantId, before, now }: Changed): Promise<void> => {
   const { status, plan, interval } = now;
   if (before?.status === status && before.plan === plan && before.interval === interval) return;
-  await audit(work, {
-    action: "billing.subscription_changed",
-    target: { type: "tenant", id: tenantId },
-    tenantId,
-    data: { status, plan, interval },
-  });
-  if (status === "PAST_DUE" && before?.status !== status) await tellUnpaid(work, mail, tenantId, now);
+  const data = { status, plan, interval };
+  await audit(work, { ...ofTenant(tenantId), action: "billing.subscription_changed", data });
+  if (status !== "PAST_DUE" || before?.status === status) return;
+  const values = { plan: plan ?? "", keptUntil: isoOf(now.graceEnd) ?? "" };
+  await notifyAdmins(mail, work, tenantId, { template: "payment-failed", values });
 };
 
 const tellEnded = async (work: Work, mail: Mail, tenantId: string, ids: readonly string[]): Promise<void> => {
-  const target = { type: "tenant", id: tenantId };
-  await audit(work, { action: "billing.duplicate_ended", target, tenantId, data: { subscriptions: ids } });
+  const data = { subscriptions: ids };
+  await audit(work, { ...ofTenant(tenantId), action: "billing.duplicate_ended", data });
   const values = { subscriptions: ids.join(", ") };
   await notifyOwners(mail, work, tenantId, { template: "subscription-duplicate", values });
-};
-
-const tellUnpaid = (
-  work: Work,
-  mail: Mail,
-  tenantId: string,
-  { plan, graceEndMs }: Projection,
-): Promise<void> => {
-  const values = { plan: plan ?? "", keptUntil: new Date(graceEndMs ?? 0).toISOString() };
-  return notifyAdmins(mail, work, tenantId, { template: "payment-failed", values });
 };
 
 /** Where browsers may be sent back to: pages of the origins. */
@@ -230,7 +202,7 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   const { name } = tenant;
   // The one who buys is written to.
   if (known && (await billing.updateCustomer(known.customerId, { name, email }))) {
-    await transact((work) => noteTold(work, known, { name, email }));
+    await transact((work) => noteTold(work, known, name));
     return known;
   }
   // What the customer that is gone paid for ends before another takes its place.
@@ -239,22 +211,15 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   const customerId = await billing.createCustomer({ tenantId, name, email, instead });
   return transact(async (work) => {
     await addCustomer(work, { tenantId, customerId, ...(instead === undefined ? {} : { instead }) });
-    await noteTold(work, { tenantId, customerId }, { name, email });
+    await noteTold(work, { tenantId, customerId }, name);
     return (await findCustomer(work, tenantId))!;
   });
 };
 
-export type PageLimits = { limiter: Limiter; clock: () => Date };
-
-/**
- * Counts a page of the provider that a tenant opens: each takes requests to the provider.
- * @throws RateLimited BILLING_RATE
- */
-const countPage = async ({ limiter, clock }: PageLimits, tenantId: string): Promise<void> => {
-  const state = await limiter.consume(LIMITS.billing, tenantId);
-  if (state.isAllowed) return;
+/** Counts a page of the provider that a tenant opens: each takes requests to the provider. */
+const countPage = (parts: CountingParts, tenantId: string): Promise<void> => {
   const message = `A tenant may open ${LIMITS.billing.points} checkouts and portals an hour`;
-  throw new RateLimited("BILLING_RATE", message, state, clock().getTime());
+  return countUse(parts, { bucket: LIMITS.billing, key: tenantId }, "BILLING_RATE", message);
 };
 
 /**
@@ -263,7 +228,7 @@ const countPage = async ({ limiter, clock }: PageLimits, tenantId: string): Prom
  * @throws VALIDATION_ERROR, RateLimited, CONFLICT SUBSCRIPTION_EXISTS, UPSTREAM_ERROR STRIPE_ERROR
  */
 export const beginCheckout = async (
-  parts: SyncParts & PageLimits,
+  parts: SyncParts & CountingParts,
   order: Order,
   rules: ReturnRules,
 ): Promise<{ url: string; sessionId: string }> => {
@@ -294,14 +259,8 @@ export const beginCheckout = async (
     successUrl,
     cancelUrl,
   });
-  await transact((work) =>
-    audit(work, {
-      action: "billing.checkout_begun",
-      target: { type: "tenant", id: tenantId },
-      tenantId,
-      data: { plan, interval },
-    }),
-  );
+  const data = { plan, interval };
+  await transact((work) => audit(work, { ...ofTenant(tenantId), action: "billing.checkout_begun", data }));
   return { url, sessionId: id };
 };
 
@@ -313,7 +272,7 @@ const nothingBought = (): DomainError =>
  * @throws CONFLICT INVALID_STATE, RateLimited
  */
 export const openPortal = async (
-  { transact, billing, ...limits }: Pick<SyncParts, "transact" | "billing"> & PageLimits,
+  { transact, billing, ...limits }: Pick<SyncParts, "transact" | "billing"> & CountingParts,
   { tenantId, returnUrl }: { tenantId: string; returnUrl: string },
   rules: ReturnRules,
 ): Promise<{ url: string }> => {
@@ -329,19 +288,13 @@ export const openPortal = async (
 /** Returns the plan of a tenant with the subscription behind it. */
 export const showSubscription = async (work: Work, tenantId: string) => {
   const { plan, updatedAt } = await getTenant(work, tenantId);
-  const customer: Partial<Customer> = (await findCustomer(work, tenantId)) ?? {};
-  const { status = "NONE", interval = null, cancelAtPeriodEnd = false } = customer;
+  const bought = (await findCustomer(work, tenantId)) ?? { ...NOTHING, updatedAt };
   return {
     plan,
-    status,
-    subscribedPlan: SOLD_PLANS.find((sold) => sold === customer.plan) ?? null,
-    interval,
-    currentPeriodStart: isoOf(customer.periodStart),
-    currentPeriodEnd: isoOf(customer.periodEnd),
-    cancelAtPeriodEnd,
-    trialEnd: isoOf(customer.trialEnd),
-    graceEnd: isoOf(customer.graceEnd),
-    updatedAt: (customer.updatedAt ?? updatedAt).toISOString(),
+    ...shown(bought, ["status", "interval", "cancelAtPeriodEnd", "trialEnd", "graceEnd", "updatedAt"]),
+    subscribedPlan: SOLD_PLANS.find((sold) => sold === bought.plan) ?? null,
+    currentPeriodStart: isoOf(bought.periodStart),
+    currentPeriodEnd: isoOf(bought.periodEnd),
   };
 };
 
@@ -349,15 +302,13 @@ export const showSubscription = async (work: Work, tenantId: string) => {
 export const keyOf = (parts: Record<string, string>): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 
-const FAILED = "The payment provider did not answer as expected; try again";
-
-/** Builds the error of a provider that refused or did not answer. */
-export const providerFailed = (): DomainError =>
-  new DomainError("UPSTREAM_ERROR", FAILED, { reason: "STRIPE_ERROR" });
-
-/** The provider works, and does not know a customer: it is of another account, or of another mode. */
-export class CustomerUnknown extends DomainError {
+/** The provider refused or did not answer. */
+export class ProviderFailed extends DomainError {
   constructor() {
-    super("UPSTREAM_ERROR", FAILED, { reason: "STRIPE_ERROR" });
+    const message = "The payment provider did not answer as expected; try again";
+    super("UPSTREAM_ERROR", message, { reason: "STRIPE_ERROR" });
   }
 }
+
+/** The provider works, and does not know a customer: it is of another account, or of another mode. */
+export class CustomerUnknown extends ProviderFailed {}

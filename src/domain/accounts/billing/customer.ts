@@ -1,66 +1,26 @@
 import { sql } from "kysely";
-import type { Plan } from "../../kernel/caller.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { Interval, Projection, SubscriptionStatus } from "./provider.ts";
+import type { Projection } from "./provider.ts";
 
 /** A tenant at the payment provider, with what was last read of its subscription. */
-export type Customer = {
+export type Customer = Omit<Projection, "subscriptionId" | "entitled"> & {
   tenantId: string;
   customerId: string;
-  status: SubscriptionStatus;
-  plan: Plan | null;
-  interval: Interval | null;
-  periodStart: Date | null;
-  periodEnd: Date | null;
-  cancelAtPeriodEnd: boolean;
-  trialEnd: Date | null;
-  graceEnd: Date | null;
-  pastDueSince: Date | null;
-  /** What the provider was last told of the tenant. */
-  told: { name: string | null; email: string | null };
+  /** What the provider was last told that the tenant is called. */
+  toldName: string | null;
   updatedAt: Date;
-};
-
-type Row = {
-  tenant_id: string;
-  customer_id: string;
-  status: SubscriptionStatus;
-  plan: Plan | null;
-  interval: Interval | null;
-  period_start: Date | null;
-  period_end: Date | null;
-  cancel_at_period_end: boolean;
-  trial_end: Date | null;
-  grace_end: Date | null;
-  past_due_since: Date | null;
-  told_name: string | null;
-  told_email: string | null;
-  updated_at: Date;
 };
 
 /** Returns the customer of a tenant; undefined for one that never began to buy. */
 export const findCustomer = async ({ db }: Work, tenantId: string): Promise<Customer | undefined> => {
-  const { rows } = await sql<Row>`
-    select * from billing_customers where tenant_id = ${tenantId}::uuid`.execute(db);
-  const [row] = rows;
-  return (
-    row && {
-      tenantId: row.tenant_id,
-      customerId: row.customer_id,
-      status: row.status,
-      plan: row.plan,
-      interval: row.interval,
-      periodStart: row.period_start,
-      periodEnd: row.period_end,
-      cancelAtPeriodEnd: row.cancel_at_period_end,
-      trialEnd: row.trial_end,
-      graceEnd: row.grace_end,
-      pastDueSince: row.past_due_since,
-      told: { name: row.told_name, email: row.told_email },
-      updatedAt: row.updated_at,
-    }
-  );
+  const { rows } = await sql<Customer>`
+    select tenant_id as "tenantId", customer_id as "customerId", status, plan, interval,
+      period_start as "periodStart", period_end as "periodEnd",
+      cancel_at_period_end as "cancelAtPeriodEnd", trial_end as "trialEnd", grace_end as "graceEnd",
+      past_due_since as "pastDueSince", told_name as "toldName", updated_at as "updatedAt"
+    from billing_customers where tenant_id = ${tenantId}::uuid`.execute(db);
+  return rows[0];
 };
 
 /** Adds the customer of a tenant that has none, or has `instead` of another one that is gone. */
@@ -70,7 +30,7 @@ export const addCustomer = async (
 ): Promise<void> => {
   const now = serverNow.toISOString();
   if (instead !== undefined)
-    await sql`update billing_customers set customer_id = ${customerId}, told_name = null, told_email = null
+    await sql`update billing_customers set customer_id = ${customerId}, told_name = null
       where tenant_id = ${tenantId}::uuid and customer_id = ${instead}`.execute(db);
   else
     await sql`insert into billing_customers (tenant_id, customer_id, status, created_at, updated_at)
@@ -78,14 +38,13 @@ export const addCustomer = async (
       on conflict do nothing`.execute(db);
 };
 
-/** Notes what the provider was told of a tenant. */
+/** Notes what the provider was told that a tenant is called. */
 export const noteTold = async (
   { db }: Work,
   { tenantId, customerId }: Pick<Customer, "tenantId" | "customerId">,
-  { name, email }: { name: string; email?: string | undefined },
+  name: string,
 ): Promise<void> => {
-  await sql`update billing_customers
-    set told_name = ${name}, told_email = coalesce(${email ?? null}::text, told_email)
+  await sql`update billing_customers set told_name = ${name}
     where tenant_id = ${tenantId}::uuid and customer_id = ${customerId}`.execute(db);
 };
 
@@ -139,25 +98,17 @@ const UNKNOWN_MAX_MS = 3_600_000;
 /** One reading of a customer: a later one has a higher `ticket`. `marks`: what had been told before it. */
 export type Reading = { tenantId: string; customerId: string; ticket: number; marks: number };
 
-type ReadingRow = { customer_id: string; tickets: number; marks: number };
-
 /** Begins to read a customer. @returns undefined for a tenant without one */
 export const beginReading = async (
   { db, serverNow }: Work,
   tenantId: string,
 ): Promise<Reading | undefined> => {
   const again = new Date(serverNow.getTime() + READING_MS).toISOString();
-  const { rows } = await sql<ReadingRow>`
+  const { rows } = await sql<Reading>`
     update billing_customers set tickets = tickets + 1, due_at = ${again}::timestamptz
-    where tenant_id = ${tenantId}::uuid returning customer_id, tickets, marks`.execute(db);
-  const [row] = rows;
-  if (!row) return undefined;
-  return {
-    tenantId,
-    customerId: row.customer_id,
-    ticket: row.tickets,
-    marks: row.marks,
-  };
+    where tenant_id = ${tenantId}::uuid
+    returning tenant_id as "tenantId", customer_id as "customerId", tickets as ticket, marks`.execute(db);
+  return rows[0];
 };
 
 /** Puts off a customer that the provider does not know: by a minute first, and ever longer, up to an hour. */
@@ -179,18 +130,18 @@ export const storeReading = async (
   { tenantId, ticket, marks }: Reading,
   of: Projection,
 ): Promise<boolean> => {
-  const isWaiting = of.graceEndMs !== null && of.graceEndMs > serverNow.getTime();
+  const isWaiting = of.graceEnd !== null && of.graceEnd > serverNow;
   const { rows } = await sql`
     update billing_customers set
       status = ${of.status}, subscription_id = ${of.subscriptionId}, plan = ${of.plan},
-      interval = ${of.interval}, period_start = ${isoOf(of.periodStartMs)}::timestamptz,
-      period_end = ${isoOf(of.periodEndMs)}::timestamptz, cancel_at_period_end = ${of.cancelAtPeriodEnd},
-      past_due_since = ${isoOf(of.pastDueSinceMs)}::timestamptz,
-      trial_end = ${isoOf(of.trialEndMs)}::timestamptz, grace_end = ${isoOf(of.graceEndMs)}::timestamptz,
+      interval = ${of.interval}, period_start = ${isoOf(of.periodStart)}::timestamptz,
+      period_end = ${isoOf(of.periodEnd)}::timestamptz, cancel_at_period_end = ${of.cancelAtPeriodEnd},
+      past_due_since = ${isoOf(of.pastDueSince)}::timestamptz,
+      trial_end = ${isoOf(of.trialEnd)}::timestamptz, grace_end = ${isoOf(of.graceEnd)}::timestamptz,
       applied = ${ticket}::bigint, unread = 0, read_at = ${serverNow.toISOString()}::timestamptz,
       updated_at = ${serverNow.toISOString()}::timestamptz,
       due_at = case when marks <> ${marks}::bigint then due_at
-        else ${isWaiting ? isoOf(of.graceEndMs) : null}::timestamptz end
+        else ${isWaiting ? isoOf(of.graceEnd) : null}::timestamptz end
     where tenant_id = ${tenantId}::uuid and applied < ${ticket}::bigint returning 1`.execute(db);
   return rows.length === 1;
 };

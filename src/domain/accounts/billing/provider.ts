@@ -10,33 +10,48 @@ export type SoldPlan = (typeof SOLD_PLANS)[number];
 /** A price at the payment provider. Of several for one plan and interval the first is sold. */
 export type PriceOf = { plan: SoldPlan; interval: Interval; priceId: string };
 
-/** All statuses of a subscription at Stripe. */
-type ProviderStatus =
-  | "incomplete"
-  | "incomplete_expired"
-  | "trialing"
-  | "active"
-  | "past_due"
-  | "canceled"
-  | "unpaid"
-  | "paused";
+export const SUBSCRIPTION_STATUSES = [
+  "NONE",
+  "INCOMPLETE",
+  "TRIALING",
+  "ACTIVE",
+  "PAST_DUE",
+  "UNPAID",
+  "PAUSED",
+  "CANCELED",
+] as const;
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
 
-/** A subscription as the payment provider has it now. Times are in ms since 1970. */
+/** All statuses of a subscription at Stripe, and what they are here. */
+const STATUS_OF = {
+  incomplete: "INCOMPLETE",
+  incomplete_expired: "CANCELED",
+  trialing: "TRIALING",
+  active: "ACTIVE",
+  past_due: "PAST_DUE",
+  canceled: "CANCELED",
+  unpaid: "UNPAID",
+  paused: "PAUSED",
+} as const satisfies Record<string, SubscriptionStatus>;
+type ProviderStatus = keyof typeof STATUS_OF;
+
+/** A subscription as the payment provider has it now. */
 export type ProviderSubscription = {
   id: string;
   status: ProviderStatus;
   priceId: string;
-  createdMs: number;
+  createdAt: Date;
   /** Of the item that is paid. */
-  periodStartMs: number;
-  periodEndMs: number;
+  periodStart: Date;
+  periodEnd: Date;
   cancelAtPeriodEnd: boolean;
-  trialEndMs: number | null;
+  trialEnd: Date | null;
   /** Payments are not collected for a while. */
   isCollectionPaused: boolean;
 };
 
-export type Invoice = {
+/** An invoice as it is shown; times are ISO 8601. */
+type Invoice = {
   id: string;
   number: string | null;
   status: string;
@@ -45,11 +60,11 @@ export type Invoice = {
   total: number;
   amountDue: number;
   amountPaid: number;
-  createdMs: number;
-  periodStartMs: number;
-  periodEndMs: number;
+  periodStart: string;
+  periodEnd: string;
   hostedUrl: string | null;
   pdfUrl: string | null;
+  createdAt: string;
 };
 
 type Checkout = { customerId: string; priceId: string; successUrl: string; cancelUrl: string };
@@ -99,18 +114,6 @@ export const billingIsOff = (): DomainError =>
     reason: "BILLING_NOT_CONFIGURED",
   });
 
-export const SUBSCRIPTION_STATUSES = [
-  "NONE",
-  "INCOMPLETE",
-  "TRIALING",
-  "ACTIVE",
-  "PAST_DUE",
-  "UNPAID",
-  "PAUSED",
-  "CANCELED",
-] as const;
-export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number];
-
 /** Days for which a plan is kept while a payment fails. */
 const GRACE_DAYS = 7;
 const DAY_MS = 86_400_000;
@@ -122,27 +125,16 @@ export type Projection = {
   /** The plan that the subscription is for; null without one, or for a price that is not known here. */
   plan: Plan | null;
   interval: Interval | null;
-  periodStartMs: number | null;
-  periodEndMs: number | null;
+  periodStart: Date | null;
+  periodEnd: Date | null;
   cancelAtPeriodEnd: boolean;
-  trialEndMs: number | null;
+  trialEnd: Date | null;
   /** While a payment fails: until when the plan is kept. */
-  graceEndMs: number | null;
+  graceEnd: Date | null;
   /** Since when payments fail; kept until the subscription is active again. */
-  pastDueSinceMs: number | null;
+  pastDueSince: Date | null;
   /** null: not known, so the tenant's plan is left as it is. */
   entitled: Plan | null;
-};
-
-const STATUS_OF: Readonly<Record<ProviderStatus, SubscriptionStatus>> = {
-  incomplete: "INCOMPLETE",
-  incomplete_expired: "CANCELED",
-  trialing: "TRIALING",
-  active: "ACTIVE",
-  past_due: "PAST_DUE",
-  canceled: "CANCELED",
-  unpaid: "UNPAID",
-  paused: "PAUSED",
 };
 
 /** What a customer without subscriptions has. */
@@ -151,20 +143,20 @@ export const NOTHING: Projection = {
   subscriptionId: null,
   plan: null,
   interval: null,
-  periodStartMs: null,
-  periodEndMs: null,
+  periodStart: null,
+  periodEnd: null,
   cancelAtPeriodEnd: false,
-  trialEndMs: null,
-  graceEndMs: null,
-  pastDueSinceMs: null,
+  trialEnd: null,
+  graceEnd: null,
+  pastDueSince: null,
   entitled: "FREE",
 };
 
 /** What a customer has that was deleted at the provider, and all its subscriptions with it. */
 export const GONE: Projection = { ...NOTHING, status: "CANCELED" };
 
-/** What was read of the customer before. */
-type Before = { pastDueSinceMs: number | null; periodStartMs: number | null };
+/** The time, and what was read of the customer before. */
+type At = { now: Date; before: Pick<Projection, "pastDueSince" | "periodStart"> | undefined };
 
 /** Statuses that are paid for, or will be. */
 const RUNNING: ReadonlySet<ProviderStatus> = new Set(["trialing", "active", "past_due"]);
@@ -195,7 +187,7 @@ const rankOf = ({ status }: ProviderSubscription): number => {
 };
 
 const byPrecedence = (a: ProviderSubscription, b: ProviderSubscription): number =>
-  rankOf(b) - rankOf(a) || b.createdMs - a.createdMs || (a.id < b.id ? 1 : -1);
+  rankOf(b) - rankOf(a) || b.createdAt.getTime() - a.createdAt.getTime() || (a.id < b.id ? 1 : -1);
 
 /**
  * Returns the subscriptions that are paid for besides the newest: two checkouts that were open at once can
@@ -213,18 +205,17 @@ const statusOf = ({ status, isCollectionPaused }: ProviderSubscription): Subscri
 /**
  * Returns what the subscriptions of a customer amount to: a pure function of them, the time and
  * since when payments fail, so that it does not matter which events told of them, how often, and in which
- * order. The newest that is paid for
- * counts; else the newest that may be; else the newest that has ended.
+ * order. The newest that is paid for counts; else the newest that may be; else the newest that has ended.
  */
 export const project = (
   subscriptions: readonly ProviderSubscription[],
   prices: readonly PriceOf[],
-  { now, before }: { now: Date; before: Before },
+  at: At,
 ): Projection => {
   const [first] = subscriptions.toSorted(byPrecedence);
   return first
-    ? ofSubscription(first, prices, { now, before })
-    : { ...NOTHING, pastDueSinceMs: before.pastDueSinceMs };
+    ? ofSubscription(first, prices, at)
+    : { ...NOTHING, pastDueSince: at.before?.pastDueSince ?? null };
 };
 
 /**
@@ -232,40 +223,26 @@ export const project = (
  * period is the one of before, another payment failed within it. Only being active again ends it: who leaves
  * PAST_DUE without having paid, and returns, has no new time of grace.
  */
-const pastDueSince = (
-  { periodStartMs }: ProviderSubscription,
+const pastDueSinceOf = (
+  { periodStart }: ProviderSubscription,
   status: SubscriptionStatus,
-  { now, before }: { now: Date; before: Before },
-): number | null => {
+  { now, before }: At,
+): Date | null => {
+  const known = before?.pastDueSince ?? null;
   if (status === "ACTIVE") return null;
-  if (status !== "PAST_DUE" || before.pastDueSinceMs !== null) return before.pastDueSinceMs;
-  return periodStartMs === before.periodStartMs ? now.getTime() : periodStartMs;
+  if (status !== "PAST_DUE" || known) return known;
+  return periodStart.getTime() === before?.periodStart?.getTime() ? now : periodStart;
 };
 
-const ofSubscription = (
-  of: ProviderSubscription,
-  prices: readonly PriceOf[],
-  at: { now: Date; before: Before },
-): Projection => {
-  const { now } = at;
+const ofSubscription = (of: ProviderSubscription, prices: readonly PriceOf[], at: At): Projection => {
+  const { id: subscriptionId, periodStart, periodEnd, cancelAtPeriodEnd, trialEnd } = of;
   const status = statusOf(of);
   const price = prices.find(({ priceId }) => priceId === of.priceId);
   const { plan, interval } = price ?? { plan: null, interval: null };
-  const pastDueSinceMs = pastDueSince(of, status, at);
-  const isFailing = status === "PAST_DUE" && pastDueSinceMs !== null;
-  const graceEndMs = isFailing ? pastDueSinceMs + GRACE_DAYS * DAY_MS : null;
-  const isEntitled = ENTITLED.has(status) || (graceEndMs !== null && now.getTime() < graceEndMs);
-  return {
-    status,
-    subscriptionId: of.id,
-    plan,
-    interval,
-    periodStartMs: of.periodStartMs,
-    periodEndMs: of.periodEndMs,
-    cancelAtPeriodEnd: of.cancelAtPeriodEnd,
-    trialEndMs: of.trialEndMs,
-    graceEndMs,
-    pastDueSinceMs,
-    entitled: isEntitled ? plan : "FREE",
-  };
+  const pastDueSince = pastDueSinceOf(of, status, at);
+  const isFailing = status === "PAST_DUE" && pastDueSince !== null;
+  const graceEnd = isFailing ? new Date(pastDueSince.getTime() + GRACE_DAYS * DAY_MS) : null;
+  const isEntitled = ENTITLED.has(status) || (graceEnd !== null && at.now < graceEnd);
+  const paid = { subscriptionId, plan, interval, periodStart, periodEnd, cancelAtPeriodEnd, trialEnd };
+  return { status, ...paid, graceEnd, pastDueSince, entitled: isEntitled ? plan : "FREE" };
 };

@@ -16,51 +16,30 @@ export const USAGE_METRICS = [
   "activeKeysPerProject",
   "customDomains",
 ] as const;
+export type UsageMetric = (typeof USAGE_METRICS)[number];
 
-/** What is used of a limit of the plan, whose name `metric` is. */
-export type UsageItem = {
-  metric: (typeof USAGE_METRICS)[number];
-  used: number;
-  /** null: the plan has no such limit. */
-  limit: number | null;
-  /** Of the limit, rounded down; null without a limit or with one of 0. */
-  percent: number | null;
-  /** More than this is refused with 402; null: nothing is. */
-  refusedAbove: number | null;
-};
-
-/** Returns what a tenant has used in the month of a time: exact, as committed. */
-const readUsage = async (
-  { db }: Pick<Work, "db">,
-  tenantId: string,
-  time: Date,
-): Promise<{ events: number; players: number }> => {
-  const { rows } = await sql<{ events: number; players: number }>`
-    select coalesce(sum(events), 0) as events, coalesce(sum(players), 0) as players
-    from usage_counters where tenant_id = ${tenantId}::uuid and month = ${monthOf(time)}::int`.execute(db);
-  return rows[0]!;
-};
-
-type Had = { webhooks: number; activeKeysPerProject: number; customDomains: number };
-
-/** Returns what a tenant has now; of keys those of the project that has most of them. */
-const readHad = async ({ db, now }: Work, tenantId: string): Promise<Had> => {
-  const { rows } = await sql<Had>`
+/**
+ * Returns what a tenant has used in this month, exact, as committed; and what it has now, of keys those of the
+ * project that has most of them.
+ */
+const readUsed = async ({ db, now, serverNow }: Work, tenantId: string) => {
+  const ofTenant = sql`tenant_id = ${tenantId}::uuid`;
+  const ofMonth = sql`${ofTenant} and month = ${monthOf(serverNow)}::int`;
+  const { rows } = await sql<Record<Exclude<UsageMetric, "projects" | "members">, number>>`
     select
-      (select count(*) from webhooks
-        where tenant_id = ${tenantId}::uuid and deleted_at is null) as webhooks,
+      (select coalesce(sum(events), 0) from usage_counters where ${ofMonth}) as "eventsPerMonth",
+      (select coalesce(sum(players), 0) from usage_counters where ${ofMonth}) as "activePlayersPerMonth",
+      (select count(*) from webhooks where ${ofTenant} and deleted_at is null) as webhooks,
       (select coalesce(max(keys), 0) from (
         select count(*) as keys from api_keys k join projects p on p.id = k.project_id
         where p.tenant_id = ${tenantId}::uuid and p.deleted_at is null and k.status = 'ACTIVE'
           and k.replaced_by is null and (k.expires_at is null or k.expires_at > ${now.toISOString()}::timestamptz)
         group by p.id) of_projects) as "activeKeysPerProject",
-      (select count(*) from custom_domains where tenant_id = ${tenantId}::uuid) as "customDomains"`.execute(
-    db,
-  );
+      (select count(*) from custom_domains where ${ofTenant}) as "customDomains"`.execute(db);
   return rows[0]!;
 };
 
-/** Returns how much of a limit is used, in whole percent rounded down. */
+/** Returns how much of a limit is used, in whole percent rounded down; null without a limit or with one of 0. */
 const percentOf = (used: number, limit: number | null): number | null =>
   limit === null || limit === 0 ? null : Math.floor((used / limit) * 100);
 
@@ -69,20 +48,17 @@ export const showUsage = async (work: Work, tenantId: string) => {
   const tenant = await getTenant(work, tenantId);
   const { serverNow: now } = work;
   const limits = limitsOf(tenant);
-  const { events, players } = await readUsage(work, tenantId, now);
   const used = {
-    eventsPerMonth: events,
-    activePlayersPerMonth: players,
     projects: await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null }),
     members: await seatsTaken(work, tenantId),
-    ...(await readHad(work, tenantId)),
+    ...(await readUsed(work, tenantId)),
   };
   const refusedAbove = { ...limits, eventsPerMonth: eventsTakenOf(tenant), activePlayersPerMonth: null };
   return {
     plan: tenant.plan,
     periodStart: monthStart(now).toISOString(),
     periodEnd: monthStart(now, 1).toISOString(),
-    items: USAGE_METRICS.map((metric): UsageItem => {
+    items: USAGE_METRICS.map((metric) => {
       const limit = limits[metric];
       const percent = percentOf(used[metric], limit);
       return { metric, used: used[metric], limit, percent, refusedAbove: refusedAbove[metric] };
@@ -101,8 +77,8 @@ type Row = {
   id: string;
   plan: Plan;
   planOverrides: Partial<PlanLimits>;
-  events: number;
-  players: number;
+  eventsPerMonth: number;
+  activePlayersPerMonth: number;
   reserved: number;
 };
 
@@ -122,8 +98,8 @@ export const tellUsage = async (work: Work, mail: Mail): Promise<boolean> => {
   if (changes.length === 0) return false;
   const ids = `{${[...new Set(changes.map(({ tenant_id }) => tenant_id))].join(",")}}`;
   const { rows } = await sql<Row>`
-    select t.id, t.plan, t.plan_overrides as "planOverrides", sum(u.events) as events,
-      sum(u.players) as players, sum(greatest(u.events, u.granted)) as reserved
+    select t.id, t.plan, t.plan_overrides as "planOverrides", sum(u.events) as "eventsPerMonth",
+      sum(u.players) as "activePlayersPerMonth", sum(greatest(u.events, u.granted)) as reserved
     from usage_counters u join tenants t on t.id = u.tenant_id
     where u.month = ${monthOf(work.serverNow)}::int and u.tenant_id = any(${ids}::uuid[])
       and t.deleted_at is null
@@ -138,16 +114,15 @@ export const tellUsage = async (work: Work, mail: Mail): Promise<boolean> => {
 /** Whether the tenant may pass another percentage of its events within the room that was given already. */
 const mayPass = (row: Row): boolean => {
   const limit = limitsOf(row).eventsPerMonth;
-  const used = percentOf(row.events, limit) ?? 0;
+  const used = percentOf(row.eventsPerMonth, limit) ?? 0;
   const reserved = percentOf(row.reserved, limit) ?? 0;
   return NOTICES.some((percent) => used < percent && reserved >= percent);
 };
 
 const tellTenant = async (work: Work, mail: Mail, row: Row): Promise<void> => {
   const limits = limitsOf(row);
-  const all = { eventsPerMonth: row.events, activePlayersPerMonth: row.players };
   for (const metric of ["eventsPerMonth", "activePlayersPerMonth"] as const) {
-    const [used, limit] = [all[metric], limits[metric]];
+    const [used, limit] = [row[metric], limits[metric]];
     const percent = percentOf(used, limit) ?? 0;
     const notice = NOTICES.find((one) => percent >= one);
     if (!notice || !(await isFirst(work, row.id, { metric, percent: notice }))) continue;

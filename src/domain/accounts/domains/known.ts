@@ -3,7 +3,6 @@ import { isIP } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { parse } from "tldts";
-import { audit } from "../audit/audit.ts";
 import { CACHE_TTL_MS } from "../auth/short-cache.ts";
 import { domainProblem, normaliseDomain } from "../sso/domain-name.ts";
 import { lockTenant } from "../tenants/tenant.ts";
@@ -11,10 +10,10 @@ import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { Bulkhead } from "../../kernel/bulkhead.ts";
-import { isoOf } from "../../kernel/iso-time.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { isIn, isOfThisMachine, networkOf } from "../rate-limits/limiter.ts";
-import { type DomainWithCertificate, lockDomain, readDomains, shownSslStatus } from "./states.ts";
+import { type DomainWithCertificate, lockDomain, readDomains, recordAct, shownSslStatus } from "./states.ts";
 
 /** A check that is not over after this time, in ms, is another worker's to do. */
 export const CLAIM_MS = 300_000;
@@ -23,32 +22,8 @@ export const TOGETHER = 25;
 /** Of one tenant, whose DNS servers may be slow. */
 export const TOGETHER_OF_TENANT = 5;
 
-const refusal = (): Error => new Error("nobody waits for a slot");
-
-/** Bounds how many domains a process looks at because their tenants ask for it: as many as a worker does. */
-class DomainLooks {
-  readonly #slots = new Bulkhead({
-    ofKey: { slots: TOGETHER_OF_TENANT },
-    ofAll: { slots: TOGETHER },
-    refusal,
-  });
-
-  /** Has `look` run where a slot is free, until it is over. @returns whether there was one */
-  async take(tenantId: string, look: () => Promise<void>): Promise<boolean> {
-    if (!this.#slots.tryAcquire(tenantId)) return false;
-    try {
-      await look();
-      return true;
-    } finally {
-      this.#slots.release(tenantId);
-    }
-  }
-}
-
-/** Where the record of a name's owner is looked for: the same place as for domains of single sign-on. */
-const TXT_PREFIX = "_laurel-challenge";
-
-export const txtNameOf = (domain: string): string => `${TXT_PREFIX}.${domain}`;
+/** Where the record of a name's owner is looked for: also of domains of single sign-on. */
+export const txtNameOf = (domain: string): string => `_laurel-challenge.${domain}`;
 export const txtValueOf = (token: string): string => `laurel-custom-domain=${token}`;
 export const cnameTargetOf = (label: string, suffix: string): string => `${label}.${suffix}`;
 
@@ -92,9 +67,7 @@ export const requireDomains = <T extends DomainRules>(settings: T | undefined): 
 
 /** Converts a domain to the API representation, with the records that its owner makes. */
 export const showCustomDomain = (row: DomainWithCertificate, rules: DomainRules | undefined, now: Date) => ({
-  id: row.id,
-  domain: row.domain,
-  status: row.status,
+  ...shown(row, ["id", "domain", "status"]),
   sslStatus: shownSslStatus(row, now),
   verification: {
     txtName: txtNameOf(row.domain),
@@ -102,22 +75,9 @@ export const showCustomDomain = (row: DomainWithCertificate, rules: DomainRules 
     cnameTarget: rules ? cnameTargetOf(row.label, rules.suffix) : null,
     aRecords: [...(rules?.ingressIps ?? [])],
   },
-  checks: {
-    txt: row.txt,
-    routing: row.routing,
-    caa: row.caa,
-    checkedAt: isoOf(row.checkedAt),
-    error: row.checkError,
-  },
-  certificate: row.certificate && {
-    issuer: row.certificate.issuer,
-    notBefore: row.certificate.notBefore.toISOString(),
-    notAfter: row.certificate.notAfter.toISOString(),
-    renewAt: row.certificate.renewAt.toISOString(),
-  },
-  sslError: row.sslError,
-  createdAt: row.createdAt.toISOString(),
-  updatedAt: row.updatedAt.toISOString(),
+  checks: { ...shown(row, ["txt", "routing", "caa", "checkedAt"]), error: row.checkError },
+  certificate: row.certificate && shown(row.certificate, ["issuer", "notBefore", "notAfter", "renewAt"]),
+  ...shown(row, ["sslError", "createdAt", "updatedAt"]),
 });
 
 /** Returns one domain of a tenant. @throws NOT_FOUND */
@@ -130,14 +90,6 @@ export const getCustomDomain = async (
   if (!found) throw notFound("Domain");
   return found;
 };
-
-const record = (work: Work, tenantId: string, { id, domain }: { id: string; domain: string }, act: string) =>
-  audit(work, {
-    action: `custom_domain.${act}`,
-    target: { type: "custom_domain", id },
-    tenantId,
-    data: { domain },
-  });
 
 /**
  * Adds a name that shall lead to this server. It counts once its records are seen.
@@ -172,7 +124,7 @@ export const addCustomDomain = async (
     values (${id}::uuid, ${tenantId}::uuid, ${domain}, ${randomBytes(LABEL_BYTES).toString("hex")},
       ${randomBytes(TOKEN_BYTES).toString("base64url")}, 'PENDING', 'NONE', 'UNKNOWN', 'UNKNOWN',
       ${at}::timestamptz, ${at}::timestamptz, ${at}::timestamptz, ${at}::timestamptz)`.execute(db);
-  await record(work, tenantId, { id, domain }, "added");
+  await recordAct(work, { id, tenantId, domain }, "added");
   return getCustomDomain(work, tenantId, id);
 };
 
@@ -204,7 +156,7 @@ export const recheckCustomDomain = async (
           and order_failures < ${FAILURES_ASKED} and status in ('VERIFIED', 'ACTIVE')
         then ${at}::timestamptz else next_order_at end
     where id = ${own}::uuid`.execute(work.db);
-  await record(work, tenantId, row, "recheck_requested");
+  await recordAct(work, row, "recheck_requested");
   return getCustomDomain(work, tenantId, own);
 };
 
@@ -225,7 +177,7 @@ export const removeCustomDomain = async (work: Work, tenantId: string, id: strin
   const row = await lockDomain(work, own);
   if (!row) throw notFound("Domain");
   await sql`delete from custom_domains where id = ${own}::uuid`.execute(work.db);
-  await record(work, tenantId, row, "removed");
+  await recordAct(work, row, "removed");
 };
 
 /** Removes all domains of a tenant that is gone. */
@@ -251,22 +203,10 @@ type Parts = {
   warn: (err: unknown, message: string) => void;
 };
 
-/** All held domains at a time; `stamp` differs when one of them has changed, in whatever order they commit. */
-type Snapshot = { stamp: string; byName: ReadonlyMap<string, KnownDomain> };
-
-const HELD = sql`status in ('VERIFIED', 'ACTIVE', 'DEGRADED')`;
-
-const readStamp = async ({ db }: Work): Promise<string> => {
-  const { rows } = await sql<{ stamp: string }>`
-    select coalesce(sum(hashtextextended(id::text || updated_at::text, 0)), 0)::text as stamp
-    from custom_domains where ${HELD}`.execute(db);
-  return rows[0]!.stamp;
-};
-
 const readAll = async ({ db }: Work): Promise<Map<string, KnownDomain>> => {
   const { rows } = await sql<KnownDomain>`
     select id, tenant_id as "tenantId", domain, updated_at::text as version
-    from custom_domains where ${HELD}`.execute(db);
+    from custom_domains where status in ('VERIFIED', 'ACTIVE', 'DEGRADED')`.execute(db);
   return new Map(rows.map((row) => [row.domain, row]));
 };
 
@@ -279,10 +219,14 @@ const WAIT_MS = 1_000;
  * stays.
  */
 export class KnownDomains {
-  /** Looks at domains that their tenants ask for, in this process. */
-  readonly looks = new DomainLooks();
+  /** Bounds how many domains a process looks at because their tenants ask for it: as many as a worker does. */
+  readonly looks = new Bulkhead({
+    ofKey: { slots: TOGETHER_OF_TENANT },
+    ofAll: { slots: TOGETHER },
+    refusal: () => new Error("nobody waits for a slot"),
+  });
   readonly #parts: Parts;
-  #snapshot: Snapshot | undefined;
+  #byName: ReadonlyMap<string, KnownDomain> | undefined;
   #reading: Promise<void> | undefined;
   /** When the last reading began, and the one that what is known is from. */
   #triedAtMs = -Infinity;
@@ -300,12 +244,12 @@ export class KnownDomains {
     if (!this.#parts.isOn) return undefined;
     const nowMs = performance.now();
     // Without anything known each question reads: an answer of nothing would serve a host as nobody's.
-    if (nowMs - this.#triedAtMs > CACHE_TTL_MS || !this.#snapshot) this.#reading ??= this.#read();
-    if (!this.#snapshot) await this.#reading;
+    if (nowMs - this.#triedAtMs > CACHE_TTL_MS || !this.#byName) this.#reading ??= this.#read();
+    if (!this.#byName) await this.#reading;
     else if (this.#reading && nowMs - this.#knownAtMs > 2 * CACHE_TTL_MS)
       // Also who asks while it goes on, and nobody longer than the first.
       await Promise.race([this.#reading, delay(Math.max(0, this.#triedAtMs + WAIT_MS - nowMs))]);
-    return this.#snapshot?.byName.get(name);
+    return this.#byName?.get(name);
   }
 
   /** Has everything read anew at the next question, for which all wait. */
@@ -316,19 +260,15 @@ export class KnownDomains {
 
   async #read(): Promise<void> {
     const { transact, warn } = this.#parts;
-    const known = this.#snapshot;
     const beganMs = performance.now();
     this.#triedAtMs = beganMs;
     try {
-      this.#snapshot = await transact(async (work): Promise<Snapshot> => {
-        const stamp = await readStamp(work);
-        return known?.stamp === stamp ? known : { stamp, byName: await readAll(work) };
-      });
+      this.#byName = await transact(readAll);
       // Unless it was to be forgotten meanwhile.
       if (this.#triedAtMs === beganMs) this.#knownAtMs = beganMs;
     } catch (error) {
       // What was known stays in force; without anything known nobody is served as somebody else.
-      if (!known) throw error;
+      if (!this.#byName) throw error;
       warn(error, "custom domains could not be read; those known before are served");
     } finally {
       this.#reading = undefined;

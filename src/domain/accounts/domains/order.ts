@@ -1,7 +1,6 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { publishChallenge } from "./known.ts";
-import { type CaaResult, type DnsRecords, lookForCaa } from "./states.ts";
+import { type CaaResult, type DnsRecords, lookForCaa, recordAct } from "./states.ts";
 import { clipped } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
@@ -53,41 +52,38 @@ export const accountContext = ({ directoryUrl }: Pick<Acme, "directoryUrl">): st
 
 type AccountRow = { sealed_key: string; account_url: string | null };
 
-/** Returns the account of this server, of which there is one however many processes begin. */
+/**
+ * Returns the account of this server, of which there is one however many processes begin; another one takes
+ * the place of one whose key cannot be opened.
+ */
 export const accountOf = async ({ transact, acme, secretBox, log }: AccountParts): Promise<AcmeAccount> => {
   const { directoryUrl } = acme;
+  const context = accountContext(acme);
   const find = () =>
     transact(async ({ db }) => {
       const { rows } = await sql<AccountRow>`
         select sealed_key, account_url from acme_accounts where directory_url = ${directoryUrl}`.execute(db);
       return rows[0];
     });
-  let found = await find();
-  if (!found) {
-    const sealed = secretBox.seal(await acme.newAccountKey(), accountContext(acme));
-    await transact(({ db, serverNow }) =>
-      sql`
-        insert into acme_accounts (directory_url, sealed_key, created_at)
-        values (${directoryUrl}, ${sealed}, ${serverNow.toISOString()}::timestamptz)
-        on conflict do nothing`.execute(db),
-    );
-    found = await find();
-  }
-  const { sealed_key: sealed, account_url: url } = found!;
+  const opened = ({ sealed_key: sealed, account_url: url }: AccountRow): AcmeAccount => ({
+    keyPem: secretBox.open(sealed, context),
+    url: url ?? undefined,
+  });
+  const known = await find();
   try {
-    return { keyPem: secretBox.open(sealed, accountContext(acme)), url: url ?? undefined };
-  } catch (error) {
-    log.error({ err: error }, "the account's key cannot be opened; another account takes its place");
+    if (known) return opened(known);
+  } catch (err) {
+    log.error({ err }, "the account's key cannot be opened; another account takes its place");
   }
-  const { newAccountKey } = acme;
-  const another = secretBox.seal(await newAccountKey(), accountContext(acme));
-  await transact(({ db }) =>
+  const another = secretBox.seal(await acme.newAccountKey(), context);
+  await transact(({ db, serverNow }) =>
     sql`
-      update acme_accounts set sealed_key = ${another}, account_url = null
-      where directory_url = ${directoryUrl} and sealed_key = ${sealed}`.execute(db),
+      insert into acme_accounts (directory_url, sealed_key, created_at)
+      values (${directoryUrl}, ${another}, ${serverNow.toISOString()}::timestamptz)
+      on conflict (directory_url) do update set sealed_key = excluded.sealed_key, account_url = null
+      where acme_accounts.sealed_key = ${known?.sealed_key ?? null}::text`.execute(db),
   );
-  const { sealed_key: now } = (await find())!;
-  return { keyPem: secretBox.open(now, accountContext(acme)), url: undefined };
+  return opened((await find())!);
 };
 
 type OrderParts = {
@@ -137,7 +133,7 @@ export const isOrderDue = (at: Date) => sql`exists (
 
 type Claim = { id: string; tenantId: string; domain: string; lease: string };
 
-type Candidate = { id: string; tenant_id: string; domain: string; is_renewal: boolean };
+type Candidate = Omit<Claim, "lease"> & { isRenewal: boolean };
 
 const ago = ({ serverNow }: Work, ms: number) => sql`${ahead(serverNow, -ms)}::timestamptz`;
 const ahead = (at: Date, ms: number): string => new Date(at.getTime() + ms).toISOString();
@@ -145,10 +141,7 @@ const ahead = (at: Date, ms: number): string => new Date(at.getTime() + ms).toIS
 type Counts = { name: number; tenant: number; all: number };
 
 /** Whether an order more would be more than the authority, or this server, allows. */
-const isTooMany = async (
-  work: Work,
-  { domain, tenant_id: tenantId, is_renewal: isRenewal }: Candidate,
-): Promise<boolean> => {
+const isTooMany = async (work: Work, { domain, tenantId, isRenewal }: Candidate): Promise<boolean> => {
   const { rows } = await sql<Counts>`
     select count(*) filter (where domain = ${domain} and ordered_at > ${ago(work, NAME_MS)}) as name,
       count(*) filter (where tenant_id = ${tenantId}::uuid) as tenant,
@@ -167,8 +160,8 @@ const claimOne = async (work: Work): Promise<Claim | "TOO_MANY" | undefined> => 
   const { db, serverNow: now } = work;
   const at = now.toISOString();
   const { rows } = await sql<Candidate>`
-    select id, tenant_id, domain,
-      exists (select from custom_domain_certificates c where c.domain_id = d.id) as is_renewal
+    select id, tenant_id as "tenantId", domain,
+      exists (select from custom_domain_certificates c where c.domain_id = d.id) as "isRenewal"
     from custom_domains d
     where next_order_at <= ${at}::timestamptz and status in ('VERIFIED', 'ACTIVE')
       and (lease_until is null or lease_until <= ${at}::timestamptz)
@@ -184,16 +177,14 @@ const claimOne = async (work: Work): Promise<Claim | "TOO_MANY" | undefined> => 
   }
   const lease = newId();
   await sql`
-    update custom_domains d set lease = ${lease}::uuid, lease_until = ${ahead(now, LEASE_MS)}::timestamptz,
-      ssl_status = case when exists (select from custom_domain_certificates c where c.domain_id = d.id)
-        then 'RENEWING' else 'PROVISIONING' end,
-      updated_at = ${at}::timestamptz
+    update custom_domains set lease = ${lease}::uuid, lease_until = ${ahead(now, LEASE_MS)}::timestamptz,
+      ssl_status = ${found.isRenewal ? "RENEWING" : "PROVISIONING"}, updated_at = ${at}::timestamptz
     where id = ${found.id}::uuid`.execute(db);
   await sql`
     insert into acme_orders (id, tenant_id, domain, ordered_at, expires_at)
-    values (${lease}::uuid, ${found.tenant_id}::uuid, ${found.domain}, ${at}::timestamptz,
+    values (${lease}::uuid, ${found.tenantId}::uuid, ${found.domain}, ${at}::timestamptz,
       ${ahead(now, ORDER_KEPT_MS)}::timestamptz)`.execute(db);
-  return { id: found.id, tenantId: found.tenant_id, domain: found.domain, lease };
+  return { ...found, lease };
 };
 
 /** Domains whose records are missing rest; they would be found due for ever. */
@@ -260,11 +251,12 @@ const orderOne = async (parts: OrderParts, claim: Claim): Promise<void> => {
 
 const ERROR_MAX = 250;
 
-/** Whether the order is still this one's: its domain may be gone, or its lease another's. */
-const isOwn = async ({ db }: Work, { id, lease }: Claim): Promise<boolean> => {
-  const { rows } = await sql`
-    select from custom_domains where id = ${id}::uuid and lease = ${lease}::uuid for update`.execute(db);
-  return rows.length > 0;
+/** What became of the orders before this one. Undefined: its domain is gone, or its lease another's. */
+const lockOwn = async ({ db }: Work, { id, lease }: Claim) => {
+  const { rows } = await sql<{ failures: number; error: string | null }>`
+    select order_failures as failures, ssl_error as error from custom_domains
+    where id = ${id}::uuid and lease = ${lease}::uuid for update`.execute(db);
+  return rows[0];
 };
 
 /** Gives an order back that was not ended: another process goes on. */
@@ -291,7 +283,7 @@ const storeIssued = async (
     where directory_url = ${acme.directoryUrl} and account_url is distinct from ${issued.accountUrl}`.execute(
     db,
   );
-  if (!(await isOwn(work, claim))) return;
+  if (!(await lockOwn(work, claim))) return;
   const { notBefore, notAfter } = issued;
   const lifeMs = notAfter.getTime() - notBefore.getTime();
   const renewAt = ahead(notAfter, -lifeMs * (RENEWED_AT + Math.random() * JITTER));
@@ -312,19 +304,18 @@ const storeIssued = async (
       next_order_at = ${renewAt}::timestamptz, updated_at = ${at}::timestamptz
     where id = ${claim.id}::uuid`.execute(db);
   await sql`delete from acme_challenges where domain_id = ${claim.id}::uuid`.execute(db);
-  await recordOrder(work, claim, "certificate_issued", { notAfter: notAfter.toISOString() });
+  await recordAct(work, claim, "certificate_issued", { notAfter: notAfter.toISOString() });
 };
 
 /** `caa`: REFUSED if CAA records forbid the order, so that none was made. */
 type Failure = { message: string; caa: CaaResult };
 
 const storeFailure = async (work: Work, claim: Claim, { message, caa }: Failure): Promise<void> => {
-  if (!(await isOwn(work, claim))) return;
+  const before = await lockOwn(work, claim);
+  if (!before) return;
+  const { failures } = before;
   const isForbidden = caa === "REFUSED";
   const { db, serverNow } = work;
-  const { rows } = await sql<{ order_failures: number; ssl_error: string | null }>`
-    select order_failures, ssl_error from custom_domains where id = ${claim.id}::uuid`.execute(db);
-  const { order_failures: failures, ssl_error: before } = rows[0]!;
   const backOffMs = BACK_OFF_MS[Math.min(failures, BACK_OFF_MS.length - 1)]!;
   const waitMs = isForbidden ? FORBIDDEN_MS : backOffMs;
   const error = clipped(message.replaceAll(/\s+/g, " "), ERROR_MAX);
@@ -339,21 +330,8 @@ const storeFailure = async (work: Work, claim: Claim, { message, caa }: Failure)
     where id = ${claim.id}::uuid`.execute(db);
   await sql`delete from acme_challenges where domain_id = ${claim.id}::uuid`.execute(db);
   if (isForbidden) await sql`delete from acme_orders where id = ${claim.lease}::uuid`.execute(db);
-  if (failures === 0 && before !== error) await recordOrder(work, claim, "certificate_failed", { error });
+  if (failures === 0 && before.error !== error) await recordAct(work, claim, "certificate_failed", { error });
 };
-
-const recordOrder = (
-  work: Work,
-  { id, tenantId, domain }: Claim,
-  act: string,
-  data: Record<string, string>,
-): Promise<void> =>
-  audit(work, {
-    action: `custom_domain.${act}`,
-    target: { type: "custom_domain", id },
-    tenantId,
-    data: { domain, ...data },
-  });
 
 /**
  * Orders a certificate anew whose key cannot be opened: nothing is served by it. Once, as a failure is tried

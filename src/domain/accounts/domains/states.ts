@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Mail } from "../email/mail.ts";
@@ -164,6 +165,9 @@ const COLUMNS = sql`
   d.updated_at as "updatedAt", c.issuer, c.not_before as "notBefore", c.not_after as "notAfter",
   c.renew_at as "renewAt"`;
 
+const READ = sql`
+  select ${COLUMNS} from custom_domains d left join custom_domain_certificates c on c.domain_id = d.id`;
+
 type Read = DomainRow & (CertificateRow | { [C in keyof CertificateRow]: null });
 
 const rowOf = ({ issuer, notBefore, notAfter, renewAt, ...read }: Read): DomainWithCertificate => ({
@@ -178,8 +182,7 @@ export const readDomains = async (
   id?: string,
 ): Promise<DomainWithCertificate[]> => {
   const { rows } = await sql<Read>`
-    select ${COLUMNS} from custom_domains d left join custom_domain_certificates c on c.domain_id = d.id
-    where d.tenant_id = ${tenantId}::uuid and (${id ?? null}::uuid is null or d.id = ${id ?? null}::uuid)
+    ${READ} where d.tenant_id = ${tenantId}::uuid and (${id ?? null}::uuid is null or d.id = ${id ?? null}::uuid)
     order by d.domain`.execute(db);
   return rows.map(rowOf);
 };
@@ -187,11 +190,23 @@ export const readDomains = async (
 /** Locks a domain, of whichever tenant; undefined once it was removed. */
 export const lockDomain = async ({ db }: Work, id: string): Promise<DomainWithCertificate | undefined> => {
   await sql`select from custom_domains where id = ${id}::uuid for update`.execute(db);
-  const { rows } = await sql<Read>`
-    select ${COLUMNS} from custom_domains d left join custom_domain_certificates c on c.domain_id = d.id
-    where d.id = ${id}::uuid`.execute(db);
+  const { rows } = await sql<Read>`${READ} where d.id = ${id}::uuid`.execute(db);
   return rows[0] && rowOf(rows[0]);
 };
+
+/** Records in the log of its tenant what has happened to a domain. */
+export const recordAct = (
+  work: Work,
+  { id, tenantId, domain }: Pick<DomainRow, "id" | "tenantId" | "domain">,
+  act: string,
+  data: Record<string, string> = {},
+): Promise<void> =>
+  audit(work, {
+    action: `custom_domain.${act}`,
+    target: { type: "custom_domain", id },
+    tenantId,
+    data: { domain, ...data },
+  });
 
 /** Ends what the server could speak TLS with as the domain: nobody can open the key any more. */
 export const shredCertificate = async ({ db }: Work, domainId: string): Promise<void> => {
@@ -236,31 +251,17 @@ export type DomainNotice = {
 /** Whether a tenant may have a domain: by its plan, and by its own state. */
 export type Entitlement = "ENTITLED" | "PLAN_LOST" | "TENANT_SUSPENDED";
 
+type Clocks = Pick<DomainRow, "planLostAt" | "tenantSuspendedAt">;
+type Standing = Pick<DomainRow, "status" | "failingSince" | "degradedAt" | "unknownSince"> & Clocks;
 /** What a check changes. */
-export type Step = {
-  status: DomainStatus;
-  failingSince: Date | null;
-  degradedAt: Date | null;
-  planLostAt: Date | null;
-  tenantSuspendedAt: Date | null;
-  unknownSince: Date | null;
-  nextCheckAt: Date | null;
-  notice?: DomainNotice;
-};
+export type Step = Standing & { nextCheckAt: Date | null; notice?: DomainNotice };
 
-type Known = Pick<
-  DomainWithCertificate,
-  | "status"
-  | "pendingSince"
-  | "failingSince"
-  | "degradedAt"
-  | "planLostAt"
-  | "tenantSuspendedAt"
-  | "unknownSince"
-  | "certificate"
->;
+type Known = Standing & Pick<DomainWithCertificate, "pendingSince" | "certificate">;
 /** What DNS alone changes of a domain that is held. */
-type Seeing = Omit<Step, "planLostAt" | "tenantSuspendedAt">;
+type Seeing = Omit<Step, keyof Clocks>;
+
+const NOTHING_MISSING = { failingSince: null, degradedAt: null, unknownSince: null };
+const NOTHING_LOST: Clocks = { planLostAt: null, tenantSuspendedAt: null };
 
 const after = (at: Date, ms: number): Date => new Date(at.getTime() + ms);
 const isOver = (since: Date, ms: number, now: Date): boolean => now.getTime() - since.getTime() >= ms;
@@ -278,28 +279,27 @@ export const afterCheck = (
   seen: Pick<Seen, "txt" | "routing">,
   { now, entitlement, hasOwnCertificate }: CheckedAs,
 ): Step => {
-  const isUnknown = seen.txt === "UNKNOWN" || seen.routing === "UNKNOWN";
-  const isOk = seen.txt === "OK" && seen.routing === "OK";
-  const served = hasOwnCertificate && !domain.certificate ? "VERIFIED" : "ACTIVE";
-  const isEntitled = entitlement === "ENTITLED";
-  if (!HELD.has(domain.status)) return afterPending(domain, { isOk, isUnknown, served, isEntitled, now });
+  const look: Look = {
+    isOk: seen.txt === "OK" && seen.routing === "OK",
+    isUnknown: seen.txt === "UNKNOWN" || seen.routing === "UNKNOWN",
+    served: hasOwnCertificate && !domain.certificate ? "VERIFIED" : "ACTIVE",
+    now,
+  };
+  if (!HELD.has(domain.status)) return afterPending(domain, look, entitlement === "ENTITLED");
   const lost = afterLoss(domain, entitlement, now);
   if (lost.isOver) return suspended(now);
-  const step = afterHeld(domain, { isOk, isUnknown, served, now });
+  const step = afterHeld(domain, look);
   if (step.status === "SUSPENDED") return suspended(now);
   const notice = step.notice ?? lost.notice;
   return { ...step, ...lost.clocks, ...(notice ? { notice } : {}) };
 };
 
-type Held = { isOk: boolean; isUnknown: boolean; served: DomainStatus; now: Date };
+/** What a look has shown; `served`: the status of a domain whose records are all there. */
+type Look = { isOk: boolean; isUnknown: boolean; served: DomainStatus; now: Date };
 
-const afterHeld = (domain: Known, { isOk, isUnknown, served, now }: Held): Seeing => {
+const afterHeld = (domain: Known, { isOk, isUnknown, served, now }: Look): Seeing => {
   const { status, failingSince, degradedAt } = domain;
-  if (isOk) {
-    const nextCheckAt = after(now, HELD_EVERY_MS);
-    const none = { failingSince: null, degradedAt: null, unknownSince: null };
-    return { status: served, ...none, nextCheckAt };
-  }
+  if (isOk) return { status: served, ...NOTHING_MISSING, nextCheckAt: after(now, HELD_EVERY_MS) };
   if (!isUnknown) return afterMissing(domain, now);
   const unknownSince = domain.unknownSince ?? now;
   if (isOver(unknownSince, UNKNOWN_MAX_MS, now)) return { ...afterMissing(domain, now), unknownSince };
@@ -307,13 +307,12 @@ const afterHeld = (domain: Known, { isOk, isUnknown, served, now }: Held): Seein
   return { status, failingSince, degradedAt, unknownSince, nextCheckAt };
 };
 
-type Pending = { isOk: boolean; isUnknown: boolean; served: DomainStatus; isEntitled: boolean; now: Date };
-
 const afterPending = (
   { pendingSince }: Known,
-  { isOk, isUnknown, served, isEntitled, now }: Pending,
+  { isOk, isUnknown, served, now }: Look,
+  isEntitled: boolean,
 ): Step => {
-  const none = { failingSince: null, degradedAt: null, unknownSince: null, ...NOTHING_LOST };
+  const none = { ...NOTHING_MISSING, ...NOTHING_LOST };
   if (isOk && isEntitled) return { status: served, nextCheckAt: after(now, HELD_EVERY_MS), ...none };
   if (isOver(pendingSince, PENDING_MAX_MS, now)) return { status: "FAILED", nextCheckAt: null, ...none };
   // Servers that give no answer are slow to ask, and keep others waiting.
@@ -322,10 +321,7 @@ const afterPending = (
   return { status: "PENDING", nextCheckAt: after(now, everyMs), ...none };
 };
 
-type Clocks = Pick<Step, "planLostAt" | "tenantSuspendedAt">;
 type Lost = { clocks: Clocks; isOver: boolean; notice?: DomainNotice };
-
-const NOTHING_LOST: Clocks = { planLostAt: null, tenantSuspendedAt: null };
 
 /**
  * A plan without room and a tenant that is suspended have a clock and a grace each. The one that is not the
@@ -346,10 +342,8 @@ const afterLoss = (domain: Known, entitlement: Entitlement, now: Date): Lost => 
 /** The end of a domain that was held. @param change LOST: the name is another tenant's */
 export const suspended = (now: Date, change: "SUSPENDED" | "LOST" = "SUSPENDED"): Step => ({
   status: "SUSPENDED",
-  failingSince: null,
-  degradedAt: null,
+  ...NOTHING_MISSING,
   ...NOTHING_LOST,
-  unknownSince: null,
   nextCheckAt: null,
   notice: { change, until: now },
 });

@@ -1,24 +1,23 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { CLAIM_MS, cnameTargetOf, TOGETHER, TOGETHER_OF_TENANT, txtNameOf, txtValueOf } from "./known.ts";
 import {
   afterCheck,
   type CheckResult,
   type DnsRecords,
-  type DomainNotice,
   type DomainRow,
   type DomainWithCertificate,
   type Entitlement,
   HELD,
   lockDomain,
   lookForCaa,
+  recordAct,
   type Seen,
   shredCertificate,
   type Step,
   suspended,
 } from "./states.ts";
 import type { Mail } from "../email/mail.ts";
-import { networkOf, networkText } from "../rate-limits/limiter.ts";
+import { canonicalAddress } from "../rate-limits/limiter.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { hasFeature, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
@@ -53,10 +52,7 @@ const lookForTxt = async (dns: DnsRecords, { domain, token }: DomainRow): Promis
 const sameName = (a: string, b: string): boolean => a.replace(/\.$/, "").toLowerCase() === b;
 
 /** Addresses are compared as numbers: IPv6 has many spellings. */
-const addressKey = (text: string): string => {
-  const network = networkOf(text);
-  return network ? networkText(network) : text;
-};
+const addressKey = (text: string): string => canonicalAddress(text) ?? text;
 
 const lookForRouting = async (
   dns: DnsRecords,
@@ -94,7 +90,11 @@ const lookAtDomain = async (dns: DnsRecords, domain: DomainRow, ingress: Ingress
   return { txt: txt.result, routing: routing.result, caa, error };
 };
 
-type TransitionParts = {
+/** What looks at the records of domains. */
+export type CheckParts = {
+  transact: Transact;
+  dns: DnsRecords;
+  ingress: Ingress;
   mail: Mail;
   /** Whether this server itself gets certificates. */
   hasOwnCertificates: boolean;
@@ -105,9 +105,9 @@ const LOST = "its DNS records proved it another tenant's of this server";
 
 type TenantRow = {
   plan: Plan;
-  plan_overrides: Partial<PlanLimits>;
-  is_gone: boolean;
-  is_suspended: boolean;
+  planOverrides: Partial<PlanLimits>;
+  isGone: boolean;
+  isSuspended: boolean;
   older: number;
 };
 
@@ -117,16 +117,15 @@ const entitlementOf = async (
   { id, tenantId, createdAt }: DomainWithCertificate,
 ): Promise<Entitlement> => {
   const { rows } = await sql<TenantRow>`
-    select t.plan, t.plan_overrides, t.deleted_at is not null as is_gone,
-      t.approval_status in ('SUSPENDED', 'REJECTED') as is_suspended,
+    select t.plan, t.plan_overrides as "planOverrides", t.deleted_at is not null as "isGone",
+      t.approval_status in ('SUSPENDED', 'REJECTED') as "isSuspended",
       (select count(*) from custom_domains d where d.tenant_id = t.id
         and (d.created_at, d.id) < (${createdAt.toISOString()}::timestamptz, ${id}::uuid)) as older
     from tenants t where t.id = ${tenantId}::uuid`.execute(db);
   const [tenant] = rows;
-  if (!tenant || tenant.is_gone) return "PLAN_LOST";
-  if (tenant.is_suspended) return "TENANT_SUSPENDED";
-  const planOverrides = tenant.plan_overrides;
-  const { customDomains } = limitsOf({ plan: tenant.plan, planOverrides });
+  if (!tenant || tenant.isGone) return "PLAN_LOST";
+  if (tenant.isSuspended) return "TENANT_SUSPENDED";
+  const { customDomains } = limitsOf(tenant);
   const hasRoom = customDomains === null || tenant.older < customDomains;
   return hasFeature(tenant, "customDomains") && hasRoom ? "ENTITLED" : "PLAN_LOST";
 };
@@ -152,7 +151,7 @@ type Looked = { id: string; seen: Seen; isTaken?: boolean };
  */
 const applySeen = async (
   work: Work,
-  parts: TransitionParts,
+  parts: CheckParts,
   { id, seen, isTaken = false }: Looked,
 ): Promise<void> => {
   const domain = await lockDomain(work, id);
@@ -166,41 +165,38 @@ const applySeen = async (
   await apply(work, parts, domain, { step, seen: { ...seen, error: isOthers ? CLAIMED : seen.error } });
 };
 
-/** Takes a name from a tenant, as DNS proves it another one's. */
-const loseName = (
-  work: Work,
-  parts: TransitionParts,
-  holder: DomainWithCertificate,
-  seen: Seen,
-): Promise<void> => {
-  const step = suspended(work.serverNow, "LOST");
-  return apply(work, parts, holder, { step, seen: { ...seen, error: LOST } });
-};
-
 const apply = async (
   work: Work,
-  parts: TransitionParts,
+  parts: CheckParts,
   domain: DomainWithCertificate,
   { step, seen }: { step: Step; seen: Seen },
 ): Promise<void> => {
   await store(work, domain, step, seen);
   await follow(work, parts, domain, step);
-  if (step.status !== domain.status) await recordStep(work, domain, step);
-  if (step.notice) await tell(work, parts.mail, domain, step.notice);
+  if (step.status !== domain.status)
+    await recordAct(work, domain, step.status.toLowerCase(), {
+      from: domain.status,
+      ...(step.notice && { change: step.notice.change }),
+    });
+  if (!step.notice) return;
+  const { change, until } = step.notice;
+  const values = { domain: domain.domain, change, until: isoOf(until) ?? "" };
+  await notifyAdmins(parts.mail, work, domain.tenantId, { template: "custom-domain", values });
 };
 
 const follow = async (
   work: Work,
-  { hasOwnCertificates }: TransitionParts,
-  { id, status, certificate, sslStatus }: DomainWithCertificate,
+  { hasOwnCertificates }: CheckParts,
+  domain: DomainWithCertificate,
   step: Step,
 ): Promise<void> => {
+  const { id, status, certificate, sslStatus } = domain;
   if (step.status === "SUSPENDED") await shredCertificate(work, id);
   if (!hasOwnCertificates || !HELD.has(step.status)) return;
   // Held since a proxy had the certificates, until this server came to have its own.
   const isWithout = !certificate && sslStatus === "NONE";
   if (!HELD.has(status) || isWithout) await beginToOrder(work, id);
-  else if (status === "DEGRADED" && step.status !== "DEGRADED") await orderAgain(work, id);
+  else if (status === "DEGRADED" && step.status !== "DEGRADED") await orderAgain(work, domain);
 };
 
 const store = async (
@@ -211,8 +207,7 @@ const store = async (
 ): Promise<void> => {
   await sql`
     update custom_domains set status = ${step.status}, txt = ${seen.txt}, routing = ${seen.routing},
-      caa = ${seen.caa},
-      check_error = ${seen.error}, checked_at = ${now.toISOString()}::timestamptz,
+      caa = ${seen.caa}, check_error = ${seen.error}, checked_at = ${now.toISOString()}::timestamptz,
       next_check_at = ${isoOf(step.nextCheckAt)}::timestamptz,
       failing_since = ${isoOf(step.failingSince)}::timestamptz,
       degraded_at = ${isoOf(step.degradedAt)}::timestamptz,
@@ -235,34 +230,14 @@ const beginToOrder = async ({ db, serverNow }: Work, id: string): Promise<void> 
 };
 
 /** Renewals rest while records are missing. */
-const orderAgain = async ({ db, serverNow }: Work, id: string): Promise<void> => {
+const orderAgain = async (
+  { db, serverNow }: Work,
+  { id, certificate }: DomainWithCertificate,
+): Promise<void> => {
   await sql`
-    update custom_domains d set next_order_at = coalesce(
-      (select renew_at from custom_domain_certificates c where c.domain_id = d.id),
-      ${serverNow.toISOString()}::timestamptz)
+    update custom_domains set next_order_at = ${isoOf(certificate?.renewAt ?? serverNow)}::timestamptz
     where id = ${id}::uuid and ssl_status <> 'NONE'`.execute(db);
 };
-
-const recordStep = (work: Work, { id, tenantId, domain, status }: DomainWithCertificate, step: Step) =>
-  audit(work, {
-    action: `custom_domain.${step.status.toLowerCase()}`,
-    target: { type: "custom_domain", id },
-    tenantId,
-    data: { domain, from: status, ...(step.notice ? { change: step.notice.change } : {}) },
-  });
-
-const tell = async (
-  work: Work,
-  mail: Mail,
-  { tenantId, domain }: DomainWithCertificate,
-  { change, until }: DomainNotice,
-): Promise<void> => {
-  const values = { domain, change, until: isoOf(until) ?? "" };
-  await notifyAdmins(mail, work, tenantId, { template: "custom-domain", values });
-};
-
-/** What looks at the records of domains. */
-export type CheckParts = TransitionParts & { transact: Transact; dns: DnsRecords; ingress: Ingress };
 
 /**
  * Records of a holder are missing by two looks so far apart, in ms, that no resolver answers both from one
@@ -296,9 +271,10 @@ const settle = async (work: Work, parts: CheckParts, { claim, id, seen }: Settle
   if (!holder || !HELD.has(holder.status)) return;
   const failedBefore = holder.failingSince?.getTime() ?? Infinity;
   const isConfirmed = isGone(seen) && work.serverNow.getTime() - failedBefore >= CONFIRMED_MS;
-  if (isConfirmed && (await entitlementOf(work, claim)) === "ENTITLED")
-    return loseName(work, parts, holder, seen);
-  await applySeen(work, parts, { id, seen });
+  if (!isConfirmed || (await entitlementOf(work, claim)) !== "ENTITLED")
+    return applySeen(work, parts, { id, seen });
+  const step = suspended(work.serverNow, "LOST");
+  return apply(work, parts, holder, { step, seen: { ...seen, error: LOST } });
 };
 
 /** Takes domains whose records are to be looked at; no other worker gets them meanwhile. */

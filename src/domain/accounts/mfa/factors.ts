@@ -5,15 +5,7 @@ import { audit } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/sessions.ts";
 import type { User } from "../auth/user.ts";
 import type { FactorChange, Mail } from "../email/mail.ts";
-import {
-  deleteTotp,
-  type FactorOwner,
-  findOwner,
-  ownerColumns,
-  targetOf,
-  tenantIdOf,
-  totpSince,
-} from "./owner.ts";
+import { deleteTotp, type FactorOwner, findOwner, ownerColumns, tenantIdOf, totpSince } from "./owner.ts";
 import { deletePasskeys, listPasskeys } from "./passkeys.ts";
 import { isBreakGlass, refuseForBreakGlass } from "../sso/enforcement.ts";
 import { lockTeam, requireAdmin, requireGrant, type TeamActor } from "../team/accept.ts";
@@ -21,23 +13,6 @@ import { Tenant } from "../tenants/tenant.ts";
 import { type Challenge, conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-
-/** Mails the owner of an account what happened to its second factor. */
-export const announce = async (
-  work: Work,
-  mail: Mail,
-  owner: FactorOwner,
-  change: FactorChange,
-): Promise<void> => {
-  const { id, email, name } = owner.row;
-  await mail.queue(work, {
-    template: "second-factor-changed",
-    to: email,
-    values: { name, change },
-    tenantId: tenantIdOf(owner),
-    userId: owner.kind === "user" ? id : null,
-  });
-};
 
 const RECOVERY_CODES = 10;
 /** Without letters and digits that look alike; 32 of them, so that each byte's last 5 bits choose evenly. */
@@ -60,15 +35,14 @@ const normalise = (text: string): string | undefined => {
 };
 
 /** Replaces the account's codes and returns the new ones, which are shown only here. */
-export const replaceCodes = async ({ db, now }: Work, owner: FactorOwner): Promise<string[]> => {
-  const { id } = owner.row;
+export const replaceCodes = async (work: Work, owner: FactorOwner): Promise<string[]> => {
   const codes = Array.from({ length: RECOVERY_CODES }, newCode);
-  await sql`delete from recovery_codes where owner_id = ${id}::uuid`.execute(db);
-  const hashes = JSON.stringify(codes.map((code) => hashOf(id, code)));
+  await deleteCodes(work, owner);
+  const hashes = JSON.stringify(codes.map((code) => hashOf(owner.row.id, code)));
   await sql`
     insert into recovery_codes (owner_id, user_id, admin_id, tenant_id, hash, created_at)
-    select ${ownerColumns(owner)}, hash, ${now.toISOString()}::timestamptz
-    from json_array_elements_text(${hashes}::json) as c(hash)`.execute(db);
+    select ${ownerColumns(owner)}, hash, ${work.now.toISOString()}::timestamptz
+    from json_array_elements_text(${hashes}::json) as c(hash)`.execute(work.db);
   return codes.map((code) => code.replaceAll(GROUP, "$&-"));
 };
 
@@ -124,38 +98,35 @@ export const showFactors = async (work: Work, rules: FactorRules, owner: FactorO
 
 /** Returns with what the account can prove its second factor. */
 export const methodsOf = async (work: Work, owner: FactorOwner): Promise<Challenge["methods"]> => {
-  const { rows } = await sql<{ totp: boolean; passkey: boolean; code: boolean }>`
-    select
-      exists (select from totp_secrets where owner_id = ${owner.row.id}::uuid and confirmed_at is not null)
-        as totp,
-      exists (select from passkeys where owner_id = ${owner.row.id}::uuid) as passkey,
-      exists (select from recovery_codes where owner_id = ${owner.row.id}::uuid) as code`.execute(work.db);
-  const { totp = false, passkey = false, code = false } = rows[0] ?? {};
-  return [
-    ...(totp ? (["TOTP"] as const) : []),
-    ...(passkey ? (["PASSKEY"] as const) : []),
-    ...(code ? (["RECOVERY_CODE"] as const) : []),
-  ];
+  const of = sql`where owner_id = ${owner.row.id}::uuid`;
+  const { rows } = await sql<Record<Challenge["methods"][number], boolean>>`
+    select exists (select from totp_secrets ${of} and confirmed_at is not null) as "TOTP",
+      exists (select from passkeys ${of}) as "PASSKEY",
+      exists (select from recovery_codes ${of}) as "RECOVERY_CODE"`.execute(work.db);
+  return (["TOTP", "PASSKEY", "RECOVERY_CODE"] as const).filter((method) => rows[0]![method]);
 };
 
 type Change = {
   change: FactorChange;
   /** The session that goes on; a super-admin's logins all end. */
   sessionId: string | undefined;
-  data?: Record<string, unknown>;
+  data?: Record<string, unknown> | undefined;
 };
 
-/** Records a change in the audit log and by mail. */
+/** Records what happened to a second factor in the audit log, and by mail to the owner of the account. */
 export const recordChange = async (
   work: Work,
   mail: Mail | undefined,
   owner: FactorOwner,
-  { change, data }: Pick<Change, "change" | "data">,
+  { change, data = {} }: Pick<Change, "change" | "data">,
 ): Promise<void> => {
-  const target = targetOf(owner);
-  const action = `${target.type}.${change === "RESET" ? "mfa_reset" : change.toLowerCase()}`;
-  await audit(work, { action, target, tenantId: tenantIdOf(owner), ...(data ? { data } : {}) });
-  if (mail) await announce(work, mail, owner, change);
+  const { id, email: to, name } = owner.row;
+  const [type, userId] = owner.kind === "user" ? ["user", id] : ["platform_admin", null];
+  const tenantId = tenantIdOf(owner);
+  const action = `${type}.${change === "RESET" ? "mfa_reset" : change.toLowerCase()}`;
+  await audit(work, { action, target: { type, id }, tenantId, data });
+  const values = { name, change };
+  await mail?.queue(work, { template: "second-factor-changed", to, values, tenantId, userId });
 };
 
 /** Ends the account's sessions, except the one given. */
@@ -167,32 +138,21 @@ const endSessions = async (work: Work, owner: FactorOwner, sessionId: string | u
 
 /**
  * Completes the addition of a factor. With the first one, sessions that began without it end, and recovery
- * codes are made and returned.
+ * codes are made and returned; by an app in place of another, sessions end that the old one may have begun.
  */
 export const factorAdded = async (
   work: Work,
   mail: Mail,
   owner: FactorOwner,
-  added: Change,
+  { isReplacement, ...added }: Change & { isReplacement: boolean },
 ): Promise<string[] | undefined> => {
   await recordChange(work, mail, owner, added);
-  if (owner.row.mfaEnabled) return undefined;
+  const isFirst = !owner.row.mfaEnabled;
   owner.row.mfaEnabled = true;
   // Before the sessions end: a login that waits for this row must see the factor.
   await work.em.flush();
-  await endSessions(work, owner, added.sessionId);
-  return replaceCodes(work, owner);
-};
-
-/** Completes the replacement of an app by another one: sessions that the old one may have begun end. */
-export const factorReplaced = async (
-  work: Work,
-  mail: Mail,
-  owner: FactorOwner,
-  replaced: Change,
-): Promise<void> => {
-  await recordChange(work, mail, owner, replaced);
-  await endSessions(work, owner, replaced.sessionId);
+  if (isFirst || isReplacement) await endSessions(work, owner, added.sessionId);
+  return isFirst ? replaceCodes(work, owner) : undefined;
 };
 
 const hasNone = async (work: Work, owner: FactorOwner): Promise<boolean> =>
@@ -250,7 +210,7 @@ export const resetFactors = async (
   owner.row.mfaEnabled = false;
   await work.em.flush();
   await endSessions(work, owner, undefined);
-  await recordChange(work, mail, owner, { change: "RESET", ...(data ? { data } : {}) });
+  await recordChange(work, mail, owner, { change: "RESET", data });
 };
 
 /**

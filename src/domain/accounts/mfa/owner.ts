@@ -2,7 +2,6 @@ import { LockMode } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import { Secret, TOTP } from "otpauth";
 import { PlatformAdmin } from "../admin/admins.ts";
-import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
 import { conflict, DomainError, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
@@ -17,12 +16,6 @@ export type FactorOwner = { kind: "user"; row: User } | { kind: "admin"; row: Pl
 /** Returns the tenant of the account; a super-admin has none. */
 export const tenantIdOf = (owner: FactorOwner): string | null =>
   owner.kind === "user" ? owner.row.tenantId : null;
-
-/** Returns the account as the audit log names it. */
-export const targetOf = ({ kind, row }: FactorOwner) => ({
-  type: kind === "user" ? "user" : "platform_admin",
-  id: row.id,
-});
 
 const ENDED = "The session of this access token has ended; log in again";
 
@@ -77,15 +70,6 @@ export const ownerColumns = (owner: FactorOwner): RawBuilder<unknown> => {
   const { id } = owner.row;
   const [userId, adminId] = owner.kind === "user" ? [id, null] : [null, id];
   return sql`${id}::uuid, ${userId}::uuid, ${adminId}::uuid, ${tenantIdOf(owner)}::uuid`;
-};
-
-/**
- * Returns what must not change between a password and the second factor: else the sign-in begins anew.
- * @param idp the identity provider that stands for the password
- */
-export const stateOf = (tokens: Tokens, { kind, row }: FactorOwner, idp = ""): string => {
-  const version = kind === "admin" ? row.sessionVersion : 0;
-  return tokens.mac(["state", kind, row.id, row.email, row.passwordHash ?? "", version, idp].join("\n"));
 };
 
 /** Parameters of RFC 6238 that every authenticator app supports. */
@@ -170,86 +154,67 @@ const stepOf = (secret: string, code: string, timestamp: number): number | undef
 export const useTotp = async (
   work: Work,
   box: SecretBox,
-  { row }: FactorOwner,
+  { row: { id } }: FactorOwner,
   code: string,
 ): Promise<boolean> => {
-  const found = await find(work, row.id);
-  return found?.confirmedAt != null && (await spend(work, box, { ownerId: row.id, found, code }));
-};
-
-type Spending = { ownerId: string; found: Row; code: string };
-
-const spend = async (
-  { db, now }: Work,
-  box: SecretBox,
-  { ownerId, found, code }: Spending,
-): Promise<boolean> => {
-  const secret = opened(box, ownerId, found.sealed);
-  const step = stepOf(secret, code, now.getTime());
-  if (step === undefined) return false;
+  const found = await find(work, id);
+  if (!found?.confirmedAt) return false;
+  const used = usedAt(work, box, { id, sealed: found.sealed, code });
+  if (!used) return false;
   // Sealed anew, so that a key that was replaced is not needed for ever.
-  const sealed = box.seal(secret, totpContext(ownerId));
   const { rows } = await sql`
-    update totp_secrets set last_step = ${step}::bigint, sealed = ${sealed}
-    where owner_id = ${ownerId}::uuid and sealed = ${found.sealed} and last_step < ${step}::bigint
-    returning 1`.execute(db);
+    update totp_secrets set last_step = ${used.step}::bigint, sealed = ${used.sealedAnew}
+    where owner_id = ${id}::uuid and sealed = ${found.sealed} and last_step < ${used.step}::bigint
+    returning 1`.execute(work.db);
   return rows.length === 1;
 };
 
-/** Puts the secret that waits in the place of the confirmed one, by its first code; false for a wrong one. */
-const replaceSecret = async (
-  { db, now }: Work,
+/** Returns the step of a secret's code, and the secret sealed anew; undefined for a wrong code. */
+const usedAt = (
+  { now }: Work,
   box: SecretBox,
-  { ownerId, next, code }: { ownerId: string; next: string; code: string },
-): Promise<boolean> => {
-  const secret = opened(box, ownerId, next);
+  { id, sealed, code }: { id: string; sealed: string; code: string },
+): { step: number; sealedAnew: string } | undefined => {
+  const secret = opened(box, id, sealed);
   const step = stepOf(secret, code, now.getTime());
-  if (step === undefined) return false;
-  const at = sql`${now.toISOString()}::timestamptz`;
-  const { rows } = await sql`
-    update totp_secrets
-    set sealed = ${box.seal(secret, totpContext(ownerId))}, last_step = ${step}::bigint, confirmed_at = ${at},
-      created_at = next_created_at, next_sealed = null, next_created_at = null
-    where owner_id = ${ownerId}::uuid and next_sealed = ${next}
-    returning 1`.execute(db);
-  return rows.length === 1;
+  return step === undefined ? undefined : { step, sealedAnew: box.seal(secret, totpContext(id)) };
 };
 
-/** A secret that waits for its first code: of a first app, or, with `next`, of one that replaces another. */
-type Waiting = { found: Row; next: string | undefined };
-
-/** Returns what waits for a code, for an hour. */
-const waitingIn = (found: Row | undefined, now: Date): Waiting | undefined => {
-  const isOver = (since: Date | null): boolean =>
-    since === null || now.getTime() - since.getTime() >= SETUP_SECONDS * 1_000;
-  if (!found) return undefined;
-  if (found.confirmedAt === null) return isOver(found.createdAt) ? undefined : { found, next: undefined };
-  const { nextSealed: next, nextCreatedAt } = found;
-  return next === null || isOver(nextCreatedAt) ? undefined : { found, next };
+/** Returns the sealed secret that waits for its first code. @throws CONFLICT INVALID_STATE */
+const waitingIn = (found: Row | undefined, now: Date): string => {
+  const [sealed, since] = found?.confirmedAt
+    ? [found.nextSealed, found.nextCreatedAt]
+    : [found?.sealed, found?.createdAt];
+  if (sealed != null && since && now.getTime() - since.getTime() < SETUP_SECONDS * 1_000) return sealed;
+  throw conflict("INVALID_STATE", "No secret waits for a code; get one with POST totp/setup, for an hour");
 };
 
 /**
- * Switches codes on by the first one, which is used up by that: of a first app, or of one that replaces
- * another; undefined for a wrong one. @throws CONFLICT INVALID_STATE when no secret waits for a code
+ * Switches codes on by the first one of the secret that waits for it, which is used up by that: of a first
+ * app, or of one that replaces another; undefined for a wrong one.
+ * @throws CONFLICT INVALID_STATE when no secret waits for a code
  */
 export const confirmTotp = async (
   work: Work,
   box: SecretBox,
-  { row }: FactorOwner,
+  { row: { id } }: FactorOwner,
   code: string,
 ): Promise<"FIRST" | "REPLACED" | undefined> => {
   const { now, db } = work;
-  const waiting = waitingIn(await find(work, row.id), now);
-  if (!waiting)
-    throw conflict("INVALID_STATE", "No secret waits for a code; get one with POST totp/setup, for an hour");
-  const { found, next } = waiting;
-  if (next !== undefined)
-    return (await replaceSecret(work, box, { ownerId: row.id, next, code })) ? "REPLACED" : undefined;
-  if (!(await spend(work, box, { ownerId: row.id, found, code }))) return undefined;
-  await sql`
-    update totp_secrets set confirmed_at = ${now.toISOString()}::timestamptz
-    where owner_id = ${row.id}::uuid`.execute(db);
-  return "FIRST";
+  const found = await find(work, id);
+  const sealed = waitingIn(found, now);
+  const used = usedAt(work, box, { id, sealed, code });
+  if (!used) return undefined;
+  const { rows } = await sql`
+    update totp_secrets
+    set sealed = ${used.sealedAnew}, last_step = ${used.step}::bigint,
+      confirmed_at = ${now.toISOString()}::timestamptz, created_at = coalesce(next_created_at, created_at),
+      next_sealed = null, next_created_at = null
+    where owner_id = ${id}::uuid
+      and (case when confirmed_at is null then sealed else next_sealed end) = ${sealed}
+    returning 1`.execute(db);
+  if (rows.length === 0) return undefined;
+  return found?.confirmedAt ? "REPLACED" : "FIRST";
 };
 
 /** Deletes the secret; false when codes were not switched on. */

@@ -1,10 +1,12 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
+import { z } from "zod";
 import { consumeId } from "../auth/one-time-secrets.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { type FactorOwner, type LoginRef, ownerColumns, type OwnerRef } from "./owner.ts";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 /** How long a browser may take to answer. */
@@ -39,21 +41,6 @@ const endOf = (tokens: Tokens, purpose: ChallengePurpose, challenge: string): Da
 
 type ChallengeParts = { accounts: Transact; tokens: Tokens };
 
-/** Uses a challenge up; false for one of another purpose or server, one that ended, or was used before. */
-const usePasskeyChallenge = async (
-  { accounts, tokens }: ChallengeParts,
-  purpose: ChallengePurpose,
-  challenge: string,
-): Promise<boolean> => {
-  const expiresAt = endOf(tokens, purpose, challenge);
-  if (!expiresAt) return false;
-  return accounts(async (work) => {
-    if (work.now >= expiresAt) return false;
-    const id = Buffer.from(challenge, "base64url").toString("base64url");
-    return consumeId(work, { kind: "passkey", id, expiresAt });
-  });
-};
-
 /** Returns the challenge that a browser says it has answered; undefined when it says nothing legible. */
 const challengeIn = (clientDataJSON: string): string | undefined => {
   try {
@@ -65,26 +52,64 @@ const challengeIn = (clientDataJSON: string): string | undefined => {
   }
 };
 
-/** A passkey that the browser has made, as JSON of WebAuthn's `PublicKeyCredential`. */
-export type NewCredential = {
-  id: string;
-  rawId: string;
-  type: "public-key";
-  response: { clientDataJSON: string; attestationObject: string; transports?: string[] | undefined };
+/**
+ * Uses up the challenge that a browser says it has answered. @returns it; undefined for one of another purpose
+ * or server, one that ended, or was used before
+ */
+const takeChallenge = async (
+  { accounts, tokens }: ChallengeParts,
+  purpose: ChallengePurpose,
+  { clientDataJSON }: { clientDataJSON: string },
+): Promise<string | undefined> => {
+  const challenge = challengeIn(clientDataJSON);
+  const expiresAt = challenge && endOf(tokens, purpose, challenge);
+  if (!expiresAt) return undefined;
+  const id = Buffer.from(challenge, "base64url").toString("base64url");
+  const isOurs = await accounts(
+    async (work) => work.now < expiresAt && consumeId(work, { kind: "passkey", id, expiresAt }),
+  );
+  return isOurs ? challenge : undefined;
 };
 
-/** The proof that somebody has a passkey, as JSON of WebAuthn's `PublicKeyCredential`. */
-export type Assertion = {
-  id: string;
-  rawId: string;
-  type: "public-key";
-  response: {
-    clientDataJSON: string;
-    authenticatorData: string;
-    signature: string;
-    userHandle?: string | null | undefined;
-  };
+const Base64Url = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^[\w-]*$/, "must be base64url");
+
+const ofCredential = {
+  id: Base64Url(2_048).min(1),
+  rawId: Base64Url(2_048).min(1),
+  type: z.literal("public-key"),
 };
+
+/** The proof that somebody has a passkey; browsers send more fields, which are ignored. */
+export const AssertionInput = z
+  .looseObject({
+    ...ofCredential,
+    response: z.looseObject({
+      clientDataJSON: Base64Url(8_192),
+      authenticatorData: Base64Url(4_096),
+      signature: Base64Url(2_048),
+      userHandle: Base64Url(128).nullish(),
+    }),
+  })
+  .meta({ description: "What `navigator.credentials.get()` returned, as its toJSON() gives it" });
+
+export type Assertion = z.output<typeof AssertionInput>;
+
+/** A new passkey; browsers send more fields, which are ignored. */
+export const NewCredentialInput = z
+  .looseObject({
+    ...ofCredential,
+    response: z.looseObject({
+      clientDataJSON: Base64Url(8_192),
+      attestationObject: Base64Url(16_384),
+      transports: z.array(z.string().max(32)).max(10).optional(),
+    }),
+  })
+  .meta({ description: "What `navigator.credentials.create()` returned, as its toJSON() gives it" });
+export type NewCredential = z.output<typeof NewCredentialInput>;
 
 /** What is kept of a passkey to verify it. */
 export type KnownCredential = {
@@ -140,13 +165,7 @@ const COLUMNS = sql`id, name, is_backed_up as "isBackedUp", created_at as "creat
   last_used_at as "lastUsedAt", credential_id as "credentialId", public_key as "publicKey",
   counter::float8 as counter, transports`;
 
-const show = ({ id, name, isBackedUp, createdAt, lastUsedAt }: Row) => ({
-  id,
-  name,
-  isBackedUp,
-  createdAt: createdAt.toISOString(),
-  lastUsedAt: lastUsedAt?.toISOString() ?? null,
-});
+const show = (row: Row) => shown(row, ["id", "name", "isBackedUp", "createdAt", "lastUsedAt"]);
 
 const rowsOf = async ({ db }: Work, { row }: FactorOwner): Promise<Row[]> => {
   const { rows } = await sql<Row>`
@@ -212,9 +231,8 @@ export const verifyNewPasskey = async (
   self: LoginRef,
   credential: NewCredential,
 ): Promise<VerifiedCredential> => {
-  const challenge = challengeIn(credential.response.clientDataJSON);
-  const isOurs = challenge !== undefined && (await usePasskeyChallenge(parts, creationOf(self), challenge));
-  const verified = isOurs ? await parts.passkeys.verifyNew(credential, challenge) : undefined;
+  const challenge = await takeChallenge(parts, creationOf(self), credential.response);
+  const verified = challenge && (await parts.passkeys.verifyNew(credential, challenge));
   if (verified) return verified;
   const message = "is not a passkey for this server, or answers a challenge that has ended; begin again";
   throw invalid("credential", message, "PASSKEY_INVALID");
@@ -242,29 +260,25 @@ export const insertPasskey = async (
   return show(rows[0]);
 };
 
-/** Renames a passkey of the account. @throws NOT_FOUND */
-export const renamePasskey = async (
-  { db }: Work,
-  { row }: FactorOwner,
-  { passkeyId, name }: { passkeyId: string; name: string },
-) => {
-  if (!isId(passkeyId)) throw notFound("Passkey");
+/** Changes a passkey of the account by a statement, and returns it. @throws NOT_FOUND */
+const change = async ({ db }: Work, { row }: FactorOwner, id: string, statement: RawBuilder<unknown>) => {
+  if (!isId(id)) throw notFound("Passkey");
   const { rows } = await sql<Row>`
-    update passkeys set name = ${name}
-    where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid returning ${COLUMNS}`.execute(db);
+    ${statement} where id = ${id}::uuid and owner_id = ${row.id}::uuid returning ${COLUMNS}`.execute(db);
   if (!rows[0]) throw notFound("Passkey");
   return show(rows[0]);
 };
 
+/** Renames a passkey of the account. @throws NOT_FOUND */
+export const renamePasskey = (
+  work: Work,
+  owner: FactorOwner,
+  { passkeyId, name }: { passkeyId: string; name: string },
+) => change(work, owner, passkeyId, sql`update passkeys set name = ${name}`);
+
 /** Deletes a passkey of the account and returns it. @throws NOT_FOUND */
-export const deletePasskey = async ({ db }: Work, { row }: FactorOwner, passkeyId: string) => {
-  if (!isId(passkeyId)) throw notFound("Passkey");
-  const { rows } = await sql<Row>`
-    delete from passkeys where id = ${passkeyId}::uuid and owner_id = ${row.id}::uuid
-    returning ${COLUMNS}`.execute(db);
-  if (!rows[0]) throw notFound("Passkey");
-  return show(rows[0]);
-};
+export const deletePasskey = (work: Work, owner: FactorOwner, passkeyId: string) =>
+  change(work, owner, passkeyId, sql`delete from passkeys`);
 
 /** Deletes all passkeys of the account. */
 export const deletePasskeys = async ({ db }: Work, { row }: FactorOwner): Promise<void> => {
@@ -292,8 +306,8 @@ export const provePasskey = async (
   parts: PasskeyParts,
   assertion: Assertion,
 ): Promise<ProvedPasskey | undefined> => {
-  const challenge = challengeIn(assertion.response.clientDataJSON);
-  if (challenge === undefined || !(await usePasskeyChallenge(parts, "get", challenge))) return undefined;
+  const challenge = await takeChallenge(parts, "get", assertion.response);
+  if (challenge === undefined) return undefined;
   const found = await parts.accounts((work) => findCredential(work, assertion.id));
   if (!found) return undefined;
   const { id: passkeyId, userId, adminId, ...known } = found;

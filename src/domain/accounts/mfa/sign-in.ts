@@ -1,21 +1,11 @@
 import { createHash } from "node:crypto";
-import { audit } from "../audit/audit.ts";
 import { consumeId } from "../auth/one-time-secrets.ts";
 import { type SignedIn, startSession } from "../auth/sessions.ts";
 import { findKnownAddress, type MfaClaims, type SignInMethod, type Tokens } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
-import { announce, methodsOf, useRecoveryCode } from "./factors.ts";
-import {
-  type FactorOwner,
-  findOwner,
-  type OwnerRef,
-  readOwner,
-  stateOf,
-  targetOf,
-  tenantIdOf,
-  useTotp,
-} from "./owner.ts";
+import { methodsOf, recordChange, useRecoveryCode } from "./factors.ts";
+import { type FactorOwner, findOwner, type OwnerRef, readOwner, useTotp } from "./owner.ts";
 import {
   type Assertion,
   type PasskeyParts,
@@ -23,26 +13,18 @@ import {
   provePasskey,
   usePasskey,
 } from "./passkeys.ts";
-import {
-  type Bucket,
-  type Given,
-  type Limiter,
-  limitKeyOf,
-  LIMITS,
-  RateLimited,
-} from "../rate-limits/limiter.ts";
+import { type CountingParts, limitKeyOf, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
 import { holdIdp, tellOfBreakGlass } from "../sso/enforcement.ts";
 import { type Challenge, DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
-
-type AttemptParts = { limiter: Limiter; clock: () => Date };
 
 /** Who tries. `known`: the address of an earlier sign-in, or the session; undefined for a stranger. */
 type Attempt = { ownerId: string; ip: string; known: string | undefined };
 
 /** Thrown for a factor that is not right: the attempt counts, and nothing else of it stays. */
 export class WrongFactor extends Error {}
+export const WRONG_FACTOR = "The code is wrong or was used before, or the passkey is not valid";
 
 const keyOf = ({ ownerId, known }: Attempt): string =>
   createHash("sha256")
@@ -58,28 +40,23 @@ const keyOf = ({ ownerId, known }: Attempt): string =>
  * @throws RateLimited LOGIN_THROTTLED without running `check`
  */
 export const withinAttempts = async <T>(
-  { limiter, clock }: AttemptParts,
+  { limiter, clock }: CountingParts,
   attempt: Attempt & { isGuess: boolean },
   check: () => Promise<T>,
 ): Promise<T> => {
-  const key = keyOf(attempt);
-  const ofAccount: [Bucket, string][] = attempt.isGuess
-    ? [
-        [LIMITS.mfaFailures, key],
-        [LIMITS.mfaDay, key],
-      ]
-    : [];
-  const counted: Given[] = [];
+  const ofAccount = attempt.isGuess ? [LIMITS.mfaFailures, LIMITS.mfaDay] : [];
+  const counts = [
+    { bucket: LIMITS.loginFailures, key: limitKeyOf(attempt.ip) },
+    ...ofAccount.map((bucket) => ({ bucket, key: keyOf(attempt) })),
+  ];
+  const states = await limiter.consumeInTurn(counts);
+  const refused = states.find(({ isAllowed }) => !isAllowed);
+  const counted = states
+    .filter(({ isAllowed }) => isAllowed)
+    .map(({ resetAtMs }, index) => ({ ...counts[index]!, resetAtMs }));
   let isWrong = false;
   try {
-    for (const [bucket, of] of [[LIMITS.loginFailures, limitKeyOf(attempt.ip)] as const, ...ofAccount]) {
-      const state = await limiter.consume(bucket, of);
-      if (!state.isAllowed) {
-        const message = "Too many wrong codes";
-        throw new RateLimited("LOGIN_THROTTLED", message, state, clock().getTime());
-      }
-      counted.push({ bucket, key: of, resetAtMs: state.resetAtMs });
-    }
+    if (refused) throw new RateLimited("LOGIN_THROTTLED", "Too many wrong codes", refused, clock().getTime());
     return await check();
   } catch (error) {
     isWrong = error instanceof WrongFactor;
@@ -102,7 +79,7 @@ export const orRefuse = async <T>(check: () => Promise<T>, refusal: () => Domain
 export type GivenFactor = { code?: string | undefined; passkey?: Assertion | undefined };
 
 /** `accounts` sees the accounts of all tenants. */
-export type ProofParts = AttemptParts &
+export type ProofParts = CountingParts &
   PasskeyParts & { transact: Transact; secretBox: SecretBox; mail: Mail };
 
 /** @throws VALIDATION_ERROR unless one of them is given */
@@ -163,24 +140,26 @@ const isCodeOf = async (
   const digits = code.replaceAll(/\s/g, "");
   if (/^\d{6}$/.test(digits)) return useTotp(work, secretBox, owner, digits);
   if (!(await useRecoveryCode(work, owner, code))) return false;
-  const action = `${targetOf(owner).type}.recovery_code_used`;
-  await audit(work, { action, target: targetOf(owner), tenantId: tenantIdOf(owner) });
-  await announce(work, mail, owner, "RECOVERY_CODE_USED");
+  await recordChange(work, mail, owner, { change: "RECOVERY_CODE_USED" });
   return true;
 };
 
 /** A sign-in: a session, or what it still needs. */
 export type SignInOutcome = SignedIn | { challenge: Challenge };
 
-/** Returns what must stay as it is until the second factor: also through whom an account signs in. */
+/**
+ * Returns what must not change between a password, or the identity provider that stands for it, and the second
+ * factor: else the sign-in begins anew.
+ */
 const stateNow = async (
   work: Work,
   tokens: Tokens,
-  owner: FactorOwner,
+  { kind, row }: FactorOwner,
   method: MfaClaims["method"],
 ): Promise<string> => {
-  const idp = owner.kind === "user" && method === "SSO" ? await holdIdp(work, owner.row.tenantId) : undefined;
-  return stateOf(tokens, owner, idp);
+  const version = kind === "admin" ? row.sessionVersion : 0;
+  const idp = (kind === "user" && method === "SSO" && (await holdIdp(work, row.tenantId))) || "";
+  return tokens.mac(["state", kind, row.id, row.email, row.passwordHash ?? "", version, idp].join("\n"));
 };
 
 /** Returns with what the sign-in of an account goes on that has a second factor. */
@@ -224,8 +203,7 @@ export const orChallenge = (outcome: SignInOutcome): SignedIn => {
 const challengeIsOver = (): DomainError =>
   unauthorized("MFA_CHALLENGE_INVALID", "The challenge is unknown, was used or has ended; log in again");
 
-const wrongFactor = (): DomainError =>
-  unauthorized("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
+const wrongFactor = (): DomainError => unauthorized("MFA_CODE_INVALID", WRONG_FACTOR);
 
 /** A proof, and the challenge that it answers. */
 export type ChallengeAnswer = GivenFactor & { challengeToken: string; ip: string };
@@ -285,9 +263,18 @@ export const answerChallenge = async <T>(
 export const completeLogin = (parts: ProofParts, answer: ChallengeAnswer): Promise<SignedIn> =>
   answerChallenge(parts, "user", answer, async (work, owner, { method }) => {
     if (owner.kind !== "user") throw challengeIsOver();
-    await tellOfBreakGlass(work, parts.mail, owner.row, method);
-    return startSession(work, parts.tokens, owner.row, { method, mfaAt: work.now });
+    return beginProved(work, parts, owner.row, method);
   });
+
+const beginProved = async (
+  work: Work,
+  { mail, tokens }: ProofParts,
+  user: User,
+  method: SignInMethod,
+): Promise<SignedIn> => {
+  await tellOfBreakGlass(work, mail, user, method);
+  return startSession(work, tokens, user, { method, mfaAt: work.now });
+};
 
 /**
  * Signs a user in by a passkey alone: their device has verified them, so it is both factors.
@@ -304,9 +291,7 @@ export const loginWithPasskey = (
     return parts.transact(async (work) => {
       const owner = await findOwner(work, proved.owner, true);
       if (owner?.kind !== "user" || !(await usePasskey(work, owner, proved))) throw new WrongFactor();
-      const start = { method: "PASSKEY", mfaAt: work.now } as const;
-      await tellOfBreakGlass(work, parts.mail, owner.row, start.method);
-      return startSession(work, parts.tokens, owner.row, start);
+      return beginProved(work, parts, owner.row, "PASSKEY");
     });
   };
   const message = "The passkey is unknown or not valid, or answers a challenge that was used or has ended";

@@ -1,15 +1,7 @@
 import { sql } from "kysely";
 import { type Passwords, provePassword } from "../auth/passwords.ts";
-import { forgetSessions } from "../auth/sessions.ts";
 import type { Mail } from "../email/mail.ts";
-import {
-  factorAdded,
-  factorRemoved,
-  factorReplaced,
-  type FactorRules,
-  recordChange,
-  replaceCodes,
-} from "./factors.ts";
+import { factorAdded, factorRemoved, type FactorRules, recordChange, replaceCodes } from "./factors.ts";
 import {
   confirmTotp,
   deleteTotp,
@@ -31,6 +23,7 @@ import {
   type ProofParts,
   proveFactor,
   withinAttempts,
+  WRONG_FACTOR,
   WrongFactor,
 } from "./sign-in.ts";
 import { hasPasswords } from "../sso/enforcement.ts";
@@ -44,8 +37,7 @@ export const RECENT_MINUTES = 10;
 export type SignedInOwner = LoginRef & { sessionId: string | undefined; ip: string };
 
 /** Builds the error for a factor that a signed-in account did not prove. */
-const wrongFactor = (): DomainError =>
-  forbidden("MFA_CODE_INVALID", "The code is wrong or was used before, or the passkey is not valid");
+const wrongFactor = (): DomainError => forbidden("MFA_CODE_INVALID", WRONG_FACTOR);
 
 const askAgain = (message: string): DomainError => forbidden("REAUTHENTICATION_REQUIRED", message);
 
@@ -56,23 +48,15 @@ const againFor = ({ kind }: OwnerRef): DomainError =>
       : "Prove your second factor with POST /auth/mfa/verify, then try again within 10 minutes",
   );
 
-const recently = (now: Date): string => new Date(now.getTime() - RECENT_MINUTES * 60_000).toISOString();
+/** Whether a session began, and proved the second factor, a short while ago. What is cached may be old. */
+type Recent = { isNew: boolean; hasProved: boolean | null };
 
-/** Whether the session proved the second factor a short while ago. What is cached may be old. */
-const hasProvedRecently = async ({ db, now }: Work, sessionId: string | undefined): Promise<boolean> => {
-  if (sessionId === undefined) return false;
-  const { rows } = await sql`
-    select 1 from sessions
-    where id = ${sessionId}::uuid and mfa_at >= ${recently(now)}::timestamptz`.execute(db);
-  return rows.length === 1;
-};
-
-const isNewSession = async ({ db, now }: Work, sessionId: string | undefined): Promise<boolean> => {
-  if (sessionId === undefined) return false;
-  const { rows } = await sql`
-    select 1 from sessions
-    where id = ${sessionId}::uuid and created_at >= ${recently(now)}::timestamptz`.execute(db);
-  return rows.length === 1;
+const recentOf = async ({ db, now }: Work, sessionId: string | undefined): Promise<Recent> => {
+  const since = sql`${new Date(now.getTime() - RECENT_MINUTES * 60_000).toISOString()}::timestamptz`;
+  const { rows } = await sql<Recent>`
+    select created_at >= ${since} as "isNew", mfa_at >= ${since} as "hasProved"
+    from sessions where id = ${sessionId ?? null}::uuid`.execute(db);
+  return rows[0] ?? { isNew: false, hasProved: false };
 };
 
 /** Records that a session has proved its second factor now. */
@@ -93,7 +77,7 @@ export const requireRecentProof = async (
 ): Promise<void> => {
   const isFine = await transact(async (work) => {
     const owner = await readOwner(work, self);
-    return !owner.row.mfaEnabled || hasProvedRecently(work, self.sessionId);
+    return !owner.row.mfaEnabled || (await recentOf(work, self.sessionId)).hasProved;
   });
   if (!isFine) throw againFor(self);
 };
@@ -138,9 +122,10 @@ export const requireChangeProof = async (
     const owner = await readOwner(work, self);
     return {
       owner,
-      hasProved: await hasProvedRecently(work, self.sessionId),
-      isNew: await isNewSession(work, self.sessionId),
-      asksPassword: currentPassword !== undefined || (await hasUsablePassword(work, owner)),
+      ...(await recentOf(work, self.sessionId)),
+      // One of before single sign-on was enforced can neither be used nor be set anew.
+      asksPassword:
+        currentPassword !== undefined || owner.kind === "admin" || (await hasPasswords(work, owner.row)),
     };
   });
   const { owner } = seen;
@@ -152,10 +137,6 @@ export const requireChangeProof = async (
   if (given.code !== undefined || given.passkey !== undefined) await verifyAgain(parts, self, given);
   else if (!seen.hasProved) throw againFor(self);
 };
-
-/** A password of before single sign-on was enforced can neither be used nor be set anew. */
-const hasUsablePassword = async (work: Work, { kind, row }: FactorOwner): Promise<boolean> =>
-  row.passwordHash != null && (kind === "admin" || hasPasswords(work, row));
 
 const proveOwnPassword = async (
   parts: ChangeParts,
@@ -178,12 +159,11 @@ const completeAddition = async (
   work: Work,
   mail: Mail,
   { self, owner }: { self: SignedInOwner; owner: FactorOwner },
-  added: { change: "TOTP_ENABLED" | "PASSKEY_ADDED"; data?: Record<string, unknown> },
+  added: Omit<Parameters<typeof factorAdded>[3], "sessionId">,
 ): Promise<Added> => {
   const { sessionId } = self;
   const recoveryCodes = await factorAdded(work, mail, owner, { ...added, sessionId });
   await noteProof(work, sessionId);
-  work.afterCommit(forgetSessions);
   return { recoveryCodes, owner };
 };
 
@@ -199,14 +179,10 @@ export const enableTotp = (parts: ProofParts, self: SignedInOwner, code: string)
       const owner = await readOwner(work, self, true);
       const confirmed = await confirmTotp(work, parts.secretBox, owner, code.replaceAll(/\s/g, ""));
       if (!confirmed) throw new WrongFactor();
-      if (confirmed === "FIRST")
-        return completeAddition(work, parts.mail, { self, owner }, { change: "TOTP_ENABLED" });
-      const { sessionId } = self;
-      const replaced = { change: "TOTP_ENABLED", data: { isReplacement: true }, sessionId } as const;
-      await factorReplaced(work, parts.mail, owner, replaced);
-      await noteProof(work, sessionId);
-      work.afterCommit(forgetSessions);
-      return { recoveryCodes: undefined, owner };
+      const isReplacement = confirmed === "REPLACED";
+      const data = isReplacement ? { isReplacement } : undefined;
+      const added = { change: "TOTP_ENABLED", data, isReplacement } as const;
+      return completeAddition(work, parts.mail, { self, owner }, added);
     });
   return orRefuse(() => withinAttempts(parts, attempt, enable), wrongFactor);
 };
@@ -223,7 +199,6 @@ export const disableTotp = async (
   if (!(await deleteTotp(work, owner)))
     throw conflict("INVALID_STATE", "Codes of an app are not switched on");
   await factorRemoved(work, parts, owner, { change: "TOTP_DISABLED", sessionId: self.sessionId });
-  work.afterCommit(forgetSessions);
   return owner;
 };
 
@@ -243,13 +218,8 @@ export const addPasskey = async (
     const owner = await readOwner(work, self, true);
     const passkey = await insertPasskey(work, owner, { name, verified });
     const data = { passkeyId: passkey.id, name };
-    const added = await completeAddition(
-      work,
-      parts.mail,
-      { self, owner },
-      { change: "PASSKEY_ADDED", data },
-    );
-    return { ...added, passkey };
+    const added = { change: "PASSKEY_ADDED", data, isReplacement: false } as const;
+    return { ...(await completeAddition(work, parts.mail, { self, owner }, added)), passkey };
   });
 };
 
@@ -264,7 +234,6 @@ export const removePasskey = async (
   const { id, name } = await deletePasskey(work, owner, passkeyId);
   const data = { passkeyId: id, name };
   await factorRemoved(work, parts, owner, { change: "PASSKEY_REMOVED", sessionId: self.sessionId, data });
-  work.afterCommit(forgetSessions);
   return owner;
 };
 

@@ -110,16 +110,7 @@ export const newHandshake = (): Handshake => ({
 });
 
 type Kept = { nonce: string; codeVerifier: string; invitationToken: string | null };
-type Row = {
-  provider: ProviderId;
-  flow: FlowKind;
-  redirect_uri: string;
-  response_mode: ResponseMode;
-  tenant_id: string | null;
-  user_id: string | null;
-  session_id: string | null;
-  secrets: string | null;
-};
+type Row = Omit<Flow, "invitationToken"> & { secrets: string | null };
 
 const contextOf = (stateHash: string): string => `oauth_flows:${stateHash}`;
 
@@ -134,17 +125,6 @@ const insert = async ({ db, now }: Work, flow: Flow, row: NewRow): Promise<void>
       ${flow.responseMode}, ${flow.tenantId}::uuid, ${flow.userId}::uuid, ${flow.sessionId}::uuid,
       ${row.secrets}, ${expiresAt}::timestamptz)`.execute(db);
 };
-
-const flowOf = (row: Row, invitationToken: string | null): Flow => ({
-  provider: row.provider,
-  flow: row.flow,
-  redirectUri: row.redirect_uri,
-  responseMode: row.response_mode,
-  tenantId: row.tenant_id,
-  userId: row.user_id,
-  sessionId: row.session_id,
-  invitationToken,
-});
 
 /** Stores a flow until the browser with the cookie `browser` comes back with the state. */
 const storeFlow = async (
@@ -165,6 +145,22 @@ const storeFlow = async (
   });
 };
 
+type Taken = { provider: ProviderId; stateHash: string; browserHash: string | null };
+
+/** Deletes what was stored and is not over yet, and returns it. */
+const take = async (
+  { db, now }: Work,
+  { provider, stateHash, browserHash }: Taken,
+): Promise<Row | undefined> => {
+  const { rows } = await sql<Row>`
+    delete from oauth_flows
+    where state_hash = ${stateHash} and browser_hash is not distinct from ${browserHash}
+      and provider = ${provider} and expires_at > ${now.toISOString()}::timestamptz
+    returning provider, flow, redirect_uri as "redirectUri", response_mode as "responseMode",
+      tenant_id as "tenantId", user_id as "userId", session_id as "sessionId", secrets`.execute(db);
+  return rows[0];
+};
+
 /**
  * Consumes a flow: once, in time, and only in the browser that began it. Other requests leave it unchanged,
  * so that a leaked state cannot be used up.
@@ -172,19 +168,12 @@ const storeFlow = async (
  * @throws VALIDATION_ERROR OAUTH_STATE_INVALID
  */
 export const consumeFlow = async (
-  { db, now }: Work,
+  work: Work,
   secretBox: SecretBox,
   { provider, state, browser }: { provider: ProviderId; state: string; browser: string },
 ): Promise<{ flow: Flow; handshake: Handshake }> => {
   const stateHash = hashRandomSecret(state);
-  const { rows } = await sql<Row>`
-    delete from oauth_flows
-    where state_hash = ${stateHash} and browser_hash = ${hashRandomSecret(browser)} and provider = ${provider}
-      and expires_at > ${now.toISOString()}::timestamptz
-    returning provider, flow, redirect_uri, response_mode, tenant_id, user_id, session_id, secrets`.execute(
-    db,
-  );
-  const row = rows[0];
+  const row = await take(work, { provider, stateHash, browserHash: hashRandomSecret(browser) });
   if (!row?.secrets) {
     throw invalid(
       "state",
@@ -192,9 +181,10 @@ export const consumeFlow = async (
       "OAUTH_STATE_INVALID",
     );
   }
-  const kept = JSON.parse(secretBox.open(row.secrets, contextOf(stateHash))) as Kept;
+  const { secrets, ...flow } = row;
+  const kept = JSON.parse(secretBox.open(secrets, contextOf(stateHash))) as Kept;
   const { nonce, codeVerifier, invitationToken } = kept;
-  return { flow: flowOf(row, invitationToken), handshake: { state, nonce, codeVerifier } };
+  return { flow: { ...flow, invitationToken }, handshake: { state, nonce, codeVerifier } };
 };
 
 /** Stores a link until its URL is opened. The returned ticket is valid once, for two minutes. */
@@ -212,17 +202,11 @@ const storeTicket = async (work: Work, flow: Flow): Promise<string> => {
 
 /** @throws VALIDATION_ERROR OAUTH_STATE_INVALID */
 const consumeTicket = async (
-  { db, now }: Work,
+  work: Work,
   { provider, ticket }: { provider: ProviderId; ticket: string },
 ): Promise<Flow> => {
-  const { rows } = await sql<Row>`
-    delete from oauth_flows
-    where state_hash = ${hashRandomSecret(ticket)} and browser_hash is null and provider = ${provider}
-      and expires_at > ${now.toISOString()}::timestamptz
-    returning provider, flow, redirect_uri, response_mode, tenant_id, user_id, session_id, secrets`.execute(
-    db,
-  );
-  if (rows[0]) return flowOf(rows[0], null);
+  const row = await take(work, { provider, stateHash: hashRandomSecret(ticket), browserHash: null });
+  if (row) return { ...row, invitationToken: null };
   throw invalid(
     "ticket",
     "is unknown, used or older than 2 minutes; get a new URL from POST /auth/oauth/{provider}/link",

@@ -69,14 +69,12 @@ const goOn = async (
   return signedIn(work, tokens, { user, session, refreshToken });
 };
 
-const METHODS: Readonly<Record<ProviderId | "sso", SignInMethod>> = {
+/** The `method` of sessions that begin with a provider, or through a tenant's identity provider. */
+const METHODS: Readonly<Record<CodeIssuer, SignInMethod>> = {
   google: "GOOGLE",
   github: "GITHUB",
   sso: "SSO",
 };
-
-/** Returns the `method` of sessions that begin with a provider, or through a tenant's identity provider. */
-const methodOf = (provider: ProviderId | "sso"): SignInMethod => METHODS[provider];
 
 type SignInParts = TenantDefaults & { mail: Mail; disposableEmail: DisposableLists };
 
@@ -220,7 +218,7 @@ const link = async (work: Work, { mail }: SignInParts, completed: CompletedFlow)
   if (!session) throw linkIsOver();
   const user = await work.em.findOne(User, { id: flow.userId! });
   if (!user) throw noSuchFlow(flow.provider);
-  await requireSso(work, user, { method: methodOf(flow.provider) });
+  await requireSso(work, user, { method: METHODS[flow.provider] });
   // Otherwise an attacker who makes somebody open the link's URL would receive that person's next sign-in.
   const namesake = profile.email === undefined ? null : await work.em.findOne(User, { email: profile.email });
   if (namesake && namesake.id !== user.id) throw linked(flow.provider);
@@ -307,7 +305,7 @@ export const exchangeCode = async (
     if (!session) throw codeInvalid();
     return goOn(work, tokens, { user, session });
   }
-  return signInOrChallenge(work, tokens, user, methodOf(found.provider));
+  return signInOrChallenge(work, tokens, user, METHODS[found.provider]);
 };
 
 /** A refresh token sent in a URL must be exchanged for another within this time. */
@@ -327,7 +325,7 @@ export const granted = async (
   { by, responseMode, session }: Grant,
 ): Promise<Record<string, string>> => {
   if (responseMode === "code") return { code: await issueCode(work, user, by, session) };
-  const method = methodOf(by);
+  const method = METHODS[by];
   const refreshUntil = new Date(work.now.getTime() + REFRESH_IN_ADDRESS_SECONDS * 1_000);
   if (session) return inAddress(await goOn(work, tokens, { user, session, refreshUntil }));
   if (user.mfaEnabled) return challenged(work, tokens, user, method);
@@ -395,7 +393,10 @@ export const completeFlow = async (
   try {
     if (flow.flow === "signup") await countSignUp(parts, ip);
     const profile = await provider.profileOf(answer, handshake);
-    const parameters = await transact((work) => grant(work, parts, { flow, profile }));
+    const parameters = await transact(async (work) => {
+      const { user, session } = await resolveUser(work, parts, { flow, profile });
+      return granted(work, parts.tokens, user, { by: id, responseMode: flow.responseMode, session });
+    });
     return withParameters(flow.redirectUri, parameters);
   } catch (error) {
     const failure = asOAuthError(error);
@@ -421,16 +422,6 @@ const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof DomainError && error.reason === "SSO_REQUIRED")
     return new OAuthError("sso_required", error.message);
   return new OAuthError("server_error", "Something went wrong here; try again", error);
-};
-
-const grant = async (
-  work: Work,
-  parts: CompleteParts,
-  arrival: { flow: Flow; profile: ProviderProfile },
-): Promise<Record<string, string>> => {
-  const { provider, responseMode } = arrival.flow;
-  const { user, session } = await resolveUser(work, parts, arrival);
-  return granted(work, parts.tokens, user, { by: provider, responseMode, session });
 };
 
 type Query = Readonly<Record<string, string | undefined>> & {

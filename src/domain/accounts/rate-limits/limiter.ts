@@ -170,6 +170,20 @@ export class RateLimited extends DomainError {
   }
 }
 
+/** What counts uses: `clock` says how long a refused caller waits. */
+export type CountingParts = { limiter: Limiter; clock: () => Date };
+
+/** Counts one use. @throws RateLimited with this reason and message where the bucket is exhausted */
+export const countUse = async (
+  { limiter, clock }: CountingParts,
+  { bucket, key }: Pick<Count, "bucket" | "key">,
+  reason: string,
+  message: string,
+): Promise<void> => {
+  const state = await limiter.consume(bucket, key);
+  if (!state.isAllowed) throw new RateLimited(reason, message, state, clock().getTime());
+};
+
 const HOUR = 3_600;
 const DAY = 86_400;
 

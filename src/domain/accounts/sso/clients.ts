@@ -11,25 +11,22 @@ import {
   type ResponseMode,
   type Started,
 } from "../oauth/provider.ts";
-import { secretContext, SsoConfiguration, type SsoProvider } from "./configuration.ts";
-import { validCertificates } from "./domain-name.ts";
+import { secretContext, SsoConfiguration, type SsoProvider, validCertificates } from "./configuration.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import { hasFeature } from "../../kernel/caller.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
-/** The addresses at which a tenant's identity provider knows this server. */
-type SsoAddresses = { spEntityId: string; acsUrl: string; oidcRedirectUri: string };
-
 /**
- * Returns the addresses for sign-ins that take place at a host. The entity id names the tenant, so it is the
+ * Returns the addresses at which a tenant's identity provider knows this server, for sign-ins at a host. The entity id names the tenant, so it is the
  * same everywhere: a provider that was set up before a custom domain was there, or after it has gone, knows
  * the same service provider.
  * @param domain a custom domain of the tenant; undefined for PUBLIC_URL
  */
-export const addressesOf = (publicUrl: string, tenantId: string, domain?: string): SsoAddresses => {
+export const addressesOf = (publicUrl: string, tenantId: string, domain?: string) => {
   const path = "/api/v1/auth/sso";
   const at = domain === undefined ? publicUrl : `https://${domain}`;
   return {
@@ -39,20 +36,19 @@ export const addressesOf = (publicUrl: string, tenantId: string, domain?: string
   };
 };
 
-/** The addresses at a custom domain, which a provider has to know for sign-ins that begin there. */
-export type CustomHostAddresses = { domain: string; acsUrl: string; oidcRedirectUri: string };
+/** Where this server is; `domains` is set where it has custom domains. */
+export type ServerAddresses = { publicUrl: string; domains: object | undefined };
 
 /**
- * Returns the addresses at the custom domains of a tenant that are served by TLS, the oldest first, so that a
- * domain that is added changes the place of no other.
- * @param hasDomains whether this server has custom domains
+ * Returns the addresses at the custom domains of a tenant that are served by TLS, which a provider has to know
+ * for sign-ins that begin there: the oldest first, so that a domain that is added changes the place of no other.
  */
 export const customHostAddresses = async (
   { db }: Work,
-  { publicUrl, hasDomains }: { publicUrl: string; hasDomains: boolean },
+  { publicUrl, domains }: ServerAddresses,
   tenantId: string,
-): Promise<CustomHostAddresses[]> => {
-  if (!hasDomains) return [];
+) => {
+  if (!domains) return [];
   const { rows } = await sql<{ domain: string }>`
     select domain from custom_domains
     where tenant_id = ${tenantId}::uuid and status in ('ACTIVE', 'DEGRADED')
@@ -70,17 +66,6 @@ const DAY_MS = 86_400_000;
 
 /** A sign-in that has failed. `email`: the address that the provider gave; undefined before it gave one. */
 type SsoFailure = { tenantId: string; failure: OAuthError; email: string | undefined };
-
-type Row = {
-  error: string;
-  message: string;
-  reason: string | null;
-  email: string | null;
-  requestId: string;
-  times: number;
-  firstAt: Date;
-  lastAt: Date;
-};
 
 /** `report` is called with each failure; `problem`: why it could not be kept. */
 export type FailureParts = { transact: Transact; report: (failed: SsoFailure, problem?: unknown) => void };
@@ -127,17 +112,26 @@ const noteFailure = async (work: Work, { tenantId, failure, email }: SsoFailure)
       order by last_at desc offset ${sql.lit(FAILURES_KEPT - 1)} for update skip locked)`.execute(work.db);
 };
 
+type Kept = {
+  error: string;
+  message: string;
+  reason: string | null;
+  email: string | null;
+  requestId: string;
+  times: number;
+  firstAt: Date;
+  lastAt: Date;
+};
+
 /** Returns a tenant's failures, the latest first: at most 50. */
 export const listFailures = async ({ db, serverNow }: Work, tenantId: string) => {
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<Kept>`
     select error, message, reason, email, request_id as "requestId", times, first_at as "firstAt",
       last_at as "lastAt"
     from sso_failures
     where tenant_id = ${tenantId}::uuid and expires_at > ${serverNow.toISOString()}::timestamptz
     order by last_at desc, digest limit ${sql.lit(FAILURES_KEPT)}`.execute(db);
-  return rows.map(({ firstAt, lastAt, ...row }) => {
-    return { ...row, firstAt: firstAt.toISOString(), lastAt: lastAt.toISOString() };
-  });
+  return rows.map((row) => ({ ...row, ...shown(row, ["firstAt", "lastAt"]) }));
 };
 
 export const SSO_FLOW_SECONDS = 600;
@@ -156,15 +150,7 @@ export type SsoFlow = {
 /** What only this server knows of a flow; `requestId` is for SAML. */
 export type SsoHandshake = Handshake & { requestId: string };
 
-type FlowRow = {
-  tenant_id: string;
-  idp_changed_at: Date;
-  domain: string | null;
-  redirect_uri: string;
-  response_mode: ResponseMode;
-  secrets: string;
-};
-type Kept = Omit<SsoHandshake, "state">;
+type Secrets = Omit<SsoHandshake, "state">;
 
 const contextOf = (stateHash: string): string => `sso_flows:${stateHash}`;
 
@@ -176,15 +162,14 @@ const storeSsoFlow = async (
   { handshake: { state, ...kept }, browser }: { handshake: SsoHandshake; browser: string },
 ): Promise<void> => {
   const stateHash = hashRandomSecret(state);
-  const secrets = secretBox.seal(JSON.stringify(kept satisfies Kept), contextOf(stateHash));
+  const secrets = secretBox.seal(JSON.stringify(kept satisfies Secrets), contextOf(stateHash));
   const expiresAt = new Date(now.getTime() + SSO_FLOW_SECONDS * 1_000).toISOString();
   await sql`
     insert into sso_flows (state_hash, browser_hash, tenant_id, idp_changed_at, domain,
       redirect_uri, response_mode, secrets, expires_at)
     values (${stateHash}, ${hashRandomSecret(browser)}, ${flow.tenantId}::uuid,
       ${flow.idpChangedAt.toISOString()}::timestamptz, ${flow.domain}, ${flow.redirectUri},
-      ${flow.responseMode},
-      ${secrets}, ${expiresAt}::timestamptz)`.execute(db);
+      ${flow.responseMode}, ${secrets}, ${expiresAt}::timestamptz)`.execute(db);
 };
 
 /** State, browser and host of an answer, which belong to one flow of one tenant. */
@@ -200,22 +185,16 @@ export const takeSsoFlow = async (
   { tenantId, domain, state, browser }: SsoReturn,
 ): Promise<{ flow: SsoFlow; handshake: SsoHandshake } | undefined> => {
   const stateHash = hashRandomSecret(state);
-  const { rows } = await sql<FlowRow>`
+  const { rows } = await sql<SsoFlow & { secrets: string }>`
     delete from sso_flows
     where state_hash = ${stateHash} and browser_hash = ${hashRandomSecret(browser)}
       and tenant_id = ${tenantId}::uuid and domain is not distinct from ${domain}
       and expires_at > ${now.toISOString()}::timestamptz
-    returning tenant_id, idp_changed_at, domain, redirect_uri, response_mode, secrets`.execute(db);
-  const [row] = rows;
-  if (!row) return undefined;
-  const kept = JSON.parse(secretBox.open(row.secrets, contextOf(stateHash))) as Kept;
-  const flow = {
-    tenantId: row.tenant_id,
-    idpChangedAt: row.idp_changed_at,
-    domain: row.domain,
-    redirectUri: row.redirect_uri,
-    responseMode: row.response_mode,
-  };
+    returning tenant_id as "tenantId", idp_changed_at as "idpChangedAt", domain,
+      redirect_uri as "redirectUri", response_mode as "responseMode", secrets`.execute(db);
+  if (!rows[0]) return undefined;
+  const { secrets, ...flow } = rows[0];
+  const kept = JSON.parse(secretBox.open(secrets, contextOf(stateHash))) as Secrets;
   return { flow, handshake: { state, ...kept } };
 };
 
@@ -279,17 +258,14 @@ export type SamlClaims = SsoClaims & { assertionId: string; validUntil: Date };
 /** One thing that a test of a configuration has looked at. */
 export type SsoCheck = { name: string; ok: boolean; message: string };
 
-/** The result of a test: with `problem`, the configuration cannot work. */
-export type SsoProbe = { checks: SsoCheck[] };
-
 /** A SAML response as the browser brings it. `requestId`: of our request; undefined for none. */
 export type SamlArrival = { response: string; requestId: string | undefined; now: Date };
 
-/** What speaks to identity providers and DNS servers; all network access of single sign-on. */
+/** What speaks to identity providers; all network access of single sign-on. */
 export type SsoClients = {
   oidc: {
     /** Reads the provider's metadata and keys. Never throws. */
-    probe(settings: OidcSettings): Promise<SsoProbe>;
+    probe(settings: OidcSettings): Promise<SsoCheck[]>;
     /** Returns where the browser signs in, as whom the page takes its user for. @throws OAuthError */
     authorizationUrl(settings: OidcSettings, handshake: Handshake, loginHint?: string): Promise<string>;
     /** Verifies what the browser came back with. @throws OAuthError */
@@ -297,7 +273,7 @@ export type SsoClients = {
   };
   saml: {
     /** Asks the sign-on address for a page. Never throws. */
-    probe(settings: Pick<SamlSettings, "tenantId" | "ssoUrl">): Promise<SsoProbe>;
+    probe(settings: Pick<SamlSettings, "tenantId" | "ssoUrl">): Promise<SsoCheck>;
     /** Returns where the browser signs in. */
     authorizationUrl(
       settings: SamlSettings,
@@ -308,11 +284,6 @@ export type SsoClients = {
     /** Returns the metadata of this server as a tenant's service provider; the first ACS is the default. */
     metadata(settings: { spEntityId: string; acsUrls: readonly string[] }): string;
   };
-  /**
-   * Returns the TXT records of a name, chunks joined; none where the name has none.
-   * @throws DomainError UNPROCESSABLE_ENTITY DNS_NOT_READY while its servers do not answer
-   */
-  txt(name: string): Promise<readonly string[]>;
   /** Whether identity providers may be on this machine, without TLS: in development. */
   isLocal: boolean;
 };
@@ -411,8 +382,8 @@ export const startSso = async (
   const handshake: SsoHandshake = { ...newHandshake(), requestId: `_${newRandomSecret()}` };
   try {
     const location = await authorizationUrl(parts, sso, handshake, loginHint);
-    const begun = { tenantId: tenant.id, idpChangedAt: sso.idpChangedAt, domain: host?.domain ?? null };
-    const flow = { ...begun, redirectUri, responseMode };
+    const { tenantId: id, idpChangedAt } = sso;
+    const flow = { tenantId: id, idpChangedAt, domain: host?.domain ?? null, redirectUri, responseMode };
     await parts.transact((work) => storeSsoFlow(work, parts.secretBox, flow, { handshake, browser }));
     return { location, browser };
   } catch (error) {

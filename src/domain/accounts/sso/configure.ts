@@ -5,32 +5,34 @@ import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { RECENT_MINUTES } from "../mfa/step-up.ts";
-import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import {
   addressesOf,
-  type CustomHostAddresses,
-  type OidcSettings,
+  customHostAddresses,
   oidcSettingsOf,
   samlSettingsOf,
+  type ServerAddresses,
   type SettingsParts,
   type SsoCheck,
   type SsoClients,
 } from "./clients.ts";
-import { secretContext, SsoConfiguration } from "./configuration.ts";
 import {
+  secretContext,
+  SsoConfiguration,
   configInvalid,
   domainsOf,
   type IdpFields,
   idpOf,
   showCertificates,
   type SsoInput,
-} from "./domain-name.ts";
+} from "./configuration.ts";
 import { SsoDomain } from "./domains.ts";
 import { isActiveOwner } from "../team/accept.ts";
 import { notifyOwners } from "../tenants/notify-owners.ts";
 import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
@@ -62,7 +64,7 @@ export const endUnenforced = async (work: Work, tenantId: string): Promise<void>
 /** The OWNER who configures, by which session. */
 export type SsoActor = { tenantId: string; userId: string; sessionId: string };
 
-type ConfigureParts = { mail: Mail; secretBox: SecretBox; isLocal: boolean };
+type ConfigureParts = { mail: Mail; secretBox: SecretBox; sso: Pick<SsoClients, "isLocal"> };
 
 /** @throws NOT_FOUND */
 export const getSso = async ({ em }: Work, tenantId: string): Promise<SsoConfiguration> => {
@@ -91,7 +93,7 @@ export const putSso = async (
   input: SsoInput,
 ): Promise<SsoConfiguration> => {
   const { em, now } = work;
-  const idp = idpOf(input, parts.isLocal, now);
+  const idp = idpOf(input, parts.sso.isLocal, now);
   const allowedDomains = domainsOf(input);
   await lockTenant(work, actor.tenantId);
   await requireOwner(work, actor);
@@ -101,50 +103,26 @@ export const putSso = async (
   const breakGlassUserId = await checkEnforcement(work, actor, { input, known, isNew });
   const id = known?.id ?? newId();
   const oidcClientSecret = secretOf(parts.secretBox, { id, input, known, isNew });
-  const sso = known ?? em.create(SsoConfiguration, { ...blank(work, actor.tenantId, id), ...idp });
-  const { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status } = input;
-  const changed = { displayName, samlIdpInitiated, autoProvision, defaultRole, enforceSso, status };
-  const before = standingOf(known);
-  Object.assign(sso, idp, changed, { allowedDomains, breakGlassUserId, oidcClientSecret, updatedAt: now });
+  const checked = { ...idp, allowedDomains, breakGlassUserId, oidcClientSecret };
+  const values = { ...input, ...checked, updatedAt: now };
+  const isEnforcedAnew = allowsOthers(known, values);
+  const made = { id, tenantId: actor.tenantId, idpChangedAt: now, lastTestedAt: null, createdAt: now };
   // What began through it before it was disabled stays ended when it is enabled again.
-  const isClosed = before.isOpen && status === "DISABLED";
+  const isClosed = known?.status === "ACTIVE" && input.status === "DISABLED";
+  const sso = known ? Object.assign(known, values) : em.create(SsoConfiguration, { ...values, ...made });
   if (isNew || isClosed) sso.idpChangedAt = now;
   await em.flush();
-  await endSessions(work, sso, {
-    isNew: isNew && known !== null,
-    isEnforcedAnew: allowsOthers(before, sso),
-  });
+  await endSessions(work, sso, { isNew, isEnforcedAnew });
   await record(work, parts.mail, sso, "UPDATED");
   return sso;
 };
 
-const standingOf = (known: SsoConfiguration | null) => ({
-  isEnforced: known?.enforceSso === true,
-  breakGlassUserId: known?.breakGlassUserId ?? null,
-  isOpen: known?.status === "ACTIVE",
-});
-
 /** Whether others than before may sign in by a password from now on. */
-const allowsOthers = (before: ReturnType<typeof standingOf>, sso: SsoConfiguration): boolean =>
-  sso.enforceSso && !(before.isEnforced && before.breakGlassUserId === (sso.breakGlassUserId ?? null));
-
-const blank = ({ now }: Work, tenantId: string, id: string) => ({
-  id,
-  tenantId,
-  displayName: "",
-  samlIdpInitiated: false,
-  oidcClientSecret: null,
-  autoProvision: false,
-  defaultRole: "VIEWER" as const,
-  allowedDomains: [],
-  enforceSso: false,
-  breakGlassUserId: null,
-  status: "ACTIVE" as const,
-  idpChangedAt: now,
-  lastTestedAt: null,
-  createdAt: now,
-  updatedAt: now,
-});
+const allowsOthers = (
+  before: SsoConfiguration | null,
+  { enforceSso, breakGlassUserId }: { enforceSso: boolean; breakGlassUserId: string | null },
+): boolean =>
+  enforceSso && !(before?.enforceSso === true && (before.breakGlassUserId ?? null) === breakGlassUserId);
 
 /** Reads the row: the role of the request may be 5 s old. */
 const requireOwner = async ({ em }: Work, { userId, tenantId }: SsoActor): Promise<void> => {
@@ -298,12 +276,6 @@ export const deleteSso = async (work: Work, { mail }: { mail: Mail }, actor: Sso
   await record(work, mail, sso, "DELETED");
 };
 
-/** Records when the configuration was tested. */
-export const noteTest = async (work: Work, tenantId: string): Promise<void> => {
-  const sso = await getSso(work, tenantId);
-  sso.lastTestedAt = work.now;
-};
-
 /**
  * Ends the enforcement of a tenant that has lost its identity provider and its break-glass OWNER: its people
  * sign in by passwords, which they set by mail. For the operator, whose command sends no mail. The rest of
@@ -327,12 +299,7 @@ export const endEnforcement = async (work: Work, tenantId: string): Promise<stri
   return name;
 };
 
-type TestParts = SettingsParts & {
-  transact: Transact;
-  sso: SsoClients;
-  limiter: Limiter;
-  clock: () => Date;
-};
+type TestParts = SettingsParts & CountingParts & { transact: Transact; sso: SsoClients };
 
 const certificateChecks = ({ samlCertificate }: SsoConfiguration, now: Date): SsoCheck[] =>
   showCertificates(samlCertificate ?? "").map(({ fingerprint, notBefore, notAfter }) => ({
@@ -347,23 +314,35 @@ const certificateChecks = ({ samlCertificate }: SsoConfiguration, now: Date): Ss
  */
 export const testSso = async (parts: TestParts, tenantId: string): Promise<SsoCheck[]> => {
   const sso = await parts.transact((work) => getSso(work, tenantId));
-  const state = await parts.limiter.consume(LIMITS.ssoTest, tenantId);
+  const message = "An identity provider may be tested 10 times an hour";
+  await countUse(parts, { bucket: LIMITS.ssoTest, key: tenantId }, "SSO_TEST_RATE", message);
   const now = parts.clock();
-  if (!state.isAllowed) {
-    const message = "An identity provider may be tested 10 times an hour";
-    throw new RateLimited("SSO_TEST_RATE", message, state, now.getTime());
-  }
-  if (sso.provider !== "SAML") return (await parts.sso.oidc.probe(oidcSettingsOf(sso, parts))).checks;
-  const { checks } = await parts.sso.saml.probe(samlSettingsOf(sso, parts, now));
-  return [...certificateChecks(sso, now), ...checks];
+  if (sso.provider !== "SAML") return parts.sso.oidc.probe(oidcSettingsOf(sso, parts));
+  return [...certificateChecks(sso, now), await parts.sso.saml.probe(samlSettingsOf(sso, parts, now))];
 };
 
 /**
- * Requires that a provider's metadata can be read, before it is stored. Not to be called in a transaction.
- * @throws UNPROCESSABLE_ENTITY SSO_DISCOVERY_FAILED
+ * Requires that the metadata of a provider that is new, or whose secret is, can be read before it is stored: a
+ * typing error shows at once. Not to be called in a transaction. @throws UNPROCESSABLE_ENTITY
+ * SSO_DISCOVERY_FAILED
  */
-export const requireDiscovery = async (sso: SsoClients, settings: OidcSettings): Promise<void> => {
-  const { checks } = await sso.oidc.probe(settings);
+export const requireDiscovery = async (
+  { sso, publicUrl, clock }: { sso: SsoClients; publicUrl: string; clock: () => Date },
+  tenantId: string,
+  input: SsoInput,
+): Promise<void> => {
+  const { oidcIssuer, oidcClientId, oidcScopes } = idpOf(input, sso.isLocal, clock());
+  // Without a secret it is the one that is known, or refused.
+  if (input.provider === "SAML" || input.oidcClientSecret === undefined) return;
+  const checks = await sso.oidc.probe({
+    tenantId,
+    provider: input.provider,
+    issuer: oidcIssuer ?? "",
+    clientId: oidcClientId ?? "",
+    clientSecret: input.oidcClientSecret,
+    scopes: oidcScopes,
+    redirectUri: addressesOf(publicUrl, tenantId).oidcRedirectUri,
+  });
   const failed = checks.find(({ ok }) => !ok);
   if (!failed) return;
   throw new DomainError("UNPROCESSABLE_ENTITY", `oidcIssuer: ${failed.name}: ${failed.message}`, {
@@ -372,42 +351,38 @@ export const requireDiscovery = async (sso: SsoClients, settings: OidcSettings):
   });
 };
 
-/** The fields of a kind of provider, which others have as null. */
-const providerFields = (sso: SsoConfiguration) => ({
-  samlEntityId: sso.samlEntityId ?? null,
-  samlSsoUrl: sso.samlSsoUrl ?? null,
-  samlCertificate: sso.samlCertificate ?? null,
-  oidcIssuer: sso.oidcIssuer ?? null,
-  oidcClientId: sso.oidcClientId ?? null,
-  oidcClientSecretSet: sso.oidcClientSecret != null,
-});
+const SHOWN = [
+  "id",
+  "provider",
+  "displayName",
+  "samlEntityId",
+  "samlSsoUrl",
+  "samlCertificate",
+  "samlIdpInitiated",
+  "oidcIssuer",
+  "oidcClientId",
+  "oidcScopes",
+  "autoProvision",
+  "defaultRole",
+  "allowedDomains",
+  "enforceSso",
+  "breakGlassUserId",
+  "status",
+  "lastTestedAt",
+  "createdAt",
+  "updatedAt",
+] as const;
 
-/**
- * Converts a configuration to the API representation, which never has the client secret.
- * @param hosts the addresses at the tenant's custom domains
- */
-export const showSso = (sso: SsoConfiguration, publicUrl: string, hosts: readonly CustomHostAddresses[]) => {
+/** Converts a configuration to the API representation, which never has the client secret. */
+export const showSso = async (work: Work, server: ServerAddresses, sso: SsoConfiguration) => {
   const certificates = showCertificates(sso.samlCertificate ?? "");
   const expiries = certificates.map(({ notAfter }) => notAfter).toSorted();
   return {
-    id: sso.id,
-    provider: sso.provider,
-    displayName: sso.displayName,
-    ...providerFields(sso),
+    ...shown(sso, SHOWN),
+    oidcClientSecretSet: sso.oidcClientSecret != null,
     samlCertificates: certificates,
     samlCertificateExpiresAt: expiries[0] ?? null,
-    samlIdpInitiated: sso.samlIdpInitiated,
-    oidcScopes: sso.oidcScopes,
-    autoProvision: sso.autoProvision,
-    defaultRole: sso.defaultRole,
-    allowedDomains: sso.allowedDomains,
-    enforceSso: sso.enforceSso,
-    breakGlassUserId: sso.breakGlassUserId ?? null,
-    status: sso.status,
-    ...addressesOf(publicUrl, sso.tenantId),
-    customDomains: [...hosts],
-    lastTestedAt: sso.lastTestedAt?.toISOString() ?? null,
-    createdAt: sso.createdAt.toISOString(),
-    updatedAt: sso.updatedAt.toISOString(),
+    ...addressesOf(server.publicUrl, sso.tenantId),
+    customDomains: await customHostAddresses(work, server, sso.tenantId),
   };
 };

@@ -4,16 +4,18 @@ import { audit } from "../audit/audit.ts";
 import { endUserTokens, newRandomSecret } from "../auth/one-time-secrets.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
+import { txtNameOf } from "../domains/known.ts";
+import type { DnsRecords } from "../domains/states.ts";
 import { releasedAddress } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
 import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
-import type { SsoClients } from "./clients.ts";
-import { SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
-import { domainOf, domainProblem, normaliseDomain, showCertificates } from "./domain-name.ts";
+import { showCertificates, SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
+import { domainOf, domainProblem, normaliseDomain } from "./domain-name.ts";
 
 const SsoDomainSchema = defineEntity({
   name: "SsoDomain",
@@ -36,20 +38,15 @@ export class SsoDomain extends SsoDomainSchema.class {}
 SsoDomainSchema.setClass(SsoDomain);
 
 const DAY_MS = 86_400_000;
-const TXT_PREFIX = "_laurel-challenge";
 
 const txtValueOf = ({ token }: SsoDomain): string => `laurel-domain-verification=${token}`;
-const txtNameOf = ({ domain }: Pick<SsoDomain, "domain">): string => `${TXT_PREFIX}.${domain}`;
 
 /** Converts a domain to the API representation, with the TXT record that proves it. */
 export const showDomain = (domain: SsoDomain) => ({
-  id: domain.id,
-  domain: domain.domain,
+  ...shown(domain, ["id", "domain", "verifiedAt", "createdAt"]),
   status: domain.verifiedAt ? ("VERIFIED" as const) : ("PENDING" as const),
-  txtName: txtNameOf(domain),
+  txtName: txtNameOf(domain.domain),
   txtValue: txtValueOf(domain),
-  verifiedAt: domain.verifiedAt?.toISOString() ?? null,
-  createdAt: domain.createdAt.toISOString(),
 });
 
 /** Returns all domains that a tenant claims, in alphabetical order: at most SSO_DOMAINS_MAX. */
@@ -129,7 +126,7 @@ const lookAtHolder = async (
 type CheckParts = {
   transact: Transact;
   accounts: Transact;
-  sso: SsoClients;
+  dns: Pick<DnsRecords, "txt">;
   mail: Mail;
   /** Counts a look at a domain of the tenant. @throws RateLimited */
   count: (domain: string) => Promise<void>;
@@ -141,22 +138,23 @@ type CheckParts = {
  * @throws NOT_FOUND, RateLimited, UNPROCESSABLE_ENTITY DNS_NOT_READY
  */
 export const checkDomain = async (
-  { transact, accounts, sso, mail, count }: CheckParts,
+  { transact, accounts, dns, mail, count }: CheckParts,
   tenantId: string,
   id: string,
 ): Promise<void> => {
   const domain = await transact((work) => findDomain(work, tenantId, id));
   await count(domain.domain);
-  const [name, value] = [txtNameOf(domain), txtValueOf(domain)];
-  const found = await sso.txt(name);
+  const [name, value] = [txtNameOf(domain.domain), txtValueOf(domain)];
+  const found = await dns.txt(name).catch(() => {
+    throw notReady(`The DNS servers of ${name} give no answer; try again`);
+  });
   if (found.includes(value)) return accounts((work) => lookAtHolder(work, mail, domain, found));
   const seen = found.length === 0 ? "has no TXT record" : "has only other TXT records";
-  throw new DomainError(
-    "UNPROCESSABLE_ENTITY",
-    `${name} ${seen} so far: it must be ${value}. New records can take an hour to be seen.`,
-    { reason: "DNS_NOT_READY" },
-  );
+  throw notReady(`${name} ${seen} so far: it must be ${value}. New records can take an hour to be seen.`);
 };
+
+const notReady = (message: string): DomainError =>
+  new DomainError("UNPROCESSABLE_ENTITY", message, { reason: "DNS_NOT_READY" });
 
 const CLAIMED =
   "Another tenant of this server has verified this domain. If its TXT record is gone, verify again in three days";

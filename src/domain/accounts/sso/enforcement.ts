@@ -28,13 +28,12 @@ const enforcedIn = async (
   { isHeld = false }: { isHeld?: boolean } = {},
 ): Promise<Enforced | undefined> => {
   if (isHeld && !(await hold(db, tenantId))) return undefined;
-  const { rows } = await sql<{ break_glass_user_id: string | null; is_enforced: boolean }>`
-    select c.break_glass_user_id,
-      c.enforce_sso and c.status = 'ACTIVE' and t.plan in (${IN_PLANS}) as is_enforced
+  const { rows } = await sql<Enforced>`
+    select c.break_glass_user_id as "breakGlassUserId"
     from sso_configurations c join tenants t on t.id = c.tenant_id
-    where c.tenant_id = ${tenantId}::uuid`.execute(db);
-  const [row] = rows;
-  return row?.is_enforced === true ? { breakGlassUserId: row.break_glass_user_id } : undefined;
+    where c.tenant_id = ${tenantId}::uuid and c.enforce_sso and c.status = 'ACTIVE'
+      and t.plan in (${IN_PLANS})`.execute(db);
+  return rows[0];
 };
 
 /**
@@ -87,11 +86,11 @@ export const idpMark = ({ id, idpChangedAt }: Standing): string => `${id} ${idpC
  * stays so until the commit: who changes it waits, and ends the session that begins here.
  */
 export const holdIdp = async ({ db }: Work, tenantId: string): Promise<string | undefined> => {
-  const { rows } = await sql<{ id: string; idp_changed_at: Date }>`
-    select c.id::text as id, c.idp_changed_at from sso_configurations c join tenants t on t.id = c.tenant_id
+  const { rows } = await sql<Standing>`
+    select c.id::text as id, c.idp_changed_at as "idpChangedAt" from sso_configurations c join tenants t on t.id = c.tenant_id
     where c.tenant_id = ${tenantId}::uuid and c.status = 'ACTIVE' and t.plan in (${IN_PLANS})
     for share of c`.execute(db);
-  return rows[0] && idpMark({ id: rows[0].id, idpChangedAt: rows[0].idp_changed_at });
+  return rows[0] && idpMark(rows[0]);
 };
 
 /** Whether the user is the one who may still sign in by a password while single sign-on is enforced. */
@@ -143,19 +142,12 @@ export const enforcedUrl = async (work: Work, tenantId: string): Promise<string 
 
 const authUrlOf = (tenantId: string): string => `/auth/sso/${tenantId}`;
 
-/** Where somebody signs in. */
-type Discovered = { ssoRequired: boolean; authUrl: string | null; displayName: string | null };
-
-const NOTHING: Discovered = { ssoRequired: false, authUrl: null, displayName: null };
-
 /** Returns the configuration of the tenant that has verified the domain of an address, if it is in use. */
 const findClaimant = async (work: Work, email: string): Promise<SsoConfiguration | undefined> => {
   const { rows } = await sql<{ tenant_id: string }>`
     select d.tenant_id from sso_domains d join tenants t on t.id = d.tenant_id
     where d.domain = ${domainOf(normaliseEmail(email))} and d.verified_at is not null
-      and t.deleted_at is null and t.plan in (${sql.join(SSO_PLANS.map((plan) => sql.lit(plan)))})`.execute(
-    work.db,
-  );
+      and t.deleted_at is null and t.plan in (${IN_PLANS})`.execute(work.db);
   const where = rows[0] && ({ tenantId: rows[0].tenant_id, status: "ACTIVE" } as const);
   return (where && (await work.em.findOne(SsoConfiguration, where))) ?? undefined;
 };
@@ -165,14 +157,10 @@ const findClaimant = async (work: Work, email: string): Promise<SsoConfiguration
  * depends on the domain alone, so it tells nobody which addresses have accounts. At a custom domain only
  * its tenant is found.
  */
-export const discoverSso = async (
-  work: Work,
-  email: string,
-  host: CustomHost | undefined,
-): Promise<Discovered> => {
+export const discoverSso = async (work: Work, email: string, host: CustomHost | undefined) => {
   const sso = await findClaimant(work, email);
-  if (host && host.tenantId !== sso?.tenantId) return NOTHING;
-  if (!sso) return NOTHING;
+  const isElsewhere = host !== undefined && host.tenantId !== sso?.tenantId;
+  if (!sso || isElsewhere) return { ssoRequired: false, authUrl: null, displayName: null };
   const { tenantId, displayName } = sso;
   return {
     ssoRequired: (await enforcedIn(work, tenantId)) !== undefined,

@@ -35,7 +35,7 @@ import { SsoConfiguration } from "./configuration.ts";
 import { domainOf } from "./domain-name.ts";
 import { isVerified, releaseUnproved } from "./domains.ts";
 import { holdIdp, idpMark, isClaimed } from "./enforcement.ts";
-import { consumeInvitationOf, type Invited } from "../team/accept.ts";
+import { consumeInvitationOf } from "../team/accept.ts";
 import { endInvitations, requireSeat } from "../team/invitations.ts";
 import { addUser, lockTenant } from "../tenants/tenant.ts";
 import type { Role } from "../../kernel/caller.ts";
@@ -120,7 +120,9 @@ const findByAddress = async (work: Work, mail: Mail, arrival: Arrival): Promise<
     ? await adopt(work, await lockKnown(work, known, addressed), addressed)
     : await provision(work, addressed);
   await link(work, arrival, user);
-  if (known) await tellOfLink(work, mail, user);
+  const { id: userId, tenantId, name, email: to } = user;
+  const values = { name, provider: "sso" } as const;
+  if (known) await mail.queue(work, { template: "identity-linked", to, values, tenantId, userId });
   else if (!user.emailVerified) await mailVerification(work, { mail }, user);
   return user;
 };
@@ -167,19 +169,6 @@ const requireUnlinked = async ({ db }: Work, { claims }: Arrival, { id, status }
     "Another person of the identity provider signs in to the account with your address; if you are that " +
       "person, ask an OWNER or ADMIN to suspend the account and let it in again",
   );
-};
-
-/** Takes the invitation that the address has, if it has one; as OWNER only by a provider's express word. */
-const takeInvitation = (
-  work: Work,
-  { sso: { tenantId }, email, claims: { isEmailVerified } }: Addressed,
-): Promise<Invited | undefined> =>
-  consumeInvitationOf(work, { tenantId, email, isEligible: (role) => role !== "OWNER" || isEmailVerified });
-
-const tellOfLink = async (work: Work, mail: Mail, user: User): Promise<void> => {
-  const { id: userId, tenantId, name, email: to } = user;
-  const values = { name, provider: "sso" } as const;
-  await mail.queue(work, { template: "identity-linked", to, values, tenantId, userId });
 };
 
 const checkAddress = async (work: Work, arrival: Arrival): Promise<Addressed> => {
@@ -231,12 +220,6 @@ const adopt = async (work: Work, user: User, addressed: Addressed): Promise<User
   return user;
 };
 
-/** No word of a provider makes a member of somebody whose company signs in elsewhere on this server. */
-const refuseClaimed = async (work: Work, { sso: { tenantId }, email }: Addressed): Promise<void> => {
-  if (await isClaimed(work, email, tenantId))
-    throw refused("email_domain_not_allowed", "People of your domain sign in through another tenant");
-};
-
 /**
  * Takes a seat for a new member: that of their invitation, with its role; else, if the tenant wants that and
  * has proved that the address is of its own domain, another one.
@@ -244,15 +227,18 @@ const refuseClaimed = async (work: Work, { sso: { tenantId }, email }: Addressed
  * @returns undefined for nobody who may have one
  */
 const roleOfNew = async (work: Work, addressed: Addressed): Promise<Role | undefined> => {
-  const { sso, email, isDomainOurs } = addressed;
-  const invited = await takeInvitation(work, addressed);
-  if (invited) {
-    if (!isDomainOurs) await refuseClaimed(work, addressed);
-    return invited.role;
-  }
+  const { sso, email, claims, isDomainOurs } = addressed;
+  const { tenantId } = sso;
+  // As OWNER only by a provider's express word.
+  const isEligible = (role: Role): boolean => role !== "OWNER" || claims.isEmailVerified;
+  const invited = await consumeInvitationOf(work, { tenantId, email, isEligible });
+  // No word of a provider makes a member of somebody whose company signs in elsewhere on this server.
+  if (invited && !isDomainOurs && (await isClaimed(work, email, tenantId)))
+    throw refused("email_domain_not_allowed", "People of your domain sign in through another tenant");
+  if (invited) return invited.role;
   if (!sso.autoProvision || !isDomainOurs) return undefined;
-  await endInvitations(work, { tenantId: sso.tenantId, email }, "sso");
-  await takeSeat(work, sso.tenantId);
+  await endInvitations(work, { tenantId, email }, "sso");
+  await takeSeat(work, tenantId);
   // Never an OWNER, whatever the row says.
   return sso.defaultRole === "OWNER" ? "VIEWER" : sso.defaultRole;
 };
@@ -304,20 +290,16 @@ export type CompleteSsoParts = SsoParts & {
 };
 
 /** With what a browser came back from an identity provider. */
-type OidcReturn = { tenantId: string; answer: URLSearchParams; browser: string | undefined };
-type SamlReturn = {
-  tenantId: string;
-  response: string;
-  relayState: string | undefined;
-  browser: string | undefined;
-};
+type Return = { tenantId: string; browser: string | undefined };
+type OidcReturn = Return & { answer: URLSearchParams };
+type SamlReturn = Return & { response: string; relayState: string | undefined };
 
 type Begun = OpenSso & { flow: SsoFlow; handshake: SsoHandshake };
 
 /** Takes the flow that a browser has begun, unless the tenant has another identity provider since. */
 const takeBegun = async (
   { transact, secretBox, host }: SsoParts,
-  { tenantId, state, browser }: { tenantId: string; state: string | undefined; browser: string | undefined },
+  { tenantId, state, browser }: Return & { state: string | undefined },
   isSaml: boolean,
 ): Promise<Begun | undefined> => {
   if (state === undefined || browser === undefined) return undefined;
@@ -334,21 +316,27 @@ const takeBegun = async (
 /** Where a sign-in ends, whatever its result. */
 type Ending = { redirectUri: string; responseMode: ResponseMode };
 
-/** Runs the rest of a sign-in; every error becomes one in the URL. */
-const ending = async (
+/** Runs the rest of a sign-in, whose claims `claimsOf` verifies; every error becomes one in the URL. */
+const finish = async (
   parts: CompleteSsoParts,
-  { tenantId, redirectUri }: Pick<Ending, "redirectUri"> & { tenantId: string },
-  run: (arrived: (claims: SsoClaims) => void) => Promise<Record<string, string>>,
+  { sso, flow }: { sso: SsoConfiguration; flow: Ending },
+  claimsOf: () => Promise<SsoClaims | SamlClaims>,
 ): Promise<string> => {
+  const { redirectUri } = flow;
   let email: string | undefined;
   try {
-    return withParameters(redirectUri, await run((claims) => (email = claims.email)));
+    const claims = await claimsOf();
+    ({ email } = claims);
+    // By itself: it is used up also if nobody is signed in.
+    if ("assertionId" in claims) await parts.transact((work) => consumeAssertion(work, sso, claims));
+    const parameters = await parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
+    return withParameters(redirectUri, parameters);
   } catch (error) {
     const failure =
       error instanceof OAuthError
         ? error
         : new OAuthError("server_error", "Something went wrong here; try again", error);
-    await keepFailure(parts, { tenantId, failure, email });
+    await keepFailure(parts, { tenantId: sso.tenantId, failure, email });
     return refusal(redirectUri, failure);
   }
 };
@@ -383,13 +371,9 @@ export const completeOidc = async (
   const state = answer.get("state") ?? undefined;
   const begun = await takeBegun(parts, { tenantId, state, browser }, false);
   if (!begun) throw stateInvalid();
-  const { sso, flow, handshake } = begun;
-  const { redirectUri } = flow;
-  return ending(parts, { tenantId: sso.tenantId, redirectUri }, async (arrived) => {
-    const claims = await parts.sso.oidc.claimsOf(oidcSettingsOf(sso, parts), answer, handshake);
-    arrived(claims);
-    return parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
-  });
+  return finish(parts, begun, () =>
+    parts.sso.oidc.claimsOf(oidcSettingsOf(begun.sso, parts), answer, begun.handshake),
+  );
 };
 
 /** Where an answer goes that nobody asked for: to the address that it names, or the first one. */
@@ -418,17 +402,10 @@ export const completeSaml = async (parts: CompleteSsoParts, back: SamlReturn): P
   const begun = await takeBegun(parts, { tenantId, state, browser }, true);
   const found = begun ?? (await unsolicited(parts, back));
   if (!found) throw state === undefined ? unasked() : stateInvalid();
-  const { sso, flow } = found;
   const requestId = begun?.handshake.requestId;
-  const { redirectUri } = flow;
-  return ending(parts, { tenantId: sso.tenantId, redirectUri }, async (arrived) => {
+  return finish(parts, found, async () => {
     const now = await parts.transact(async (work) => work.now);
-    const settings = samlSettingsOf(sso, parts, now);
-    const claims = await parts.sso.saml.claimsOf(settings, { response, requestId, now });
-    arrived(claims);
-    // By itself: it is used up also if nobody is signed in.
-    await parts.transact((work) => consumeAssertion(work, sso, claims));
-    return parts.transact((work) => signIn(work, parts, { sso, claims }, flow));
+    return parts.sso.saml.claimsOf(samlSettingsOf(found.sso, parts, now), { response, requestId, now });
   });
 };
 

@@ -1,5 +1,5 @@
 import type { FilterQuery } from "@mikro-orm/core";
-import { audit } from "../audit/audit.ts";
+import { audit, ofTenant } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../../kernel/caller.ts";
@@ -189,12 +189,7 @@ export const transferOwnership = async (work: Work, actor: TeamActor, memberId: 
     throw conflict("INVALID_STATE", "Ownership goes to an active member who is not an OWNER yet");
   await refuseForBreakGlass(work, caller);
   const data = { from: caller.id, to: member.id };
-  await audit(work, {
-    action: "tenant.ownership_transferred",
-    target: { type: "tenant", id: actor.tenantId },
-    tenantId: actor.tenantId,
-    data,
-  });
+  await audit(work, { ...ofTenant(actor.tenantId), action: "tenant.ownership_transferred", data });
   Object.assign(member, { role: "OWNER", updatedAt: work.now });
   Object.assign(caller, { role: "ADMIN", updatedAt: work.now });
   work.afterCommit(forgetSessions);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { forgetKeys } from "../api-keys/api-key.ts";
-import { audit } from "../audit/audit.ts";
+import { audit, ofTenant } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import type { Mail } from "../email/mail.ts";
 import { forgetProjects } from "../projects/project.ts";
@@ -55,8 +55,7 @@ export const setPlan = async (work: Work, tenantId: string, change: PlanChange):
   await work.em.flush();
   if (!hasFeature(from, "sso") && hasFeature(tenant, "sso")) await endUnenforced(work, tenantId);
   const to = { plan: tenant.plan, planOverrides: tenant.planOverrides };
-  const target = { type: "tenant", id: tenantId };
-  await audit(work, { action: "tenant.plan_changed", target, tenantId, data: { from, to } });
+  await audit(work, { ...ofTenant(tenantId), action: "tenant.plan_changed", data: { from, to } });
   // What is used may be more than the new limits.
   await noteUsageChange(work, tenantId);
   work.afterCommit(forgetSessions);
@@ -95,7 +94,7 @@ const move = async (
   }
   Object.assign(tenant, { approvalStatus: to, approvalReason: reason, updatedAt: work.now });
   const data = { from: was, to, ...(reason === null ? {} : { reason }) };
-  await audit(work, { action, target: { type: "tenant", id: tenantId }, tenantId, data });
+  await audit(work, { ...ofTenant(tenantId), action, data });
   work.afterCommit(forgetSessions);
   work.afterCommit(forgetKeys);
   work.afterCommit(forgetProjects);

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { forgetKeys } from "../api-keys/api-key.ts";
 import { markTenant } from "../billing/customer.ts";
-import { audit } from "../audit/audit.ts";
+import { audit, ofTenant } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { removeDomainsOf } from "../domains/known.ts";
 import { User } from "../auth/user.ts";
@@ -38,7 +38,7 @@ export const deleteTenant = async (
   const deleteAfter = new Date(work.now.getTime() + DELETION_GRACE_DAYS * 86_400_000);
   Object.assign(tenant, { deleteAfter, updatedAt: work.now });
   const data = { deleteAfter: deleteAfter.toISOString() };
-  await audit(work, { ...about(tenantId), action: "tenant.deletion_requested", data });
+  await audit(work, { ...ofTenant(tenantId), action: "tenant.deletion_requested", data });
   const values = { tenantName: tenant.name, ...data };
   await notifyOwners(mail, work, tenantId, { template: "tenant-deleted", values });
   return tenant;
@@ -49,11 +49,9 @@ export const restoreTenant = async (work: Work, tenantId: string): Promise<Tenan
   const tenant = await lockTenant(work, tenantId);
   if (!tenant.deleteAfter) throw conflict("INVALID_STATE", "The tenant is not being deleted");
   Object.assign(tenant, { deleteAfter: null, updatedAt: work.now });
-  await audit(work, { ...about(tenantId), action: "tenant.restored" });
+  await audit(work, { ...ofTenant(tenantId), action: "tenant.restored" });
   return tenant;
 };
-
-const about = (tenantId: string) => ({ target: { type: "tenant", id: tenantId }, tenantId });
 
 /**
  * Deletes tenants whose grace period is over: requests with their keys and sessions return 401,
@@ -79,7 +77,7 @@ export const deleteDueTenants = async (work: Work): Promise<number> => {
     await em.nativeDelete(SsoDomain, { tenantId });
     // What it pays for is ended with it.
     await markTenant(work, tenantId);
-    await audit(work, { ...about(tenantId), action: "tenant.deleted" });
+    await audit(work, { ...ofTenant(tenantId), action: "tenant.deleted" });
   }
   work.afterCommit(forgetSessions);
   work.afterCommit(forgetKeys);
@@ -172,13 +170,8 @@ export const updateTenant = async (work: Work, who: Changing, change: TenantChan
     tenant.secondFactorRequired = requireSecondFactor;
     work.afterCommit(forgetSessions);
   }
-  const target = { type: "tenant", id: tenantId };
-  await audit(work, {
-    action: "tenant.updated",
-    target,
-    tenantId,
-    data: { ...changed, ...(requireSecondFactor === undefined ? {} : { requireSecondFactor }) },
-  });
+  const data = { ...changed, ...(requireSecondFactor === undefined ? {} : { requireSecondFactor }) };
+  await audit(work, { ...ofTenant(tenantId), action: "tenant.updated", data });
   return tenant;
 };
 

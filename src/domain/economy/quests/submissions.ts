@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
-import { type Limiter, LIMITS, RateLimited } from "../../accounts/rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../../accounts/rate-limits/limiter.ts";
 import { type Definition, getDefinition } from "../definitions/definitions.ts";
 import { draftOf } from "../definitions/drafts.ts";
 import { changeQuest, type PlayerRef, questOf } from "./player-quests.ts";
@@ -340,27 +340,21 @@ export const reviewPlayerStep = async (
   return playerQuest;
 };
 
-type TryParts = { transact: Transact; limiter: Limiter; clock: () => Date };
-
 /**
  * Counts a code or answers that a player tries at a step, before the transaction in which they are compared.
  * @throws DomainError NOT_FOUND for an unknown player; RateLimited QUEST_ATTEMPTS past 10 a minute
  */
 export const admitAttempt = async (
-  { transact, limiter, clock }: TryParts,
+  parts: CountingParts & { transact: Transact },
   { projectId, id }: PlayerRef,
   { questRef, stepKey, body }: StepRef & { body: SubmitBody },
 ): Promise<void> => {
   if (body.code === undefined && body.answers === undefined) return;
-  const { player, questKey } = await transact(async (work) => ({
+  const { player, questKey } = await parts.transact(async (work) => ({
     player: await getPlayer(work, projectId, id),
     questKey: questOf(await readPlan(work, projectId, projectPlans), questRef).key,
   }));
-  const state = await limiter.consume(
-    LIMITS.questAttempts,
-    `${projectId}:${player.id}:${questKey}:${stepKey}`,
-  );
-  if (state.isAllowed) return;
-  const message = "Too many codes or answers were tried";
-  throw new RateLimited("QUEST_ATTEMPTS", message, state, clock().getTime());
+  const key = `${projectId}:${player.id}:${questKey}:${stepKey}`;
+  const count = { bucket: LIMITS.questAttempts, key };
+  await countUse(parts, count, "QUEST_ATTEMPTS", "Too many codes or answers were tried");
 };

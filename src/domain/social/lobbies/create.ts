@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import type { Passwords } from "../../accounts/auth/passwords.ts";
-import { type Limiter, LIMITS, RateLimited } from "../../accounts/rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../../accounts/rate-limits/limiter.ts";
 import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import type { LobbyChange } from "../../kernel/events/chat-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
@@ -30,12 +30,7 @@ import { seatMember } from "./membership.ts";
 import { lockSeatPlayer, refuseSeated, seatKeyOf, type SeatPlayer } from "./seat-player.ts";
 import { getLobby, type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
 
-type PasscodeParts = {
-  transact: Transact;
-  passwords: Passwords;
-  limiter: Limiter;
-  clock: () => Date;
-};
+type PasscodeParts = CountingParts & { transact: Transact; passwords: Passwords };
 
 type Attempt = { playerId: string; passcode?: string | undefined };
 
@@ -48,16 +43,16 @@ const refused = () => forbidden("INVALID_PASSCODE", "the passcode is missing or 
  * @throws DomainError NOT_FOUND; FORBIDDEN INVALID_PASSCODE; RateLimited LOBBY_PASSCODE past 5 a minute
  */
 export const checkPasscode = async (
-  { transact, passwords, limiter, clock }: PasscodeParts,
+  parts: PasscodeParts,
   ref: LobbyRef,
   { playerId, passcode }: Attempt,
 ): Promise<string | null> => {
+  const { transact, passwords } = parts;
   const { passcodeHash } = await transact((work) => getLobby(work, ref));
   if (passcodeHash === null || passcode === undefined) return null;
   const key = `${ref.projectId}:${ref.lobbyId}:${playerId}`;
-  const state = await limiter.consume(LIMITS.lobbyPasscode, key);
-  if (!state.isAllowed)
-    throw new RateLimited("LOBBY_PASSCODE", "Too many passcodes were tried", state, clock().getTime());
+  const count = { bucket: LIMITS.lobbyPasscode, key };
+  await countUse(parts, count, "LOBBY_PASSCODE", "Too many passcodes were tried");
   if (!(await passwords.verify(passcodeHash, passcode))) throw refused();
   return passcodeHash;
 };

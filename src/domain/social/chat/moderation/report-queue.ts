@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { type Bucket, type Limiter, RateLimited } from "../../../accounts/rate-limits/limiter.ts";
+import { type Bucket, type CountingParts, countUse } from "../../../accounts/rate-limits/limiter.ts";
 import { conflict, notFound } from "../../../kernel/errors.ts";
 import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/chat-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
@@ -110,14 +110,12 @@ export const REPORTS_RATE: Bucket = { name: "chat-reports", points: 20, seconds:
 
 /** Counts a report against its player's limit, before its transaction. @throws RateLimited REPORT_RATE */
 export const admitReport = async (
-  { limiter, clock }: { limiter: Limiter; clock: () => Date },
+  parts: CountingParts,
   projectId: string,
   playerId: string,
 ): Promise<void> => {
-  const state = await limiter.consume(REPORTS_RATE, `${projectId}:${playerId}`);
-  if (state.isAllowed) return;
   const message = `A player reports at most ${REPORTS_RATE.points} messages in an hour`;
-  throw new RateLimited("REPORT_RATE", message, state, clock().getTime());
+  await countUse(parts, { bucket: REPORTS_RATE, key: `${projectId}:${playerId}` }, "REPORT_RATE", message);
 };
 
 type NewReport = {
