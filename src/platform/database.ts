@@ -434,7 +434,7 @@ const OTHERS = sql<{ name: string }>`
   select distinct substr(application_name, 8) as name from pg_stat_activity
   where datname = current_database() and application_name like 'laurel %'
     and application_name <> current_setting('application_name')
-    and state_change > clock_timestamp() - interval '1 minute'
+    and coalesce(state_change, clock_timestamp()) > clock_timestamp() - interval '1 minute'
   order by 1`;
 
 /** Runs a migration while no other runs, in the given transaction, if there is one. */

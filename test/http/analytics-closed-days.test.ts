@@ -87,6 +87,13 @@ describe("days that are over", () => {
     for (const zone of ["UTC", "Europe/Berlin"]) assert.ok(await areClosed(asker, zone, Date.now()), zone);
     const { metrics } = await asker.ask("overview", { timezone: "Europe/Berlin" });
     assert.equal(metrics.totalPlayers.value, 6);
+    // An event of long ago opens all days since, which a question does not add up by itself.
+    await asker.store([["x", "seen", "1300-01-01T00:00:00Z"]]);
+    await api.app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }));
+    assert.equal(await areClosed(asker, "UTC", Date.now()), false);
+    while (await api.app.transact((work) => closeDays(work, projectId, { restMs: 0 })));
+    assert.equal(await areClosed(asker, "UTC", Date.now()), true);
+    await assertHeld(api, projectId);
   });
 
   it("are closed by the job, in the zones that were asked about, and say nothing of others", async () => {

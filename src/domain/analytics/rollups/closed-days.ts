@@ -25,8 +25,11 @@ import { localKey, type Work } from "../../kernel/work.ts";
 /** Of days further back, only some of each 32nd keep when players were active before: the older, the fewer. */
 const RECENT_DAYS = 35;
 const SPARSE_DAYS = 32;
-/** Days that are added up at once. */
+/** Days that are added up at once, by the job and for a question: more would keep everybody waiting. */
 const STEP_DAYS_MAX = 8_192;
+const QUESTION_DAYS_MAX = 400;
+/** Closed days that a question reads: those of 27 years. */
+const CLOSED_DAYS_MAX = 10_000;
 /** Before 1972 some clocks went by seconds: days of then are closed where so long nothing else happened. */
 const LONELY_DAYS = 365;
 
@@ -119,19 +122,26 @@ const addDays = async (
   return true;
 };
 
-const readClosed = async ({ db }: Work, frame: Frame, before: number): Promise<Map<number, DaySums>> => {
+const readClosed = async (
+  { db }: Work,
+  frame: Frame,
+  { before, most }: { before: number; most: number | null },
+): Promise<Map<number, DaySums>> => {
   const { rows } = await sql<{ day: number; document: Uint8Array }>`
     select day, document from analytics_closed_days where project_id = ${frame.projectId}::uuid
-      and calendar = ${calendarOf(frame)} and day < ${before}::int order by day`.execute(db);
+      and calendar = ${calendarOf(frame)} and day < ${before}::int
+    order by day limit ${most}::int`.execute(db);
   return new Map(rows.map(({ day, document }) => [day, DaySums.read(day, document)]));
 };
 
 const computeDays = async (work: Work, frame: Frame, untilMs: number): Promise<Days | undefined> => {
   const rolled = await openRolled(work, frame);
   if (!rolled) return undefined;
-  const standing = await findStanding(work, { frame, rolled }, localDay(frame, untilMs));
-  if (!standing) return undefined;
-  const days = await readClosed(work, frame, standing.day);
+  const until = localDay(frame, untilMs);
+  const standing = await findStanding(work, { frame, rolled }, until);
+  if (!standing || until - standing.day > QUESTION_DAYS_MAX) return undefined;
+  const days = await readClosed(work, frame, { before: standing.day, most: CLOSED_DAYS_MAX + 1 });
+  if (days.size > CLOSED_DAYS_MAX) return undefined;
   return (await addDays(work, { frame, rolled, standing, untilMs }, days)) ? days : undefined;
 };
 
@@ -253,15 +263,17 @@ const closeNext = async (
   { frame, rolled, standing, last }: Closing,
 ): Promise<Map<number, DaySums> | undefined> => {
   const days = new Map<number, DaySums>();
-  standing.day = Math.min((await findActiveDay(work, frame, standing.day)) ?? last, last);
+  const from = Math.min((await findActiveDay(work, frame, standing.day)) ?? last, last);
+  // Questions begin where somebody was active again, and not long before.
+  const hasMoved = from > standing.day;
+  standing.day = from;
   const add = async (next: number): Promise<boolean> => {
     const asked = { frame, rolled, standing, untilMs: dayStart(frame, next) };
     const areTold = await addDays(work, asked, days);
     if (areTold) standing.day = next;
     return areTold;
   };
-  const from = standing.day;
-  if (from === last || (await add(Math.min(nextOf(from, last), last)))) return days;
+  if (hasMoved || (await add(Math.min(nextOf(from, last), last)))) return days;
   const isLonely = ((await findActiveDay(work, frame, from + 2)) ?? last) >= from + LONELY_DAYS;
   return isLonely && (await add(from + 1)) ? days : undefined;
 };
@@ -313,7 +325,8 @@ export const closeSome = async (
   const nowMs = work.serverNow.getTime();
   const { rows } = await sql<ProjectDays & { zones: string[] }>`
     select p.timezone, p.settings, array(
-      select z.timezone from analytics_zones z where z.project_id = p.id) as zones
+      select z.timezone from analytics_zones z where z.project_id = p.id
+      order by z.timezone limit ${sql.lit(ZONES_MAX)}) as zones
     from projects p join analytics_rollups r on r.project_id = p.id
     where p.id = ${projectId}::uuid and (r.closed_at is null
       or r.closed_at <= ${new Date(nowMs - restMs).toISOString()}
@@ -359,7 +372,7 @@ export const verifyDays = async (
     const first = closed && (await findFirstDay(work, { frame, rolled }));
     if (first === undefined) continue;
     const last = closed!.day;
-    const found = await readClosed(work, frame, last);
+    const found = await readClosed(work, frame, { before: last, most: null });
     const standing = new Standing(first);
     while (standing.day < last) {
       const expected = await closeNext(work, { frame, rolled: rolled!, standing, last });

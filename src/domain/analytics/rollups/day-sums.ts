@@ -14,13 +14,19 @@ export const NEVER = -(2 ** 31);
 /** Players of one first day on another day; of how many that was the first active day of a week or month. */
 type Cohort = { players: number; events: number; monday: number; sunday: number; month: number };
 
+const startsOf = (day: number) => ({
+  monday: weekOf(day, "monday"),
+  sunday: weekOf(day, "sunday"),
+  month: monthOf(day),
+});
+
 /** One local day: what players did, by the active day before, and by their first day. */
 export class DaySums {
   events = 0;
   /** Players without a day before. */
   fresh = 0;
   readonly #day: number;
-  readonly #starts: { monday: number; sunday: number; month: number };
+  #starts: { monday: number; sunday: number; month: number } | undefined;
   readonly #gaps = new Map<number, number>();
   readonly #cohorts = new Map<number, Cohort>();
   /** What is not read yet: most questions are about few of all days. */
@@ -28,7 +34,6 @@ export class DaySums {
 
   constructor(day: number) {
     this.#day = day;
-    this.#starts = { monday: weekOf(day, "monday"), sunday: weekOf(day, "sunday"), month: monthOf(day) };
   }
 
   /** Players by the active day before. */
@@ -50,6 +55,7 @@ export class DaySums {
     let cohort = this.#cohorts.get(first);
     if (!cohort)
       this.#cohorts.set(first, (cohort = { players: 0, events: 0, monday: 0, sunday: 0, month: 0 }));
+    this.#starts ??= startsOf(this.#day);
     const { monday, sunday, month } = this.#starts;
     cohort.players++;
     cohort.events += events;
