@@ -79,7 +79,8 @@ type Facts = ProjectDays & {
 const readFacts = async ({ db }: Work, projectId: string): Promise<Facts> => {
   const { rows } = await sql<Facts>`
     select p.timezone, p.settings, p.tenant_id as "tenantId",
-      array(select z.timezone from analytics_zones z where z.project_id = p.id) as zones, t.plan, t.plan_overrides as "planOverrides",
+      array(select z.timezone from analytics_zones z where z.project_id = p.id) as zones,
+      t.plan, t.plan_overrides as "planOverrides",
       (select e.id::text from tracked_events e where e.project_id = p.id
         order by e.id desc limit 1) as "lastEvent",
       pg_is_in_recovery() as "isReplica",
@@ -108,8 +109,8 @@ const readFingerprint = async (
 
 /** The time of a project's first event in ms, or that at which its day begins; undefined without any. */
 const readFirstEvent = async (work: Work, frame: Frame): Promise<number | undefined> => {
-  const [firstDay] = (await daysUntil(work, frame, frame.asOfMs)) ?? [];
-  if (firstDay) return dayStart(frame, firstDay[0]);
+  const days = await daysUntil(work, frame, frame.asOfMs);
+  if (days && days.size > 0) return dayStart(frame, Math.min(...days.keys()));
   const rolled = await openRolled(work, frame);
   if (rolled) {
     let first = Infinity;

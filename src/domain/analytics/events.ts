@@ -18,15 +18,12 @@ import type { Work } from "../kernel/work.ts";
 
 /**
  * Runs statements that may read few of many rows: a question's transaction plans for reading all of them.
- * Starting helpers of PostgreSQL would take longer than such statements do.
+ * Parallel workers take longer to start than such statements run: they are for plans that cost much more.
  */
 export const withIndexes = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
-  await asOneMessage(db, sql`set local enable_nestloop = on; set local max_parallel_workers_per_gather = 0`);
+  await asOneMessage(db, sql`set local enable_nestloop = on; set local parallel_setup_cost = 20000`);
   const result = await run();
-  await asOneMessage(
-    db,
-    sql`set local enable_nestloop = off; set local max_parallel_workers_per_gather to default`,
-  );
+  await asOneMessage(db, sql`set local enable_nestloop = off; set local parallel_setup_cost to default`);
   return result;
 };
 

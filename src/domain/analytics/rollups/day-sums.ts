@@ -101,7 +101,7 @@ export class DaySums {
   }
 }
 
-/** Days by number, ascending, as far as anybody was active. */
+/** Days by number, in no order, as far as anybody was active. */
 export type Days = ReadonlyMap<number, DaySums>;
 
 /** Local days, both of which are among them. */
