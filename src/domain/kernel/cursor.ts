@@ -56,14 +56,22 @@ const pagesOf = <Row extends object>(
   firstRows = FIRST_ROWS,
 ): Pages<Row> => {
   let limit = firstRows;
+  let isAtEnd = false;
   return {
-    next: () =>
+    next: async () =>
+      isAtEnd
+        ? []
+        : inside(async ({ db }) => {
+            const { rows } = await sql<Row>`fetch ${sql.raw(String(limit))} from ${name}`.execute(db);
+            isAtEnd = rows.length < limit;
+            if (rows.length > 0) limit = rowsFor(rows);
+            return rows;
+          }),
+    rewind: () =>
       inside(async ({ db }) => {
-        const { rows } = await sql<Row>`fetch ${sql.raw(String(limit))} from ${name}`.execute(db);
-        if (rows.length > 0) limit = rowsFor(rows);
-        return rows;
+        await sql`move absolute 0 from ${name}`.execute(db);
+        isAtEnd = false;
       }),
-    rewind: () => inside(async ({ db }) => void (await sql`move absolute 0 from ${name}`.execute(db))),
     close: () => inside(async ({ db }) => void (await sql`close ${name}`.execute(db))),
   };
 };

@@ -11,7 +11,7 @@ import {
 } from "./each-player.ts";
 import { eachSum, readDeleted, readGains, readGainsOf, WHOLE_DAY } from "./roll-up-gains.ts";
 import type { Rolled } from "./rolled.ts";
-import type { Work } from "../../kernel/work.ts";
+import { localKey, type Work } from "../../kernel/work.ts";
 
 /**
  * Stretches of time: the one at `i` is `[cutsMs[i], cutsMs[i + 1])`, the last one ends at `untilMs`.
@@ -131,9 +131,12 @@ const readWatermark = async ({ db }: Work, projectId: string): Promise<string | 
 };
 
 type Asking = { work: Work; projectId: string; quarters: Quarters; sums: Sums };
+type TailGain = { metric: Gain; key: string; ms: number; amount: number };
 
-/** Adds what the rollups do not know yet. Returns whether it was little enough. */
-const addTail = async ({ work, projectId, quarters, sums }: Asking, watermark: string): Promise<boolean> => {
+/** Reads what the rollups do not know yet; undefined where there are none, or where it is too much. */
+const readTail = async (work: Work, projectId: string): Promise<TailGain[] | undefined> => {
+  const watermark = await readWatermark(work, projectId);
+  if (watermark === undefined) return undefined;
   const events = sql`select u.event_id from uncounted_events u where u.project_id = ${projectId}::uuid`;
   const limit = TAIL_MAX + 1;
   const [fresh, reverted, deleted] = await withIndexes(work, async () => [
@@ -141,15 +144,22 @@ const addTail = async ({ work, projectId, quarters, sums }: Asking, watermark: s
     await readGainsOf(work, projectId, { events, watermark, limit }),
     await readDeleted(work, projectId, { watermark, limit }),
   ]);
-  if (fresh.length + reverted.length + deleted.length > TAIL_MAX) return false;
-  const add = (metric: Gain, key: string, { ms, amount }: { ms: number; amount: number }): void => {
-    const stretch = quarters.of(ms);
-    if (stretch >= 0) sums.of(metric, key)[stretch]! += amount;
-  };
-  for (const gain of fresh) if (gain.counts) add(gain.metric, gain.key, gain);
-  for (const { metric, key, ms, amount } of reverted) add(metric, key, { ms, amount: -amount });
-  for (const { metric, key, ms } of deleted) add(metric, key, { ms, amount: -1 });
-  return true;
+  if (fresh.length + reverted.length + deleted.length > TAIL_MAX) return undefined;
+  return [
+    ...fresh.filter(({ counts }) => counts),
+    ...reverted.map((gain) => ({ ...gain, amount: -gain.amount })),
+    ...deleted.map((gain) => ({ ...gain, amount: -1 })),
+  ];
+};
+
+const TAILS = localKey("gains behind rollups", () => new Map<string, Promise<TailGain[] | undefined>>());
+
+/** As `readTail`, once for all questions of this transaction. */
+const tailOf = (work: Work, projectId: string): Promise<TailGain[] | undefined> => {
+  const known = work.local.get(TAILS);
+  const tail = known.get(projectId) ?? readTail(work, projectId);
+  known.set(projectId, tail);
+  return tail;
 };
 
 type Row = { day: number; quarter: number; metric: Gain; key: string; document: Uint8Array };
@@ -213,13 +223,15 @@ export const sumRolledGains = async (
   { projectId, asOfMs }: Frame,
   given: Stretches,
 ): Promise<GainSum[] | undefined> => {
-  const watermark = await readWatermark(work, projectId);
-  if (watermark === undefined) return undefined;
   const stretches = { ...given, untilMs: Math.min(given.untilMs, asOfMs) };
-  if (!areDivisible(stretches)) return undefined;
+  const tail = areDivisible(stretches) ? await tailOf(work, projectId) : undefined;
+  if (tail === undefined) return undefined;
   const sums = new Sums(stretches.cutsMs.length);
   const asking = { work, projectId, quarters: new Quarters(stretches), sums };
-  if (!(await addTail(asking, watermark))) return undefined;
+  for (const { metric, key, ms, amount } of tail) {
+    const stretch = asking.quarters.of(ms);
+    if (stretch >= 0) sums.of(metric, key)[stretch]! += amount;
+  }
   await addDays(asking, stretches);
   await addSplit(asking, stretches);
   return sums.all;
