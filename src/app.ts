@@ -25,7 +25,7 @@ import { connectedIn, createTransact, Lanes, type WakeUps } from "./domain/kerne
 import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
-import type { Topics } from "./domain/kernel/events/chat-views.ts";
+import type { Topics } from "./domain/kernel/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
 import {

@@ -8,7 +8,7 @@ import type { EntrySource, RankStore } from "./domain/evaluation/boards/ranks.ts
 import { CONNECTION_WAIT_MS } from "./domain/kernel/bulkhead.ts";
 import { stampIdsBy } from "./domain/kernel/ids.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
-import type { Topics } from "./domain/kernel/events/chat-views.ts";
+import type { Topics } from "./domain/kernel/topics.ts";
 import type { Peers } from "./domain/kernel/live-rooms.ts";
 import { WEB } from "./domain/kernel/timeouts.ts";
 import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";

@@ -5,13 +5,12 @@ import type { Caller } from "../domain/kernel/caller.ts";
 import { DomainError, invalid } from "../domain/kernel/errors.ts";
 import { JSON_MAX_DEPTH } from "../domain/kernel/hostile-json.ts";
 import {
-  claimKey,
+  answerOnce,
   completeResponse,
   findResponse,
   IDEMPOTENCY_KEY_MAX,
   type KeyedRequest,
   type StoredResponse,
-  storeResponse,
 } from "../domain/kernel/idempotency.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { inSlices, type Steps } from "../domain/kernel/slices.ts";
@@ -181,13 +180,9 @@ export const runKeyed = async (
   let reply: Reply<unknown>;
   try {
     await prepare(app, execution);
-    reply = await transact(async (work) => {
-      const rival = await claimKey(work, { secretBox, request });
-      if (rival) return replay(rival);
-      const made = await runOrKeep(app, execution, work);
-      await storeResponse(work, { secretBox, request, response: made });
-      return made;
-    });
+    reply = await transact((work) =>
+      answerOnce(work, { secretBox, request }, () => runOrKeep(app, execution, work), replay),
+    );
   } catch (error) {
     if (!isKept(error)) throw error;
     reply = await keepRefusal(app, execution, request, error);
@@ -262,11 +257,6 @@ const keepRefusal = (
   request: KeyedRequest,
   error: DomainError,
 ): Promise<Reply<unknown>> =>
-  app.transact(async (work) => {
-    const { secretBox } = app;
-    const rival = await claimKey(work, { secretBox, request });
-    if (rival) return replay(rival);
-    const response = refusalOf(app, execution, error);
-    await storeResponse(work, { secretBox, request, response });
-    return response;
-  });
+  app.transact((work) =>
+    answerOnce(work, { secretBox: app.secretBox, request }, () => refusalOf(app, execution, error), replay),
+  );

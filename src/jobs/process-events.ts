@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
 import type { StepsHit } from "../domain/evaluation/turn.ts";
-import { eventsTopic, processedTopic } from "../domain/kernel/events/chat-views.ts";
+import { eventsTopic, processedTopic } from "../domain/kernel/topics.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { statementOf } from "../domain/kernel/read.ts";
 import type { Work } from "../domain/kernel/work.ts";

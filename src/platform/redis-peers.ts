@@ -60,18 +60,9 @@ for k = 2, #KEYS do
   totals[k - 1] = total
 end
 return totals`;
-/** KEYS: windows. ARGV: seconds of each. Returns the count of each. */
-const JOINS = `
-local counts = {}
-for k, key in ipairs(KEYS) do
-  counts[k] = redis.call('INCR', key)
-  if counts[k] == 1 then redis.call('EXPIRE', key, ARGV[k]) end
-end
-return counts`;
 
 type Scripted = Redis & {
   laurelSockets(keys: number, ...args: (string | number)[]): Promise<(string | number)[]>;
-  laurelJoins(keys: number, ...args: (string | number)[]): Promise<(string | number)[]>;
 };
 
 export type RedisPeersOptions = {
@@ -94,7 +85,6 @@ export class RedisPeers implements Peers {
   readonly #keys: readonly [leases: string, doors: string];
   readonly #isListening: Grouped<string, boolean>;
   readonly #countSockets: Grouped<{ key: string; own: number }, number>;
-  readonly #countJoin: Grouped<{ key: string; seconds: number }, number>;
   readonly #internalAddresses = new Map<string, Promise<string | undefined>>();
   #self: Self | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -106,7 +96,6 @@ export class RedisPeers implements Peers {
     this.#warn = throttledWarnings(options.log);
     this.#keys = [`${options.namespace}:processes:leases`, `${options.namespace}:processes:doors`];
     redis.defineCommand("laurelSockets", { lua: SOCKETS });
-    redis.defineCommand("laurelJoins", { lua: JOINS });
     const scripted = redis as Scripted;
     this.#isListening = grouped({
       run: async (processIds) => {
@@ -125,13 +114,6 @@ export class RedisPeers implements Peers {
         return (await scripted.laurelSockets(keys.length, ...keys, id, SOCKETS_TTL_SECONDS, ...own)).map(
           Number,
         );
-      },
-    });
-    this.#countJoin = grouped({
-      run: async (windows) => {
-        const keys = windows.map(({ key }) => key);
-        const seconds = windows.map((window) => window.seconds);
-        return (await scripted.laurelJoins(keys.length, ...keys, ...seconds)).map(Number);
       },
     });
   }
@@ -174,10 +156,6 @@ export class RedisPeers implements Peers {
 
   countSockets(player: string, own: number): Promise<number> {
     return this.#countSockets({ key: `${this.#options.namespace}:sockets:${player}`, own });
-  }
-
-  countJoin(key: string, windowSeconds: number): Promise<number> {
-    return this.#countJoin({ key: `${this.#options.namespace}:${key}`, seconds: windowSeconds });
   }
 
   resubscribe(): void {

@@ -1,6 +1,6 @@
 import type { Presence } from "@colyseus/core";
 import type { Logger } from "pino";
-import type { Topics } from "../domain/kernel/events/chat-views.ts";
+import type { Topics } from "../domain/kernel/topics.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import { throttledWarnings } from "../domain/kernel/outages.ts";
 

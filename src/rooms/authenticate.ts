@@ -4,14 +4,13 @@ import {
   ClientState,
   CloseCode,
   ErrorCode as CoreCode,
-  matchMaker,
   ServerError,
 } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
 import type { z } from "zod";
 import type { App } from "../app.ts";
 import { checkOrigin, findKnownProject } from "../domain/accounts/projects/project.ts";
-import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
+import { countUse, LIMITS } from "../domain/accounts/rate-limits/limiter.ts";
 import type { StreamRef } from "../domain/delivery/outbox/stream.ts";
 import {
   DomainError,
@@ -149,10 +148,6 @@ export type Principal = {
   expiresAtMs: number;
 };
 
-/** Maximum number of joins of one player (or console user) per window, over all processes and rooms. */
-export const JOINS_MAX = 20;
-export const JOINS_WINDOW_SECONDS = 10;
-
 export const verifyToken = async (app: App, token: string | undefined): Promise<Principal> => {
   if (!token)
     throw unauthorized("TOKEN_MISSING", "the socket needs a token of POST /auth/ws-token as auth.token");
@@ -230,31 +225,10 @@ export const checkPlayer = async (work: Work, { projectId, playerId }: Principal
   if (refused) throw refused;
 };
 
-const countJoin = async ({ peers }: App, key: string): Promise<number> => {
-  if (peers) return peers.countJoin(key, JOINS_WINDOW_SECONDS);
-  const joins = await matchMaker.presence.incr(key);
-  if (joins === 1) await matchMaker.presence.expire(key, JOINS_WINDOW_SECONDS);
-  return joins;
-};
-
-const throttle = async (app: App, { projectId, subject }: Principal): Promise<void> => {
-  const windowMs = JOINS_WINDOW_SECONDS * 1_000;
-  const nowMs = app.clock().getTime();
-  const joins = await countJoin(app, `joins:${projectId}:${subject}:${Math.floor(nowMs / windowMs)}`);
-  if (joins <= JOINS_MAX) return;
-  const state = {
-    isAllowed: false,
-    limit: JOINS_MAX,
-    remaining: 0,
-    windowSeconds: JOINS_WINDOW_SECONDS,
-    resetAtMs: nowMs - (nowMs % windowMs) + windowMs,
-  };
-  throw new RateLimited(
-    "JOIN_RATE",
-    `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`,
-    state,
-    nowMs,
-  );
+const throttle = (app: App, { projectId, subject }: Principal): Promise<void> => {
+  const { points, seconds } = LIMITS.joins;
+  const message = `more than ${points} joins in ${seconds} s`;
+  return countUse(app, { bucket: LIMITS.joins, key: `${projectId}:${subject}` }, "JOIN_RATE", message);
 };
 
 /**

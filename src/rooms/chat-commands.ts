@@ -8,7 +8,7 @@ import {
   type ChatLine,
   type ChatMessage,
   REPORT_REASONS,
-} from "../domain/kernel/events/chat-views.ts";
+} from "../domain/kernel/events/social-views.ts";
 import type { RowScope } from "../domain/kernel/work.ts";
 import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
 import type { ChannelRef } from "../domain/social/chat/channels.ts";

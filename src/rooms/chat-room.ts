@@ -9,9 +9,8 @@ import {
   type ChatChannel,
   type ChatLine,
   type ChatMessage,
-  chatTopic,
-  chatVolatileTopic,
-} from "../domain/kernel/events/chat-views.ts";
+} from "../domain/kernel/events/social-views.ts";
+import { chatTopic, chatVolatileTopic } from "../domain/kernel/topics.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { findReaders, readerKey } from "../domain/social/chat/channel-row.ts";
 import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
@@ -30,8 +29,6 @@ import {
 } from "./chat-snapshots.ts";
 import { CLOSE, live } from "./messages.ts";
 import {
-  CHAT_SHARDS,
-  chatRoomId,
   gameRoom,
   MirrorRoom,
   openRoomsOf,
@@ -40,6 +37,7 @@ import {
   type Ticker,
   transactIn,
 } from "./mirror-room.ts";
+import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
 import { OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
 import { freeRoomId } from "./refreshed-room.ts";
 

@@ -3,12 +3,13 @@ import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { forbidden } from "../domain/kernel/errors.ts";
-import { eventsTopic, type EventHandled } from "../domain/kernel/events/chat-views.ts";
+import { eventsTopic, type EventHandled } from "../domain/kernel/topics.ts";
 import { EVENT_TYPES_ASKED_MAX, namesOf, readHandled } from "../domain/tracking/events.ts";
 import { readActiveMembers } from "../domain/player-lifecycle/ws-tokens.ts";
 import { authenticate, parse, pinOptions } from "./authenticate.ts";
 import { CLOSE } from "./messages.ts";
-import { eventsRoomId, gameRoom, openRoomsOf, type Source, source, transactIn } from "./mirror-room.ts";
+import { gameRoom, openRoomsOf, type Source, source, transactIn } from "./mirror-room.ts";
+import { eventsRoomId } from "./room-ids.ts";
 import { RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
 
 /** Maximum number of watchers in one room; further watchers get another room of the same events. */

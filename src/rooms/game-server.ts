@@ -20,7 +20,8 @@ import {
   METHODS,
   refusedByHost,
 } from "./matchmaking.ts";
-import { type GameRoom, lobbyRoomId, transactIn } from "./mirror-room.ts";
+import { type GameRoom, transactIn } from "./mirror-room.ts";
+import { lobbyRoomId } from "./room-ids.ts";
 import { hasPass, Pipes } from "./pipes.ts";
 import { gameRooms } from "./rooms.ts";
 import { isOldSdk, refuseUpgrade, Sockets } from "./sockets.ts";

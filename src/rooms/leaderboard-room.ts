@@ -5,13 +5,14 @@ import type { App } from "../app.ts";
 import { BREAKDOWN_VALUE_MAX } from "../domain/evaluation/boards/lists.ts";
 import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/ranks.ts";
 import { KEY_MAX } from "../domain/evaluation/language/syntax.ts";
-import { boardTopic, periodTopic } from "../domain/kernel/events/chat-views.ts";
+import { boardTopic, periodTopic } from "../domain/kernel/topics.ts";
 import type { EventData } from "../domain/kernel/events/domain-events.ts";
 import type { BoardList } from "../domain/leaderboards/board-list.ts";
 import { createPlayerAuthentication, type LiveClient, parse, pinOptions } from "./authenticate.ts";
 import { assignChanged } from "./chat-room.ts";
 import { live } from "./messages.ts";
-import { BOARD_SHARDS, gameRoom, leaderboardRoomId, REREAD_EVERY_MS, type Source } from "./mirror-room.ts";
+import { gameRoom, REREAD_EVERY_MS, type Source } from "./mirror-room.ts";
+import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";
 import {
   type BoardLine,
   type BoardReader,

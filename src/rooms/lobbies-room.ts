@@ -7,10 +7,11 @@ import { invalid } from "../domain/kernel/errors.ts";
 import type { Json } from "../domain/kernel/events/events.ts";
 import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/fields.ts";
-import { lobbiesTopic } from "../domain/kernel/events/chat-views.ts";
+import { lobbiesTopic } from "../domain/kernel/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { createPlayerAuthentication, parse, pinOptions } from "./authenticate.ts";
-import { gameRoom, LOBBIES_SHARDS, lobbiesRoomId, source, type Source, transactIn } from "./mirror-room.ts";
+import { gameRoom, source, type Source, transactIn } from "./mirror-room.ts";
+import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
 import { openRefreshedRoomsOf, RefreshedRoom, type RefreshSlots } from "./refreshed-room.ts";
 import { assignChanged, syncMap } from "./chat-room.ts";
 

@@ -4,13 +4,13 @@ import { DomainError } from "../domain/kernel/errors.ts";
 import type {
   LobbyChange,
   LobbyMember,
-  LobbyNotice,
   LobbyStatus,
   LobbyView,
   LobbyVisibility,
   MemberStatus,
   Occurrence,
-} from "../domain/kernel/events/chat-views.ts";
+} from "../domain/kernel/events/social-views.ts";
+import type { LobbyNotice } from "../domain/kernel/topics.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import {
   connectMember,
@@ -21,7 +21,8 @@ import {
   readLobbyVersions,
 } from "../domain/social/lobbies/commands.ts";
 import { assignChanged, syncMap } from "./chat-room.ts";
-import { lobbyRoomId, openRoomsOf, type Ticker } from "./mirror-room.ts";
+import { openRoomsOf, type Ticker } from "./mirror-room.ts";
+import { lobbyRoomId } from "./room-ids.ts";
 
 /** An open room of a lobby. */
 export type LobbyHere = {

@@ -4,15 +4,8 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 import { DomainError, forbidden, invalid, notFound } from "../domain/kernel/errors.ts";
-import {
-  type LobbyChange,
-  type LobbyNotice,
-  type LobbySignal,
-  lobbyTopic,
-  type LobbyView,
-  type Occurrence,
-  signalTopic,
-} from "../domain/kernel/events/chat-views.ts";
+import { type LobbyChange, type LobbyView, type Occurrence } from "../domain/kernel/events/social-views.ts";
+import { type LobbyNotice, type LobbySignal, lobbyTopic, signalTopic } from "../domain/kernel/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import {
@@ -64,16 +57,8 @@ import {
   showLobby,
 } from "./lobby-mirror.ts";
 import { CLOSE, live } from "./messages.ts";
-import {
-  gameRoom,
-  lobbyRoomId,
-  MirrorRoom,
-  readIn,
-  source,
-  type Source,
-  type Ticker,
-  transactIn,
-} from "./mirror-room.ts";
+import { gameRoom, MirrorRoom, readIn, source, type Source, type Ticker, transactIn } from "./mirror-room.ts";
+import { lobbyRoomId } from "./room-ids.ts";
 
 /**
  * Validates a client's value as REST would: harmless JSON only; a missing value becomes an empty object.

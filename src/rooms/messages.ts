@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { sumBundles } from "../domain/evaluation/rewards/bundle.ts";
 import { levelProgress } from "../domain/evaluation/xp/levels.ts";
-import type { PlayerMessage } from "../domain/kernel/events/chat-views.ts";
+import type { PlayerMessage } from "../domain/kernel/topics.ts";
 import type { EventData, EventType } from "../domain/kernel/events/domain-events.ts";
 import type { CustomData } from "../domain/kernel/events/events.ts";
 import { newId } from "../domain/kernel/ids.ts";

@@ -11,7 +11,7 @@ import {
 import { type PlayerGoals, readPlayersGoals } from "../domain/economy/adventures/change-adventures.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { DomainError, forbidden, notFound, retryLater } from "../domain/kernel/errors.ts";
-import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/events/chat-views.ts";
+import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/topics.ts";
 import type { PlayerNotice } from "../domain/kernel/events/domain-events.ts";
 import { type Grouped, grouped } from "../domain/kernel/flights.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
@@ -23,16 +23,15 @@ import {
   gameRoom,
   MirrorRoom,
   openRoomsOf,
-  playerRoomId,
   readIn,
   REREAD_EVERY_MS,
   source,
   type Source,
-  submitQuestStep,
-  SubmitRequest,
   type Ticker,
   transactIn,
 } from "./mirror-room.ts";
+import { submitQuestStep, SubmitRequest } from "./submit-step.ts";
+import { playerRoomId } from "./room-ids.ts";
 import { isBroken, OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
 
 /**

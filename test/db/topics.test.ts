@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { RedisPresence } from "@colyseus/redis-presence";
 import { Redis } from "ioredis";
-import type { MessageFor, Topics } from "../../src/domain/kernel/events/chat-views.ts";
+import type { MessageFor, Topics } from "../../src/domain/kernel/topics.ts";
 import { createLog } from "../../src/log.ts";
 import { type ListenerCheck, redisListenerCheck, topicsOver } from "../../src/platform/topics.ts";
 import { openPresence, redisConnections } from "../../src/platform/redis-connection.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
-import type { ChatActor, ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
+import type { ChatActor, ChatLine } from "../../src/domain/kernel/events/social-views.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { commitBy } from "../../src/domain/kernel/read.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";

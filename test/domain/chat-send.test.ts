@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { deleteMessage, editMessage } from "../../src/domain/social/chat/message-view.ts";
 import { readLastSeqs, sendMessages } from "../../src/domain/social/chat/messages.ts";
-import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import type { ChatMessage } from "../../src/domain/kernel/events/social-views.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";

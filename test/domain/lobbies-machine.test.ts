@@ -14,7 +14,7 @@ import {
 import { ReferenceLobby, type Rules } from "../support/lobbies/reference.ts";
 import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { findDueLobbies } from "../../src/domain/social/lobbies/game.ts";
-import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/chat-views.ts";
+import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/social-views.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { makeCrashing } from "../support/domain/crashing.ts";
 import { openDomain, openMemoryDatabase } from "../support/domain/domain.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { timeWindow } from "../../src/domain/evaluation/conditions/condition.ts";
+import { timeWindow } from "../../src/domain/evaluation/conditions/time-window.ts";
 import {
   CALENDAR_UNITS,
   WEEK_DAYS,

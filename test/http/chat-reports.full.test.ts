@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { type ChatLine, chatTopic } from "../../src/domain/kernel/events/chat-views.ts";
+import { type ChatLine } from "../../src/domain/kernel/events/social-views.ts";
+import { chatTopic } from "../../src/domain/kernel/topics.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { aGame, auditOf } from "../support/app/game.ts";

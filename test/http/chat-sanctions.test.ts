@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { muteBlocked } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
 import type { PlayerNotice } from "../../src/domain/kernel/events/domain-events.ts";
-import { noticeTopic } from "../../src/domain/kernel/events/chat-views.ts";
+import { noticeTopic } from "../../src/domain/kernel/topics.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";
 import { aGame, auditOf } from "../support/app/game.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
-import type { LobbyView } from "../../src/domain/kernel/events/chat-views.ts";
+import type { LobbyView } from "../../src/domain/kernel/events/social-views.ts";
 import { pruneEnded } from "../../src/jobs/sweeps.ts";
 import { startApp } from "../support/app/app.ts";
 import { assertError } from "../support/http/assert-error.ts";

@@ -6,7 +6,7 @@ import {
   type StoredLines,
   type StreamRef,
 } from "../../src/domain/delivery/outbox/stream.ts";
-import type { PlayerMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import type { PlayerMessage } from "../../src/domain/kernel/topics.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { projectPlans, readPlan } from "../../src/domain/progression/plan.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { eventsTopic } from "../../src/domain/kernel/events/chat-views.ts";
+import { eventsTopic } from "../../src/domain/kernel/topics.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { aMember } from "../support/app/member.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
-import { lobbyRoomId } from "../../src/rooms/mirror-room.ts";
+import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { must } from "../support/http/client.ts";

@@ -4,7 +4,7 @@ import { CloseCode, Protocol } from "@colyseus/core";
 import { WebSocket } from "ws";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
-import { JOINS_MAX, JOINS_WINDOW_SECONDS } from "../../src/rooms/authenticate.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limiter.ts";
 import { OLD_SDK } from "../../src/rooms/sockets.ts";
 import { tickAll } from "../../src/rooms/mirror-room.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
@@ -113,8 +113,8 @@ describe("a join of a room", () => {
     assert.equal(refused.body.error.reason, "JOIN_RATE");
     assert.equal(refused.headers.get("x-request-id"), refused.body.error.requestId);
     const { limit, remaining, reset } = limitOf(refused)!;
-    assert.deepEqual([limit, remaining], [JOINS_MAX, 0]);
-    assert.ok(Number.isInteger(reset) && reset * 1_000 > startedMs - JOINS_WINDOW_SECONDS * 1_000);
+    assert.deepEqual([limit, remaining], [LIMITS.joins.points, 0]);
+    assert.ok(Number.isInteger(reset) && reset * 1_000 > startedMs - LIMITS.joins.seconds * 1_000);
   });
 
   it("leads an SDK before 0.17 to a socket that says which version is needed", async () => {

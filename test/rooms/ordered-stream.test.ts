@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { PlayerMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import type { PlayerMessage } from "../../src/domain/kernel/topics.ts";
 import { isBroken, OrderedStream, type StreamPage } from "../../src/rooms/ordered-stream.ts";
 import { eventually } from "../support/eventually.ts";
 import { cases } from "../support/properties.ts";

@@ -180,6 +180,24 @@ export const storeResponse = together({
   },
 });
 
+/**
+ * Returns the response stored under the key, as `replay` has it, or makes one and stores it, in the transaction
+ * of what it tells of.
+ * @throws as `claimKey`
+ */
+export const answerOnce = async <R extends StoredResponse>(
+  work: Work,
+  keyed: Keyed,
+  make: () => R | Promise<R>,
+  replay: (stored: StoredResponse) => R = (stored) => stored as R,
+): Promise<R> => {
+  const stored = await claimKey(work, keyed);
+  if (stored) return replay(stored);
+  const response = await make();
+  await storeResponse(work, { ...keyed, response });
+  return response;
+};
+
 type Completed = Keyed & { body: unknown; isProvisional: boolean };
 
 /**

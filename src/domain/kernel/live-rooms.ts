@@ -28,8 +28,6 @@ export type Peers = {
   living(): Promise<string[]>;
   /** Records a player's sockets in this process, and returns their number in all live processes. */
   countSockets(player: string, own: number): Promise<number>;
-  /** Counts a join, and returns the number for this key in all processes since the first one. */
-  countJoin(key: string, windowSeconds: number): Promise<number>;
   /** Says again what this process wants to hear, in case it was lost. */
   resubscribe(): void;
   leave(): Promise<void>;

@@ -1,6 +1,6 @@
 import type { PeriodRef, Ranked, RankPage, RankStore, Standing } from "../evaluation/boards/ranks.ts";
 import { DomainError } from "../kernel/errors.ts";
-import { periodTopic, type Topics } from "../kernel/events/chat-views.ts";
+import { periodTopic, type Topics } from "../kernel/topics.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
 import { grouped } from "../kernel/flights.ts";
 import type { OwnChanges } from "../kernel/caches.ts";

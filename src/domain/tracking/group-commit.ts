@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { DomainError, retryLater } from "../kernel/errors.ts";
-import { processedTopic, type Topics } from "../kernel/events/chat-views.ts";
+import { processedTopic, type Topics } from "../kernel/topics.ts";
 import { fnv1a } from "../kernel/ids.ts";
 import { outageOf } from "../kernel/outages.ts";
 import { retainedKey, type Transact, type Work } from "../kernel/work.ts";

@@ -8,7 +8,7 @@ import {
   CHAT_ROLES,
   MODERATIONS,
   NOTIFY,
-} from "../../domain/kernel/events/chat-views.ts";
+} from "../../domain/kernel/events/social-views.ts";
 import { isId } from "../../domain/kernel/ids.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";

@@ -17,7 +17,7 @@ import {
   type Sent,
 } from "../../domain/social/chat/messages.ts";
 import { markRead, react, type React, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
-import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
+import type { ChatActor } from "../../domain/kernel/events/social-views.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";

@@ -21,7 +21,7 @@ import {
   restoreMessage,
   SANCTION_ORDERS,
 } from "../../domain/social/chat/moderation/show-sanction.ts";
-import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
+import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/kernel/events/social-views.ts";
 import { ADMINS, DESIGNERS } from "../../domain/kernel/caller.ts";
 import {
   addSanction,

@@ -32,6 +32,7 @@ const RATE_TEXTS: Readonly<Record<LimitName, readonly [unit: Limit["unit"], appl
   ssoTest: ["requests", "tests of one tenant's identity provider"],
   billing: ["requests", "checkouts and portals of the payment provider that one tenant opens"],
   domainCheck: ["requests", "checks of one custom domain, or domain of email addresses, that are asked for"],
+  joins: ["requests", "joins of rooms of one player, or one user"],
   wsToken: ["requests", "tokens for the rooms of one player"],
   lobbyPasscode: ["requests", "passcodes that one player tries at one lobby"],
   questAttempts: ["requests", "codes and answers that one player tries at one step of a quest"],

@@ -20,7 +20,7 @@ import {
   type LobbyView,
   MEMBER_STATUSES,
   OUTCOMES,
-} from "../../domain/kernel/events/chat-views.ts";
+} from "../../domain/kernel/events/social-views.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";

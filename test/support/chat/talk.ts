@@ -13,7 +13,7 @@ import type {
   ChatLine,
   ChatMessage,
   ChatSend,
-} from "../../../src/domain/kernel/events/chat-views.ts";
+} from "../../../src/domain/kernel/events/social-views.ts";
 import type { Commit } from "../../../src/domain/kernel/read.ts";
 import {
   readMessages,

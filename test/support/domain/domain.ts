@@ -21,7 +21,7 @@ import { changePlayer } from "../../../src/domain/progression/change.ts";
 import { createPlanCache, loadPlans } from "../../../src/domain/progression/plan.ts";
 import { grantXp } from "../../../src/domain/evaluation/xp/xp.ts";
 import { identifyPlayer } from "../../../src/domain/progression/players/players.ts";
-import type { Topics } from "../../../src/domain/kernel/events/chat-views.ts";
+import type { Topics } from "../../../src/domain/kernel/topics.ts";
 import { storeEvents } from "../../../src/domain/tracking/event-input.ts";
 import { createTransact, NO_WAKE_UPS } from "../../../src/domain/kernel/transact.ts";
 import type { Transact } from "../../../src/domain/kernel/work.ts";

@@ -4,11 +4,11 @@ import { type RawBuilder, sql } from "kysely";
 import { randomUUID } from "node:crypto";
 import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
-import type { LobbyView } from "../../../src/domain/kernel/events/chat-views.ts";
+import type { LobbyView } from "../../../src/domain/kernel/events/social-views.ts";
 import type { Answer, Tenant, TestApp } from "../app/app.ts";
 import { type Client, must } from "../http/client.ts";
 import { aGame, type Game } from "../app/game.ts";
-import { lobbyRoomId } from "../../../src/rooms/mirror-room.ts";
+import { lobbyRoomId } from "../../../src/rooms/room-ids.ts";
 import { eventually } from "../eventually.ts";
 import { aPlayer, join, type Listener, type Player } from "../rooms/sdk.ts";
 

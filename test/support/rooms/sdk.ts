@@ -3,7 +3,7 @@ import { matchMaker } from "@colyseus/core";
 import { Client, type Room } from "@colyseus/sdk";
 import type { WebSocket } from "ws";
 import type { PlayerRoom } from "../../../src/rooms/player-room.ts";
-import { playerRoomId } from "../../../src/rooms/mirror-room.ts";
+import { playerRoomId } from "../../../src/rooms/room-ids.ts";
 import { createTokens } from "../../../src/domain/accounts/auth/tokens.ts";
 import type { Live } from "../../../src/rooms/messages.ts";
 import { type Answer, aWsToken, type Tenant, type TestApp } from "../app/app.ts";

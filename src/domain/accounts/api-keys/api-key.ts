@@ -19,7 +19,7 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import { shown, shownIfSet } from "../../kernel/json.ts";
 import { CACHE_TTL_MS, createShortCache, isUseDue, noteUse } from "../auth/short-cache.ts";
 import { forgetProjects } from "../projects/project.ts";
-import type { Topics } from "../../kernel/events/chat-views.ts";
+import type { Topics } from "../../kernel/topics.ts";
 
 type Refusal = readonly [reason: string, message: string];
 type KnownKey = { caller: KeyCaller; freshForMs: number } | { refusal: Refusal; freshForMs: number };

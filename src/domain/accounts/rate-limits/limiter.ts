@@ -214,6 +214,8 @@ export const LIMITS = {
   billing: { name: "billing", points: 30, seconds: HOUR },
   /** Checks of one custom domain, or domain of single sign-on, that its tenant asks for. */
   domainCheck: { name: "domain-check", points: 1, seconds: MINUTE },
+  /** Joins of rooms of one player, or one user. */
+  joins: { name: "joins", points: 20, seconds: 10 },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
   /** Passcode attempts of one player at one lobby. */
   lobbyPasscode: { name: "lobby-passcode", points: 5, seconds: MINUTE },

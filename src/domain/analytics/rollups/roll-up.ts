@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { LOCK_SPACES, type Work } from "../../kernel/work.ts";
+import { lockRollups, tryLockRollups } from "../../kernel/events/uncounted.ts";
+import type { Work } from "../../kernel/work.ts";
 import { idFloor, NIL_ID } from "../../kernel/ids.ts";
 import { tableTexts } from "../../kernel/json.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
@@ -174,22 +175,13 @@ const write = async (
 
 const isOfPlayer = ({ player_id: playerId, counts }: EventRow): boolean => counts && playerId !== null;
 
-/** Whether no other process moves a project's rollups on; none will until this transaction is over. */
-const isMine = async ({ db }: Work, projectId: string): Promise<boolean> => {
-  const { rows } = await sql<{ mine: boolean }>`
-    select pg_try_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId})) as mine`.execute(
-    db,
-  );
-  return rows[0]!.mine;
-};
-
 /**
  * Begins a step of one snapshot, so that what stops to count meanwhile is left for the next one. Returns
  * whether no other process is at it.
  */
 const begin = async (work: Work, projectId: string): Promise<boolean> => {
   await asOneMessage(work.db, sql`set transaction isolation level repeatable read`);
-  return isMine(work, projectId);
+  return tryLockRollups(work, projectId);
 };
 
 /**
@@ -289,9 +281,8 @@ const TABLES = [
  * Forgets a project's rollups, so that they are built anew from the events that there are. Questions read
  * events meanwhile.
  */
-export const forgetRollups = async ({ db }: Work, projectId: string): Promise<void> => {
-  await sql`
-    select pg_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId}))`.execute(db);
+export const forgetRollups = async (work: Work, projectId: string): Promise<void> => {
+  await lockRollups(work, projectId);
   for (const table of TABLES)
-    await sql`delete from ${sql.table(table)} where project_id = ${projectId}::uuid`.execute(db);
+    await sql`delete from ${sql.table(table)} where project_id = ${projectId}::uuid`.execute(work.db);
 };

@@ -11,7 +11,7 @@ import {
 import { fromRankScore } from "../../evaluation/boards/lists.ts";
 import type { RankStore, Standing } from "../../evaluation/boards/ranks.ts";
 import { DomainError } from "../../kernel/errors.ts";
-import { type MessageFor, noticeTopic, periodTopic, type Topics } from "../../kernel/events/chat-views.ts";
+import { type MessageFor, noticeTopic, periodTopic, type Topics } from "../../kernel/topics.ts";
 import type { Events, EventType, PlayerNotice } from "../../kernel/events/domain-events.ts";
 import type { EntryChange, Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";

@@ -19,9 +19,9 @@ import {
 } from "../webhooks/plan.ts";
 import { maySendAs, sentAs } from "../webhooks/sent-as.ts";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
+import { type ChatLine } from "../../kernel/events/social-views.ts";
 import {
   boardTopic,
-  type ChatLine,
   chatTopic,
   lobbiesTopic,
   lobbyTopic,
@@ -29,7 +29,7 @@ import {
   noticeTopic,
   playerTopic,
   type Topics,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/topics.ts";
 import type { Events, EventType } from "../../kernel/events/domain-events.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { kept } from "../../kernel/statements.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import type { PlayerMessage } from "../../kernel/events/chat-views.ts";
+import type { PlayerMessage } from "../../kernel/topics.ts";
 import { lineData, linesOf } from "../../kernel/outbox.ts";
 import type { Read } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -68,8 +68,8 @@ const show = (row: Row): Participant => ({
 /** Orders of the list. */
 export const PARTICIPANT_ORDERS = {
   by: {
-    startedAt: sql`q.started_at`,
     updatedAt: sql`q.updated_at`,
+    startedAt: sql`q.started_at`,
     percent: sql`q.percent`,
   },
   usual: "desc",

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type ConditionKind, type Test, timeWindow } from "./condition.ts";
+import { type ConditionKind, type Test } from "./condition.ts";
+import { timeWindow } from "./time-window.ts";
 import { eventAggregate } from "./event-aggregate.ts";
 import { eventProperty } from "./event-property.ts";
 import { leaderboardRank } from "./leaderboard-rank.ts";

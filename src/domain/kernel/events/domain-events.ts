@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ChatLine, Occurrence } from "./chat-views.ts";
+import type { ChatLine, Occurrence } from "./social-views.ts";
 import { chatTypes, lobbyTypes, playerTypes, ruleTypes } from "./entries.ts";
 import { adventureTypes, leaderboardTypes, questTypes, reportTypes } from "./entries-of-play.ts";
 import type { EntryChange, Json, PlayerRef } from "./events.ts";

@@ -20,7 +20,7 @@ import {
   MEMBER_STATUSES,
   OUTCOMES,
   SANCTION_KINDS,
-} from "./chat-views.ts";
+} from "./social-views.ts";
 
 const Member: z.ZodType<LobbyMember> = z.object({
   ...PLAYER,

@@ -13,6 +13,21 @@ export const insertUncounted = (events: RawBuilder<unknown>): RawBuilder<unknown
     and r.event_id = n.event_id and r.status in ('REJECTED', 'REVERTED'))
   on conflict do nothing`;
 
+/** Locks a project's rollups until the end of the transaction. */
+export const lockRollups = async ({ db }: Work, projectId: string): Promise<void> => {
+  await sql`
+    select pg_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId}))`.execute(db);
+};
+
+/** As `lockRollups`, unless another transaction has them. Returns whether they are locked. */
+export const tryLockRollups = async ({ db }: Work, projectId: string): Promise<boolean> => {
+  const { rows } = await sql<{ mine: boolean }>`
+    select pg_try_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId})) as mine`.execute(
+    db,
+  );
+  return rows[0]!.mine;
+};
+
 /**
  * Notes awards of badges that are about to be deleted, as gains that do not count any more, with the times at
  * which they counted. Waits for whoever moves the project's rollups on: an award that was reverted is told
@@ -20,12 +35,11 @@ export const insertUncounted = (events: RawBuilder<unknown>): RawBuilder<unknown
  * @param players a list of ids
  */
 export const noteDeletedAwards = async (
-  { db }: Work,
+  work: Work,
   projectId: string,
   players: RawBuilder<unknown>,
 ): Promise<void> => {
-  await sql`
-    select pg_advisory_xact_lock(${LOCK_SPACES.ROLLUPS}::int, hashtext(${projectId}))`.execute(db);
+  await lockRollups(work, projectId);
   await sql`
     insert into uncounted_gains (project_id, gain_id, metric, key, at)
     select b.project_id, b.id, 'badgesEarned', '', coalesce(e.occurred_at, b.created_at)
@@ -35,5 +49,5 @@ export const noteDeletedAwards = async (
       and (not exists (select 1 from event_results r where r.project_id = b.project_id
           and r.event_id = b.event_id and r.status = 'REVERTED')
         or exists (select 1 from uncounted_events u
-          where u.project_id = b.project_id and u.event_id = b.event_id))`.execute(db);
+          where u.project_id = b.project_id and u.event_id = b.event_id))`.execute(work.db);
 };

@@ -6,7 +6,7 @@ import type { Transact } from "../../kernel/work.ts";
 import type { ChannelRef } from "./channel-row.ts";
 import { repeatCount } from "./moderation/spam.ts";
 import { clientKey } from "./context.ts";
-import type { ChannelSettings, ChatActor, ChatSend } from "../../kernel/events/chat-views.ts";
+import type { ChannelSettings, ChatActor, ChatSend } from "../../kernel/events/social-views.ts";
 
 const BURST_SECONDS = 5;
 const MINUTE = 60;

@@ -9,7 +9,7 @@ import {
   type ChatChannel,
   type ChatRole,
   type Notify,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import { idFor, isId } from "../../kernel/ids.ts";
 import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -6,7 +6,7 @@ import type {
   ChannelStatus,
   ChatActor,
   ChatChannel,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { type Read, readWithin } from "../../kernel/read.ts";
 import { countNear, type Work } from "../../kernel/work.ts";

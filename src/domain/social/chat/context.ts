@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { conflict, type DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import type { ChannelSettings, ChatActor, ChatRole, Notify } from "../../kernel/events/chat-views.ts";
+import type { ChannelSettings, ChatActor, ChatRole, Notify } from "../../kernel/events/social-views.ts";
 import { isAwaited } from "../../kernel/events/event-types.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";

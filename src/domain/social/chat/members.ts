@@ -10,7 +10,7 @@ import {
   type ChatRole,
   type Notify,
   PUBLIC_KINDS,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import type { PlayerRef } from "../../kernel/events/events.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { type NewMessage, sendMessage } from "../../evaluation/inbox/send.ts";
 import { invalid } from "../../kernel/errors.ts";
-import type { ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
+import type { ChatMessage, ChatSend } from "../../kernel/events/social-views.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import { shareConfig, type Work } from "../../kernel/work.ts";
 import { changePlayers } from "../../progression/change.ts";

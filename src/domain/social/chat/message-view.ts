@@ -8,7 +8,7 @@ import type {
   ChatMessage,
   ChatRole,
   Moderation,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import { unanswered } from "../../kernel/statements.ts";

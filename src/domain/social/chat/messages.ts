@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { DomainError, forbidden, invalid } from "../../kernel/errors.ts";
-import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
+import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/events/social-views.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import type { Read } from "../../kernel/read.ts";
 import { mapInSlices } from "../../kernel/slices.ts";

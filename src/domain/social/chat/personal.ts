@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
-import type { ChatLine } from "../../kernel/events/chat-views.ts";
+import type { ChatLine } from "../../kernel/events/social-views.ts";
 
 const MESSAGES_AT_ONCE = 1_000;
 

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import type { ChatActor, ChatLine, ChatMessage } from "../../kernel/events/chat-views.ts";
+import type { ChatActor, ChatLine, ChatMessage } from "../../kernel/events/social-views.ts";
 import { type Commit, type ReadStatement, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import {

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
-import { CHANNEL_KINDS, type ChannelKind, type ChannelSettings } from "../../kernel/events/chat-views.ts";
+import { CHANNEL_KINDS, type ChannelKind, type ChannelSettings } from "../../kernel/events/social-views.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { z } from "zod";
 import type { Passwords } from "../../accounts/auth/passwords.ts";
 import { conflict, forbidden, notFound } from "../../kernel/errors.ts";
-import type { LobbyActor, LobbyChange } from "../../kernel/events/chat-views.ts";
+import type { LobbyActor, LobbyChange } from "../../kernel/events/social-views.ts";
 import { isId } from "../../kernel/ids.ts";
 import type { Read } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Passwords } from "../../accounts/auth/passwords.ts";
 import { type CountingParts, countUse, LIMITS } from "../../accounts/rate-limits/limiter.ts";
 import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import type { LobbyChange } from "../../kernel/events/chat-views.ts";
+import type { LobbyChange } from "../../kernel/events/social-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { fnv1a, newId } from "../../kernel/ids.ts";
 import { unanswered } from "../../kernel/statements.ts";

@@ -10,7 +10,7 @@ import type {
   LobbyView,
   LobbyVisibility,
   Occurrence,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Json, PlayerRef } from "../../kernel/events/events.ts";
 import { isoOf } from "../../kernel/iso-time.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { LobbySettings, LobbyTeams } from "../../kernel/events/chat-views.ts";
+import type { LobbySettings, LobbyTeams } from "../../kernel/events/social-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { fitsBytes } from "../../kernel/hostile-json.ts";
 

@@ -7,7 +7,7 @@ import {
   type LobbyChange,
   type LobbyResult,
   OUTCOMES,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId, partitionOf } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -5,7 +5,7 @@ import type {
   LobbyResult,
   LobbyStatus,
   LobbyTeams,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import type { Json, PlayerRef } from "../../kernel/events/events.ts";
 import { fnv1a, newId } from "../../kernel/ids.ts";
 import { addOccurrence, announce, type LobbyEdit, playerRef, showMember, touch } from "./edit.ts";

@@ -7,7 +7,7 @@ import type {
   LobbyStatus,
   LobbyVisibility,
   MemberStatus,
-} from "../../kernel/events/chat-views.ts";
+} from "../../kernel/events/social-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";

@@ -1,7 +1,7 @@
 import { domainToASCII } from "node:url";
 import { englishDataset, type ParsedPattern, SyntaxKind } from "obscenity";
 import { parse } from "tldts";
-import type { ChannelSettings } from "../../../kernel/events/chat-views.ts";
+import type { ChannelSettings } from "../../../kernel/events/social-views.ts";
 import { readingsOf } from "./runs.ts";
 import {
   compileWords,

@@ -6,7 +6,7 @@ import type {
   ChatChannel,
   ChatRole,
   SanctionKind,
-} from "../../../kernel/events/chat-views.ts";
+} from "../../../kernel/events/social-views.ts";
 import type { Work } from "../../../kernel/work.ts";
 import { findForeignLink, findLinks, mask, screenWords, type WordMatch } from "./built-in-words.ts";
 import type { WordFilter } from "./word-filter.ts";

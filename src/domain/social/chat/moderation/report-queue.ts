@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { type Bucket, type CountingParts, countUse } from "../../../accounts/rate-limits/limiter.ts";
 import { conflict, notFound } from "../../../kernel/errors.ts";
-import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/chat-views.ts";
+import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/social-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { isoOf } from "../../../kernel/iso-time.ts";

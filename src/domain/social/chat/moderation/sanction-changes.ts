@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Bucket, Limiter } from "../../../accounts/rate-limits/limiter.ts";
 import { sendMessage } from "../../../evaluation/inbox/send.ts";
 import { conflict, DomainError, invalid, notFound } from "../../../kernel/errors.ts";
-import type { SanctionKind } from "../../../kernel/events/chat-views.ts";
+import type { SanctionKind } from "../../../kernel/events/social-views.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import type { Transact, Work } from "../../../kernel/work.ts";
 import { changePlayers } from "../../../progression/change.ts";

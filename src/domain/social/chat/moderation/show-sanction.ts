@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { audit } from "../../../accounts/audit/audit.ts";
 import { actorOf } from "../../../kernel/caller.ts";
 import { conflict, invalid, notFound } from "../../../kernel/errors.ts";
-import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/events/chat-views.ts";
+import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/events/social-views.ts";
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { isoOf } from "../../../kernel/iso-time.ts";
