@@ -108,7 +108,7 @@ const measure = async (
 };
 
 /** A game that is played, a board that has all players, and money to spend. */
-const prepare = async (site: Site): Promise<void> => {
+const prepare = async (stage: Stage, site: Site): Promise<void> => {
   await GAMES.economy(site);
   await post(site, "/leaderboards", {
     key: "scores",
@@ -118,6 +118,7 @@ const prepare = async (site: Site): Promise<void> => {
   });
   const first = { ...site, connections: CONNECTIONS };
   await load({ ...first, make: KINDS["100 events"]!.make, count: FIRST_EVENTS / BATCH });
+  await until(async () => (await waiting(stage)).events === 0);
   await load({ ...first, make: KINDS["score"]!.make, count: PLAYERS });
   const grant: Make = (n) => send(`/players/${player(n)}/balances/coins/grant`, { amount: 1_000_000 });
   await load({ ...first, make: grant, count: PLAYERS });
@@ -129,7 +130,7 @@ await inDirectory(async (dir) => {
     const stage = await openStage(build, "cluster", dir);
     const worker = await startWorker(stage);
     const site = await createSite(stage.url);
-    await prepare(site);
+    await prepare(stage, site);
     await stage.sql("vacuum analyze");
     targets.push({ name: build.name, stage, ...site, pids: [stage.web.pid, worker.pid] });
     ends.push(worker.stop, stage.close);
