@@ -86,6 +86,8 @@ const makeDemo = async (app: App, known: DemoAccount | undefined, onProgress: On
   await drain(app, sandbox.id, events.length, onProgress);
   await claimTiers(app, sandbox.id, players);
   await drain(app, sandbox.id, events.length, onProgress);
+  // Two months at once leave more behind than a game does between two looks.
+  await app.maintain();
   return { projectId, key, events: events.length, password, season: await readSeason(app, sandbox.id) };
 };
 

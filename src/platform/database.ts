@@ -271,7 +271,7 @@ const common = {
 
 const IN_MEMORY = "memory://";
 /** What a laptop has for a database: the system keeps its files in memory as well. */
-const SMALL = ["shared_buffers=16MB", "max_wal_size=64MB", "min_wal_size=32MB"];
+const SMALL = ["shared_buffers=16MB", "max_wal_size=32MB", "min_wal_size=32MB"];
 
 /**
  * @param dataDir where PGlite keeps its files, or `memory://`
