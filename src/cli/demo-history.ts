@@ -35,12 +35,12 @@ export const personName = (random: Random): { first: string; last: string } => (
 
 export const capital = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1);
 
-export const DEMO_PLAYERS = 1_600;
+export const DEMO_PLAYERS = 800;
 export const DEMO_DAYS = 60;
 /** About how often all players come back together; a visit has one to ten events. */
-const RETURNS = 2_950;
+const RETURNS = 1_475;
 /** Players before this index came early and keep coming; the others lose interest. */
-const CORE = 80;
+const CORE = 50;
 /** Players come back so many days after their first one in proportion to the day to this power. */
 const DECAY = { core: -0.5, others: -0.8 } as const;
 /** Part of their returns that players make only for the bonus which the holdout does not get. */
