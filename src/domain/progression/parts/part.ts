@@ -9,7 +9,6 @@ import type {
   StreakState,
 } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import type { Json } from "../../kernel/events/events.ts";
 
 /** A row selected by a part's `load`: the player, the key within the part, and the value. */
 export type LoadedRow = { k: string; project_id: string; player_id: string; ref: string | null; r: unknown };
@@ -91,8 +90,42 @@ const columnsOf = (columns: string): Column[] =>
 const recordOf = (columns: readonly Column[]): string =>
   columns
     .filter(({ type }) => type !== "now")
-    .map(({ name, type }) => `"${name}" ${type === "ms" ? "float8" : type}`)
+    .map(({ name, type }) => `"${name}" ${type === "ms" || type === "due" ? "float8" : type}`)
     .join(", ");
+
+/**
+ * Reads rows `s` of a table: as arrays, which have no names to be sent.
+ * @param columns see `columnsOf`
+ */
+export const loadedBy = <R extends object>(columns: string) => {
+  const all = columnsOf(columns);
+  const values = all.map(({ column, type }) =>
+    type === "ms" || type === "due" ? msOf(`s.${column}`) : sql.ref(`s.${column}`),
+  );
+  return {
+    json: sql`json_build_array(${sql.join(values)})`,
+    rowOf: (value: unknown): R =>
+      Object.fromEntries(all.map(({ name }, i) => [name, (value as readonly unknown[])[i]])) as R,
+  };
+};
+
+/**
+ * How long a row that is over when it is written stays open to further events of its time, from its last
+ * change, in s: as in an import of past events, or with a client that was offline.
+ */
+const LATE_SECONDS = 3_600;
+
+/** When a row `x` is looked at: at its end, `dueMs`, or some time after this write if that is past. */
+export const dueAt = (now: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  case when ${at('x."dueMs"')} > ${now} then ${at('x."dueMs"')}
+    when x."dueMs" is not null then ${now} + interval '${sql.raw(String(LATE_SECONDS))} s' end`;
+
+/** The value of a column as it is written. */
+const writtenOf = ({ name, type }: Column, now: RawBuilder<unknown>): RawBuilder<unknown> => {
+  if (type === "now") return now;
+  if (type === "due") return dueAt(now);
+  return type === "ms" ? at(`x."${name}"`) : sql.raw(`"${name}"`);
+};
 
 type Upsert = {
   /** The columns of the key; without it all rows are new. */
@@ -105,7 +138,8 @@ type Upsert = {
 
 /**
  * Inserts rows of JSON into a table, or updates those that are there.
- * @param columns see `columnsOf`. Type `ms`: a time in ms; `now`: the time of the transaction
+ * @param columns see `columnsOf`. Type `ms`: a time in ms; `now`: the time of the transaction; `due`: see
+ * `dueAt`
  */
 export const insertInto = (
   table: string,
@@ -120,9 +154,8 @@ export const insertInto = (
   const head = sql.raw(`insert into ${table} (${names.join(", ")})`);
   const type = sql.raw(json);
   const record = sql.raw(`x(${recordOf(all)}) ${where ? `${conflict} where ${where}` : conflict}`);
-  const valueOf = all.map((one) => (one.type === "ms" ? at(`x."${one.name}"`) : sql.raw(`"${one.name}"`)));
   return (rows, now) => {
-    const values = valueOf.map((value, i) => (all[i]!.type === "now" ? now : value));
+    const values = all.map((one) => writtenOf(one, now));
     return sql`${head} select ${sql.join(values)} from ${type}_to_recordset(${rows}::${type}) as ${record}`;
   };
 };
@@ -240,18 +273,16 @@ export const lots: PlayerPart = {
   },
 };
 
-const ms = (column: string) => msOf(`s.${column}`);
+const BOOST = `id uuid, boost_key text, applies text, factor float8, stacking text, starts_at ms startsMs,
+  expires_at ms expiresMs, uses_left int, cause jsonb`;
+const boostRows = loadedBy<BoostState>(BOOST);
 
 /** Boosts of a single player. Expired ones are deleted. */
 export const boosts: PlayerPart = {
   tag: "f",
   isNeeded: () => true,
-  load: () => sql`
-    select 'f', r.p, r.i, s.id::text, json_build_object('id', s.id, 'boostKey', s.boost_key,
-      'applies', s.applies, 'factor', s.factor, 'stacking', s.stacking, 'startsMs', ${ms("starts_at")},
-      'expiresMs', ${ms("expires_at")}, 'usesLeft', s.uses_left, 'cause', s.cause)
-    ${rowsOfPlayer("player_boosts", "*")}`,
-  read: (player, id, value) => void player.boosts.set(id, value as BoostState),
+  load: () => sql`select 'f', r.p, r.i, s.id::text, ${boostRows.json} ${rowsOfPlayer("player_boosts", "*")}`,
+  read: (player, id, value) => void player.boosts.set(id, boostRows.rowOf(value)),
   arms: (players) => {
     const changed = changesOf<BoostState>(players, "boosts");
     return [
@@ -267,12 +298,10 @@ export const boosts: PlayerPart = {
         rows: changed.flatMap(({ player, value }) =>
           value === undefined ? [] : [{ p: player.projectId, i: player.id, ...value }],
         ),
-        write: insertInto(
-          "player_boosts",
-          `project_id uuid p, player_id uuid i, id uuid, boost_key text, applies text, factor float8,
-          stacking text, starts_at ms startsMs, expires_at ms expiresMs, uses_left int, cause jsonb`,
-          { key: "project_id, player_id, id", set: "factor, starts_at, expires_at, uses_left" },
-        ),
+        write: insertInto("player_boosts", `project_id uuid p, player_id uuid i, ${BOOST}`, {
+          key: "project_id, player_id, id",
+          set: "factor, starts_at, expires_at, uses_left",
+        }),
       },
     ];
   },
@@ -339,24 +368,17 @@ export const segments: PlayerPart = {
   },
 };
 
+const STREAK = "current int, longest int, freezes int, deadline_at ms deadlineMs, doc jsonb";
+const streakRows = loadedBy<StreakState>(STREAK);
+
 /** Streaks of a player. `due_at` is when the sweeper must look at it (economy/streaks/player-streaks.ts). */
 export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,
   load: () => sql`
-    select 's', r.p, r.i, s.streak_key, json_build_array(s.current, s.longest, s.freezes,
-      ${msOf("s.deadline_at")}, s.doc)
+    select 's', r.p, r.i, s.streak_key, ${streakRows.json}
     ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
-  read: (player, key, value) => {
-    const [current, longest, freezes, deadlineMs, doc] = value as [
-      number,
-      number,
-      number,
-      number | null,
-      Json,
-    ];
-    player.streaks.set(key, { current, longest, freezes, deadlineMs, doc });
-  },
+  read: (player, key, value) => void player.streaks.set(key, streakRows.rowOf(value)),
   arms: (players) => [
     {
       name: "s",
@@ -366,8 +388,7 @@ export const streaks: PlayerPart = {
       }),
       write: insertInto(
         "player_streaks",
-        `project_id uuid p, player_id uuid i, streak_key text k, current int, longest int, freezes int,
-        deadline_at ms deadlineMs, due_at ms dueMs, doc jsonb, updated_at now`,
+        `project_id uuid p, player_id uuid i, streak_key text k, ${STREAK}, due_at ms dueMs, updated_at now`,
         { key: "project_id, player_id, streak_key" },
       ),
     },

@@ -9,7 +9,7 @@ import { NIL_ID } from "../../kernel/ids.ts";
 import type { Steps } from "../../kernel/slices.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { QUEST_ROW_JSON, readQuestRow, type StoredQuestRow } from "../../progression/parts/quests.ts";
+import { QUEST_ROW_JSON, readQuestRow } from "../../progression/parts/quests.ts";
 import { type CounterStarts, isSameCounter, type Owner, storedCounterById } from "../counters-without.ts";
 import { openReplay, type Played, type PlayedCycle } from "./replay.ts";
 import { remainderOf } from "../read-record.ts";
@@ -295,7 +295,7 @@ const readCycles = async ({ db }: Work, projectId: string, wanted: readonly Want
     [...touched.keys()].map(({ key: k }) => ({ i, k, t: new Date(fromMs).toISOString() })),
   );
   if (of.length === 0) return new Map();
-  const { rows } = await sql<{ i: string; k: string; row: StoredQuestRow }>`
+  const { rows } = await sql<{ i: string; k: string; row: unknown }>`
     select w.i, w.k, s.row
     from json_to_recordset(${JSON.stringify(of)}::json) as w(i uuid, k text, t timestamptz)
     cross join lateral (
