@@ -9,15 +9,15 @@ import {
   advanceNow,
   completeNow,
   currentOf,
+  endNow,
   type PlayerQuest,
-  RESETTABLE,
+  resetNow,
   showQuest,
   showRow,
   startNow,
-  whyNotReset,
   withQuestions,
 } from "../../evaluation/quests/show.ts";
-import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/store.ts";
+import { claimQuest } from "../../evaluation/quests/store.ts";
 import { createSharedCounters, type SharedCounters } from "../../evaluation/shared-counters.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -176,7 +176,7 @@ export type PlayerRef = { projectId: string; id: string };
 type Ref = PlayerRef;
 
 /** Changes a quest of a player in memory. @returns the row to show; default: that of the latest cycle */
-type Change = (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined;
+type Change = (turn: PlanTurn, quest: CompiledQuest) => QuestRow | void;
 
 /** Changes a quest of a player after settling it. */
 export const changeQuest = async (
@@ -192,19 +192,16 @@ export const changeQuest = async (
     const row = change(turn, quest);
     return () => {
       const state = turn.player.quests.get(quest.key)!;
-      const now = [state.latest, ...state.older].find(({ id }) => id === row?.id) ?? state.latest;
+      const now = (row && state.older.find(({ id }) => id === row.id)) ?? state.latest;
       return showRow(turn, quest, now);
     };
   };
   return (await changePlayer(work, player, applied)).value;
 };
 
-/** Throws why a change is not possible. */
-const refuse = (problem: string | undefined, reason: string): void => {
-  if (problem !== undefined) throw conflict(reason, problem);
-};
-
-const refuseStart = (problem: StartProblem | undefined): void => {
+/** Throws why a change is not possible, if it is not. */
+const refuse = (problem: StartProblem | string | undefined): void => {
+  if (typeof problem === "string") throw conflict("INVALID_STATE", problem);
   if (problem) throw conflict(problem.reason, problem.message);
 };
 
@@ -218,10 +215,7 @@ export const startPlayerQuest = (
   player: Ref,
   { questRef, startedBy }: { questRef: string; startedBy: StartedBy },
 ): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    refuseStart(startNow(turn, quest, startedBy));
-    return undefined;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(startNow(turn, quest, startedBy)));
 
 /**
  * Adds to what a step of a quest in progress has counted, or sets it.
@@ -234,18 +228,12 @@ export const advancePlayerQuest = (
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
     if (quest.phase === "PAUSED") throw conflict("INVALID_STATE", "the quest is PAUSED");
-    refuse(advanceNow(turn, quest, by), "INVALID_STATE");
-    return undefined;
+    refuse(advanceNow(turn, quest, by));
   });
 
 /** Ends a quest in progress at the player's wish. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
 export const abandonPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    const row = turn.player.quests.get(quest.key)?.latest;
-    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
-    abandonQuest(turn, doneBy(quest, row), row);
-    return row;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(endNow(turn, quest)));
 
 /** Why nothing can be claimed: `last` is the last cycle that was asked for. */
 const noClaim = (last: QuestRow | undefined, cycleKey: string | undefined): Error => {
@@ -283,12 +271,7 @@ export const claimPlayerQuest = (
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
  */
 export const resetPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    const row = turn.player.quests.get(quest.key)?.latest;
-    if (!row || !RESETTABLE.has(row.state)) throw conflict("INVALID_STATE", whyNotReset(row?.state));
-    resetQuest(turn, row, quest.key);
-    return row;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(resetNow(turn, quest)));
 
 /** Ends a quest in progress as FAILED. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
 export const failPlayerQuest = (
@@ -296,19 +279,11 @@ export const failPlayerQuest = (
   player: Ref,
   { questRef, cause }: { questRef: string; cause: Cause },
 ): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    const row = turn.player.quests.get(quest.key)?.latest;
-    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
-    failQuest(turn, { quest: doneBy(quest, row), row, cause });
-    return row;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(endNow(turn, quest, cause)));
 
 /**
  * Completes a quest whatever its steps have counted, with all rewards; it is started where it may be.
  * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, LIMIT_REACHED
  */
 export const completePlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    refuseStart(completeNow(turn, quest, "API"));
-    return undefined;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(completeNow(turn, quest, "API")));

@@ -8,14 +8,12 @@ import {
   wholePoints,
 } from "./row.ts";
 import { numbered } from "../../kernel/errors.ts";
-import { derive, publish } from "../emit.ts";
+import { emitGoal, giveRewards, playerOf, storeGoal } from "../goals.ts";
 import { asReceived } from "../live.ts";
 import { toSum } from "../metrics/aggregates.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
-import { grantBundle } from "../rewards/shared-keys.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
 import type { EventContext } from "../rule-event.ts";
-import type { EventData } from "../../kernel/events/domain-events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { calendarOf, windowNumber, windowStart } from "../../kernel/zones.ts";
@@ -161,25 +159,8 @@ export const closedBy = (turn: PlanTurn, questKey: string): ClosedBy[] => {
   });
 };
 
-type AdventureEvent =
-  | "adventure.started"
-  | "adventure.quest_unlocked"
-  | "adventure.tier_reached"
-  | "adventure.completed"
-  | "adventure.claimed";
-
 /** Fields by which events of adventures name their subject. */
-const subjectOf = ({ player }: PlanTurn, { key }: CompiledAdventure) => ({
-  playerId: player.id,
-  externalUserId: player.externalUserId,
-  adventureKey: key,
-});
-
-/** Publishes a change of an adventure: its line in the player's stream is written at the end of the pass. */
-const emitAdventure = <T extends AdventureEvent>(turn: PlanTurn, type: T, data: EventData<T>): void => {
-  publish(turn, type, data, { isSilent: true });
-  derive(turn, type, data);
-};
+const subjectOf = (turn: PlanTurn, { key }: CompiledAdventure) => ({ ...playerOf(turn), adventureKey: key });
 
 /** Returns when the next item is unlocked by time alone, after the turn's time; Infinity for never. */
 const nextUnlockMs = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): number => {
@@ -202,15 +183,11 @@ const dueOf = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow):
   return Number.isFinite(dueMs) ? dueMs : null;
 };
 
-/** Stores the player's row, and remembers what it was when the pass began. */
+/** Stores the player's row. */
 export const storeAdventure = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): void => {
-  const { player, root } = turn;
   const { key, version } = adventure;
-  const before = (root.adventures ??= new Map());
-  if (!before.has(key)) before.set(key, rowOf(turn, adventure));
   const dueMs = dueOf(turn, adventure, row);
-  player.adventures.set(key, { ...row, version, dueMs, isChanged: true });
-  player.dirty.adventures.add(key);
+  storeGoal(turn, "adventures", key, { ...row, version, dueMs, isChanged: true });
 };
 
 /** Changes fields of the player's row, which must be there. */
@@ -254,7 +231,7 @@ export const joinAdventure = (
   const row = rowOf(turn, adventure) ?? newRow(adventure);
   const by = isAuto ? { isAuto: true as const } : {};
   storeAdventure(turn, adventure, { ...row, ...by, state: "IN_PROGRESS", startedMs: at });
-  emitAdventure(turn, "adventure.started", {
+  emitGoal(turn, "adventure.started", {
     ...subjectOf(turn, adventure),
     adventureId: adventure.id,
     season: adventure.definition.season ?? null,
@@ -315,21 +292,7 @@ export const unlockItems = (turn: PlanTurn, adventure: CompiledAdventure): void 
   if (fresh.length === 0) return;
   updateAdventure(turn, adventure, { unlocked: [...row.unlocked, ...fresh] });
   for (const questKey of fresh)
-    emitAdventure(turn, "adventure.quest_unlocked", { ...subjectOf(turn, adventure), questKey });
-};
-
-/** Grants a bundle. Its key names the row, so that each is given once, and again after a revert. */
-const giveRewards = (
-  turn: PlanTurn,
-  adventure: CompiledAdventure,
-  { bundle, what }: { bundle: RewardBundle; what: string },
-): void => {
-  if (isEmptyBundle(bundle)) return;
-  const { id, again } = rowOf(turn, adventure)!;
-  const key = `adv:${id}:${what}${again === undefined ? "" : `~${again}`}`;
-  const root = turn.root.isTracked ? { rootEventId: turn.root.id } : {};
-  const cause = { kind: "ADVENTURE", refKey: adventure.key, ...root } as const;
-  grantBundle(turn, { bundle, cause, key, reason: `adventure:${adventure.key}` });
+    emitGoal(turn, "adventure.quest_unlocked", { ...subjectOf(turn, adventure), questKey });
 };
 
 type Tier = CompiledAdventure["definition"]["tiers"][number];
@@ -349,9 +312,9 @@ export const claimTier = (turn: PlanTurn, adventure: CompiledAdventure, tier: Ti
   const { at } = turn.event;
   const reached = { ...row.tiers[tier.tier]!, ...(track === "FREE" ? { freeMs: at } : { premiumMs: at }) };
   updateAdventure(turn, adventure, { tiers: { ...row.tiers, [tier.tier]: reached } });
-  giveRewards(turn, adventure, { bundle, what: `t:${tier.tier}:${track}` });
+  giveRewards(turn, "ADVENTURE", { key: adventure.key, row, what: `t:${tier.tier}:${track}`, bundle });
   const subject = subjectOf(turn, adventure);
-  emitAdventure(turn, "adventure.claimed", { ...subject, tier: tier.tier, track, rewards: bundle });
+  emitGoal(turn, "adventure.claimed", { ...subject, tier: tier.tier, track, rewards: bundle });
 };
 
 /** Grants the rewards of all tiers that are reached and not granted yet. */
@@ -376,18 +339,19 @@ const reachTiers = (turn: PlanTurn, adventure: CompiledAdventure): void => {
     updateAdventure(turn, adventure, { tiers: { ...row.tiers, [tier]: { reachedMs: turn.event.at } } });
     const subject = subjectOf(turn, adventure);
     const premium = row.premiumMs !== null;
-    emitAdventure(turn, "adventure.tier_reached", { ...subject, tier, points: has, premium });
+    emitGoal(turn, "adventure.tier_reached", { ...subject, tier, points: has, premium });
   }
   if (adventure.definition.claim === "AUTO") claimTiers(turn, adventure);
 };
 
 /** Grants the rewards of a completed adventure. */
 export const claimAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
-  const { rewards } = adventure.definition;
+  const { key, definition } = adventure;
+  const { rewards } = definition;
   updateAdventure(turn, adventure, { state: "CLAIMED", claimedMs: turn.event.at });
-  giveRewards(turn, adventure, { bundle: rewards, what: "complete" });
+  giveRewards(turn, "ADVENTURE", { key, row: rowOf(turn, adventure)!, what: "complete", bundle: rewards });
   const subject = subjectOf(turn, adventure);
-  emitAdventure(turn, "adventure.claimed", { ...subject, tier: null, track: null, rewards });
+  emitGoal(turn, "adventure.claimed", { ...subject, tier: null, track: null, rewards });
 };
 
 /** Completes the adventure of a player who has joined, whatever is left to do; once. */
@@ -397,7 +361,7 @@ export const completeAdventure = (turn: PlanTurn, adventure: CompiledAdventure):
   const { at } = turn.event;
   const { season, claim, rewards } = adventure.definition;
   updateAdventure(turn, adventure, { state: "COMPLETED", completedMs: at });
-  emitAdventure(turn, "adventure.completed", {
+  emitGoal(turn, "adventure.completed", {
     ...subjectOf(turn, adventure),
     adventureId: adventure.id,
     season: season ?? null,

@@ -3,6 +3,7 @@ import type { CompiledAdventure, CompiledItem } from "./compile.ts";
 import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./progress.ts";
 import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
 import { publish } from "../emit.ts";
+import { playerOf } from "../goals.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import { questName } from "../quests/quest.ts";
 import type { PlayerQuestState } from "../quests/row.ts";
@@ -242,10 +243,9 @@ const announce = (
 ): void => {
   const change = changeOf(before, now);
   if (change === undefined) return;
-  const { id: playerId, externalUserId } = turn.player;
   const isBrief = isOfPoints(before, now);
   const shown = isBrief ? showOutline(turn, adventure) : showAdventure(turn, adventure);
-  publish(turn, "adventure.updated", { playerId, externalUserId, adventure: shown, change });
+  publish(turn, "adventure.updated", { ...playerOf(turn), adventure: shown, change });
 };
 
 /** Publishes what a pass has changed in the player's adventures: one line of the player's stream for each. */

@@ -1,10 +1,9 @@
 import { adjustCurrency } from "../currencies/adjust.ts";
+import { causeOf, givenBy, giveRewards } from "../goals.ts";
 import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts";
-import type { QuestState } from "../player-state.ts";
 import { type CompiledQuest, type CompiledStep, keptVersions, takePlace, versionOf } from "./compile.ts";
 import {
   type NextCycle,
-  type QuestOwner,
   calendarFor,
   deadlineOf,
   doneBy,
@@ -15,7 +14,6 @@ import {
 import { isOpenState, type QuestRow, type StartedBy } from "./row.ts";
 import { activeSteps, canComplete, type EventStep, isComplete } from "./step.ts";
 import {
-  causeOf,
   completeQuest,
   countOf,
   currentValue,
@@ -23,10 +21,8 @@ import {
   emitQuest,
   expireQuest,
   failQuest,
-  giveRewards,
   isReached,
   questPercent,
-  rewardKey,
   storeLatest,
   storeNext,
   storeProgress,
@@ -180,7 +176,7 @@ const finishStep = (turn: Turn, quest: CompiledQuest, before: QuestRow, step: Co
     stepKey: key,
     rewards: isPaid ? null : rewards,
   });
-  if (!isPaid) giveRewards(turn, quest, { bundle: rewards, row, what: `s:${key}` });
+  if (!isPaid) giveRewards(turn, "QUEST", { key: quest.key, row, what: `s:${key}`, bundle: rewards });
   return row;
 };
 
@@ -225,7 +221,7 @@ export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow):
     if (isComplete(quest.definition, isDoneIn(row))) return completeQuest(turn, quest, row);
   }
   if (!canComplete(quest.definition, (key) => row.steps[key]?.failedMs !== undefined && !isDoneIn(row)(key)))
-    return failQuest(turn, { quest, row, cause: { ...causeOf(turn, quest), note: "attempts used up" } });
+    return failQuest(turn, quest, row, { ...causeOf(turn, "QUEST", quest.key), note: "attempts used up" });
   const percent = questPercent(turn, quest, row);
   if (row !== before || percent !== before.percent) storeProgress(turn, quest.key, { ...row, percent });
 };
@@ -321,15 +317,12 @@ export const inProgress = (
   return latest?.state === "IN_PROGRESS" ? { version: doneBy(quest, latest), row: latest } : undefined;
 };
 
-/** Returns the cycle that a player may start at a moment, besides audience and prerequisites. */
-export const freeCycle = (
-  quest: CompiledQuest,
-  owner: QuestOwner,
-  state: QuestState | undefined,
-  atMs: number,
-): NextCycle | undefined => {
-  if (!isOffered(quest, atMs) || !isRested(quest, state?.latest, atMs)) return undefined;
-  return nextCycle(quest, owner, state, atMs);
+/** Returns the cycle that the turn's player may start now, besides audience and prerequisites. */
+export const freeCycle = (turn: Turn, quest: CompiledQuest): NextCycle | undefined => {
+  const { at } = turn.event;
+  const state = turn.player.quests.get(quest.key);
+  if (!isOffered(quest, at) || !isRested(quest, state?.latest, at)) return undefined;
+  return nextCycle(quest, turn, state, at);
 };
 
 /** Number of completions so far, and the time of the last one. */
@@ -391,15 +384,9 @@ const payEntry = (turn: Turn, quest: CompiledQuest, row: QuestRow): StartProblem
   const { cost } = quest.definition.start;
   if (!cost || row.isPaid) return undefined;
   const { currencyKey, amount } = cost;
-  const cause = causeOf(turn, quest);
-  const paying = {
-    currencyKey,
-    amount: -amount,
-    cause,
-    key: rewardKey(row, "start"),
-    reason: `quest:${quest.key}`,
-  };
-  if (adjustCurrency(turn, paying).problem === undefined) return undefined;
+  const price = givenBy(turn, "QUEST", { key: quest.key, row, what: "start" });
+  if (adjustCurrency(turn, { currencyKey, amount: -amount, ...price }).problem === undefined)
+    return undefined;
   const message = `the start costs ${amount} of the currency ${currencyKey}, which the player does not have`;
   return { reason: "INSUFFICIENT_FUNDS", message };
 };
@@ -418,7 +405,7 @@ export const startPaid = (
   const problem = payEntry(turn, quest, row);
   if (problem) return problem;
   const isPaid = quest.definition.start.cost === undefined ? {} : { isPaid: true as const };
-  return beginRow(turn, quest, { next, row: { ...row, ...isPaid } });
+  return beginRow(turn, quest, next, { ...row, ...isPaid });
 };
 
 /** Starts a quest for the turn's player. @returns the row, which has been stored */
@@ -427,15 +414,9 @@ export const startQuest = (
   quest: CompiledQuest,
   next: NextCycle,
   startedBy: StartedBy,
-): QuestRow => {
-  return beginRow(turn, quest, { next, row: rowOf(quest, turn, next, startedBy) });
-};
+): QuestRow => beginRow(turn, quest, next, rowOf(quest, turn, next, startedBy));
 
-const beginRow = (
-  turn: Turn,
-  quest: CompiledQuest,
-  { next, row }: { next: NextCycle; row: QuestRow },
-): QuestRow => {
+const beginRow = (turn: Turn, quest: CompiledQuest, next: NextCycle, row: QuestRow): QuestRow => {
   takePlace(turn, quest);
   if (next.again) storeLatest(turn, quest.key, row);
   else storeNext(turn, quest.key, row);
@@ -444,7 +425,7 @@ const beginRow = (
     questId: quest.id,
     questVersion: row.version,
     startedBy: row.startedBy,
-    expiresAt: row.expiresMs === null ? null : isoOf(row.expiresMs),
+    expiresAt: isoOf(row.expiresMs),
     startedAt: isoOf(row.startedMs),
   });
   return row;

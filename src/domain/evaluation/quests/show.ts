@@ -1,4 +1,5 @@
 import { publish } from "../emit.ts";
+import { playerOf } from "../goals.ts";
 import { asReceived } from "../live.ts";
 import type { QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
@@ -35,7 +36,7 @@ import {
 import { questName, questTexts, type QuestTexts, stepTexts, type StepTexts } from "./quest.ts";
 import type { PlayerQuestState, QuestRow, StartedBy, StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
-import { failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
+import { abandonQuest, failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import type { QuestOrder, QuestStanding } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -191,7 +192,7 @@ const isVisible = ({ state }: QuestRow, next: NextCycle | undefined): boolean =>
 /** Returns what applies to the cycle of the turn's time; undefined where the quest is not offered. */
 export const currentOf = (turn: PlanTurn, quest: CompiledQuest): Current | undefined => {
   const state = turn.player.quests.get(quest.key);
-  const next = freeCycle(quest, turn, state, turn.event.at);
+  const next = freeCycle(turn, quest);
   if (state && isVisible(state.latest, next)) return { row: state.latest };
   return next && { next };
 };
@@ -308,11 +309,9 @@ const announceRow = (
 ): void => {
   const change = changeOf(before, now);
   if (change === undefined) return;
-  const { id: playerId, externalUserId } = turn.player;
   const progress = progressIn(before, now);
   publish(turn, "quest.updated", {
-    playerId,
-    externalUserId,
+    ...playerOf(turn),
     quest: before ? outlineRow(turn, quest, now) : showRow(turn, quest, now),
     change,
     ...(progress && { progress }),
@@ -335,29 +334,31 @@ export const announceQuests = (turn: PlanTurn): void => {
 };
 
 /** States from which a quest can be put back. */
-export const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
-
-/** Returns why a quest in a state cannot be put back. */
-export const whyNotReset = (state: StoredState | undefined): string =>
-  `there is nothing to reset: the quest ${state === undefined ? "has not been started" : `is ${state}`}`;
+const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
 
 const NOT_IN_PROGRESS = "the quest is not in progress";
 
 type QuestChange = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => StartProblem | undefined;
 
-const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
+export const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
 
-const FULL: StartProblem = { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
-
-const nextOf = (turn: PlanTurn, quest: CompiledQuest): NextCycle | undefined =>
-  freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+/** Returns the cycle that the player may start, or why none; `isForced`: also of a quest that is LOCKED. */
+export const startable = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  isForced = false,
+): NextCycle | StartProblem => {
+  const next = freeCycle(turn, quest);
+  if (!next) return unavailable(whyNotFree(turn, quest));
+  if (!isForced && !quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
+  if (hasPlace(turn, quest)) return next;
+  return { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
+};
 
 /** Starts a quest where the player may start it and can pay, and finishes the steps that are done already. */
 export const startNow: QuestChange = (turn, quest, startedBy) => {
-  const next = nextOf(turn, quest);
-  if (!next) return unavailable(whyNotFree(turn, quest));
-  if (!quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
-  if (!hasPlace(turn, quest)) return FULL;
+  const next = startable(turn, quest);
+  if ("reason" in next) return next;
   const started = startPaid(turn, quest, next, startedBy);
   if ("reason" in started) return started;
   settleSteps(turn, quest, started);
@@ -367,9 +368,8 @@ export const startNow: QuestChange = (turn, quest, startedBy) => {
 /** Completes a quest whatever its steps have counted; it is started where it is offered, at no cost. */
 export const completeNow: QuestChange = (turn, quest, startedBy) => {
   if (!inProgress(turn, quest)) {
-    const next = nextOf(turn, quest);
-    if (!next) return unavailable(whyNotFree(turn, quest));
-    if (!hasPlace(turn, quest)) return FULL;
+    const next = startable(turn, quest, true);
+    if ("reason" in next) return next;
     startQuest(turn, quest, next, startedBy);
   }
   const { version, row } = inProgress(turn, quest)!;
@@ -391,16 +391,21 @@ export const advanceNow = (
   return problem;
 };
 
-const failNow = (turn: PlanTurn, quest: CompiledQuest, cause: Cause): string | undefined => {
+/** Ends a quest in progress: as FAILED with a cause, else as ABANDONED. */
+export const endNow = (turn: PlanTurn, quest: CompiledQuest, cause?: Cause): string | undefined => {
   const running = inProgress(turn, quest);
   if (!running) return NOT_IN_PROGRESS;
-  failQuest(turn, { quest: running.version, row: running.row, cause });
+  const { version, row } = running;
+  if (cause) failQuest(turn, version, row, cause);
+  else abandonQuest(turn, version, row);
   return undefined;
 };
 
-const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
+/** Puts a quest back. */
+export const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
   const latest = turn.player.quests.get(key)?.latest;
-  if (!latest || !RESETTABLE.has(latest.state)) return whyNotReset(latest?.state);
+  if (!latest) return "there is nothing to reset: the quest has not been started";
+  if (!RESETTABLE.has(latest.state)) return `there is nothing to reset: the quest is ${latest.state}`;
   resetQuest(turn, latest, key);
   return undefined;
 };
@@ -421,7 +426,7 @@ export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): st
     case "COMPLETE":
       return completeNow(turn, quest, "RULE")?.message;
     case "FAIL":
-      return failNow(turn, quest, cause);
+      return endNow(turn, quest, cause);
     case "RESET":
       return resetNow(turn, quest);
     case "ADVANCE":
