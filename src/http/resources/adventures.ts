@@ -22,7 +22,7 @@ import { ADVENTURE_ORDERS, listAdventures } from "../../domain/economy/adventure
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { firstOf, Search, sortedBy } from "./bodies.ts";
+import { firstOf, ofPathPlayer, Search, sortedBy } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Adventures", project: "caller" });
@@ -198,7 +198,7 @@ const TierParams = z.object({
     .meta({ description: "The number of the tier", example: "1" }),
 });
 
-const write = writeAdventures.with({ response: PlayerAdventureBody });
+const write = writeAdventures.with({ response: PlayerAdventureBody, sharing: ofPathPlayer });
 
 export const playerAdventureRoutes = [
   readAdventures.get("/players/{playerId}/adventures", "listPlayerAdventures", {
@@ -223,7 +223,6 @@ export const playerAdventureRoutes = [
     },
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/join", "joinPlayerAdventure", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Make a player join an adventure",
     description:
       "409 ADVENTURE_NOT_AVAILABLE if it does not run, is LOCKED for the player, or was joined before.",
@@ -231,7 +230,6 @@ export const playerAdventureRoutes = [
       joinPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/claim", "claimPlayerAdventure", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of an adventure for a player",
     description:
       "Of one that is COMPLETED, once: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimUntil`.",
@@ -239,7 +237,6 @@ export const playerAdventureRoutes = [
       claimPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/tiers/{tier}/claim", "claimPlayerAdventureTier", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of a tier for a player",
     description:
       "On one track, once: 409 ALREADY_CLAIMED afterwards, PREMIUM_REQUIRED without premium, INVALID_STATE " +
@@ -253,7 +250,6 @@ export const playerAdventureRoutes = [
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/premium", "givePlayerAdventurePremium", {
     access: { scope: "adventures:write", roles: ADMINS },
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Sell or grant a player premium of an adventure",
     description:
       "For `premiumPrice`, or without paying with `grant`. Tiers that are reached open. It is possible " +

@@ -9,6 +9,7 @@ import {
   advanceNow,
   completeNow,
   currentOf,
+  cyclesOf,
   endNow,
   type PlayerQuest,
   resetNow,
@@ -97,13 +98,6 @@ type QuestFilter = {
 const isShown = (quest: CompiledQuest, { state }: PlayerQuest): boolean =>
   state !== "LOCKED" || !quest.definition.hiddenUntilAvailable;
 
-/** Expiry is read, not settled: a row whose time is over is shown as EXPIRED. */
-const settledNow = (turn: PlanTurn, shown: PlayerQuest): PlayerQuest => {
-  const isOpen = shown.state === "IN_PROGRESS" || shown.state === "COMPLETED";
-  const isOver = isOpen && shown.expiresAt !== null && Date.parse(shown.expiresAt) <= turn.nowMs;
-  return isOver ? { ...shown, state: "EXPIRED" } : shown;
-};
-
 const orderOf = (a: CompiledQuest, b: CompiledQuest): number =>
   a.definition.sortOrder - b.definition.sortOrder || (a.key < b.key ? -1 : 1);
 
@@ -123,9 +117,8 @@ export const shownQuests = async (turn: PlanTurn, filter: QuestFilter = {}): Pro
   const listed = await mapInSlices(quests, (quest): PlayerQuest[] => {
     const shown = showQuest(turn, quest);
     if (!shown || !isShown(quest, shown)) return [];
-    const now = settledNow(turn, shown);
-    if (state !== undefined && now.state !== state) return [];
-    return claimable === undefined || claimable === now.claimable.length > 0 ? [now] : [];
+    if (state !== undefined && shown.state !== state) return [];
+    return claimable === undefined || claimable === shown.claimable.length > 0 ? [shown] : [];
   });
   return listed.flat();
 };
@@ -136,18 +129,22 @@ const INCLUDED_MAX = 100;
 export const includedQuests = async (turn: PlanTurn): Promise<PlayerQuest[]> =>
   (await shownQuests(turn)).slice(0, INCLUDED_MAX);
 
-/** Finds a quest by its UUID or key. @throws DomainError NOT_FOUND */
-export const questOf = ({ quests }: PlanTurn["project"], ref: string): CompiledQuest => {
-  const quest =
-    quests.byKey.get(ref) ?? [...quests.byKey.values()].find(({ id }) => id === ref.toLowerCase());
-  if (!quest) throw notFound("quest");
-  return quest;
+/** Finds a quest or an adventure by its UUID or key. @throws DomainError NOT_FOUND */
+export const goalOf = <G extends { id: string }>(
+  byKey: ReadonlyMap<string, G>,
+  ref: string,
+  kind: string,
+): G => {
+  const found = byKey.get(ref) ?? [...byKey.values()].find(({ id }) => id === ref.toLowerCase());
+  if (!found) throw notFound(kind);
+  return found;
 };
 
+export const questOf = ({ quests }: PlanTurn["project"], ref: string): CompiledQuest =>
+  goalOf(quests.byKey, ref, "quest");
+
 const rowOf = (turn: PlanTurn, quest: CompiledQuest, key: string): QuestRow => {
-  const state = turn.player.quests.get(quest.key);
-  const rows = state ? [state.latest, ...state.older] : [];
-  const row = rows.find(({ cycleKey }) => cycleKey === key);
+  const row = cyclesOf(turn, quest).find(({ cycleKey }) => cycleKey === key);
   if (!row) throw notFound(`cycle ${key}`);
   return row;
 };
@@ -164,11 +161,10 @@ export const readPlayerQuest = async (
 ): Promise<PlayerQuest> => {
   const turn = await readStarted(work, player);
   const quest = questOf(turn.project, questRef);
-  const settled = (shown: PlayerQuest) => withQuestions(quest, settledNow(turn, shown));
-  if (cycleKey !== "current") return settled(showRow(turn, quest, rowOf(turn, quest, cycleKey)));
+  if (cycleKey !== "current") return withQuestions(quest, showRow(turn, quest, rowOf(turn, quest, cycleKey)));
   const shown = showQuest(turn, quest);
   if (!shown || !isShown(quest, shown)) throw notFound("quest");
-  return settled(shown);
+  return withQuestions(quest, shown);
 };
 
 /** `id`: the UUID, or `ext:` and the integrator's id. */
@@ -191,9 +187,8 @@ export const changeQuest = async (
     settleQuest(turn, quest);
     const row = change(turn, quest);
     return () => {
-      const state = turn.player.quests.get(quest.key)!;
-      const now = (row && state.older.find(({ id }) => id === row.id)) ?? state.latest;
-      return showRow(turn, quest, now);
+      const cycles = cyclesOf(turn, quest);
+      return showRow(turn, quest, cycles.find(({ id }) => id === row?.id) ?? cycles.at(-1)!);
     };
   };
   return (await changePlayer(work, player, applied)).value;
@@ -255,15 +250,11 @@ export const claimPlayerQuest = (
   { questRef, cycleKey }: { questRef: string; cycleKey?: string | undefined },
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
-    const state = turn.player.quests.get(quest.key);
-    const rows = state ? [...state.older, state.latest] : [];
-    const named = cycleKey === undefined ? rows : rows.filter((one) => one.cycleKey === cycleKey);
+    const named = cyclesOf(turn, quest).filter((one) => cycleKey === undefined || one.cycleKey === cycleKey);
     const row = named.find((one) => one.state === "COMPLETED");
-    if (row) {
-      claimQuest(turn, doneBy(quest, row), row);
-      return row;
-    }
-    throw noClaim(named.at(-1), cycleKey);
+    if (!row) throw noClaim(named.at(-1), cycleKey);
+    claimQuest(turn, doneBy(quest, row), row);
+    return row;
   });
 
 /**

@@ -74,7 +74,7 @@ export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: C
 };
 
 /** Returns whether an adventure runs for the turn's player: it is offered, or the player has joined it. */
-const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
+export const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
   isRunning(adventure, turn.event.at) && (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn));
 
 /**
@@ -115,7 +115,7 @@ type ClosedBy = { adventureKey: string; reason: string; questKeys: readonly stri
 export const whyNotRunning = (turn: PlanTurn, adventure: CompiledAdventure): string => {
   const { phase, fromMs } = adventure;
   if (phase === "PAUSED") return "is paused";
-  if (turn.event.at < fromMs) return `begins at ${new Date(fromMs).toISOString()}`;
+  if (turn.event.at < fromMs) return `begins at ${isoOf(fromMs)}`;
   return isRunning(adventure, turn.event.at) ? "is not offered to the player" : "is over";
 };
 
@@ -135,7 +135,7 @@ const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledIt
   if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET") {
     const ms = unlocksMs(turn, adventure, { row, item });
     const when = Number.isFinite(ms)
-      ? `at ${new Date(ms).toISOString()}`
+      ? `at ${isoOf(ms)}`
       : `${numbered(unlock.mode === "DAY_OFFSET" ? unlock.days : 0, "day")} after the player has joined`;
     return { reason: `unlocks it ${when}`, questKeys: [] };
   }
@@ -172,14 +172,15 @@ const nextUnlockMs = (turn: PlanTurn, adventure: CompiledAdventure, row: Adventu
   return Math.min(Infinity, ...times);
 };
 
-const endsMs = ({ endMs, claimMs }: CompiledAdventure, { state }: AdventureRow): number => {
+/** Returns when a row is over, with what may be claimed of it; Infinity for never. */
+export const endOf = ({ endMs, claimMs }: CompiledAdventure, { state }: AdventureRow): number => {
   if (state === "IN_PROGRESS" || state === "WAITING") return endMs;
   return state === "COMPLETED" ? claimMs : Infinity;
 };
 
 const dueOf = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): number | null => {
   if (row.state === "EXPIRED") return null;
-  const dueMs = Math.min(endsMs(adventure, row), nextUnlockMs(turn, adventure, row));
+  const dueMs = Math.min(endOf(adventure, row), nextUnlockMs(turn, adventure, row));
   return Number.isFinite(dueMs) ? dueMs : null;
 };
 
@@ -213,12 +214,14 @@ export const newRow = (adventure: CompiledAdventure): AdventureRow => ({
   tiers: {},
 });
 
+export const NOT_IN_AUDIENCE = "it is LOCKED for the player, who is not in its audience";
+
 /** Returns why the turn's player cannot join at its time; undefined if that is possible. */
 export const joinProblem = (turn: PlanTurn, adventure: CompiledAdventure): string | undefined => {
   const row = rowOf(turn, adventure);
   if (hasJoined(row)) return "the player has joined it already";
   if (!isRunning(adventure, turn.event.at)) return `the adventure ${whyNotRunning(turn, adventure)}`;
-  return adventure.isForPlayer(turn) ? undefined : "it is LOCKED for the player, who is not in its audience";
+  return adventure.isForPlayer(turn) ? undefined : NOT_IN_AUDIENCE;
 };
 
 /** Makes the turn's player join, who must be able to. `isAuto`: by progress. */
@@ -246,14 +249,10 @@ export const joinAdventure = (
  */
 export const expireAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   const row = rowOf(turn, adventure);
-  const { at } = turn.event;
   if (!row) return;
   if (isReopened(row, adventure, turn.nowMs))
     updateAdventure(turn, adventure, { state: hasJoined(row) ? "IN_PROGRESS" : "WAITING" });
-  if (at < adventure.endMs) return;
-  const isUnfinished = row.state === "IN_PROGRESS" || row.state === "WAITING";
-  const isUnclaimed = row.state === "COMPLETED" && at >= adventure.claimMs;
-  if (isUnfinished || isUnclaimed) updateAdventure(turn, adventure, { state: "EXPIRED" });
+  if (turn.event.at >= endOf(adventure, row)) updateAdventure(turn, adventure, { state: "EXPIRED" });
 };
 
 /** Returns whether the player has joined and can get further at the turn's time. */

@@ -249,7 +249,7 @@ const advanceByEvent = (turn: PlanTurn, published: CompiledQuest): void => {
   const quest = asReceived(published, turn);
   const before = trace && beforeEvent(turn, quest);
   advance(turn, quest, beginsByEvent);
-  if (before) trace!.quest(verdictOf(turn, quest, before));
+  if (before) trace.quest(verdictOf(turn, quest, before));
 };
 
 const hasCounted: Begins = (turn, quest) =>

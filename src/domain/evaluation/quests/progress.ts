@@ -2,16 +2,8 @@ import { adjustCurrency } from "../currencies/adjust.ts";
 import { causeOf, givenBy, giveRewards } from "../goals.ts";
 import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts";
 import { type CompiledQuest, type CompiledStep, keptVersions, takePlace, versionOf } from "./compile.ts";
-import {
-  type NextCycle,
-  calendarFor,
-  deadlineOf,
-  doneBy,
-  isOffered,
-  isRested,
-  nextCycle,
-} from "./context.ts";
-import { isOpenState, type QuestRow, type StartedBy } from "./row.ts";
+import { type NextCycle, calendarFor, doneBy, endOf, isOffered, isRested, nextCycle } from "./context.ts";
+import type { QuestRow, StartedBy } from "./row.ts";
 import { activeSteps, canComplete, type EventStep, isComplete } from "./step.ts";
 import {
   completeQuest,
@@ -229,18 +221,11 @@ export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow):
 /** Maximum earlier cycles of a quest whose rewards wait to be claimed; beyond it the oldest is lost. */
 const OPEN_CYCLES_MAX = 20;
 
-const isUnclaimed = ({ state }: QuestRow): boolean => state === "COMPLETED";
-
-const isLapsed = ({ claimUntilMs }: QuestRow, atMs: number): boolean =>
-  claimUntilMs !== null && atMs >= claimUntilMs;
-
-const settleOlder = (turn: Turn, quest: CompiledQuest): void => {
-  const { older } = turn.player.quests.get(quest.key)!;
-  if (older.length === 0) return;
-  const unclaimed = older.filter(isUnclaimed);
+const settleOlder = (turn: Turn, quest: CompiledQuest, older: readonly QuestRow[]): void => {
+  const unclaimed = older.filter(({ state }) => state === "COMPLETED");
   const excess = unclaimed.length - OPEN_CYCLES_MAX;
   unclaimed.forEach((row, i) => {
-    if (i < excess || isLapsed(row, turn.event.at)) expireQuest(turn, quest, row);
+    if (i < excess || turn.event.at >= endOf(quest, row)) expireQuest(turn, quest, row);
   });
 };
 
@@ -289,13 +274,10 @@ const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => 
 export const expireDue = (turn: Turn, quest: CompiledQuest): QuestRow | undefined => {
   const state = turn.player.quests.get(quest.key);
   if (!state) return undefined;
-  const { at } = turn.event;
-  settleOlder(turn, quest);
-  const { latest } = state;
-  if (!isOpenState(latest.state)) return undefined;
-  const untilMs = isUnclaimed(latest) ? (latest.claimUntilMs ?? Infinity) : deadlineOf(quest, latest);
-  if (at < untilMs) return isUnclaimed(latest) ? undefined : latest;
-  expireQuest(turn, quest, latest);
+  const { latest, older } = state;
+  settleOlder(turn, quest, older);
+  if (turn.event.at >= endOf(quest, latest)) expireQuest(turn, quest, latest);
+  else if (latest.state === "IN_PROGRESS") return latest;
   return undefined;
 };
 

@@ -261,18 +261,6 @@ export const Quest = questShape.superRefine(checkQuest).meta({
 });
 export type Quest = z.output<typeof Quest>;
 
-/** What a player's client shows of a quest besides progress, in the player's language. */
-export type QuestTexts = {
-  name: string;
-  description: string | null;
-  imageUrl: string | null;
-  category: string | null;
-  start: Quest["start"];
-  claim: Quest["claim"];
-  /** Of the whole quest. */
-  rewards: RewardBundle;
-};
-
 /** What a player's client shows of a step besides progress, in the player's language. */
 export type StepTexts = {
   name: string;
@@ -316,8 +304,8 @@ const translationOf = ({ translations }: Quest, locale: string | null): QuestTra
 export const questName = (quest: Quest, locale: string | null): string =>
   translationOf(quest, locale)?.name ?? quest.name;
 
-/** Returns the texts of a quest for a player of a locale. */
-export const questTexts = (quest: Quest, locale: string | null): QuestTexts => {
+/** Returns what the client of a player of a locale shows of a quest besides progress. */
+export const questTexts = (quest: Quest, locale: string | null) => {
   const { description, imageUrl, category, start, claim, rewards } = quest;
   return {
     name: questName(quest, locale),

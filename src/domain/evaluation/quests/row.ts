@@ -89,6 +89,3 @@ export const dueOf = ({ state, expiresMs, endsMs, claimUntilMs }: QuestRow): num
   }
   return state === "COMPLETED" ? claimUntilMs : null;
 };
-
-/** Returns whether the player may still do something with a row. */
-export const isOpenState = (state: StoredState): boolean => state === "IN_PROGRESS" || state === "COMPLETED";

@@ -13,15 +13,7 @@ import {
   stepStates,
   versionOf,
 } from "./compile.ts";
-import {
-  cycleAt,
-  deadlineOf,
-  doneBy,
-  hasPeriods,
-  type NextCycle,
-  whyNotFree,
-  calendarFor,
-} from "./context.ts";
+import { cycleAt, doneBy, endOf, hasPeriods, type NextCycle, whyNotFree, calendarFor } from "./context.ts";
 import {
   addToStep,
   forceSteps,
@@ -33,11 +25,11 @@ import {
   type StartProblem,
   startQuest,
 } from "./progress.ts";
-import { questName, questTexts, type QuestTexts, stepTexts, type StepTexts } from "./quest.ts";
+import { questName, questTexts, stepTexts, type StepTexts } from "./quest.ts";
 import type { PlayerQuestState, QuestRow, StartedBy, StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
 import { abandonQuest, failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
+
 import type { QuestOrder, QuestStanding } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { endIsoOf } from "../../kernel/iso-time.ts";
@@ -65,15 +57,6 @@ type PlayerQuestStep = StepOutline &
 /** A question without its answer. */
 type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
 
-/** A completed cycle whose rewards wait to be claimed. Times are ISO 8601. */
-type ClaimableCycle = {
-  cycleKey: string;
-  completedAt: string;
-  /** Null for ever. */
-  claimUntil: string | null;
-  rewards: RewardBundle;
-};
-
 /** How far a player is with a quest; `id` is null while it has not been started in its cycle. */
 export type QuestOutline = {
   id: string | null;
@@ -91,12 +74,13 @@ export type QuestOutline = {
   claimedAt: string | null;
   resetsAt: string | null;
   /** Of all cycles, oldest first. */
-  claimable: ClaimableCycle[];
+  claimable: ReturnType<typeof claimableOf>;
   lockedBy?: LockedBy[];
 };
 
 /** A player's quest as the API shows it. */
-export type PlayerQuest = Omit<QuestOutline, "steps"> & QuestTexts & { steps: PlayerQuestStep[] };
+export type PlayerQuest = Omit<QuestOutline, "steps"> &
+  ReturnType<typeof questTexts> & { steps: PlayerQuestStep[] };
 
 type Standing = { row?: QuestRow; mayStart?: boolean };
 
@@ -126,19 +110,22 @@ const resetsAt = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest): st
     ? endIsoOf(cycleAt(repeat, calendarFor(repeat.timezone, turn), turn.event.at).endMs)
     : null;
 
+/** Returns the cycles of a player's quest that are loaded, oldest first. */
+export const cyclesOf = ({ player }: PlanTurn, { key }: CompiledQuest): QuestRow[] => {
+  const state = player.quests.get(key);
+  return state ? [...state.older, state.latest] : [];
+};
+
 /** Returns the cycles of a player's quest whose rewards can be claimed at the turn's time, oldest first. */
-const claimableOf = (turn: PlanTurn, quest: CompiledQuest): ClaimableCycle[] => {
-  const state = turn.player.quests.get(quest.key);
-  if (!state) return [];
-  return [...state.older, state.latest]
-    .filter(({ state: is, claimUntilMs }) => is === "COMPLETED" && turn.event.at < (claimUntilMs ?? Infinity))
+const claimableOf = (turn: PlanTurn, quest: CompiledQuest) =>
+  cyclesOf(turn, quest)
+    .filter((row) => row.state === "COMPLETED" && turn.event.at < endOf(quest, row))
     .map((row) => ({
       cycleKey: row.cycleKey,
       completedAt: endIsoOf(row.completedMs)!,
       claimUntil: endIsoOf(row.claimUntilMs),
       rewards: doneBy(quest, row).definition.rewards,
     }));
-};
 
 /** Adds the texts of the version that a player does, in the player's language. */
 const withTexts = (
@@ -154,11 +141,16 @@ const withTexts = (
   })),
 });
 
+/** Returns the state of a row at the turn's time: what is over by then is EXPIRED, settled or not. */
+const stateOf = ({ event }: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuestState => {
+  if (event.at >= endOf(quest, row)) return "EXPIRED";
+  return row.state === "RESET" ? "AVAILABLE" : row.state;
+};
+
 /** Returns how far a player is with one cycle of a quest, without its texts. */
 export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): QuestOutline => {
   const version = doneBy(quest, row);
   const isRunning = row.state === "IN_PROGRESS";
-  const deadline = row.state === "COMPLETED" ? row.claimUntilMs : isRunning ? deadlineOf(quest, row) : null;
   return {
     id: row.id,
     questKey: quest.key,
@@ -170,7 +162,7 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
     percent: isRunning ? questPercent(turn, version, row) : row.percent,
     steps: showSteps(turn, version, { row }),
     startedAt: endIsoOf(row.startedMs),
-    expiresAt: endIsoOf(deadline),
+    expiresAt: endIsoOf(endOf(quest, row)),
     completedAt: endIsoOf(row.completedMs),
     claimedAt: endIsoOf(row.claimedMs),
     resetsAt: resetsAt(turn, quest),
@@ -179,8 +171,10 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
 };
 
 /** Returns the API form of one cycle of a player's quest. */
-export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuest =>
-  withTexts(turn, doneBy(quest, row), outlineRow(turn, quest, row));
+export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuest => ({
+  ...withTexts(turn, doneBy(quest, row), outlineRow(turn, quest, row)),
+  state: stateOf(turn, quest, row),
+});
 
 /** What a player is shown of a quest: the row of a cycle, or a cycle that may be started. */
 type Current = { row: QuestRow } | { next: NextCycle };
@@ -434,13 +428,6 @@ export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): st
   }
 };
 
-const stateOf = (quest: CompiledQuest, row: QuestRow, atMs: number): PlayerQuestState => {
-  const untilMs = row.state === "IN_PROGRESS" ? deadlineOf(quest, row) : (row.claimUntilMs ?? Infinity);
-  const isOpen = row.state === "IN_PROGRESS" || row.state === "COMPLETED";
-  if (isOpen && atMs >= untilMs) return "EXPIRED";
-  return row.state === "RESET" ? "AVAILABLE" : row.state;
-};
-
 const NOT_OFFERED: QuestStanding = { state: "LOCKED", percent: 0, doneSteps: [] };
 
 /**
@@ -461,7 +448,7 @@ export const questStanding = (turn: PlanTurn, key: string): QuestStanding | unde
   const { row } = current;
   const version = doneBy(quest, row);
   return {
-    state: stateOf(quest, row, turn.event.at),
+    state: stateOf(turn, quest, row),
     percent: row.state === "IN_PROGRESS" ? questPercent(turn, version, row) : row.percent,
     doneSteps: Object.entries(row.steps).flatMap(([step, { doneMs }]) =>
       doneMs === undefined ? [] : [step],

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { type CompiledQuest, versionOf } from "../../evaluation/quests/compile.ts";
-import { deadlineOf } from "../../evaluation/quests/context.ts";
+import { endOf } from "../../evaluation/quests/context.ts";
 import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
@@ -26,12 +26,8 @@ const doneIn = ({ steps }: Pick<QuestRow, "steps">): Map<string, number> =>
   );
 
 /** The state of a row once what is over by now has expired. */
-const settledState = ({ quest, nowMs }: Known, row: QuestRow): StoredState => {
-  const { state, claimUntilMs } = row;
-  if (state === "IN_PROGRESS") return deadlineOf(quest, row) <= nowMs ? "EXPIRED" : state;
-  if (state === "COMPLETED") return (claimUntilMs ?? Infinity) <= nowMs ? "EXPIRED" : state;
-  return state;
-};
+const settledState = ({ quest, nowMs }: Known, row: QuestRow): StoredState =>
+  endOf(quest, row) <= nowMs ? "EXPIRED" : row.state;
 
 const isSameState = (known: Known, stored: QuestRow, played: QuestRow): boolean => {
   if (stored.completedMs !== played.completedMs) return false;
