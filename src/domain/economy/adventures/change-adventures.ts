@@ -167,8 +167,7 @@ export const claimPlayerTier = (
     if (!bundleOf(tier, track))
       throw conflict("INVALID_STATE", `tier ${number} has no rewards on the ${track} track`);
     if (!reached) {
-      const has = row ? wholePoints(row) : 0;
-      const why = `it needs ${tier.points} points, and the player has ${has}`;
+      const why = `it needs ${tier.points} points, and the player has ${wholePoints(row)}`;
       throw conflict("INVALID_STATE", `tier ${number} is not reached: ${why}`);
     }
     refuseLate(turn, adventure);

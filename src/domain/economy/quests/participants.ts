@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
+import { doneIn, type QuestRow, type StoredState } from "../../evaluation/quests/row.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
@@ -33,36 +33,19 @@ const rowsOf = ({ projectId, key }: Definition, { state, cycleKey }: CycleQuery)
     and ${state === undefined ? sql`true` : sql`q.state = ${state}`}
     and ${cycleKey === undefined ? sql`true` : sql`q.cycle_key = ${cycleKey}`}`;
 
-type Row = {
-  player_id: string;
-  external_user_id: string;
-  display_name: string | null;
-  id: string;
-  quest_version: number;
-  cycle_key: string;
-  state: StoredState;
-  percent: number;
+type Row = Omit<Participant, "stepsDone" | "startedAt" | "completedAt" | "claimedAt"> & {
   doc: Pick<QuestRow, "steps">;
-  started_at: Date;
-  completed_at: Date | null;
-  claimed_at: Date | null;
+  startedAt: Date;
+  completedAt: Date | null;
+  claimedAt: Date | null;
 };
 
-const show = (row: Row): Participant => ({
-  playerId: row.player_id,
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
-  id: row.id,
-  questVersion: row.quest_version,
-  cycleKey: row.cycle_key,
-  state: row.state,
-  percent: row.percent,
-  stepsDone: Object.entries(row.doc.steps).flatMap(([key, { doneMs }]) =>
-    doneMs === undefined ? [] : [key],
-  ),
-  startedAt: row.started_at.toISOString(),
-  completedAt: isoOf(row.completed_at),
-  claimedAt: isoOf(row.claimed_at),
+const show = ({ doc, startedAt, completedAt, claimedAt, ...row }: Row): Participant => ({
+  ...row,
+  stepsDone: doneIn(doc),
+  startedAt: startedAt.toISOString(),
+  completedAt: isoOf(completedAt),
+  claimedAt: isoOf(claimedAt),
 });
 
 /** Orders of the list. */
@@ -95,8 +78,9 @@ export const listParticipants = async (
   const ofPlayer = await isPlayer(work, quest.projectId, sql`q.player_id`, query.playerId);
   const listed = sql`${rowsOf(quest, query)} and ${ofPlayer}`;
   const { rows } = await sql<Row>`
-    select q.player_id, p.external_user_id, p.display_name, q.id, q.quest_version, q.cycle_key, q.state,
-      q.percent, q.doc, q.started_at, q.completed_at, q.claimed_at
+    select q.player_id as "playerId", p.external_user_id as "externalUserId", p.display_name as "displayName",
+      q.id, q.quest_version as "questVersion", q.cycle_key as "cycleKey", q.state, q.percent, q.doc,
+      q.started_at as "startedAt", q.completed_at as "completedAt", q.claimed_at as "claimedAt"
     from (
       select q.* from ${listed} order by ${orderOf(query)}
       limit ${query.limit} offset ${offsetOf(query)}) q

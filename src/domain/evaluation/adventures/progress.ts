@@ -3,6 +3,7 @@ import {
   type AdventureRow,
   hasJoined,
   isReopened,
+  NOT_JOINED,
   type TierReached,
   type Track,
   wholePoints,
@@ -54,7 +55,7 @@ export const unlocksMs = (
 const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
   const row = rowOf(turn, adventure);
   const { unlock } = item.definition;
-  if (unlock.mode === "POINTS") return row !== undefined && wholePoints(row) >= unlock.points;
+  if (unlock.mode === "POINTS") return wholePoints(row) >= unlock.points;
   if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET")
     return turn.event.at >= unlocksMs(turn, adventure, { row, item });
   return item.after.every((key) => row?.items[key] !== undefined);
@@ -77,19 +78,17 @@ export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: C
 export const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
   isRunning(adventure, turn.event.at) && (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn));
 
-/**
- * Returns whether adventures let a quest be started: at least one of those it belongs to runs for the player,
- * and each that does has unlocked it. A quest of no adventure is always open.
- */
-export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean => {
-  const adventures = turn.project.adventures.ofQuest(questKey);
-  if (adventures.length === 0) return true;
-  const running = adventures.filter((adventure) => runsFor(turn, asReceived(adventure, turn)));
-  return (
-    running.length > 0 &&
-    running.every((adventure) => isUnlocked(turn, adventure, adventure.items.get(questKey)!))
-  );
+/** Returns the adventures that keep a quest closed: those that run and have not unlocked it, or all if none runs. */
+const closing = (turn: PlanTurn, questKey: string): CompiledAdventure[] => {
+  const adventures = turn.project.adventures.ofQuest(questKey).map((one) => asReceived(one, turn));
+  const running = adventures.filter((adventure) => runsFor(turn, adventure));
+  if (running.length === 0) return adventures;
+  return running.filter((adventure) => !isUnlocked(turn, adventure, adventure.items.get(questKey)!));
 };
+
+/** Returns whether adventures let a quest be started. One of no adventure is always open. */
+export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean =>
+  closing(turn, questKey).length === 0;
 
 /** Returns the keys of the items that a player has done. */
 export const doneItems = ({ items }: CompiledAdventure, row: AdventureRow | undefined): string[] =>
@@ -101,15 +100,12 @@ export const completionOf = (
   row: AdventureRow | undefined,
 ): { has: number; needs: number } => {
   const { completion, items } = adventure.definition;
-  if (completion.mode === "POINTS") return { has: row ? wholePoints(row) : 0, needs: completion.value! };
+  if (completion.mode === "POINTS") return { has: wholePoints(row), needs: completion.value! };
   const done = doneItems(adventure, row);
   if (completion.mode === "COUNT") return { has: done.length, needs: completion.value! };
   const required = items.filter(({ optional }) => !optional).map(({ questKey }) => questKey);
   return { has: required.filter((key) => done.includes(key)).length, needs: required.length };
 };
-
-/** An adventure that keeps a quest closed, why, and the quests that must be done first. */
-type ClosedBy = { adventureKey: string; reason: string; questKeys: readonly string[] };
 
 /** Returns in words why an adventure does not run for the turn's player. */
 export const whyNotRunning = (turn: PlanTurn, adventure: CompiledAdventure): string => {
@@ -123,14 +119,14 @@ type Waiting = { reason: string; questKeys: readonly string[] };
 
 /** Says what an item waits for that is not unlocked. */
 const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): Waiting => {
+  if (!runsFor(turn, adventure)) return { reason: whyNotRunning(turn, adventure), questKeys: [] };
   const row = rowOf(turn, adventure);
   const { unlock } = item.definition;
   if (!hasJoined(row) && adventure.definition.join === "MANUAL")
     return { reason: "has not been joined", questKeys: [] };
   if (unlock.mode === "POINTS") {
-    const has = row ? wholePoints(row) : 0;
-    const reason = `unlocks it with ${numbered(unlock.points, "point")}, and the player has ${has}`;
-    return { reason, questKeys: [] };
+    const has = `and the player has ${wholePoints(row)}`;
+    return { reason: `unlocks it with ${numbered(unlock.points, "point")}, ${has}`, questKeys: [] };
   }
   if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET") {
     const ms = unlocksMs(turn, adventure, { row, item });
@@ -143,21 +139,12 @@ const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledIt
   return { reason: `unlocks it after ${questKeys.join(", ")}`, questKeys };
 };
 
-/** Returns the adventures that keep a quest closed for the turn's player; empty where `isQuestOpen`. */
-export const closedBy = (turn: PlanTurn, questKey: string): ClosedBy[] => {
-  const adventures = turn.project.adventures.ofQuest(questKey).map((one) => asReceived(one, turn));
-  const running = adventures.filter((adventure) => runsFor(turn, adventure));
-  if (running.length === 0)
-    return adventures.map((adventure) => {
-      const { key } = adventure;
-      return { adventureKey: key, reason: whyNotRunning(turn, adventure), questKeys: [] };
-    });
-  return running.flatMap((adventure) => {
-    const item = adventure.items.get(questKey)!;
-    if (isUnlocked(turn, adventure, item)) return [];
-    return [{ adventureKey: adventure.key, ...waitsFor(turn, adventure, item) }];
-  });
-};
+/** Returns which adventures keep a quest closed, why, and the quests that must be done first. */
+export const closedBy = (turn: PlanTurn, questKey: string): (Waiting & { adventureKey: string })[] =>
+  closing(turn, questKey).map((adventure) => ({
+    adventureKey: adventure.key,
+    ...waitsFor(turn, adventure, adventure.items.get(questKey)!),
+  }));
 
 /** Fields by which events of adventures name their subject. */
 const subjectOf = (turn: PlanTurn, { key }: CompiledAdventure) => ({ ...playerOf(turn), adventureKey: key });
@@ -202,16 +189,10 @@ export const updateAdventure = (
 export const newRow = (adventure: CompiledAdventure): AdventureRow => ({
   id: newId(),
   version: adventure.version,
-  state: "WAITING",
-  points: 0,
-  startedMs: null,
-  completedMs: null,
-  claimedMs: null,
   premiumMs: null,
   dueMs: null,
-  items: {},
-  unlocked: [],
   tiers: {},
+  ...NOT_JOINED,
 });
 
 export const NOT_IN_AUDIENCE = "it is LOCKED for the player, who is not in its audience";
@@ -373,8 +354,8 @@ export const completeAdventure = (turn: PlanTurn, adventure: CompiledAdventure):
   if (claim === "AUTO") claimAdventure(turn, adventure);
 };
 
-const isDone = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
-  const { has, needs } = completionOf(adventure, rowOf(turn, adventure));
+export const isDone = (adventure: CompiledAdventure, row: AdventureRow | undefined): boolean => {
+  const { has, needs } = completionOf(adventure, row);
   return has >= needs;
 };
 
@@ -386,5 +367,5 @@ export const settleProgress = (turn: PlanTurn, adventure: CompiledAdventure): vo
   if (!takesPart(turn, adventure)) return;
   unlockItems(turn, adventure);
   reachTiers(turn, adventure);
-  if (isDone(turn, adventure)) completeAdventure(turn, adventure);
+  if (isDone(adventure, rowOf(turn, adventure))) completeAdventure(turn, adventure);
 };

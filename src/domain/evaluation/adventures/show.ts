@@ -1,6 +1,13 @@
 import type { CompiledAdventure } from "./compile.ts";
 import { completionOf, doneItems, endOf, isUnlocked, rowOf, runsFor, unlocksMs } from "./progress.ts";
-import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
+import {
+  type AdventureRow,
+  hasJoined,
+  isReopened,
+  NOT_JOINED,
+  type PlayerAdventureState,
+  wholePoints,
+} from "./row.ts";
 import { publish } from "../emit.ts";
 import { playerOf } from "../goals.ts";
 import type { PlanTurn } from "../project-plan.ts";
@@ -69,9 +76,6 @@ const showTiers = (adventure: CompiledAdventure, row: AdventureRow | undefined) 
 const questsRequired = ({ definition: { completion, items } }: CompiledAdventure): number =>
   completion.mode === "COUNT" ? completion.value! : items.filter(({ optional }) => !optional).length;
 
-/** What is shown of a row where there is none. */
-const NOTHING = { id: null, points: 0, premiumMs: null, startedMs: null, completedMs: null, claimedMs: null };
-
 /**
  * Returns how far the turn's player is with an adventure, without its texts, items and tiers; `id` is null
  * without a row.
@@ -79,7 +83,9 @@ const NOTHING = { id: null, points: 0, premiumMs: null, startedMs: null, complet
 const showOutline = (turn: PlanTurn, adventure: CompiledAdventure) => {
   const row = rowOf(turn, adventure);
   const isThere = row !== undefined && (row.startedMs !== null || row.premiumMs !== null);
-  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = isThere ? row : NOTHING;
+  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = isThere
+    ? row
+    : { ...NOT_JOINED, id: null, premiumMs: null };
   return {
     id,
     adventureKey: adventure.key,
@@ -172,8 +178,7 @@ const announce = (
 /** Publishes what a pass has changed in the player's adventures: one line of the player's stream for each. */
 export const announceAdventures = (turn: PlanTurn): void => {
   const { root, project } = turn;
-  if (!root.adventures) return;
-  for (const [key, before] of root.adventures) {
+  for (const [key, before] of root.adventures ?? []) {
     const adventure = project.adventures.byKey.get(key);
     const now = adventure && rowOf(turn, adventure);
     if (now) announce(turn, adventure, { before, now });

@@ -41,10 +41,10 @@ const withActive = (
   row: QuestRow,
   { active, atMs }: { active: readonly boolean[]; atMs: number },
 ): QuestRow => {
-  const isFresh = (key: string, i: number): boolean =>
-    active[i] === true && row.steps[key]?.startMs === undefined;
-  if (!quest.steps.some(({ definition: { key } }, i) => isFresh(key, i))) return row;
-  const fresh = quest.steps.filter(({ definition: { key } }, i) => isFresh(key, i));
+  const fresh = quest.steps.filter(
+    ({ definition: { key } }, i) => active[i] === true && row.steps[key]?.startMs === undefined,
+  );
+  if (fresh.length === 0) return row;
   const started = fresh.map(({ definition: { key } }) => [key, { ...row.steps[key], startMs: atMs }]);
   return { ...row, steps: { ...row.steps, ...Object.fromEntries(started) } };
 };
@@ -307,12 +307,6 @@ export const freeCycle = (turn: Turn, quest: CompiledQuest): NextCycle | undefin
   return nextCycle(quest, turn, state, at);
 };
 
-/** Number of completions so far, and the time of the last one. */
-const soFar = (latest: QuestRow | undefined): Pick<QuestRow, "completions" | "lastCompletedMs"> => ({
-  completions: latest?.completions ?? 0,
-  lastCompletedMs: latest?.lastCompletedMs ?? null,
-});
-
 /** When a row that starts at a moment expires; null for never. */
 const expiryOf = ({ definition }: CompiledQuest, endMs: number, atMs: number): number | null => {
   const { timeLimitSeconds = Infinity } = definition;
@@ -334,6 +328,7 @@ const rowOf = (
   startedBy: StartedBy,
 ): QuestRow => {
   const { at } = turn.event;
+  const { completions = 0, lastCompletedMs = null } = turn.player.quests.get(quest.key)?.latest ?? {};
   const row: QuestRow = {
     // A cycle keeps its row, so that its rewards are granted once.
     id: again?.id ?? newId(),
@@ -347,7 +342,8 @@ const rowOf = (
     completedMs: null,
     claimedMs: null,
     claimUntilMs: null,
-    ...soFar(turn.player.quests.get(quest.key)?.latest),
+    completions,
+    lastCompletedMs,
     steps: {},
     ...keptOf(again),
     ...(turn.root.isTracked ? { eventId: turn.root.id } : {}),

@@ -26,7 +26,7 @@ import {
   startQuest,
 } from "./progress.ts";
 import { questName, questTexts, stepTexts, type StepTexts } from "./quest.ts";
-import type { PlayerQuestState, QuestRow, StartedBy, StoredState } from "./row.ts";
+import { doneIn, type PlayerQuestState, type QuestRow, type StartedBy, type StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
 import { abandonQuest, failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
 
@@ -147,10 +147,12 @@ const stateOf = ({ event }: PlanTurn, quest: CompiledQuest, row: QuestRow): Play
   return row.state === "RESET" ? "AVAILABLE" : row.state;
 };
 
+const percentOf = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): number =>
+  row.state === "IN_PROGRESS" ? questPercent(turn, doneBy(quest, row), row) : row.percent;
+
 /** Returns how far a player is with one cycle of a quest, without its texts. */
 export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): QuestOutline => {
   const version = doneBy(quest, row);
-  const isRunning = row.state === "IN_PROGRESS";
   return {
     id: row.id,
     questKey: quest.key,
@@ -159,7 +161,7 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
     name: questName(version.definition, turn.player.locale),
     cycleKey: row.cycleKey,
     state: row.state === "RESET" ? "AVAILABLE" : row.state,
-    percent: isRunning ? questPercent(turn, version, row) : row.percent,
+    percent: percentOf(turn, quest, row),
     steps: showSteps(turn, version, { row }),
     startedAt: endIsoOf(row.startedMs),
     expiresAt: endIsoOf(endOf(quest, row)),
@@ -251,9 +253,6 @@ type Change =
   | "FAILED"
   | "RESET";
 
-const doneIn = ({ steps }: QuestRow): string[] =>
-  Object.entries(steps).flatMap(([key, { doneMs }]) => (doneMs === undefined ? [] : [key]));
-
 const ENDINGS: Partial<Record<QuestRow["state"], Change>> = {
   COMPLETED: "COMPLETED",
   CLAIMED: "CLAIMED",
@@ -317,8 +316,7 @@ const announceRow = (
  */
 export const announceQuests = (turn: PlanTurn): void => {
   const { root, player, project } = turn;
-  if (!root.quests) return;
-  for (const [key, state] of root.quests) {
+  for (const [key, state] of root.quests ?? []) {
     const quest = project.quests.byKey.get(key);
     const rows = rowsOf(player.quests.get(key));
     const before = new Map(rowsOf(state).map((row) => [row.id, row]));
@@ -428,8 +426,6 @@ export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): st
   }
 };
 
-const NOT_OFFERED: QuestStanding = { state: "LOCKED", percent: 0, doneSteps: [] };
-
 /**
  * Returns where the turn's player stands in a quest, in the cycle of the event's time; undefined for an
  * unknown quest. What is over by then is EXPIRED, although it may not have been settled yet.
@@ -438,20 +434,14 @@ export const questStanding = (turn: PlanTurn, key: string): QuestStanding | unde
   const quest = turn.project.quests.byKey.get(key);
   if (!quest) return undefined;
   const current = currentOf(turn, quest);
-  if (!current) return NOT_OFFERED;
-  if (!("row" in current))
-    return {
-      state: isQuestAvailable(turn, quest) ? "AVAILABLE" : "LOCKED",
-      percent: 0,
-      doneSteps: [],
-    };
+  if (!current || !("row" in current)) {
+    const isOpen = current !== undefined && isQuestAvailable(turn, quest);
+    return { state: isOpen ? "AVAILABLE" : "LOCKED", percent: 0, doneSteps: [] };
+  }
   const { row } = current;
-  const version = doneBy(quest, row);
   return {
     state: stateOf(turn, quest, row),
-    percent: row.state === "IN_PROGRESS" ? questPercent(turn, version, row) : row.percent,
-    doneSteps: Object.entries(row.steps).flatMap(([step, { doneMs }]) =>
-      doneMs === undefined ? [] : [step],
-    ),
+    percent: percentOf(turn, quest, row),
+    doneSteps: doneIn(row),
   };
 };
