@@ -15,14 +15,13 @@ import {
 } from "../../domain/economy/adventures/change-adventures.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import { DRAFT_STATUSES, publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
+import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
 import { adventureKind, readAdventureStats } from "../../domain/economy/adventures/kind.ts";
-import { ADVENTURE_ORDERS, listAdventures } from "../../domain/economy/adventures/list.ts";
+import { adventureList } from "../../domain/economy/adventures/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { firstOf, ofPathPlayer, Search, sortedBy } from "./bodies.ts";
+import { firstOf, ofPathPlayer } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Adventures", project: "caller" });
@@ -261,14 +260,6 @@ export const playerAdventureRoutes = [
   }),
 ];
 
-const ListQuery = PageQuery.extend({
-  ...sortedBy(ADVENTURE_ORDERS),
-  status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
-  season: z.string().min(1).max(64).optional(),
-  questKey: Key.optional().meta({ description: "Those of which this quest is an item" }),
-  search: Search.meta({ description: "Part of the name or key" }),
-});
-
 const { editing, running } = draftRoutes({
   kind: adventureKind,
   one: "an adventure",
@@ -276,6 +267,11 @@ const { editing, running } = draftRoutes({
   write: manageAdventures,
   body: AdventureBody,
   versionBody: AdventureVersionBody,
+  list: adventureList,
+  filters: {
+    season: z.string().min(1).max(64).optional(),
+    questKey: Key.optional().meta({ description: "Those of which this quest is an item" }),
+  },
   moves: {
     pause: "Nobody joins it or gets further, and its quests cannot be started; its end stays.",
     resume: "It goes on where it was.",
@@ -285,17 +281,6 @@ const { editing, running } = draftRoutes({
 });
 
 export const adventureRoutes: readonly AnyRoute[] = [
-  readAdventures.get("/adventures", "listAdventures", {
-    isRevalidated: true,
-    summary: "List adventures",
-    description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
-    query: ListQuery,
-    response: pageBody(AdventureBody),
-    run: async (work, { projectId, query }) => {
-      const { drafts: adventures, total } = await listAdventures(work, projectId, query);
-      return pageOf(adventures.map((one) => showDraft(one, work)) as never[], total, query);
-    },
-  }),
   ...editing,
   manageAdventures.post("/adventures/{adventureId}/publish", "publishAdventure", {
     summary: "Publish an adventure's draft",

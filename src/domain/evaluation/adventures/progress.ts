@@ -205,15 +205,14 @@ export const joinProblem = (turn: PlanTurn, adventure: CompiledAdventure): strin
   return adventure.isForPlayer(turn) ? undefined : NOT_IN_AUDIENCE;
 };
 
-/** Makes the turn's player join, who must be able to. `isAuto`: by progress. */
+/** Makes the turn's player join, who must be able to. */
 export const joinAdventure = (
   turn: PlanTurn,
   adventure: CompiledAdventure,
-  { isAuto = false }: { isAuto?: boolean } = {},
+  by: Pick<AdventureRow, "isAuto"> = {},
 ): void => {
   const { at } = turn.event;
   const row = rowOf(turn, adventure) ?? newRow(adventure);
-  const by = isAuto ? { isAuto: true as const } : {};
   storeAdventure(turn, adventure, { ...row, ...by, state: "IN_PROGRESS", startedMs: at });
   emitGoal(turn, "adventure.started", {
     ...subjectOf(turn, adventure),
