@@ -13,20 +13,6 @@ import {
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 
-type AdventureStats = {
-  adventureKey: string;
-  /** Players who have joined. */
-  players: number;
-  /** How many are in each state. */
-  states: Record<string, number>;
-  premium: number;
-  /** Mean of whole points; null without players. */
-  averagePoints: number | null;
-  /** How many have done each item of the draft, and reached each tier. */
-  items: { questKey: string; done: number }[];
-  tiers: { tier: number; reached: number }[];
-};
-
 type Row = { state: string; n: number; premium: number; points: number };
 
 const countStates = async ({ db }: Work, { projectId, key }: Definition): Promise<Row[]> =>
@@ -51,8 +37,8 @@ const countNames = async (
   return new Map(rows.map(({ name, n }) => [name, n]));
 };
 
-/** Counts how far players have come with an adventure. */
-export const readAdventureStats = async (work: Work, found: Definition): Promise<AdventureStats> => {
+/** Counts how far players who have joined have come with an adventure, by the items and tiers of the draft. */
+export const readAdventureStats = async (work: Work, found: Definition) => {
   const states = await countStates(work, found);
   const [items, tiers] = [await countNames(work, found, "items"), await countNames(work, found, "tiers")];
   const total = (field: "n" | "premium" | "points") => states.reduce((sum, row) => sum + row[field], 0);

@@ -9,7 +9,6 @@ import {
   type CompiledQuest,
   hasPlace,
   isQuestAvailable,
-  type StepState,
   stepStates,
   versionOf,
 } from "./compile.ts";
@@ -25,7 +24,7 @@ import {
   type StartProblem,
   startQuest,
 } from "./progress.ts";
-import { questName, questTexts, stepTexts, type StepTexts } from "./quest.ts";
+import { questName, questTexts, stepTexts } from "./quest.ts";
 import { doneIn, type PlayerQuestState, type QuestRow, type StartedBy, type StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
 import { abandonQuest, failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
@@ -34,25 +33,9 @@ import type { QuestOrder, QuestStanding } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { endIsoOf } from "../../kernel/iso-time.ts";
 
-/** How far a player is with a step. Times are ISO 8601. */
-type StepOutline = {
-  stepKey: string;
-  kind: string;
-  state: StepState;
-  value: number;
-  target: number;
-  percent: number;
-  completedAt: string | null;
-  /** CODE and QUIZ with a limit: how often the player may still try. */
-  attemptsLeft?: number;
-};
-
-/** A step of a player's quest as the API shows it. */
-type PlayerQuestStep = StepOutline &
-  StepTexts & {
-    /** QUIZ, where one quest is read: what is asked. */
-    questions?: AskedQuestion[];
-  };
+/** A step of a player's quest as the API shows it; QUIZ, where one quest is read: with what is asked. */
+type PlayerQuestStep = ReturnType<typeof showSteps>[number] &
+  ReturnType<typeof stepTexts> & { questions?: AskedQuestion[] };
 
 /** A question without its answer. */
 type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
@@ -67,7 +50,7 @@ export type QuestOutline = {
   cycleKey: string;
   state: PlayerQuestState;
   percent: number;
-  steps: StepOutline[];
+  steps: ReturnType<typeof showSteps>;
   startedAt: string | null;
   expiresAt: string | null;
   completedAt: string | null;
@@ -84,7 +67,7 @@ export type PlayerQuest = Omit<QuestOutline, "steps"> &
 
 type Standing = { row?: QuestRow; mayStart?: boolean };
 
-const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Standing): StepOutline[] => {
+const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Standing) => {
   const states = stepStates(quest, row, mayStart);
   return quest.steps.map((step, i) => {
     const { key, kind } = step.definition;

@@ -56,16 +56,15 @@ const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown> => sq
     select ${sql.raw(columns)} from ${sql.raw(table)} s
     where s.project_id = r.p and s.player_id = r.i limit 1000) s`;
 
-/** Returns the players' changed entries of one kind, each with its player. */
+/** Returns the players' changed entries of one kind, each with its place: project, player and key. */
 export const changesOf = <V>(
   players: readonly PlayerState[],
   name: HoldingName,
-): { player: PlayerState; key: string; value: V | undefined }[] =>
-  players.flatMap((player) =>
-    [...player.dirty[name]].map((key) => ({
-      player,
-      key,
-      value: (player[name] as ReadonlyMap<string, unknown>).get(key) as V | undefined,
+): { place: { p: string; i: string; k: string }; value: V | undefined }[] =>
+  players.flatMap(({ projectId: p, id: i, dirty, [name]: held }) =>
+    [...dirty[name]].map((k) => ({
+      place: { p, i, k },
+      value: (held as ReadonlyMap<string, unknown>).get(k) as V | undefined,
     })),
   );
 
@@ -168,28 +167,24 @@ export const deleteFrom = (table: string, columns: string): Arm["write"] => {
   return (rows) => sql`${head} using json_to_recordset(${rows}::json) as ${record}`;
 };
 
+const BALANCE = "balance bigint, held bigint, earned bigint, spent bigint";
+const balanceRows = loadedBy<BalanceState>(BALANCE);
+
 /** Currency balances. */
 export const balances: PlayerPart = {
   tag: "b",
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'b', r.p, r.i, s.currency_key, json_build_array(s.balance, s.held, s.earned, s.spent)
+    select 'b', r.p, r.i, s.currency_key, ${balanceRows.json}
     ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
-  read: (player, key, value) => {
-    const [balance, held, earned, spent] = value as [number, number, number, number];
-    player.balances.set(key, { balance, held, earned, spent });
-  },
+  read: (player, key, value) => void player.balances.set(key, balanceRows.rowOf(value)),
   arms: (players) => [
     {
       name: "b",
-      rows: changesOf<BalanceState>(players, "balances").map(({ player, key, value }) => {
-        const { balance, held, earned, spent } = value!;
-        return { p: player.projectId, i: player.id, k: key, b: balance, h: held, e: earned, s: spent };
-      }),
+      rows: changesOf<BalanceState>(players, "balances").map(({ place, value }) => ({ ...place, ...value! })),
       write: insertInto(
         "player_balances",
-        `project_id uuid p, player_id uuid i, currency_key text k, balance bigint b, held bigint h,
-        earned bigint e, spent bigint s, updated_at now`,
+        `project_id uuid p, player_id uuid i, currency_key text k, ${BALANCE}, updated_at now`,
         { key: "project_id, player_id, currency_key" },
       ),
     },
@@ -223,49 +218,40 @@ export const dueLots = (now: Date): PlayerPart => ({
   arms: () => [],
 });
 
+const LOT = "id uuid, remaining bigint, expires_at ms expiresMs";
+const lotRows = loadedBy<LotState>(LOT);
+
 /** Lots of expiring gains. A lot that is used up is deleted. */
 export const lots: PlayerPart = {
   tag: "o",
   // A single gain may expire even if the currency's gains do not by default.
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'o', r.p, r.i, s.currency_key,
-      json_build_array(s.id, s.remaining, ${msOf("s.expires_at")})
+    select 'o', r.p, r.i, s.currency_key, ${lotRows.json}
     from r cross join lateral (
       select id, currency_key, remaining, expires_at from currency_lots s
       where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
   read: (player, key, value) => {
-    const [id, remaining, expiresMs] = value as [string, number, number];
     const known = player.lots.get(key) as LotState[] | undefined;
-    if (known) insertLot(known, { id, remaining, expiresMs });
-    else player.lots.set(key, [{ id, remaining, expiresMs }]);
+    if (known) insertLot(known, lotRows.rowOf(value));
+    else player.lots.set(key, [lotRows.rowOf(value)]);
   },
   arms: (players) => {
-    const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ player, key, value = [] }) =>
-      value
-        .filter(({ isChanged }) => isChanged === true)
-        .map(({ id, remaining, expiresMs }) => ({
-          p: player.projectId,
-          i: player.id,
-          k: key,
-          id,
-          r: remaining,
-          x: expiresMs,
-        })),
+    const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ place, value = [] }) =>
+      value.filter(({ isChanged }) => isChanged === true).map((lot) => ({ ...place, ...lot })),
     );
     return [
       {
         name: "og",
-        rows: rows.filter(({ r }) => r === 0),
+        rows: rows.filter(({ remaining }) => remaining === 0),
         write: deleteFrom("currency_lots", "project_id uuid p, player_id uuid i, id uuid"),
       },
       {
         name: "o",
-        rows: rows.filter(({ r }) => r > 0),
+        rows: rows.filter(({ remaining }) => remaining > 0),
         write: insertInto(
           "currency_lots",
-          `project_id uuid p, player_id uuid i, id uuid, currency_key text k, remaining bigint r,
-          expires_at ms x`,
+          `project_id uuid p, player_id uuid i, currency_key text k, ${LOT}`,
           { key: "project_id, player_id, id", set: "remaining" },
         ),
       },
@@ -288,16 +274,12 @@ export const boosts: PlayerPart = {
     return [
       {
         name: "fg",
-        rows: changed
-          .filter(({ value }) => value === undefined)
-          .map(({ player, key }) => ({ p: player.projectId, i: player.id, k: key })),
+        rows: changed.flatMap(({ place, value }) => (value === undefined ? [place] : [])),
         write: deleteFrom("player_boosts", "project_id uuid p, player_id uuid i, id uuid k"),
       },
       {
         name: "f",
-        rows: changed.flatMap(({ player, value }) =>
-          value === undefined ? [] : [{ p: player.projectId, i: player.id, ...value }],
-        ),
+        rows: changed.flatMap(({ place, value }) => (value === undefined ? [] : [{ ...place, ...value }])),
         write: insertInto("player_boosts", `project_id uuid p, player_id uuid i, ${BOOST}`, {
           key: "project_id, player_id, id",
           set: "factor, starts_at, expires_at, uses_left",
@@ -340,12 +322,7 @@ export const segments: PlayerPart = {
     ${rowsOfPlayer("player_segments", "segment_key, entered_at")}`,
   read: (player, key, value) => void player.segments.set(key, Number(value)),
   arms: (players) => {
-    const changed = changesOf<number>(players, "segments").map(({ player, key, value }) => ({
-      p: player.projectId,
-      i: player.id,
-      k: key,
-      x: value,
-    }));
+    const changed = changesOf<number>(players, "segments").map(({ place, value: x }) => ({ ...place, x }));
     return [
       {
         name: "xg",
@@ -382,9 +359,8 @@ export const streaks: PlayerPart = {
   arms: (players) => [
     {
       name: "s",
-      rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => {
-        const dueMs = value!.doc["dueMs"] ?? null;
-        return { p: player.projectId, i: player.id, k: key, ...value!, dueMs };
+      rows: changesOf<StreakState>(players, "streaks").map(({ place, value }) => {
+        return { ...place, ...value!, dueMs: value!.doc["dueMs"] ?? null };
       }),
       write: insertInto(
         "player_streaks",

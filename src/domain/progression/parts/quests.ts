@@ -23,13 +23,11 @@ const ADVENTURE = `id uuid, adventure_version int version, state text, points nu
   completed_at ms completedMs, claimed_at ms claimedMs, premium_at ms premiumMs, due_at ms dueMs, doc jsonb`;
 const adventureRows = loadedBy<AdventureRow & { doc: Partial<AdventureRow> }>(ADVENTURE);
 
-const changedAdventures = (player: PlayerState) =>
-  [...player.dirty.adventures].flatMap((key) => {
-    const row = player.adventures.get(key);
+const changedAdventures = (players: readonly PlayerState[]) =>
+  changesOf<AdventureRow>(players, "adventures").flatMap(({ place, value: row }) => {
     if (!row?.isChanged) return [];
     const { isChanged: _flag, items, unlocked, tiers, isAuto, again, ...columns } = row;
-    const doc = { items, unlocked, tiers, isAuto, again };
-    return [{ p: player.projectId, i: player.id, k: key, ...columns, doc }];
+    return [{ ...place, ...columns, doc: { items, unlocked, tiers, isAuto, again } }];
   });
 
 /** Adventures that a player has joined, or has premium of. */
@@ -48,7 +46,7 @@ const adventures: PlayerPart = {
   arms: (players) => [
     {
       name: "av",
-      rows: players.flatMap(changedAdventures),
+      rows: changedAdventures(players),
       write: insertInto(
         "player_adventures",
         `project_id uuid p, player_id uuid i, adventure_key text k, ${ADVENTURE}, updated_at now`,
@@ -80,12 +78,7 @@ const badges: PlayerPart = {
   arms: (players) => [
     {
       name: "g",
-      rows: changesOf<BadgeState>(players, "badges").map(({ player, key, value }) => ({
-        p: player.projectId,
-        i: player.id,
-        k: key,
-        ...value!,
-      })),
+      rows: changesOf<BadgeState>(players, "badges").map(({ place, value }) => ({ ...place, ...value! })),
       write: insertInto(
         "player_badges",
         `project_id uuid p, player_id uuid i, badge_key text k, ${BADGE}, updated_at now`,
@@ -123,44 +116,29 @@ const withCycle = (
   return { latest, older: [...known.older, other].toSorted((a, b) => a.startedMs - b.startedMs) };
 };
 
-/** Divides a row into its document and its columns. */
+/** Returns the columns of a row, one of which is its document. */
 const stored = (row: QuestRow) => {
   const { isChanged: _flag, steps, rewarded, eventId, isPaid, again, endsMs, ...columns } = row;
-  return { columns, doc: { steps, rewarded, eventId, isPaid, again, endsMs } };
+  return { ...columns, dueMs: dueOf(row), doc: { steps, rewarded, eventId, isPaid, again, endsMs } };
 };
 
 /** Rows that have only got further. */
-const furtherRows = (player: PlayerState) =>
-  [...player.dirty.quests].flatMap((key) => {
-    const { latest: row } = player.quests.get(key) ?? {};
-    if (row?.isChanged !== "PROGRESS") return [];
-    const { columns, doc } = stored(row);
-    const { cycleKey, percent } = columns;
-    return [{ p: player.projectId, i: player.id, k: key, cycleKey, percent, dueMs: dueOf(row), doc }];
+const furtherRows = (players: readonly PlayerState[]) =>
+  changesOf<QuestState>(players, "quests").flatMap(({ place, value }) => {
+    if (value?.latest.isChanged !== "PROGRESS") return [];
+    const { cycleKey, percent, dueMs, doc } = stored(value.latest);
+    return [{ ...place, cycleKey, percent, dueMs, doc }];
   });
 
-const changedRows = (player: PlayerState) =>
-  [...player.dirty.quests].flatMap((key) => {
-    const state = player.quests.get(key);
-    if (!state) return [];
-    return [state.latest, ...state.older].flatMap((row) => {
-      if (row.isChanged !== true) return [];
-      const { columns, doc } = stored(row);
-      const isLatest = row === state.latest;
-      return [
-        {
-          p: player.projectId,
-          i: player.id,
-          k: key,
-          ...columns,
-          dueMs: dueOf(row),
-          doc,
-          isLatest,
-          isLive: isLatest || row.state === "COMPLETED",
-        },
-      ];
-    });
-  });
+const changedRows = (players: readonly PlayerState[]) =>
+  changesOf<QuestState>(players, "quests").flatMap(({ place, value }) =>
+    (value ? [value.latest, ...value.older] : [])
+      .filter(({ isChanged }) => isChanged === true)
+      .map((row) => {
+        const isLatest = row === value!.latest;
+        return { ...place, ...stored(row), isLatest, isLive: isLatest || row.state === "COMPLETED" };
+      }),
+  );
 
 /** Quests of a player: of each the latest cycle, and earlier ones whose rewards wait to be claimed. */
 const quests: PlayerPart = {
@@ -179,7 +157,7 @@ const quests: PlayerPart = {
     {
       // By its name alone, the planner would read the rows of all players who do a quest.
       name: "qp",
-      rows: players.flatMap(furtherRows),
+      rows: furtherRows(players),
       write: (rows, now) => sql`
         update player_quests t set percent = x.percent, doc = x.doc, due_at = ${dueAt(now)},
           updated_at = ${now}
@@ -190,7 +168,7 @@ const quests: PlayerPart = {
     },
     {
       name: "qu",
-      rows: players.flatMap(changedRows),
+      rows: changedRows(players),
       write: insertInto(
         "player_quests",
         `project_id uuid p, player_id uuid i, quest_key text k, ${CYCLE}, is_latest boolean, is_live boolean,
