@@ -103,8 +103,12 @@ export const loadedBy = <R extends object>(columns: string) => {
   );
   return {
     json: sql`json_build_array(${sql.join(values)})`,
-    rowOf: (value: unknown): R =>
-      Object.fromEntries(all.map(({ name }, i) => [name, (value as readonly unknown[])[i]])) as R,
+    rowOf: (value: unknown): R => {
+      const row: Record<string, unknown> = {};
+      // Takes a quarter of the time of Object.fromEntries.
+      for (let i = 0; i < all.length; i++) row[all[i]!.name] = (value as readonly unknown[])[i];
+      return row as R;
+    },
   };
 };
 
