@@ -168,4 +168,19 @@ describe("adventures, rules and boards", () => {
     await game.send("rare.ask");
     assert.deepEqual([(await game.questOf("rare")).state, await game.xp()], ["LOCKED", 0]);
   });
+
+  it("are heard by rules, as quests are, when they get further", async () => {
+    await game.quests("told");
+    const tiers = [{ tier: 1, points: 5, free: { xp: 1 } }];
+    await game.publishAdventure({ key: "heard", items: [{ questKey: "told", order: 1, points: 5 }], tiers });
+    const pays = { "quest.completed": 20, "adventure.tier_reached": 300, "adventure.completed": 4_000 };
+    for (const [type, amount] of Object.entries(pays))
+      await rule(
+        type.replaceAll(/\W/g, "-"),
+        {},
+        { triggers: [{ kind: "EVENT", eventTypes: [type] }], actions: [{ type: "grant_xp", amount }] },
+      );
+    await game.send("told.done");
+    assert.equal(await game.xp(), 4_321);
+  });
 });

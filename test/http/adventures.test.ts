@@ -252,6 +252,10 @@ describe("adventures of players", () => {
     assert.equal((await game.adventureOf("timed")).state, "IN_PROGRESS", "it goes on when it runs again");
     await game.send("ti-2.done");
     assert.equal((await game.adventureOf("timed")).state, "COMPLETED");
+    must(await game.post("/adventures/timed/end"), 200);
+    await settleAdventures.run(game.api.app, "*");
+    assert.equal((await game.adventureOf("timed")).state, "COMPLETED", "it waits to be claimed");
+    assert.equal(must(await game.onAdventure("timed", "claim"), 200).state, "CLAIMED");
   });
 
   it("are at once what a new version makes of the points that players have", async () => {

@@ -216,6 +216,16 @@ describe("cycles of quests", () => {
     assert.equal((await game.questOf("idle")).cycleKey, "2", "it begins when somebody looks at it");
   });
 
+  it("that are over when their events come late stay open for the others of that time", async () => {
+    await game.publish({ key: "offline", steps: [counting("a", "offline.a", 2)], timeLimitSeconds: 3_600 });
+    const startedMs = Date.now() - 86_400_000;
+    const sentAt = (ms: number) => ({ timestamp: new Date(startedMs + ms).toISOString() });
+    await game.send("offline.a", sentAt(0));
+    await settleQuests.run(game.api.app, "*");
+    await game.send("offline.a", sentAt(60_000));
+    assert.deepEqual(await cycles("offline"), [["once", "CLAIMED"]]);
+  });
+
   it("without end are not driven by what their own rewards cause", async () => {
     const made = (steps: readonly object[], given: object) =>
       game.post("/quests", {

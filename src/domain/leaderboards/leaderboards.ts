@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import { settingsFrom } from "../evaluation/project-settings.ts";
 import { Project } from "../accounts/projects/project.ts";
-import { checkActiveKey } from "../economy/definitions/references.ts";
+import { checkActiveKey, namesOfAudience } from "../economy/definitions/references.ts";
 import { changeRunning, checkSize } from "../economy/definitions/running.ts";
 import { checkBundles } from "../economy/rewards/references.ts";
 import { type Board, type BoardStatus, type List, windowAt } from "../evaluation/boards/board.ts";
@@ -114,9 +114,7 @@ const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
   ...(metric.source === "QUESTS_COMPLETED" && metric.questKey !== undefined
     ? [{ field: "metric.questKey", kind: "quest" as const, key: metric.questKey }]
     : []),
-  ...(audience?.segmentKeys ?? []).map((key, i) => {
-    return { field: `audience.segmentKeys.${i}`, kind: "segment" as const, key };
-  }),
+  ...namesOfAudience(audience),
   ...(entryCost
     ? [{ field: "entryCost.currencyKey", kind: "currency" as const, key: entryCost.currencyKey }]
     : []),

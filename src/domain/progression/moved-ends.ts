@@ -121,17 +121,27 @@ export const byProject = (page: readonly Due[]): Map<string, string[]> => {
   return new Map([...groups].map(([projectId, ids]) => [projectId, [...ids]]));
 };
 
-/** Clears what is due of players who were merged into another, or erased: they are not changed any more. */
-export const clearDueOfMerged = async (
-  { db }: Work,
-  table: "player_quests" | "player_adventures" | "player_streaks",
-  { projectId, playerIds }: PlayersOf,
+/** The rows of a table with a time at which something is due. */
+export const dueIn = (table: "player_quests" | "player_adventures" | "player_streaks") =>
+  ({ table, column: "due_at", where: sql`due_at is not null` }) as const;
+
+/**
+ * Changes players of whom such rows are due, and clears what is due of those who were merged into another, or
+ * erased: they are not changed any more.
+ */
+export const settleDueRows = async (
+  work: Work,
+  { table }: ReturnType<typeof dueIn>,
+  players: PlayersOf,
+  change: (turn: PlanTurn) => void,
 ): Promise<void> => {
+  await changeFreePlayers(work, players, change);
+  const { projectId, playerIds } = players;
   await sql`
     update ${sql.table(table)} s set due_at = null from players p
     where s.project_id = ${projectId} and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
       and s.due_at is not null and p.project_id = s.project_id and p.id = s.player_id
-      and (p.merged_into is not null or p.status = 'ERASED')`.execute(db);
+      and (p.merged_into is not null or p.status = 'ERASED')`.execute(work.db);
 };
 
 /** Rows looked at in one transaction. */

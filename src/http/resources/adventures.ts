@@ -15,14 +15,13 @@ import {
 } from "../../domain/economy/adventures/change-adventures.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import { DRAFT_STATUSES, publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
+import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
 import { getDefinition } from "../../domain/economy/definitions/definitions.ts";
 import { adventureKind, readAdventureStats } from "../../domain/economy/adventures/kind.ts";
-import { ADVENTURE_ORDERS, listAdventures } from "../../domain/economy/adventures/list.ts";
+import { adventureList } from "../../domain/economy/adventures/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { firstOf, Search, sortedBy } from "./bodies.ts";
+import { firstOf, ofPathPlayer } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Adventures", project: "caller" });
@@ -198,7 +197,7 @@ const TierParams = z.object({
     .meta({ description: "The number of the tier", example: "1" }),
 });
 
-const write = writeAdventures.with({ response: PlayerAdventureBody });
+const write = writeAdventures.with({ response: PlayerAdventureBody, sharing: ofPathPlayer });
 
 export const playerAdventureRoutes = [
   readAdventures.get("/players/{playerId}/adventures", "listPlayerAdventures", {
@@ -223,7 +222,6 @@ export const playerAdventureRoutes = [
     },
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/join", "joinPlayerAdventure", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Make a player join an adventure",
     description:
       "409 ADVENTURE_NOT_AVAILABLE if it does not run, is LOCKED for the player, or was joined before.",
@@ -231,7 +229,6 @@ export const playerAdventureRoutes = [
       joinPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/claim", "claimPlayerAdventure", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of an adventure for a player",
     description:
       "Of one that is COMPLETED, once: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimUntil`.",
@@ -239,7 +236,6 @@ export const playerAdventureRoutes = [
       claimPlayerAdventure(work, { projectId, id: playerId }, adventureId),
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/tiers/{tier}/claim", "claimPlayerAdventureTier", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of a tier for a player",
     description:
       "On one track, once: 409 ALREADY_CLAIMED afterwards, PREMIUM_REQUIRED without premium, INVALID_STATE " +
@@ -253,7 +249,6 @@ export const playerAdventureRoutes = [
   }),
   write.post("/players/{playerId}/adventures/{adventureId}/premium", "givePlayerAdventurePremium", {
     access: { scope: "adventures:write", roles: ADMINS },
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Sell or grant a player premium of an adventure",
     description:
       "For `premiumPrice`, or without paying with `grant`. Tiers that are reached open. It is possible " +
@@ -265,14 +260,6 @@ export const playerAdventureRoutes = [
   }),
 ];
 
-const ListQuery = PageQuery.extend({
-  ...sortedBy(ADVENTURE_ORDERS),
-  status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
-  season: z.string().min(1).max(64).optional(),
-  questKey: Key.optional().meta({ description: "Those of which this quest is an item" }),
-  search: Search.meta({ description: "Part of the name or key" }),
-});
-
 const { editing, running } = draftRoutes({
   kind: adventureKind,
   one: "an adventure",
@@ -280,6 +267,11 @@ const { editing, running } = draftRoutes({
   write: manageAdventures,
   body: AdventureBody,
   versionBody: AdventureVersionBody,
+  list: adventureList,
+  filters: {
+    season: z.string().min(1).max(64).optional(),
+    questKey: Key.optional().meta({ description: "Those of which this quest is an item" }),
+  },
   moves: {
     pause: "Nobody joins it or gets further, and its quests cannot be started; its end stays.",
     resume: "It goes on where it was.",
@@ -289,17 +281,6 @@ const { editing, running } = draftRoutes({
 });
 
 export const adventureRoutes: readonly AnyRoute[] = [
-  readAdventures.get("/adventures", "listAdventures", {
-    isRevalidated: true,
-    summary: "List adventures",
-    description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
-    query: ListQuery,
-    response: pageBody(AdventureBody),
-    run: async (work, { projectId, query }) => {
-      const { drafts: adventures, total } = await listAdventures(work, projectId, query);
-      return pageOf(adventures.map((one) => showDraft(one, work)) as never[], total, query);
-    },
-  }),
   ...editing,
   manageAdventures.post("/adventures/{adventureId}/publish", "publishAdventure", {
     summary: "Publish an adventure's draft",

@@ -12,6 +12,7 @@ import {
 import { Reply } from "../route.ts";
 import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
 import { type Cause, CAUSE_KINDS } from "../../domain/kernel/events/events.ts";
+import type { Sharing } from "../../domain/kernel/shared-commits.ts";
 
 const SEARCH_MAX = 100;
 const TIME_MIN_MS = 0;
@@ -125,6 +126,12 @@ export const pageReply = <K extends string, T, S = T>(
 
 /** Returns the cause recorded for an API caller's change to a player. */
 export const causeOf = (caller: Caller): Cause => ({ kind: "API", actor: actorOf(caller) });
+
+/** The sharing of changes of the player whom the path names. */
+export const ofPathPlayer = ({ params }: { params: { playerId: string } }): Sharing => ({
+  player: params.playerId,
+  isPlain: true,
+});
 
 /** Responses without a record. */
 export const Accepted = z.object({ accepted: z.literal(true) });

@@ -10,12 +10,14 @@ import {
 import {
   archiveDraft,
   createDraft,
+  DRAFT_STATUSES,
   duplicateDraft,
   moveDraft,
   patchDraft,
   rollbackDraft,
   showDraft,
 } from "../../domain/economy/definitions/drafts.ts";
+import { type DraftList, listDrafts } from "../../domain/economy/definitions/list-drafts.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { actorOf } from "../../domain/kernel/caller.ts";
 import type { Json } from "../../domain/kernel/events/events.ts";
@@ -23,7 +25,7 @@ import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import type { AnyRoute, Group, Owned } from "../route.ts";
 import { capital, CHANGE_TEXT, changeBody } from "./definitions.ts";
-import { sortedBy } from "./bodies.ts";
+import { Search, sortedBy } from "./bodies.ts";
 
 /** A kind of definition with drafts, as the API names and shows it. */
 type DraftResource = {
@@ -34,6 +36,9 @@ type DraftResource = {
   write: Group<Owned>;
   body: z.ZodObject;
   versionBody: z.ZodObject;
+  list: DraftList<string, never>;
+  /** What its list may be asked for besides. */
+  filters: z.ZodRawShape;
   /** What pausing, resuming and ending one mean to players. */
   moves: { pause: string; resume: string; end: string };
   /** Example of what a copy is given. */
@@ -62,6 +67,24 @@ const commonOf = (resource: DraftResource): Common => {
     answer: (app, act) => app.transact(async (work) => showDraft(await act(work), work) as never),
   };
 };
+
+const listRoute = ({ kind: { plural }, read, body, list, filters }: Common): AnyRoute =>
+  read.get(`/${plural}`, `list${capital(plural)}`, {
+    isRevalidated: true,
+    summary: `List ${plural}`,
+    description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
+    query: PageQuery.extend({
+      ...sortedBy(list.orders),
+      status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
+      ...filters,
+      search: Search.meta({ description: "Part of the name or key" }),
+    }),
+    response: pageBody(body),
+    run: async (work, { projectId, query }) => {
+      const { drafts, total } = await listDrafts(work, projectId, query as never, list);
+      return pageOf(drafts.map((one) => showDraft(one, work)) as never[], total, query);
+    },
+  });
 
 const createRoute = ({ kind, one, name, write, body, answer }: Common): AnyRoute =>
   write.post(`/${kind.plural}`, `create${name}`, {
@@ -159,14 +182,14 @@ const rollbackRoute = ({ kind, one, name, path, write, body, refOf, answer }: Co
 
 /**
  * The operations that are the same for all kinds with drafts, in the order of the documentation: those that
- * come before publishing, and those that come after it. Lists and publishing are each kind's own.
+ * come before publishing, and those that come after it. Publishing is each kind's own.
  */
 export const draftRoutes = (
   resource: DraftResource,
 ): { editing: readonly AnyRoute[]; running: readonly AnyRoute[] } => {
   const common = commonOf(resource);
   return {
-    editing: [createRoute(common), getRoute(common), updateRoute(common), archiveRoute(common)],
+    editing: [listRoute, createRoute, getRoute, updateRoute, archiveRoute].map((make) => make(common)),
     running: [
       moveRoute(common, "pause"),
       moveRoute(common, "resume"),

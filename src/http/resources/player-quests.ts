@@ -29,7 +29,7 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { ByPlayer, causeOf, firstOf, Flag, pageReply, sortedBy } from "./bodies.ts";
+import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, pageReply, sortedBy } from "./bodies.ts";
 import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quests.ts";
 
 const SubmissionAnswer = z
@@ -67,9 +67,10 @@ const SubmissionBody = z
 /** Enough for the most codes of 200 characters, as JSON. */
 const CODES_BODY_LIMIT = 4 * 1024 * 1024;
 
+const write = writeQuests.with({ response: PlayerQuestBody, sharing: ofPathPlayer });
+
 export const questSubmissionRoutes = [
-  writeQuests.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/submit", "submitPlayerQuestStep", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
+  write.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/submit", "submitPlayerQuestStep", {
     summary: "Submit a step of a player's quest",
     description:
       "Of kind MANUAL a confirmation, with `evidence` where the step wants some; of kind CODE a `code`, of " +
@@ -133,8 +134,6 @@ export const questSubmissionRoutes = [
   }),
 ];
 
-const write = writeQuests.with({ response: PlayerQuestBody });
-
 /** Decisions about a player's quest, also from the console. */
 const decide = write.with({
   access: { scope: "quests:write", roles: ADMINS },
@@ -188,7 +187,6 @@ export const playerQuestRoutes = [
     },
   }),
   write.post("/players/{playerId}/quests/{questId}/start", "startPlayerQuest", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Start a quest for a player",
     description:
       "409 QUEST_NOT_AVAILABLE if it is LOCKED, not offered, or its cycle is taken; LIMIT_REACHED if all " +
@@ -197,14 +195,12 @@ export const playerQuestRoutes = [
       startPlayerQuest(work, { projectId, id: playerId }, { questRef, startedBy: "API" }),
   }),
   write.post("/players/{playerId}/quests/{questId}/abandon", "abandonPlayerQuest", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Abandon a quest of a player",
     description: "It can be started again in the same cycle, but does not start by itself.",
     run: async (work, { projectId, params: { playerId, questId } }) =>
       abandonPlayerQuest(work, { projectId, id: playerId }, questId),
   }),
   write.post("/players/{playerId}/quests/{questId}/claim", "claimPlayerQuest", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Claim the rewards of a quest for a player",
     description:
       "Once for each cycle: 409 ALREADY_CLAIMED afterwards, CLAIM_EXPIRED after `claimWindowSeconds`. " +
@@ -218,23 +214,16 @@ export const playerQuestRoutes = [
         { questRef, cycleKey: body?.cycleKey ?? body?.cycle },
       ),
   }),
-  writeQuests.post(
-    "/players/{playerId}/quests/{questId}/steps/{stepKey}/progress",
-    "progressPlayerQuestStep",
-    {
-      sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
-      summary: "Add to a step of a player's quest",
-      description:
-        "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
-        "count or sum events since a start. 409 INVALID_STATE otherwise.",
-      body: ProgressBody,
-      response: PlayerQuestBody,
-      run: async (work, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
-        advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
-    },
-  ),
+  write.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/progress", "progressPlayerQuestStep", {
+    summary: "Add to a step of a player's quest",
+    description:
+      "`amount` is added to what an active step has counted, or `set` replaces it; only of steps that " +
+      "count or sum events since a start. 409 INVALID_STATE otherwise.",
+    body: ProgressBody,
+    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey }, body }) =>
+      advancePlayerQuest(work, { projectId, id: playerId }, { questRef, stepKey, ...body }),
+  }),
   decide.post("/players/{playerId}/quests/{questId}/reset", "resetPlayerQuest", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Reset a quest of a player",
     description:
       "One that is IN_PROGRESS, FAILED or EXPIRED can then be started again in its cycle. Rewards that " +
@@ -243,14 +232,12 @@ export const playerQuestRoutes = [
       resetPlayerQuest(work, { projectId, id: playerId }, questId),
   }),
   decide.post("/players/{playerId}/quests/{questId}/complete", "completePlayerQuest", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Complete a quest for a player",
     description: "Whatever its steps have counted, with all rewards; it is started where it may be.",
     run: async (work, { projectId, params: { playerId, questId } }) =>
       completePlayerQuest(work, { projectId, id: playerId }, questId),
   }),
   decide.post("/players/{playerId}/quests/{questId}/fail", "failPlayerQuest", {
-    sharing: ({ params }) => ({ player: params.playerId, isPlain: true }),
     summary: "Fail a quest of a player",
     run: async (work, { projectId, params: { playerId, questId: questRef }, body, caller }) => {
       const note = body.reason === undefined ? {} : { note: body.reason };

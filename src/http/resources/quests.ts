@@ -13,13 +13,13 @@ import {
   PARTICIPANT_ORDERS,
   readQuestStats,
 } from "../../domain/economy/quests/participants.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
-import { DRAFT_STATUSES, publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
-import { listQuests, QUEST_ORDERS } from "../../domain/economy/quests/list.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { publishDraft, showDraft } from "../../domain/economy/definitions/drafts.ts";
+import { questList } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { ByPlayer, pageReply, Search, sortedBy } from "./bodies.ts";
+import { ByPlayer, pageReply, sortedBy } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Quests", project: "caller" });
@@ -241,15 +241,6 @@ export const questInsightRoutes = [
   }),
 ];
 
-const ListQuery = PageQuery.extend({
-  ...sortedBy(QUEST_ORDERS),
-  status: z.enum(DRAFT_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
-  category: z.string().min(1).max(64).optional(),
-  tag: z.string().min(1).max(64).optional(),
-  adventureKey: Key.optional().meta({ description: "Items of this adventure, as it is published" }),
-  search: Search.meta({ description: "Part of the name or key" }),
-});
-
 const PublishBody = z
   .strictObject({
     backfill: z
@@ -271,6 +262,12 @@ const { editing, running } = draftRoutes({
   write: manageQuests,
   body: QuestBody,
   versionBody: QuestVersionBody,
+  list: questList,
+  filters: {
+    category: z.string().min(1).max(64).optional(),
+    tag: z.string().min(1).max(64).optional(),
+    adventureKey: Key.optional().meta({ description: "Items of this adventure, as it is published" }),
+  },
   moves: {
     pause: "Nobody starts it or gets further; time limits go on.",
     resume: "It goes on where it was.",
@@ -280,17 +277,6 @@ const { editing, running } = draftRoutes({
 });
 
 export const questRoutes: readonly AnyRoute[] = [
-  readQuests.get("/quests", "listQuests", {
-    isRevalidated: true,
-    summary: "List quests",
-    description: "By `sortOrder`, unless sorted otherwise. The fields are those of the drafts.",
-    query: ListQuery,
-    response: pageBody(QuestBody),
-    run: async (work, { projectId, query }) => {
-      const { drafts: quests, total } = await listQuests(work, projectId, query);
-      return pageOf(quests.map((one) => showDraft(one, work)) as never[], total, query);
-    },
-  }),
   ...editing,
   manageQuests.post("/quests/{questId}/publish", "publishQuest", {
     summary: "Publish a quest's draft",

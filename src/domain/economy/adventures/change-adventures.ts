@@ -1,4 +1,4 @@
-import { readTurn, readTurns, shownQuests } from "../quests/player-quests.ts";
+import { goalOf, readTurn, readTurns, shownQuests } from "../quests/player-quests.ts";
 import { givePremium, joinNow, premiumProblem } from "../../evaluation/adventures/advance.ts";
 import type { CompiledAdventure } from "../../evaluation/adventures/compile.ts";
 import {
@@ -7,6 +7,7 @@ import {
   claimTier,
   expireAdventure,
   isClaimed,
+  NOT_IN_AUDIENCE,
   rowOf,
 } from "../../evaluation/adventures/progress.ts";
 import { hasJoined, type Track, wholePoints } from "../../evaluation/adventures/row.ts";
@@ -39,13 +40,8 @@ export const shownAdventures = (turn: PlanTurn): PlayerAdventure[] =>
     .toSorted(orderOf)
     .map((adventure) => showAdventure(turn, adventure));
 
-/** Finds an adventure by its UUID or key. @throws DomainError NOT_FOUND */
-const adventureOf = ({ adventures }: PlanTurn["project"], ref: string): CompiledAdventure => {
-  const found =
-    adventures.byKey.get(ref) ?? [...adventures.byKey.values()].find(({ id }) => id === ref.toLowerCase());
-  if (!found) throw notFound("adventure");
-  return found;
-};
+const adventureOf = ({ adventures }: PlanTurn["project"], ref: string): CompiledAdventure =>
+  goalOf(adventures.byKey, ref, "adventure");
 
 /** Returns a player's adventure. @throws DomainError NOT_FOUND for an unknown one */
 export const readPlayerAdventure = async (
@@ -124,10 +120,12 @@ export const joinPlayerAdventure = (
   player: Ref,
   adventureRef: string,
 ): Promise<PlayerAdventure> =>
-  changeAdventure(work, player, adventureRef, (turn, adventure) => {
-    const problem = joinNow(turn, adventure);
-    if (problem !== undefined) throw conflict("ADVENTURE_NOT_AVAILABLE", problem);
-  });
+  changeAdventure(work, player, adventureRef, (turn, adventure) => refuse(joinNow(turn, adventure)));
+
+/** Throws why an adventure cannot be joined, or premium not be given, if it cannot. */
+const refuse = (problem: string | undefined): void => {
+  if (problem !== undefined) throw conflict("ADVENTURE_NOT_AVAILABLE", problem);
+};
 
 const refuseLate = ({ event }: PlanTurn, { claimMs }: CompiledAdventure): void => {
   if (event.at >= claimMs) throw conflict("CLAIM_EXPIRED", "the time to claim rewards is over");
@@ -169,8 +167,7 @@ export const claimPlayerTier = (
     if (!bundleOf(tier, track))
       throw conflict("INVALID_STATE", `tier ${number} has no rewards on the ${track} track`);
     if (!reached) {
-      const has = row ? wholePoints(row) : 0;
-      const why = `it needs ${tier.points} points, and the player has ${has}`;
+      const why = `it needs ${tier.points} points, and the player has ${wholePoints(row)}`;
       throw conflict("INVALID_STATE", `tier ${number} is not reached: ${why}`);
     }
     refuseLate(turn, adventure);
@@ -209,11 +206,9 @@ export const givePlayerPremium = (
     const hasPremium = row !== undefined && row.premiumMs !== null;
     if (hasPremium && isGranted) return;
     if (hasPremium) throw conflict("ALREADY_PREMIUM", "the player has premium already");
-    const problem = premiumProblem(turn, adventure);
-    if (problem !== undefined) throw conflict("ADVENTURE_NOT_AVAILABLE", problem);
+    refuse(premiumProblem(turn, adventure));
     if (!isGranted) {
-      if (!row && !adventure.isForPlayer(turn))
-        throw conflict("ADVENTURE_NOT_AVAILABLE", "it is LOCKED for the player, who is not in its audience");
+      if (!row && !adventure.isForPlayer(turn)) refuse(NOT_IN_AUDIENCE);
       pay(turn, adventure, key);
     }
     givePremium(turn, adventure);

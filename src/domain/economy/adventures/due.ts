@@ -3,31 +3,25 @@ import { settleDue } from "../../evaluation/adventures/advance.ts";
 import type { PlanTurn } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
-  changeFreePlayers,
-  clearDueOfMerged,
+  dueIn,
   endAt,
   type EndingRows,
   type Ends,
   ENDS_PAGE,
   isOtherVersion,
   type PlayersOf,
+  settleDueRows,
 } from "../../progression/moved-ends.ts";
 
 /** The table whose due rows are processed: see findDue. */
-export const DUE_ADVENTURES = {
-  table: "player_adventures",
-  column: "due_at",
-  where: sql`due_at is not null`,
-} as const;
+export const DUE_ADVENTURES = dueIn("player_adventures");
 
 /** Unlocks and expires the adventures of players of which something is due. Idempotent. */
-export const settlePlayersAdventures = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(work, players, (turn) => {
+export const settlePlayersAdventures = (work: Work, players: PlayersOf): Promise<void> =>
+  settleDueRows(work, DUE_ADVENTURES, players, (turn) => {
     if (turn.player.status !== "ERASED") settleDue(turn);
     dropUnknown(turn);
   });
-  await clearDueOfMerged(work, "player_adventures", players);
-};
 
 /** Nothing is due any more in an archived adventure. */
 const dropUnknown = ({ player, project }: PlanTurn): void => {

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import { type Definition, definitionKind } from "../definitions/definitions.ts";
 import { draftOf } from "../definitions/drafts.ts";
-import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
-import { circleThrough, readGoals } from "../quests/circles.ts";
+import { checkNamed, isActiveKey, namesOfAudience, type Reference } from "../definitions/references.ts";
+import { checkCircle, readGoals } from "../quests/circles.ts";
 import { checkBundles } from "../rewards/references.ts";
 import {
   Adventure,
@@ -12,20 +12,6 @@ import {
 } from "../../evaluation/adventures/adventure.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
-
-type AdventureStats = {
-  adventureKey: string;
-  /** Players who have joined. */
-  players: number;
-  /** How many are in each state. */
-  states: Record<string, number>;
-  premium: number;
-  /** Mean of whole points; null without players. */
-  averagePoints: number | null;
-  /** How many have done each item of the draft, and reached each tier. */
-  items: { questKey: string; done: number }[];
-  tiers: { tier: number; reached: number }[];
-};
 
 type Row = { state: string; n: number; premium: number; points: number };
 
@@ -51,8 +37,8 @@ const countNames = async (
   return new Map(rows.map(({ name, n }) => [name, n]));
 };
 
-/** Counts how far players have come with an adventure. */
-export const readAdventureStats = async (work: Work, found: Definition): Promise<AdventureStats> => {
+/** Counts how far players who have joined have come with an adventure, by the items and tiers of the draft. */
+export const readAdventureStats = async (work: Work, found: Definition) => {
   const states = await countStates(work, found);
   const [items, tiers] = [await countNames(work, found, "items"), await countNames(work, found, "tiers")];
   const total = (field: "n" | "premium" | "points") => states.reduce((sum, row) => sum + row[field], 0);
@@ -69,32 +55,12 @@ export const readAdventureStats = async (work: Work, found: Definition): Promise
   };
 };
 
-/** Returns the definitions that an adventure names outside its rewards, besides its quests. */
-const mentionsOf = ({ audience, premiumPrice }: Adventure): Reference[] => [
-  ...(audience?.segmentKeys ?? []).map((key, i) => ({
-    kind: "segment",
-    key,
-    field: `audience.segmentKeys.${i}`,
-  })),
-  ...(premiumPrice
-    ? [{ kind: "currency", key: premiumPrice.currencyKey, field: "premiumPrice.currencyKey" }]
-    : []),
+/** Returns the definitions that an adventure names outside its rewards. */
+const namesOf = ({ audience, items, premiumPrice: price }: Adventure): Reference[] => [
+  ...items.map(({ questKey: key }, i) => ({ kind: "quest", key, field: `items.${i}.questKey` })),
+  ...namesOfAudience(audience),
+  ...(price ? [{ kind: "currency", key: price.currencyKey, field: "premiumPrice.currencyKey" }] : []),
 ];
-
-const checkNames = async (
-  work: Work,
-  projectId: string,
-  adventure: Adventure,
-  quests: ReadonlySet<string>,
-) => {
-  const missing: Reference[] = adventure.items.flatMap(({ questKey: key }, i) =>
-    quests.has(key) ? [] : [{ kind: "quest", key, field: `items.${i}.questKey` }],
-  );
-  for (const mention of mentionsOf(adventure))
-    if (!(await isActiveKey(work, projectId, mention))) missing.push(mention);
-  const [first, ...others] = missing;
-  if (first) throw new UnknownReference([first, ...others]);
-};
 
 /** Refuses unknown names, what cannot end, and quests and adventures that wait for one another. */
 const check = async (work: Work, projectId: string, adventure: Adventure): Promise<void> => {
@@ -104,17 +70,14 @@ const check = async (work: Work, projectId: string, adventure: Adventure): Promi
       kind === "quest" ? [[definition.key, definition] as const] : [],
     ),
   );
-  await checkNames(work, projectId, adventure, new Set(quests.keys()));
+  await checkNamed(namesOf(adventure), (name) =>
+    name.kind === "quest" ? quests.has(name.key) : isActiveKey(work, projectId, name),
+  );
   const repeats = (key: string): boolean => quests.get(key)?.repeat.mode !== "NONE";
   const [problem] = whatCannotEnd(adventure, repeats);
   if (problem) throw invalid(problem.path.join("."), problem.message, "ADVENTURE_CANNOT_END");
-  const circle = await circleThrough(goals, { kind: "adventure", definition: adventure }, work.now.getTime());
-  if (circle)
-    throw invalid(
-      "items",
-      `quests and adventures wait for one another: ${circle.join(" → ")}`,
-      "QUEST_CYCLE",
-    );
+  const nowMs = work.now.getTime();
+  await checkCircle(goals, { kind: "adventure", definition: adventure }, { field: "items", nowMs });
   const { key, rewards, tiers } = adventure;
   const bundles = [
     { bundle: rewards, field: "rewards" },

@@ -17,28 +17,29 @@ export const DRAFT_ORDERS = {
   updatedAt: sql`updated_at`,
 } as const;
 
-export type DraftQuery = PageQuery & {
+type DraftQuery = PageQuery & {
   /** Default: all but ARCHIVED. */
   status?: DraftStatus | undefined;
   /** Substring of the name or key, case-insensitive. */
   search?: string | undefined;
 };
 
-type DraftList<S extends string> = {
+/** How definitions of a kind with drafts are listed; `F`: what else a query may ask for. */
+export type DraftList<S extends string, F> = {
   kind: "quest" | "adventure";
   orders: Orders<S>;
   /** Fields of the definition that say when it runs. */
   span: { from: string; until: string };
-  /** Conditions on a row; undefined ones are not asked for. */
-  where: readonly (RawBuilder<unknown> | undefined)[];
+  /** Returns conditions on a row; undefined ones are not asked for. */
+  where(asked: F, projectId: string): (RawBuilder<unknown> | undefined)[];
 };
 
 /** Reads a page of the definitions of a kind with drafts. */
-export const listDrafts = async <S extends string>(
+export const listDrafts = async <S extends string, F>(
   work: Work,
   projectId: string,
-  query: DraftQuery & Ordered<S>,
-  { kind, orders, span, where }: DraftList<S>,
+  query: DraftQuery & Ordered<S> & F,
+  { kind, orders, span, where }: DraftList<S, F>,
 ): Promise<{ drafts: Definition[]; total: number }> => {
   const { status, search } = query;
   const at = sql`${work.now.toISOString()}::timestamptz`;
@@ -53,7 +54,7 @@ export const listDrafts = async <S extends string>(
   const conditions = [
     status === undefined ? sql`status <> 'ARCHIVED'` : sql`${statusNow} = ${status}`,
     like === undefined ? undefined : sql`(name ilike ${like} or key ilike ${like})`,
-    ...where,
+    ...where(query, projectId),
   ].filter((one) => one !== undefined);
   const { rows, total } = await readCounted(
     work,

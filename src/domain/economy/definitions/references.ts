@@ -96,6 +96,31 @@ export const isActiveKey = async (
   return found.rows.length > 0;
 };
 
+/** Refuses names of what is not there. @throws UnknownReference */
+export const checkNamed = async (
+  names: readonly Reference[],
+  isThere: (name: Reference) => boolean | Promise<boolean>,
+): Promise<void> => {
+  const missing: Reference[] = [];
+  const known = new Set<string>();
+  for (const name of names) {
+    const { kind, key } = name;
+    if (known.has(`${kind} ${key}`)) continue;
+    if (await isThere(name)) known.add(`${kind} ${key}`);
+    else missing.push(name);
+  }
+  const [first, ...others] = missing;
+  if (first) throw new UnknownReference([first, ...others]);
+};
+
+/** Returns the segments that an audience names. */
+export const namesOfAudience = (audience: { segmentKeys: readonly string[] } | undefined) =>
+  (audience?.segmentKeys ?? []).map((key, i) => ({
+    field: `audience.segmentKeys.${i}`,
+    kind: "segment" as const,
+    key,
+  }));
+
 /** @throws UnknownReference naming the field when the project has no such definition */
 export const checkActiveKey = async (work: Work, projectId: string, reference: Reference): Promise<void> => {
   if (!(await isActiveKey(work, projectId, reference))) throw new UnknownReference([reference]);

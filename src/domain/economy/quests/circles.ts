@@ -6,6 +6,7 @@ import { groupOf } from "../../evaluation/language/trees.ts";
 import type { Phase } from "../../evaluation/live.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
 import { requiredOf } from "../../evaluation/quests/step.ts";
+import { invalid } from "../../kernel/errors.ts";
 import { inSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 
@@ -341,6 +342,17 @@ export const circleThrough = (
   changed: Goal,
   nowMs: number,
 ): Promise<string[] | undefined> => inSlices(searchThrough(goals, changed, nowMs));
+
+/** Refuses a quest or an adventure that would be on such a circle. @throws DomainError QUEST_CYCLE */
+export const checkCircle = async (
+  goals: readonly Goal[],
+  changed: Goal,
+  { field, nowMs }: { field: string; nowMs: number },
+): Promise<void> => {
+  const circle = await circleThrough(goals, changed, nowMs);
+  if (!circle) return;
+  throw invalid(field, `quests and adventures wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
+};
 
 function* searchThrough(goals: readonly Goal[], changed: Goal, nowMs: number): Steps<string[] | undefined> {
   const { kind, definition } = changed;

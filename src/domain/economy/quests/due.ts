@@ -8,31 +8,25 @@ import type { QuestRow } from "../../evaluation/quests/row.ts";
 import type { Work } from "../../kernel/work.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import {
-  changeFreePlayers,
-  clearDueOfMerged,
+  dueIn,
   endAt,
   type EndingRows,
   ENDS_PAGE,
   isOtherVersion,
   type PlayersOf,
+  settleDueRows,
 } from "../../progression/moved-ends.ts";
 
 /** The table whose due rows are processed: see findDue. */
-export const DUE_QUESTS = {
-  table: "player_quests",
-  column: "due_at",
-  where: sql`due_at is not null`,
-} as const;
+export const DUE_QUESTS = dueIn("player_quests");
 
 /** Brings the quests of players of which something is due to the present. Idempotent. */
-export const settlePlayersQuests = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(work, players, (turn) => {
+export const settlePlayersQuests = (work: Work, players: PlayersOf): Promise<void> =>
+  settleDueRows(work, DUE_QUESTS, players, (turn) => {
     // The next cycle of an idle player begins when somebody looks at it, not with the end of this one.
     turn.root.isTimeOnly = true;
     for (const key of turn.player.quests.keys()) settleDue(turn, key);
   });
-  await clearDueOfMerged(work, "player_quests", players);
-};
 
 const isDue = ({ dueMs }: QuestRow, nowMs: number): boolean => dueMs != null && dueMs <= nowMs;
 

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import { definitionKind } from "../definitions/definitions.ts";
-import { isActiveKey, type Reference, UnknownReference } from "../definitions/references.ts";
-import { circleThrough, type Goal, isOver, readGoals } from "./circles.ts";
+import { checkNamed, isActiveKey, namesOfAudience, type Reference } from "../definitions/references.ts";
+import { checkCircle, type Goal, isOver, readGoals } from "./circles.ts";
 import { checkBundles, startCounting } from "../rewards/references.ts";
 import { whatCannotEnd } from "../../evaluation/adventures/adventure.ts";
 import { kindOf } from "../../evaluation/conditions/condition-kinds.ts";
 import type { Group } from "../../evaluation/language/groups.ts";
-import { fieldMentions, type Mention, PLAYER, referencesIn } from "../../evaluation/language/syntax.ts";
+import { fieldMentions, PLAYER, referencesIn } from "../../evaluation/language/syntax.ts";
 import { type Tree, visitLeaves } from "../../evaluation/language/trees.ts";
 import { Quest, QUESTS_MAX, questShape } from "../../evaluation/quests/quest.ts";
 import { conflict, invalid } from "../../kernel/errors.ts";
@@ -104,10 +104,8 @@ const checkGoals = async (
   checkSteps(goals, quest);
   if (mayRepeatLess(quest, before)) checkAdventures(goals, quest, nowMs);
   if (!hasConditions(quest)) return;
-  const circle = await circleThrough(goals, { kind: "quest", definition: quest }, nowMs);
-  if (!circle) return;
   const field = quest.prerequisites ? "prerequisites" : "steps";
-  throw invalid(field, `quests and adventures wait for one another: ${circle.join(" → ")}`, "QUEST_CYCLE");
+  await checkCircle(goals, { kind: "quest", definition: quest }, { field, nowMs });
 };
 
 /**
@@ -126,8 +124,8 @@ const closeWaiting = async ({ db, now }: Work, projectId: string, keys: readonly
   await unanswered(db, due);
 };
 
-const mentionsIn = (group: Group, field: string): Mention[] => {
-  const found: Mention[] = [];
+const namesIn = (group: Group, start: string): Reference[] => {
+  const found: Reference[] = [];
   visitLeaves(
     group,
     (leaf, path) => {
@@ -135,24 +133,22 @@ const mentionsIn = (group: Group, field: string): Mention[] => {
         .filter(({ referent }) => referent.startsWith(PLAYER))
         .flatMap(({ path: at, referent }) => fieldMentions(at.join("."), referent.slice(PLAYER.length)));
       const own = kindOf(leaf.type)?.mentions(leaf) ?? [];
-      found.push(...[...own, ...referred].map((one) => ({ ...one, path: `${path}.${one.path}` })));
+      found.push(
+        ...[...own, ...referred].map(({ kind, key, path: at }) => ({ kind, key, field: `${path}.${at}` })),
+      );
     },
-    field,
+    start,
   );
   return found;
 };
 
-/** Returns the definitions that a quest names outside its rewards, with the fields that name them. */
-const mentionsOfQuest = ({ audience, prerequisites, start, steps }: Quest): Mention[] => [
-  ...(start.cost
-    ? [{ kind: "currency", key: start.cost.currencyKey, path: "start.cost.currencyKey" } as const]
-    : []),
-  ...(audience?.segmentKeys ?? []).map((key, i): Mention => {
-    return { kind: "segment", key, path: `audience.segmentKeys.${i}` };
-  }),
-  ...(prerequisites ? mentionsIn(prerequisites, "prerequisites") : []),
+/** Returns the definitions that a quest names outside its rewards. */
+const namesOf = ({ audience, prerequisites, start: { cost }, steps }: Quest): Reference[] => [
+  ...(cost ? [{ kind: "currency", key: cost.currencyKey, field: "start.cost.currencyKey" }] : []),
+  ...namesOfAudience(audience),
+  ...(prerequisites ? namesIn(prerequisites, "prerequisites") : []),
   ...steps.flatMap((step, i) =>
-    step.kind === "STATE" ? mentionsIn(step.condition, `steps.${i}.condition`) : [],
+    step.kind === "STATE" ? namesIn(step.condition, `steps.${i}.condition`) : [],
   ),
 ];
 
@@ -161,23 +157,6 @@ const isBoard = async ({ db }: Work, projectId: string, key: string): Promise<bo
     select 1 from leaderboards
     where project_id = ${projectId} and key = ${key} and status <> 'ARCHIVED'`.execute(db);
   return found.rows.length > 0;
-};
-
-const checkMentions = async (work: Work, projectId: string, quest: Quest): Promise<void> => {
-  const missing: Reference[] = [];
-  const known = new Set<string>();
-  for (const { kind, key, path: field } of mentionsOfQuest(quest)) {
-    const isOwn = kind === "quest" && key === quest.key;
-    if (isOwn || known.has(`${kind} ${key}`)) continue;
-    const isThere =
-      kind === "leaderboard"
-        ? await isBoard(work, projectId, key)
-        : await isActiveKey(work, projectId, { kind, key });
-    if (isThere) known.add(`${kind} ${key}`);
-    else missing.push({ field, kind, key });
-  }
-  const [first, ...others] = missing;
-  if (first) throw new UnknownReference([first, ...others]);
 };
 
 /** A step that no code solves would never end. Pools may be filled later. */
@@ -200,7 +179,12 @@ const check = async (
   before: Quest | undefined,
 ): Promise<void> => {
   checkCodes(quest);
-  await checkMentions(work, projectId, quest);
+  await checkNamed(namesOf(quest), ({ kind, key }) => {
+    if (kind === "quest" && key === quest.key) return true;
+    return kind === "leaderboard"
+      ? isBoard(work, projectId, key)
+      : isActiveKey(work, projectId, { kind, key });
+  });
   if (concernsOthers(quest, before))
     await checkGoals(await readGoals(work, projectId), quest, { before, nowMs: work.now.getTime() });
   const { key, rewards, steps } = quest;

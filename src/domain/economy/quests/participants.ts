@@ -1,29 +1,12 @@
 import { sql } from "kysely";
-import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
+import { doneIn, type QuestRow, type StoredState } from "../../evaluation/quests/row.ts";
 import type { Quest } from "../../evaluation/quests/quest.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
-import { countRows, type Total, type Work } from "../../kernel/work.ts";
+import { countRows, type Work } from "../../kernel/work.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { isPlayer } from "../../progression/players/players.ts";
 import type { Definition } from "../definitions/definitions.ts";
 import { draftOf } from "../definitions/drafts.ts";
-
-/** A player who has started a quest, in one cycle. Times are ISO 8601. */
-export type Participant = {
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  id: string;
-  questVersion: number;
-  cycleKey: string;
-  state: StoredState;
-  percent: number;
-  /** Keys of the steps that are done. */
-  stepsDone: string[];
-  startedAt: string;
-  completedAt: string | null;
-  claimedAt: string | null;
-};
 
 /** `state`, `cycleKey`: those to be listed or counted; default: all. */
 export type CycleQuery = { state?: StoredState | undefined; cycleKey?: string | undefined };
@@ -34,35 +17,26 @@ const rowsOf = ({ projectId, key }: Definition, { state, cycleKey }: CycleQuery)
     and ${cycleKey === undefined ? sql`true` : sql`q.cycle_key = ${cycleKey}`}`;
 
 type Row = {
-  player_id: string;
-  external_user_id: string;
-  display_name: string | null;
+  playerId: string;
+  externalUserId: string;
+  displayName: string | null;
   id: string;
-  quest_version: number;
-  cycle_key: string;
+  questVersion: number;
+  cycleKey: string;
   state: StoredState;
   percent: number;
   doc: Pick<QuestRow, "steps">;
-  started_at: Date;
-  completed_at: Date | null;
-  claimed_at: Date | null;
+  startedAt: Date;
+  completedAt: Date | null;
+  claimedAt: Date | null;
 };
 
-const show = (row: Row): Participant => ({
-  playerId: row.player_id,
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
-  id: row.id,
-  questVersion: row.quest_version,
-  cycleKey: row.cycle_key,
-  state: row.state,
-  percent: row.percent,
-  stepsDone: Object.entries(row.doc.steps).flatMap(([key, { doneMs }]) =>
-    doneMs === undefined ? [] : [key],
-  ),
-  startedAt: row.started_at.toISOString(),
-  completedAt: isoOf(row.completed_at),
-  claimedAt: isoOf(row.claimed_at),
+const show = ({ doc, startedAt, completedAt, claimedAt, ...row }: Row) => ({
+  ...row,
+  stepsDone: doneIn(doc),
+  startedAt: startedAt.toISOString(),
+  completedAt: isoOf(completedAt),
+  claimedAt: isoOf(claimedAt),
 });
 
 /** Orders of the list. */
@@ -87,16 +61,13 @@ type ListParticipants = PageQuery &
  * Lists the players who have started a quest, one item for each cycle.
  * @throws DomainError NOT_FOUND for an unknown player
  */
-export const listParticipants = async (
-  work: Work,
-  quest: Definition,
-  query: ListParticipants,
-): Promise<Total & { participants: Participant[] }> => {
+export const listParticipants = async (work: Work, quest: Definition, query: ListParticipants) => {
   const ofPlayer = await isPlayer(work, quest.projectId, sql`q.player_id`, query.playerId);
   const listed = sql`${rowsOf(quest, query)} and ${ofPlayer}`;
   const { rows } = await sql<Row>`
-    select q.player_id, p.external_user_id, p.display_name, q.id, q.quest_version, q.cycle_key, q.state,
-      q.percent, q.doc, q.started_at, q.completed_at, q.claimed_at
+    select q.player_id as "playerId", p.external_user_id as "externalUserId", p.display_name as "displayName",
+      q.id, q.quest_version as "questVersion", q.cycle_key as "cycleKey", q.state, q.percent, q.doc,
+      q.started_at as "startedAt", q.completed_at as "completedAt", q.claimed_at as "claimedAt"
     from (
       select q.* from ${listed} order by ${orderOf(query)}
       limit ${query.limit} offset ${offsetOf(query)}) q
@@ -108,18 +79,6 @@ export const listParticipants = async (
 type StepCounts = { reached: number; done: number; waiting: number; failed: number };
 
 const NOBODY: StepCounts = { reached: 0, done: 0, waiting: 0, failed: 0 };
-
-export type QuestStats = {
-  questKey: string;
-  /** Cycles of players that have begun. */
-  started: number;
-  /** How many are in each state. */
-  states: Record<string, number>;
-  /** How many came to each step of the draft, have done it, wait for a review of it, or have failed it. */
-  steps: ({ stepKey: string; name: string } & StepCounts)[];
-  /** Mean time from the start to the completion, in s; null without any. */
-  averageSeconds: number | null;
-};
 
 const countStates = async ({ db }: Work, quest: Definition, query: CycleQuery) => {
   const { rows } = await sql<{ state: string; n: number; seconds: number | null }>`
@@ -141,12 +100,12 @@ const countSteps = async ({ db }: Work, quest: Definition, query: CycleQuery) =>
 
 const COMPLETED: ReadonlySet<string> = new Set(["COMPLETED", "CLAIMED"]);
 
-/** Counts how far players have come with a quest: a funnel of its steps. */
+/** Counts how far cycles of a quest have come: a funnel of the steps of the draft. */
 export const readQuestStats = async (
   work: Work,
   quest: Definition,
   { cycleKey }: Pick<CycleQuery, "cycleKey">,
-): Promise<QuestStats> => {
+) => {
   const states = await countStates(work, quest, { cycleKey });
   const steps = await countSteps(work, quest, { cycleKey });
   const completed = states.filter(({ state }) => COMPLETED.has(state));

@@ -9,15 +9,16 @@ import {
   advanceNow,
   completeNow,
   currentOf,
+  cyclesOf,
+  endNow,
   type PlayerQuest,
-  RESETTABLE,
+  resetNow,
   showQuest,
   showRow,
   startNow,
-  whyNotReset,
   withQuestions,
 } from "../../evaluation/quests/show.ts";
-import { abandonQuest, claimQuest, failQuest, resetQuest } from "../../evaluation/quests/store.ts";
+import { claimQuest } from "../../evaluation/quests/store.ts";
 import { createSharedCounters, type SharedCounters } from "../../evaluation/shared-counters.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
@@ -97,13 +98,6 @@ type QuestFilter = {
 const isShown = (quest: CompiledQuest, { state }: PlayerQuest): boolean =>
   state !== "LOCKED" || !quest.definition.hiddenUntilAvailable;
 
-/** Expiry is read, not settled: a row whose time is over is shown as EXPIRED. */
-const settledNow = (turn: PlanTurn, shown: PlayerQuest): PlayerQuest => {
-  const isOpen = shown.state === "IN_PROGRESS" || shown.state === "COMPLETED";
-  const isOver = isOpen && shown.expiresAt !== null && Date.parse(shown.expiresAt) <= turn.nowMs;
-  return isOver ? { ...shown, state: "EXPIRED" } : shown;
-};
-
 const orderOf = (a: CompiledQuest, b: CompiledQuest): number =>
   a.definition.sortOrder - b.definition.sortOrder || (a.key < b.key ? -1 : 1);
 
@@ -123,9 +117,8 @@ export const shownQuests = async (turn: PlanTurn, filter: QuestFilter = {}): Pro
   const listed = await mapInSlices(quests, (quest): PlayerQuest[] => {
     const shown = showQuest(turn, quest);
     if (!shown || !isShown(quest, shown)) return [];
-    const now = settledNow(turn, shown);
-    if (state !== undefined && now.state !== state) return [];
-    return claimable === undefined || claimable === now.claimable.length > 0 ? [now] : [];
+    if (state !== undefined && shown.state !== state) return [];
+    return claimable === undefined || claimable === shown.claimable.length > 0 ? [shown] : [];
   });
   return listed.flat();
 };
@@ -136,18 +129,22 @@ const INCLUDED_MAX = 100;
 export const includedQuests = async (turn: PlanTurn): Promise<PlayerQuest[]> =>
   (await shownQuests(turn)).slice(0, INCLUDED_MAX);
 
-/** Finds a quest by its UUID or key. @throws DomainError NOT_FOUND */
-export const questOf = ({ quests }: PlanTurn["project"], ref: string): CompiledQuest => {
-  const quest =
-    quests.byKey.get(ref) ?? [...quests.byKey.values()].find(({ id }) => id === ref.toLowerCase());
-  if (!quest) throw notFound("quest");
-  return quest;
+/** Finds a quest or an adventure by its UUID or key. @throws DomainError NOT_FOUND */
+export const goalOf = <G extends { id: string }>(
+  byKey: ReadonlyMap<string, G>,
+  ref: string,
+  kind: string,
+): G => {
+  const found = byKey.get(ref) ?? [...byKey.values()].find(({ id }) => id === ref.toLowerCase());
+  if (!found) throw notFound(kind);
+  return found;
 };
 
+export const questOf = ({ quests }: PlanTurn["project"], ref: string): CompiledQuest =>
+  goalOf(quests.byKey, ref, "quest");
+
 const rowOf = (turn: PlanTurn, quest: CompiledQuest, key: string): QuestRow => {
-  const state = turn.player.quests.get(quest.key);
-  const rows = state ? [state.latest, ...state.older] : [];
-  const row = rows.find(({ cycleKey }) => cycleKey === key);
+  const row = cyclesOf(turn, quest).find(({ cycleKey }) => cycleKey === key);
   if (!row) throw notFound(`cycle ${key}`);
   return row;
 };
@@ -164,11 +161,10 @@ export const readPlayerQuest = async (
 ): Promise<PlayerQuest> => {
   const turn = await readStarted(work, player);
   const quest = questOf(turn.project, questRef);
-  const settled = (shown: PlayerQuest) => withQuestions(quest, settledNow(turn, shown));
-  if (cycleKey !== "current") return settled(showRow(turn, quest, rowOf(turn, quest, cycleKey)));
+  if (cycleKey !== "current") return withQuestions(quest, showRow(turn, quest, rowOf(turn, quest, cycleKey)));
   const shown = showQuest(turn, quest);
   if (!shown || !isShown(quest, shown)) throw notFound("quest");
-  return settled(shown);
+  return withQuestions(quest, shown);
 };
 
 /** `id`: the UUID, or `ext:` and the integrator's id. */
@@ -176,7 +172,7 @@ export type PlayerRef = { projectId: string; id: string };
 type Ref = PlayerRef;
 
 /** Changes a quest of a player in memory. @returns the row to show; default: that of the latest cycle */
-type Change = (turn: PlanTurn, quest: CompiledQuest) => QuestRow | undefined;
+type Change = (turn: PlanTurn, quest: CompiledQuest) => QuestRow | void;
 
 /** Changes a quest of a player after settling it. */
 export const changeQuest = async (
@@ -191,20 +187,16 @@ export const changeQuest = async (
     settleQuest(turn, quest);
     const row = change(turn, quest);
     return () => {
-      const state = turn.player.quests.get(quest.key)!;
-      const now = [state.latest, ...state.older].find(({ id }) => id === row?.id) ?? state.latest;
-      return showRow(turn, quest, now);
+      const cycles = cyclesOf(turn, quest);
+      return showRow(turn, quest, cycles.find(({ id }) => id === row?.id) ?? cycles.at(-1)!);
     };
   };
   return (await changePlayer(work, player, applied)).value;
 };
 
-/** Throws why a change is not possible. */
-const refuse = (problem: string | undefined, reason: string): void => {
-  if (problem !== undefined) throw conflict(reason, problem);
-};
-
-const refuseStart = (problem: StartProblem | undefined): void => {
+/** Throws why a change is not possible, if it is not. */
+const refuse = (problem: StartProblem | string | undefined): void => {
+  if (typeof problem === "string") throw conflict("INVALID_STATE", problem);
   if (problem) throw conflict(problem.reason, problem.message);
 };
 
@@ -218,10 +210,7 @@ export const startPlayerQuest = (
   player: Ref,
   { questRef, startedBy }: { questRef: string; startedBy: StartedBy },
 ): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    refuseStart(startNow(turn, quest, startedBy));
-    return undefined;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(startNow(turn, quest, startedBy)));
 
 /**
  * Adds to what a step of a quest in progress has counted, or sets it.
@@ -234,18 +223,12 @@ export const advancePlayerQuest = (
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
     if (quest.phase === "PAUSED") throw conflict("INVALID_STATE", "the quest is PAUSED");
-    refuse(advanceNow(turn, quest, by), "INVALID_STATE");
-    return undefined;
+    refuse(advanceNow(turn, quest, by));
   });
 
 /** Ends a quest in progress at the player's wish. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
 export const abandonPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    const row = turn.player.quests.get(quest.key)?.latest;
-    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
-    abandonQuest(turn, doneBy(quest, row), row);
-    return row;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(endNow(turn, quest)));
 
 /** Why nothing can be claimed: `last` is the last cycle that was asked for. */
 const noClaim = (last: QuestRow | undefined, cycleKey: string | undefined): Error => {
@@ -267,15 +250,11 @@ export const claimPlayerQuest = (
   { questRef, cycleKey }: { questRef: string; cycleKey?: string | undefined },
 ): Promise<PlayerQuest> =>
   changeQuest(work, player, questRef, (turn, quest) => {
-    const state = turn.player.quests.get(quest.key);
-    const rows = state ? [...state.older, state.latest] : [];
-    const named = cycleKey === undefined ? rows : rows.filter((one) => one.cycleKey === cycleKey);
+    const named = cyclesOf(turn, quest).filter((one) => cycleKey === undefined || one.cycleKey === cycleKey);
     const row = named.find((one) => one.state === "COMPLETED");
-    if (row) {
-      claimQuest(turn, doneBy(quest, row), row);
-      return row;
-    }
-    throw noClaim(named.at(-1), cycleKey);
+    if (!row) throw noClaim(named.at(-1), cycleKey);
+    claimQuest(turn, doneBy(quest, row), row);
+    return row;
   });
 
 /**
@@ -283,12 +262,7 @@ export const claimPlayerQuest = (
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE
  */
 export const resetPlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    const row = turn.player.quests.get(quest.key)?.latest;
-    if (!row || !RESETTABLE.has(row.state)) throw conflict("INVALID_STATE", whyNotReset(row?.state));
-    resetQuest(turn, row, quest.key);
-    return row;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(resetNow(turn, quest)));
 
 /** Ends a quest in progress as FAILED. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE */
 export const failPlayerQuest = (
@@ -296,19 +270,11 @@ export const failPlayerQuest = (
   player: Ref,
   { questRef, cause }: { questRef: string; cause: Cause },
 ): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    const row = turn.player.quests.get(quest.key)?.latest;
-    if (row?.state !== "IN_PROGRESS") throw conflict("INVALID_STATE", "the quest is not in progress");
-    failQuest(turn, { quest: doneBy(quest, row), row, cause });
-    return row;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(endNow(turn, quest, cause)));
 
 /**
  * Completes a quest whatever its steps have counted, with all rewards; it is started where it may be.
  * @throws DomainError NOT_FOUND; CONFLICT: QUEST_NOT_AVAILABLE, LIMIT_REACHED
  */
 export const completePlayerQuest = (work: Work, player: Ref, questRef: string): Promise<PlayerQuest> =>
-  changeQuest(work, player, questRef, (turn, quest) => {
-    refuseStart(completeNow(turn, quest, "API"));
-    return undefined;
-  });
+  changeQuest(work, player, questRef, (turn, quest) => refuse(completeNow(turn, quest, "API")));

@@ -24,7 +24,7 @@ import { conflict, invalid, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { Apart } from "../../kernel/together.ts";
-import { countRows, lockRoom, type Total, type Transact, type Work } from "../../kernel/work.ts";
+import { countRows, lockRoom, type Transact, type Work } from "../../kernel/work.ts";
 import { lockPlan } from "../../progression/locked-plan.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import { getPlayer, isPlayer } from "../../progression/players/players.ts";
@@ -116,8 +116,7 @@ const keepPoolCode = async (work: Work, code: PoolCode, playerId: string | null)
 export const SUBMISSION_STATUSES = ["PENDING", "APPROVED", "REJECTED", "WITHDRAWN", "CONFIRMED"] as const;
 type SubmissionStatus = (typeof SUBMISSION_STATUSES)[number];
 
-/** What a player has submitted for a step. Times are ISO 8601. */
-type QuestSubmission = {
+type Row = {
   id: string;
   questKey: string;
   playerQuestId: string;
@@ -129,18 +128,13 @@ type QuestSubmission = {
   evidenceType: "TEXT" | "URL" | null;
   evidence: string | null;
   status: SubmissionStatus;
-  submittedAt: string;
+  submittedAt: Date;
   reviewedBy: string | null;
-  reviewedAt: string | null;
+  closedAt: Date | null;
   note: string | null;
 };
 
-type Row = Omit<QuestSubmission, "submittedAt" | "reviewedAt"> & {
-  submittedAt: Date;
-  closedAt: Date | null;
-};
-
-const show = ({ submittedAt, closedAt, ...row }: Row): QuestSubmission => {
+const show = ({ submittedAt, closedAt, ...row }: Row) => {
   const isReviewed = row.reviewedBy !== null && closedAt !== null;
   return {
     ...row,
@@ -163,11 +157,7 @@ type ListSubmissions = PageQuery &
   };
 
 /** Lists what players have submitted, oldest first. @throws DomainError NOT_FOUND for an unknown player */
-export const listSubmissions = async (
-  work: Work,
-  projectId: string,
-  query: ListSubmissions,
-): Promise<{ submissions: QuestSubmission[] } & Total> => {
+export const listSubmissions = async (work: Work, projectId: string, query: ListSubmissions) => {
   const { status, questId: quest, stepKey } = query;
   const ofQuest =
     quest === undefined

@@ -44,25 +44,19 @@ import type { CalendarUnit } from "../../kernel/zones.ts";
 import type { Player } from "../../players/player.ts";
 import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
-import { changeFreePlayers, clearDueOfMerged, type PlayersOf } from "../../progression/moved-ends.ts";
+import { dueIn, type PlayersOf, settleDueRows } from "../../progression/moved-ends.ts";
 import { streaks as streaksPart } from "../../progression/parts/part.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
 
 /** The table whose due rows are processed: see findDue. */
-export const DUE_STREAKS = {
-  table: "player_streaks",
-  column: "due_at",
-  where: sql`due_at is not null`,
-} as const;
+export const DUE_STREAKS = dueIn("player_streaks");
 
 /** Warns players whose runs end soon, once per period, and settles the runs that are over. Idempotent. */
-export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Promise<void> => {
-  await changeFreePlayers(work, players, (turn) => {
+export const settlePlayersStreaks = (work: Work, players: PlayersOf): Promise<void> =>
+  settleDueRows(work, DUE_STREAKS, players, (turn) => {
     for (const key of turn.player.streaks.keys()) settleDue(turn, key);
   });
-  await clearDueOfMerged(work, "player_streaks", players);
-};
 
 /** Settles one streak of a player up to now. */
 export const settleDue = (turn: Turn, key: string): void => {

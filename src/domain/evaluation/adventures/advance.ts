@@ -179,14 +179,6 @@ export const refreshGoals = (turn: PlanTurn): void => {
   followInRounds(turn);
 };
 
-/** Applies the passing of time to a player's adventure. */
-const settleAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
-  expireAdventure(turn, adventure);
-  unlockItems(turn, adventure);
-};
-
-const isDue = (dueMs: number | null, atMs: number): boolean => dueMs !== null && dueMs <= atMs;
-
 /**
  * Settles the player's adventures of which something is due at the turn's time. One that is not due, because
  * its times have changed, gets its new due time.
@@ -194,11 +186,12 @@ const isDue = (dueMs: number | null, atMs: number): boolean => dueMs !== null &&
 export const settleDue = (turn: PlanTurn): void => {
   const { player, project, event } = turn;
   for (const [key, row] of player.adventures) {
-    if (!isDue(row.dueMs, event.at)) continue;
+    if (row.dueMs === null || row.dueMs > event.at) continue;
     const adventure = project.adventures.byKey.get(key);
     if (!adventure) continue;
     const then = asReceived(adventure, turn);
-    settleAdventure(turn, then);
+    expireAdventure(turn, then);
+    unlockItems(turn, then);
     // A new version may need less than the player has.
     if (row.version !== adventure.version && player.status === "ACTIVE") settleProgress(turn, then);
     if (player.adventures.get(key) === row) updateAdventure(turn, adventure, {});

@@ -3,19 +3,18 @@ import {
   type AdventureRow,
   hasJoined,
   isReopened,
+  NOT_JOINED,
   type TierReached,
   type Track,
   wholePoints,
 } from "./row.ts";
 import { numbered } from "../../kernel/errors.ts";
-import { derive, publish } from "../emit.ts";
+import { emitGoal, giveRewards, playerOf, storeGoal } from "../goals.ts";
 import { asReceived } from "../live.ts";
 import { toSum } from "../metrics/aggregates.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
-import { grantBundle } from "../rewards/shared-keys.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
 import type { EventContext } from "../rule-event.ts";
-import type { EventData } from "../../kernel/events/domain-events.ts";
 import { newId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 import { calendarOf, windowNumber, windowStart } from "../../kernel/zones.ts";
@@ -56,7 +55,7 @@ export const unlocksMs = (
 const meets = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): boolean => {
   const row = rowOf(turn, adventure);
   const { unlock } = item.definition;
-  if (unlock.mode === "POINTS") return row !== undefined && wholePoints(row) >= unlock.points;
+  if (unlock.mode === "POINTS") return wholePoints(row) >= unlock.points;
   if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET")
     return turn.event.at >= unlocksMs(turn, adventure, { row, item });
   return item.after.every((key) => row?.items[key] !== undefined);
@@ -76,22 +75,20 @@ export const isUnlocked = (turn: PlanTurn, adventure: CompiledAdventure, item: C
 };
 
 /** Returns whether an adventure runs for the turn's player: it is offered, or the player has joined it. */
-const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
+export const runsFor = (turn: PlanTurn, adventure: CompiledAdventure): boolean =>
   isRunning(adventure, turn.event.at) && (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn));
 
-/**
- * Returns whether adventures let a quest be started: at least one of those it belongs to runs for the player,
- * and each that does has unlocked it. A quest of no adventure is always open.
- */
-export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean => {
-  const adventures = turn.project.adventures.ofQuest(questKey);
-  if (adventures.length === 0) return true;
-  const running = adventures.filter((adventure) => runsFor(turn, asReceived(adventure, turn)));
-  return (
-    running.length > 0 &&
-    running.every((adventure) => isUnlocked(turn, adventure, adventure.items.get(questKey)!))
-  );
+/** Returns the adventures that keep a quest closed: those that run and have not unlocked it, or all if none runs. */
+const closing = (turn: PlanTurn, questKey: string): CompiledAdventure[] => {
+  const adventures = turn.project.adventures.ofQuest(questKey).map((one) => asReceived(one, turn));
+  const running = adventures.filter((adventure) => runsFor(turn, adventure));
+  if (running.length === 0) return adventures;
+  return running.filter((adventure) => !isUnlocked(turn, adventure, adventure.items.get(questKey)!));
 };
+
+/** Returns whether adventures let a quest be started. One of no adventure is always open. */
+export const isQuestOpen = (turn: PlanTurn, questKey: string): boolean =>
+  closing(turn, questKey).length === 0;
 
 /** Returns the keys of the items that a player has done. */
 export const doneItems = ({ items }: CompiledAdventure, row: AdventureRow | undefined): string[] =>
@@ -103,21 +100,18 @@ export const completionOf = (
   row: AdventureRow | undefined,
 ): { has: number; needs: number } => {
   const { completion, items } = adventure.definition;
-  if (completion.mode === "POINTS") return { has: row ? wholePoints(row) : 0, needs: completion.value! };
+  if (completion.mode === "POINTS") return { has: wholePoints(row), needs: completion.value! };
   const done = doneItems(adventure, row);
   if (completion.mode === "COUNT") return { has: done.length, needs: completion.value! };
   const required = items.filter(({ optional }) => !optional).map(({ questKey }) => questKey);
   return { has: required.filter((key) => done.includes(key)).length, needs: required.length };
 };
 
-/** An adventure that keeps a quest closed, why, and the quests that must be done first. */
-type ClosedBy = { adventureKey: string; reason: string; questKeys: readonly string[] };
-
 /** Returns in words why an adventure does not run for the turn's player. */
 export const whyNotRunning = (turn: PlanTurn, adventure: CompiledAdventure): string => {
   const { phase, fromMs } = adventure;
   if (phase === "PAUSED") return "is paused";
-  if (turn.event.at < fromMs) return `begins at ${new Date(fromMs).toISOString()}`;
+  if (turn.event.at < fromMs) return `begins at ${isoOf(fromMs)}`;
   return isRunning(adventure, turn.event.at) ? "is not offered to the player" : "is over";
 };
 
@@ -125,19 +119,19 @@ type Waiting = { reason: string; questKeys: readonly string[] };
 
 /** Says what an item waits for that is not unlocked. */
 const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledItem): Waiting => {
+  if (!runsFor(turn, adventure)) return { reason: whyNotRunning(turn, adventure), questKeys: [] };
   const row = rowOf(turn, adventure);
   const { unlock } = item.definition;
   if (!hasJoined(row) && adventure.definition.join === "MANUAL")
     return { reason: "has not been joined", questKeys: [] };
   if (unlock.mode === "POINTS") {
-    const has = row ? wholePoints(row) : 0;
-    const reason = `unlocks it with ${numbered(unlock.points, "point")}, and the player has ${has}`;
-    return { reason, questKeys: [] };
+    const has = `and the player has ${wholePoints(row)}`;
+    return { reason: `unlocks it with ${numbered(unlock.points, "point")}, ${has}`, questKeys: [] };
   }
   if (unlock.mode === "AT_DATE" || unlock.mode === "DAY_OFFSET") {
     const ms = unlocksMs(turn, adventure, { row, item });
     const when = Number.isFinite(ms)
-      ? `at ${new Date(ms).toISOString()}`
+      ? `at ${isoOf(ms)}`
       : `${numbered(unlock.mode === "DAY_OFFSET" ? unlock.days : 0, "day")} after the player has joined`;
     return { reason: `unlocks it ${when}`, questKeys: [] };
   }
@@ -145,41 +139,15 @@ const waitsFor = (turn: PlanTurn, adventure: CompiledAdventure, item: CompiledIt
   return { reason: `unlocks it after ${questKeys.join(", ")}`, questKeys };
 };
 
-/** Returns the adventures that keep a quest closed for the turn's player; empty where `isQuestOpen`. */
-export const closedBy = (turn: PlanTurn, questKey: string): ClosedBy[] => {
-  const adventures = turn.project.adventures.ofQuest(questKey).map((one) => asReceived(one, turn));
-  const running = adventures.filter((adventure) => runsFor(turn, adventure));
-  if (running.length === 0)
-    return adventures.map((adventure) => {
-      const { key } = adventure;
-      return { adventureKey: key, reason: whyNotRunning(turn, adventure), questKeys: [] };
-    });
-  return running.flatMap((adventure) => {
-    const item = adventure.items.get(questKey)!;
-    if (isUnlocked(turn, adventure, item)) return [];
-    return [{ adventureKey: adventure.key, ...waitsFor(turn, adventure, item) }];
-  });
-};
-
-type AdventureEvent =
-  | "adventure.started"
-  | "adventure.quest_unlocked"
-  | "adventure.tier_reached"
-  | "adventure.completed"
-  | "adventure.claimed";
+/** Returns which adventures keep a quest closed, why, and the quests that must be done first. */
+export const closedBy = (turn: PlanTurn, questKey: string): (Waiting & { adventureKey: string })[] =>
+  closing(turn, questKey).map((adventure) => ({
+    adventureKey: adventure.key,
+    ...waitsFor(turn, adventure, adventure.items.get(questKey)!),
+  }));
 
 /** Fields by which events of adventures name their subject. */
-const subjectOf = ({ player }: PlanTurn, { key }: CompiledAdventure) => ({
-  playerId: player.id,
-  externalUserId: player.externalUserId,
-  adventureKey: key,
-});
-
-/** Publishes a change of an adventure: its line in the player's stream is written at the end of the pass. */
-const emitAdventure = <T extends AdventureEvent>(turn: PlanTurn, type: T, data: EventData<T>): void => {
-  publish(turn, type, data, { isSilent: true });
-  derive(turn, type, data);
-};
+const subjectOf = (turn: PlanTurn, { key }: CompiledAdventure) => ({ ...playerOf(turn), adventureKey: key });
 
 /** Returns when the next item is unlocked by time alone, after the turn's time; Infinity for never. */
 const nextUnlockMs = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): number => {
@@ -191,26 +159,23 @@ const nextUnlockMs = (turn: PlanTurn, adventure: CompiledAdventure, row: Adventu
   return Math.min(Infinity, ...times);
 };
 
-const endsMs = ({ endMs, claimMs }: CompiledAdventure, { state }: AdventureRow): number => {
+/** Returns when a row is over, with what may be claimed of it; Infinity for never. */
+export const endOf = ({ endMs, claimMs }: CompiledAdventure, { state }: AdventureRow): number => {
   if (state === "IN_PROGRESS" || state === "WAITING") return endMs;
   return state === "COMPLETED" ? claimMs : Infinity;
 };
 
 const dueOf = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): number | null => {
   if (row.state === "EXPIRED") return null;
-  const dueMs = Math.min(endsMs(adventure, row), nextUnlockMs(turn, adventure, row));
+  const dueMs = Math.min(endOf(adventure, row), nextUnlockMs(turn, adventure, row));
   return Number.isFinite(dueMs) ? dueMs : null;
 };
 
-/** Stores the player's row, and remembers what it was when the pass began. */
+/** Stores the player's row. */
 export const storeAdventure = (turn: PlanTurn, adventure: CompiledAdventure, row: AdventureRow): void => {
-  const { player, root } = turn;
   const { key, version } = adventure;
-  const before = (root.adventures ??= new Map());
-  if (!before.has(key)) before.set(key, rowOf(turn, adventure));
   const dueMs = dueOf(turn, adventure, row);
-  player.adventures.set(key, { ...row, version, dueMs, isChanged: true });
-  player.dirty.adventures.add(key);
+  storeGoal(turn, "adventures", key, { ...row, version, dueMs, isChanged: true });
 };
 
 /** Changes fields of the player's row, which must be there. */
@@ -224,37 +189,32 @@ export const updateAdventure = (
 export const newRow = (adventure: CompiledAdventure): AdventureRow => ({
   id: newId(),
   version: adventure.version,
-  state: "WAITING",
-  points: 0,
-  startedMs: null,
-  completedMs: null,
-  claimedMs: null,
   premiumMs: null,
   dueMs: null,
-  items: {},
-  unlocked: [],
   tiers: {},
+  ...NOT_JOINED,
 });
+
+export const NOT_IN_AUDIENCE = "it is LOCKED for the player, who is not in its audience";
 
 /** Returns why the turn's player cannot join at its time; undefined if that is possible. */
 export const joinProblem = (turn: PlanTurn, adventure: CompiledAdventure): string | undefined => {
   const row = rowOf(turn, adventure);
   if (hasJoined(row)) return "the player has joined it already";
   if (!isRunning(adventure, turn.event.at)) return `the adventure ${whyNotRunning(turn, adventure)}`;
-  return adventure.isForPlayer(turn) ? undefined : "it is LOCKED for the player, who is not in its audience";
+  return adventure.isForPlayer(turn) ? undefined : NOT_IN_AUDIENCE;
 };
 
-/** Makes the turn's player join, who must be able to. `isAuto`: by progress. */
+/** Makes the turn's player join, who must be able to. */
 export const joinAdventure = (
   turn: PlanTurn,
   adventure: CompiledAdventure,
-  { isAuto = false }: { isAuto?: boolean } = {},
+  by: Pick<AdventureRow, "isAuto"> = {},
 ): void => {
   const { at } = turn.event;
   const row = rowOf(turn, adventure) ?? newRow(adventure);
-  const by = isAuto ? { isAuto: true as const } : {};
   storeAdventure(turn, adventure, { ...row, ...by, state: "IN_PROGRESS", startedMs: at });
-  emitAdventure(turn, "adventure.started", {
+  emitGoal(turn, "adventure.started", {
     ...subjectOf(turn, adventure),
     adventureId: adventure.id,
     season: adventure.definition.season ?? null,
@@ -269,14 +229,10 @@ export const joinAdventure = (
  */
 export const expireAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
   const row = rowOf(turn, adventure);
-  const { at } = turn.event;
   if (!row) return;
   if (isReopened(row, adventure, turn.nowMs))
     updateAdventure(turn, adventure, { state: hasJoined(row) ? "IN_PROGRESS" : "WAITING" });
-  if (at < adventure.endMs) return;
-  const isUnfinished = row.state === "IN_PROGRESS" || row.state === "WAITING";
-  const isUnclaimed = row.state === "COMPLETED" && at >= adventure.claimMs;
-  if (isUnfinished || isUnclaimed) updateAdventure(turn, adventure, { state: "EXPIRED" });
+  if (turn.event.at >= endOf(adventure, row)) updateAdventure(turn, adventure, { state: "EXPIRED" });
 };
 
 /** Returns whether the player has joined and can get further at the turn's time. */
@@ -315,21 +271,7 @@ export const unlockItems = (turn: PlanTurn, adventure: CompiledAdventure): void 
   if (fresh.length === 0) return;
   updateAdventure(turn, adventure, { unlocked: [...row.unlocked, ...fresh] });
   for (const questKey of fresh)
-    emitAdventure(turn, "adventure.quest_unlocked", { ...subjectOf(turn, adventure), questKey });
-};
-
-/** Grants a bundle. Its key names the row, so that each is given once, and again after a revert. */
-const giveRewards = (
-  turn: PlanTurn,
-  adventure: CompiledAdventure,
-  { bundle, what }: { bundle: RewardBundle; what: string },
-): void => {
-  if (isEmptyBundle(bundle)) return;
-  const { id, again } = rowOf(turn, adventure)!;
-  const key = `adv:${id}:${what}${again === undefined ? "" : `~${again}`}`;
-  const root = turn.root.isTracked ? { rootEventId: turn.root.id } : {};
-  const cause = { kind: "ADVENTURE", refKey: adventure.key, ...root } as const;
-  grantBundle(turn, { bundle, cause, key, reason: `adventure:${adventure.key}` });
+    emitGoal(turn, "adventure.quest_unlocked", { ...subjectOf(turn, adventure), questKey });
 };
 
 type Tier = CompiledAdventure["definition"]["tiers"][number];
@@ -349,9 +291,9 @@ export const claimTier = (turn: PlanTurn, adventure: CompiledAdventure, tier: Ti
   const { at } = turn.event;
   const reached = { ...row.tiers[tier.tier]!, ...(track === "FREE" ? { freeMs: at } : { premiumMs: at }) };
   updateAdventure(turn, adventure, { tiers: { ...row.tiers, [tier.tier]: reached } });
-  giveRewards(turn, adventure, { bundle, what: `t:${tier.tier}:${track}` });
+  giveRewards(turn, "ADVENTURE", { key: adventure.key, row, what: `t:${tier.tier}:${track}`, bundle });
   const subject = subjectOf(turn, adventure);
-  emitAdventure(turn, "adventure.claimed", { ...subject, tier: tier.tier, track, rewards: bundle });
+  emitGoal(turn, "adventure.claimed", { ...subject, tier: tier.tier, track, rewards: bundle });
 };
 
 /** Grants the rewards of all tiers that are reached and not granted yet. */
@@ -376,18 +318,19 @@ const reachTiers = (turn: PlanTurn, adventure: CompiledAdventure): void => {
     updateAdventure(turn, adventure, { tiers: { ...row.tiers, [tier]: { reachedMs: turn.event.at } } });
     const subject = subjectOf(turn, adventure);
     const premium = row.premiumMs !== null;
-    emitAdventure(turn, "adventure.tier_reached", { ...subject, tier, points: has, premium });
+    emitGoal(turn, "adventure.tier_reached", { ...subject, tier, points: has, premium });
   }
   if (adventure.definition.claim === "AUTO") claimTiers(turn, adventure);
 };
 
 /** Grants the rewards of a completed adventure. */
 export const claimAdventure = (turn: PlanTurn, adventure: CompiledAdventure): void => {
-  const { rewards } = adventure.definition;
+  const { key, definition } = adventure;
+  const { rewards } = definition;
   updateAdventure(turn, adventure, { state: "CLAIMED", claimedMs: turn.event.at });
-  giveRewards(turn, adventure, { bundle: rewards, what: "complete" });
+  giveRewards(turn, "ADVENTURE", { key, row: rowOf(turn, adventure)!, what: "complete", bundle: rewards });
   const subject = subjectOf(turn, adventure);
-  emitAdventure(turn, "adventure.claimed", { ...subject, tier: null, track: null, rewards });
+  emitGoal(turn, "adventure.claimed", { ...subject, tier: null, track: null, rewards });
 };
 
 /** Completes the adventure of a player who has joined, whatever is left to do; once. */
@@ -397,7 +340,7 @@ export const completeAdventure = (turn: PlanTurn, adventure: CompiledAdventure):
   const { at } = turn.event;
   const { season, claim, rewards } = adventure.definition;
   updateAdventure(turn, adventure, { state: "COMPLETED", completedMs: at });
-  emitAdventure(turn, "adventure.completed", {
+  emitGoal(turn, "adventure.completed", {
     ...subjectOf(turn, adventure),
     adventureId: adventure.id,
     season: season ?? null,
@@ -410,8 +353,8 @@ export const completeAdventure = (turn: PlanTurn, adventure: CompiledAdventure):
   if (claim === "AUTO") claimAdventure(turn, adventure);
 };
 
-const isDone = (turn: PlanTurn, adventure: CompiledAdventure): boolean => {
-  const { has, needs } = completionOf(adventure, rowOf(turn, adventure));
+export const isDone = (adventure: CompiledAdventure, row: AdventureRow | undefined): boolean => {
+  const { has, needs } = completionOf(adventure, row);
   return has >= needs;
 };
 
@@ -423,5 +366,5 @@ export const settleProgress = (turn: PlanTurn, adventure: CompiledAdventure): vo
   if (!takesPart(turn, adventure)) return;
   unlockItems(turn, adventure);
   reachTiers(turn, adventure);
-  if (isDone(turn, adventure)) completeAdventure(turn, adventure);
+  if (isDone(adventure, rowOf(turn, adventure))) completeAdventure(turn, adventure);
 };

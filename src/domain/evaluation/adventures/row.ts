@@ -1,16 +1,10 @@
+import { BEGUN_STATES } from "../quests/row.ts";
+
 /** States of a player's adventure that are stored. WAITING: the player has premium, and has not joined. */
-const STORED_ADVENTURE_STATES = ["WAITING", "IN_PROGRESS", "COMPLETED", "CLAIMED", "EXPIRED"] as const;
-export type StoredAdventureState = (typeof STORED_ADVENTURE_STATES)[number];
+export type StoredAdventureState = "WAITING" | (typeof BEGUN_STATES)[number];
 
 /** States as the API shows them: LOCKED and AVAILABLE are never stored. */
-export const ADVENTURE_STATES = [
-  "LOCKED",
-  "AVAILABLE",
-  "IN_PROGRESS",
-  "COMPLETED",
-  "CLAIMED",
-  "EXPIRED",
-] as const;
+export const ADVENTURE_STATES = ["LOCKED", "AVAILABLE", ...BEGUN_STATES] as const;
 export type PlayerAdventureState = (typeof ADVENTURE_STATES)[number];
 
 export const TRACKS = ["FREE", "PREMIUM"] as const;
@@ -52,16 +46,16 @@ export type AdventureRow = {
   isChanged?: true;
 };
 
-/** Returns the whole points of a row. */
-export const wholePoints = ({ points }: Pick<AdventureRow, "points">): number => Math.floor(points);
+/** Returns the whole points of a row; none without one. */
+export const wholePoints = (row: Pick<AdventureRow, "points"> | undefined): number =>
+  Math.floor(row?.points ?? 0);
 
 /** Returns whether a player has joined. */
 export const hasJoined = (row: AdventureRow | undefined): row is AdventureRow =>
   row !== undefined && row.startedMs !== null;
 
-/** Returns the row of a player who has not joined any more; premium stays. */
-export const notJoined = ({ isAuto: _isAuto, ...row }: AdventureRow): AdventureRow => ({
-  ...row,
+/** What a row has whose player has not joined. */
+export const NOT_JOINED = {
   state: "WAITING",
   points: 0,
   startedMs: null,
@@ -69,6 +63,12 @@ export const notJoined = ({ isAuto: _isAuto, ...row }: AdventureRow): AdventureR
   claimedMs: null,
   items: {},
   unlocked: [],
+} as const satisfies Partial<AdventureRow>;
+
+/** Returns the row of a player who has not joined any more; premium stays. */
+export const notJoined = ({ isAuto: _isAuto, ...row }: AdventureRow): AdventureRow => ({
+  ...row,
+  ...NOT_JOINED,
 });
 
 /** Returns whether an unfinished row that has expired runs again, since the end was put off. */

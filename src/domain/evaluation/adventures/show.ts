@@ -1,90 +1,26 @@
-import type { Adventure } from "./adventure.ts";
-import type { CompiledAdventure, CompiledItem } from "./compile.ts";
-import { completionOf, doneItems, isRunning, isUnlocked, rowOf, unlocksMs } from "./progress.ts";
-import { type AdventureRow, hasJoined, isReopened, type PlayerAdventureState, wholePoints } from "./row.ts";
+import type { CompiledAdventure } from "./compile.ts";
+import { completionOf, doneItems, endOf, isUnlocked, rowOf, runsFor, unlocksMs } from "./progress.ts";
+import {
+  type AdventureRow,
+  hasJoined,
+  isReopened,
+  NOT_JOINED,
+  type PlayerAdventureState,
+  wholePoints,
+} from "./row.ts";
 import { publish } from "../emit.ts";
+import { playerOf } from "../goals.ts";
 import type { PlanTurn } from "../project-plan.ts";
 import { questName } from "../quests/quest.ts";
-import type { PlayerQuestState } from "../quests/row.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
 import type { AdventureStanding } from "../turn.ts";
-import { endIsoOf } from "../../kernel/iso-time.ts";
-
-type PlayerAdventureTier = {
-  tier: number;
-  points: number;
-  /** What the tracks give; null for nothing. */
-  free: RewardBundle | null;
-  premium: RewardBundle | null;
-  reached: boolean;
-  /** Whether the rewards of the free track were granted, and those of the premium track. */
-  claimed: boolean;
-  premiumClaimed: boolean;
-};
-
-type PlayerAdventureItem = {
-  questKey: string;
-  /** Of the quest, in the player's language. */
-  name: string;
-  chapter: string | null;
-  optional: boolean;
-  /** For each completion. */
-  points: number;
-  unlocked: boolean;
-  /** When time alone unlocks it; null where that is not known or over. */
-  unlocksAt: string | null;
-  state: PlayerQuestState;
-  /** How often its quest was completed in the adventure. */
-  completions: number;
-};
-
-/** How far a player is with an adventure; `id` is null without a row. Times are ISO 8601. */
-type AdventureOutline = {
-  id: string | null;
-  adventureKey: string;
-  adventureId: string;
-  name: string;
-  season: string | null;
-  state: PlayerAdventureState;
-  points: number;
-  questsCompleted: number;
-  questsRequired: number;
-  percent: number;
-  premium: boolean;
-  startsAt: string;
-  endsAt: string;
-  claimUntil: string;
-  startedAt: string | null;
-  completedAt: string | null;
-  claimedAt: string | null;
-};
-
-/** A player's adventure as the API shows it. */
-export type PlayerAdventure = AdventureOutline & {
-  description: string | null;
-  imageUrl: string | null;
-  join: Adventure["join"];
-  claim: Adventure["claim"];
-  /** What the whole gives when it is completed. */
-  rewards: RewardBundle;
-  /** Null where premium cannot be bought. */
-  premiumPrice: { currencyKey: string; amount: number } | null;
-  tiers: PlayerAdventureTier[];
-  items: PlayerAdventureItem[];
-};
+import { endIsoOf, isoOf } from "../../kernel/iso-time.ts";
 
 /** Returns the state of a row at a moment: what is over by then is EXPIRED, settled or not. */
 const stateOf = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureState => {
   const row = rowOf(turn, adventure);
-  const { at } = turn.event;
-  if (hasJoined(row)) {
-    if (isReopened(row, adventure, turn.nowMs)) return "IN_PROGRESS";
-    const untilMs =
-      row.state === "COMPLETED" ? Math.max(adventure.endMs, adventure.claimMs) : adventure.endMs;
-    const isOpen = row.state === "IN_PROGRESS" || row.state === "COMPLETED";
-    return isOpen && at >= untilMs ? "EXPIRED" : (row.state as PlayerAdventureState);
-  }
-  return isRunning(adventure, at) && adventure.isForPlayer(turn) ? "AVAILABLE" : "LOCKED";
+  if (!hasJoined(row)) return runsFor(turn, adventure) ? "AVAILABLE" : "LOCKED";
+  if (isReopened(row, adventure, turn.nowMs)) return "IN_PROGRESS";
+  return turn.event.at >= endOf(adventure, row) ? "EXPIRED" : (row.state as PlayerAdventureState);
 };
 
 const percentOf = (adventure: CompiledAdventure, row: AdventureRow | undefined): number => {
@@ -100,42 +36,30 @@ export const adventureStanding = (turn: PlanTurn, key: string): AdventureStandin
   return { state: stateOf(turn, adventure), percent: percentOf(adventure, rowOf(turn, adventure)) };
 };
 
-/** What a client shows of an item besides progress. */
-const itemTexts = ({ project, player }: PlanTurn, { definition }: CompiledItem) => {
-  const { questKey, chapter = null, optional, points } = definition;
-  const quest = project.quests.byKey.get(questKey);
-  return {
-    questKey,
-    name: quest ? questName(quest.definition, player.locale) : questKey,
-    chapter,
-    optional,
-    points,
-  };
-};
-
-const showItems = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventureItem[] => {
+const showItems = (turn: PlanTurn, adventure: CompiledAdventure) => {
   const row = rowOf(turn, adventure);
+  const { unlocked: known = [], items: done = {} }: Partial<AdventureRow> = row ?? {};
+  const runs = runsFor(turn, adventure);
   const items = [...adventure.items.values()].toSorted((a, b) => a.definition.order - b.definition.order);
   return items.map((item) => {
-    const { questKey } = item.definition;
-    const unlocked = row?.unlocked.includes(questKey) === true || canUnlock(turn, adventure, item);
+    const { questKey, chapter = null, optional, points } = item.definition;
+    const quest = turn.project.quests.byKey.get(questKey);
+    const unlocked = known.includes(questKey) || (runs && isUnlocked(turn, adventure, item));
     return {
-      ...itemTexts(turn, item),
+      questKey,
+      name: quest ? questName(quest.definition, turn.player.locale) : questKey,
+      chapter,
+      optional,
+      points,
       unlocked,
       unlocksAt: unlocked ? null : endIsoOf(unlocksMs(turn, adventure, { row, item })),
       state: turn.questStanding(questKey)?.state ?? "LOCKED",
-      completions: row?.items[questKey]?.times ?? 0,
+      completions: done[questKey]?.times ?? 0,
     };
   });
 };
 
-/** Nothing is unlocked before the start, after the end, or for those to whom it is not offered. */
-const canUnlock = (turn: PlanTurn, adventure: CompiledAdventure, item: Parameters<typeof isUnlocked>[2]) =>
-  isRunning(adventure, turn.event.at) &&
-  (hasJoined(rowOf(turn, adventure)) || adventure.isForPlayer(turn)) &&
-  isUnlocked(turn, adventure, item);
-
-const showTiers = (adventure: CompiledAdventure, row: AdventureRow | undefined): PlayerAdventureTier[] =>
+const showTiers = (adventure: CompiledAdventure, row: AdventureRow | undefined) =>
   adventure.definition.tiers.map(({ tier, points, free, premium }) => {
     const reached = row?.tiers[tier];
     return {
@@ -152,14 +76,16 @@ const showTiers = (adventure: CompiledAdventure, row: AdventureRow | undefined):
 const questsRequired = ({ definition: { completion, items } }: CompiledAdventure): number =>
   completion.mode === "COUNT" ? completion.value! : items.filter(({ optional }) => !optional).length;
 
-/** What is shown of a row where there is none. */
-const NOTHING = { id: null, points: 0, premiumMs: null, startedMs: null, completedMs: null, claimedMs: null };
-
-/** Returns how far the turn's player is with an adventure, without its texts, items and tiers. */
-const showOutline = (turn: PlanTurn, adventure: CompiledAdventure): AdventureOutline => {
+/**
+ * Returns how far the turn's player is with an adventure, without its texts, items and tiers; `id` is null
+ * without a row.
+ */
+const showOutline = (turn: PlanTurn, adventure: CompiledAdventure) => {
   const row = rowOf(turn, adventure);
   const isThere = row !== undefined && (row.startedMs !== null || row.premiumMs !== null);
-  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = isThere ? row : NOTHING;
+  const { id, points, premiumMs, startedMs, completedMs, claimedMs } = isThere
+    ? row
+    : { ...NOT_JOINED, id: null, premiumMs: null };
   return {
     id,
     adventureKey: adventure.key,
@@ -172,17 +98,17 @@ const showOutline = (turn: PlanTurn, adventure: CompiledAdventure): AdventureOut
     questsRequired: questsRequired(adventure),
     percent: percentOf(adventure, row),
     premium: premiumMs !== null,
-    startsAt: new Date(adventure.fromMs).toISOString(),
-    endsAt: new Date(adventure.endMs).toISOString(),
-    claimUntil: new Date(adventure.claimMs).toISOString(),
-    startedAt: endIsoOf(startedMs),
-    completedAt: endIsoOf(completedMs),
-    claimedAt: endIsoOf(claimedMs),
+    startsAt: isoOf(adventure.fromMs),
+    endsAt: isoOf(adventure.endMs),
+    claimUntil: isoOf(adventure.claimMs),
+    startedAt: isoOf(startedMs),
+    completedAt: isoOf(completedMs),
+    claimedAt: isoOf(claimedMs),
   };
 };
 
-/** Returns a player's adventure at the turn's time. */
-export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure): PlayerAdventure => {
+/** Returns a player's adventure at the turn's time, as the API shows it. */
+export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure) => {
   const { description, imageUrl, join, claim, rewards, premiumPrice } = adventure.definition;
   return {
     ...showOutline(turn, adventure),
@@ -196,6 +122,8 @@ export const showAdventure = (turn: PlanTurn, adventure: CompiledAdventure): Pla
     items: showItems(turn, adventure),
   };
 };
+
+export type PlayerAdventure = ReturnType<typeof showAdventure>;
 
 type Change = "STARTED" | "PROGRESS" | "TIER" | "COMPLETED" | "CLAIMED" | "EXPIRED";
 
@@ -242,17 +170,15 @@ const announce = (
 ): void => {
   const change = changeOf(before, now);
   if (change === undefined) return;
-  const { id: playerId, externalUserId } = turn.player;
   const isBrief = isOfPoints(before, now);
   const shown = isBrief ? showOutline(turn, adventure) : showAdventure(turn, adventure);
-  publish(turn, "adventure.updated", { playerId, externalUserId, adventure: shown, change });
+  publish(turn, "adventure.updated", { ...playerOf(turn), adventure: shown, change });
 };
 
 /** Publishes what a pass has changed in the player's adventures: one line of the player's stream for each. */
 export const announceAdventures = (turn: PlanTurn): void => {
   const { root, project } = turn;
-  if (!root.adventures) return;
-  for (const [key, before] of root.adventures) {
+  for (const [key, before] of root.adventures ?? []) {
     const adventure = project.adventures.byKey.get(key);
     const now = adventure && rowOf(turn, adventure);
     if (now) announce(turn, adventure, { before, now });

@@ -28,6 +28,7 @@ import {
 import type { QuestRow } from "./row.ts";
 import { activeSteps } from "./step.ts";
 import { isReached } from "./store.ts";
+import { saveSeen, type SeenInputs, updateInputs } from "../segments/membership.ts";
 import type { QuestVerdict } from "../turn.ts";
 
 const NOTHING_DONE = (): boolean => false;
@@ -184,9 +185,8 @@ const whyRunning = (turn: PlanTurn, version: CompiledQuest, row: QuestRow): Why 
 };
 
 const whyNotBegun = (turn: PlanTurn, quest: CompiledQuest): Why => {
-  const { player, event } = turn;
-  if (player.status !== "ACTIVE") return { reason: "PLAYER_INACTIVE" };
-  const next = freeCycle(quest, turn, player.quests.get(quest.key), event.at);
+  if (turn.player.status !== "ACTIVE") return { reason: "PLAYER_INACTIVE" };
+  const next = freeCycle(turn, quest);
   if (!next) return { reason: "NOT_AVAILABLE", detail: whyNotFree(turn, quest) };
   if (quest.definition.start.mode !== "AUTO")
     return { reason: "NOT_STARTED", detail: "it is started by hand" };
@@ -223,33 +223,33 @@ type Begins = (turn: PlanTurn, quest: CompiledQuest) => boolean;
 
 /** Starts a quest of itself, if it may be started now and what has happened begins it. */
 const startByItself = (turn: PlanTurn, quest: CompiledQuest, begins: Begins): void => {
-  const { player, event, root } = turn;
+  const { player, root } = turn;
   if (quest.definition.start.mode !== "AUTO" || player.status !== "ACTIVE" || root.isTimeOnly) return;
-  const next = freeCycle(quest, turn, player.quests.get(quest.key), event.at);
+  const next = freeCycle(turn, quest);
   // What the player has abandoned is not started again by itself.
   if (!next || next.again?.state === "ABANDONED") return;
   if (begins(turn, quest) && quest.mayStart(turn) && hasPlaceNow(turn, quest))
     startQuest(turn, quest, next, "AUTO");
 };
 
-/** Applies the turn's event to one quest, and tells a trace whether it counted. */
-const advanceOne = (turn: PlanTurn, published: CompiledQuest): void => {
-  const { trace } = turn.root;
-  const quest = asReceived(published, turn);
-  if (!trace) return advance(turn, quest);
-  const before: Before = beforeEvent(turn, quest);
-  advance(turn, quest);
-  trace.quest(verdictOf(turn, quest, before));
-};
-
-const advance = (turn: PlanTurn, quest: CompiledQuest): void => {
+/** Brings a quest to the present, which begins where it may, and finishes the steps that are done. */
+const advance = (turn: PlanTurn, quest: CompiledQuest, begins: Begins): void => {
   settleQuest(turn, quest);
   if (quest.phase === "PAUSED") return;
-  if (!inProgress(turn, quest)) startByItself(turn, quest, beginsByEvent);
+  if (!inProgress(turn, quest)) startByItself(turn, quest, begins);
   const running = inProgress(turn, quest);
   if (!running) return;
-  countEventFor(turn, running.version, running.row);
+  if (begins === beginsByEvent) countEventFor(turn, running.version, running.row);
   settleSteps(turn, running.version, running.row);
+};
+
+/** Applies the turn's event to one quest, and tells a trace whether it counted. */
+const advanceByEvent = (turn: PlanTurn, published: CompiledQuest): void => {
+  const { trace } = turn.root;
+  const quest = asReceived(published, turn);
+  const before = trace && beforeEvent(turn, quest);
+  advance(turn, quest, beginsByEvent);
+  if (before) trace.quest(verdictOf(turn, quest, before));
 };
 
 const hasCounted: Begins = (turn, quest) =>
@@ -266,12 +266,7 @@ export const advanceByCounts = (turn: PlanTurn, quest: CompiledQuest): boolean =
   const { player } = turn;
   if (player.status !== "ACTIVE") return false;
   const before = player.quests.get(quest.key);
-  settleQuest(turn, quest);
-  if (quest.phase === "PAUSED") return false;
-  const begins: Begins = (...of) => hasCounted(...of) || beginsByState(...of);
-  if (!inProgress(turn, quest)) startByItself(turn, quest, begins);
-  const running = inProgress(turn, quest);
-  if (running) settleSteps(turn, running.version, running.row);
+  advance(turn, quest, (...of) => hasCounted(...of) || beginsByState(...of));
   return player.quests.get(quest.key) !== before;
 };
 
@@ -279,21 +274,15 @@ export const advanceByCounts = (turn: PlanTurn, quest: CompiledQuest): boolean =
 export const advanceQuests = (turn: PlanTurn): void => {
   const { quests } = turn.project;
   if (quests.byKey.size === 0) return;
-  for (const quest of quests.forEvent(turn.event.type)) advanceOne(turn, quest);
+  for (const quest of quests.forEvent(turn.event.type)) advanceByEvent(turn, quest);
   refreshQuests(turn);
 };
 
-/** The inputs of stateful quests when they were last evaluated; `isNew`: not yet for this loaded player. */
-type Seen = { values: unknown[]; isNew: boolean };
+/** The inputs of stateful quests; `isNew`: not evaluated yet for this loaded player. */
+const SEEN: SeenInputs = new WeakMap();
 
-const SEEN = new WeakMap<PlayerState, Seen>();
-
-/** Returns a function that makes the recorded inputs what they are now, for a turn that is undone as a whole. */
-export const saveSeenQuests = (player: PlayerState): (() => void) => {
-  const seen = SEEN.get(player);
-  const before = seen && { values: [...seen.values], isNew: seen.isNew };
-  return () => void (before ? SEEN.set(player, before) : SEEN.delete(player));
-};
+/** See `saveSeen`. */
+export const saveSeenQuests = (player: PlayerState): (() => void) => saveSeen(SEEN, player);
 
 /** Records the inputs of quests before a turn changes any of them. */
 export const watchQuests = ({ stateful, readers }: QuestIndex, player: PlayerState): void => {
@@ -301,43 +290,22 @@ export const watchQuests = ({ stateful, readers }: QuestIndex, player: PlayerSta
   SEEN.set(player, { values: readers.map((read) => read(player)), isNew: true });
 };
 
-const updateInputs = ({ player, project }: PlanTurn, { values }: Seen): Set<number> => {
-  const changed = new Set<number>();
-  const { readers } = project.quests;
-  readers.forEach((read, place) => {
-    const value = read(player);
-    if (Object.is(value, values[place])) return;
-    values[place] = value;
-    changed.add(place);
-  });
-  return changed;
-};
-
-const checkState = (turn: PlanTurn, published: CompiledQuest): void => {
-  const quest = asReceived(published, turn);
-  settleQuest(turn, quest);
-  if (quest.phase === "PAUSED") return;
-  if (!inProgress(turn, quest)) startByItself(turn, quest, beginsByState);
-  const running = inProgress(turn, quest);
-  if (running) settleSteps(turn, running.version, running.row);
-};
-
 /** Maximum rounds in which quests that wait for one another follow; later turns continue a longer chain. */
 const ROUNDS_MAX = 10;
 
 /** Evaluates the quests that read something that has changed, until nothing changes any more. */
 export const refreshQuests = (turn: PlanTurn): void => {
-  const { stateful } = turn.project.quests;
+  const { stateful, readers } = turn.project.quests;
   const seen = SEEN.get(turn.player);
   if (!seen || turn.player.status !== "ACTIVE") return;
   for (let round = 0; round < ROUNDS_MAX; round++) {
-    const changed = updateInputs(turn, seen);
+    const changed = updateInputs(readers, turn.player, seen);
     const isFirst = round === 0;
     const isAffected = ({ inputs, isTimed }: StatefulQuest): boolean =>
-      seen.isNew || (isFirst && isTimed) || inputs.some((place) => changed.has(place));
+      seen.isNew || (isFirst && isTimed) || inputs.some((place) => changed?.has(place));
     const affected = stateful.filter(isAffected);
     seen.isNew = false;
     if (affected.length === 0) return;
-    for (const { quest } of affected) checkState(turn, quest);
+    for (const { quest } of affected) advance(turn, asReceived(quest, turn), beginsByState);
   }
 };

@@ -118,6 +118,12 @@ export const deadlineOf = (quest: CompiledQuest, row: QuestRow): number => {
   return outlastsEnd(doneBy(quest, row)) ? own : Math.min(own, quest.untilMs, quest.endedMs);
 };
 
+/** Returns when a row is over, with what may be claimed of it; Infinity for never. */
+export const endOf = (quest: CompiledQuest, row: QuestRow): number => {
+  if (row.state === "COMPLETED") return row.claimUntilMs ?? Infinity;
+  return row.state === "IN_PROGRESS" ? deadlineOf(quest, row) : Infinity;
+};
+
 /** Returns a row that a sweep looks at when the quest ends: somebody waits for what becomes of it then. */
 export const withEnd = (quest: CompiledQuest, row: QuestRow): QuestRow => {
   const { endsMs: _before, ...kept } = row;

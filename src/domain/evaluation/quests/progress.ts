@@ -1,21 +1,11 @@
 import { adjustCurrency } from "../currencies/adjust.ts";
+import { causeOf, givenBy, giveRewards } from "../goals.ts";
 import { addSample, type AggregateState, toSum } from "../metrics/aggregates.ts";
-import type { QuestState } from "../player-state.ts";
 import { type CompiledQuest, type CompiledStep, keptVersions, takePlace, versionOf } from "./compile.ts";
-import {
-  type NextCycle,
-  type QuestOwner,
-  calendarFor,
-  deadlineOf,
-  doneBy,
-  isOffered,
-  isRested,
-  nextCycle,
-} from "./context.ts";
-import { isOpenState, type QuestRow, type StartedBy } from "./row.ts";
+import { type NextCycle, calendarFor, doneBy, endOf, isOffered, isRested, nextCycle } from "./context.ts";
+import type { QuestRow, StartedBy } from "./row.ts";
 import { activeSteps, canComplete, type EventStep, isComplete } from "./step.ts";
 import {
-  causeOf,
   completeQuest,
   countOf,
   currentValue,
@@ -23,10 +13,8 @@ import {
   emitQuest,
   expireQuest,
   failQuest,
-  giveRewards,
   isReached,
   questPercent,
-  rewardKey,
   storeLatest,
   storeNext,
   storeProgress,
@@ -53,10 +41,10 @@ const withActive = (
   row: QuestRow,
   { active, atMs }: { active: readonly boolean[]; atMs: number },
 ): QuestRow => {
-  const isFresh = (key: string, i: number): boolean =>
-    active[i] === true && row.steps[key]?.startMs === undefined;
-  if (!quest.steps.some(({ definition: { key } }, i) => isFresh(key, i))) return row;
-  const fresh = quest.steps.filter(({ definition: { key } }, i) => isFresh(key, i));
+  const fresh = quest.steps.filter(
+    ({ definition: { key } }, i) => active[i] === true && row.steps[key]?.startMs === undefined,
+  );
+  if (fresh.length === 0) return row;
   const started = fresh.map(({ definition: { key } }) => [key, { ...row.steps[key], startMs: atMs }]);
   return { ...row, steps: { ...row.steps, ...Object.fromEntries(started) } };
 };
@@ -180,7 +168,7 @@ const finishStep = (turn: Turn, quest: CompiledQuest, before: QuestRow, step: Co
     stepKey: key,
     rewards: isPaid ? null : rewards,
   });
-  if (!isPaid) giveRewards(turn, quest, { bundle: rewards, row, what: `s:${key}` });
+  if (!isPaid) giveRewards(turn, "QUEST", { key: quest.key, row, what: `s:${key}`, bundle: rewards });
   return row;
 };
 
@@ -225,7 +213,7 @@ export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow):
     if (isComplete(quest.definition, isDoneIn(row))) return completeQuest(turn, quest, row);
   }
   if (!canComplete(quest.definition, (key) => row.steps[key]?.failedMs !== undefined && !isDoneIn(row)(key)))
-    return failQuest(turn, { quest, row, cause: { ...causeOf(turn, quest), note: "attempts used up" } });
+    return failQuest(turn, quest, row, { ...causeOf(turn, "QUEST", quest.key), note: "attempts used up" });
   const percent = questPercent(turn, quest, row);
   if (row !== before || percent !== before.percent) storeProgress(turn, quest.key, { ...row, percent });
 };
@@ -233,18 +221,11 @@ export const settleSteps = (turn: Turn, quest: CompiledQuest, before: QuestRow):
 /** Maximum earlier cycles of a quest whose rewards wait to be claimed; beyond it the oldest is lost. */
 const OPEN_CYCLES_MAX = 20;
 
-const isUnclaimed = ({ state }: QuestRow): boolean => state === "COMPLETED";
-
-const isLapsed = ({ claimUntilMs }: QuestRow, atMs: number): boolean =>
-  claimUntilMs !== null && atMs >= claimUntilMs;
-
-const settleOlder = (turn: Turn, quest: CompiledQuest): void => {
-  const { older } = turn.player.quests.get(quest.key)!;
-  if (older.length === 0) return;
-  const unclaimed = older.filter(isUnclaimed);
+const settleOlder = (turn: Turn, quest: CompiledQuest, older: readonly QuestRow[]): void => {
+  const unclaimed = older.filter(({ state }) => state === "COMPLETED");
   const excess = unclaimed.length - OPEN_CYCLES_MAX;
   unclaimed.forEach((row, i) => {
-    if (i < excess || isLapsed(row, turn.event.at)) expireQuest(turn, quest, row);
+    if (i < excess || turn.event.at >= endOf(quest, row)) expireQuest(turn, quest, row);
   });
 };
 
@@ -293,13 +274,10 @@ const adoptVersion = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => 
 export const expireDue = (turn: Turn, quest: CompiledQuest): QuestRow | undefined => {
   const state = turn.player.quests.get(quest.key);
   if (!state) return undefined;
-  const { at } = turn.event;
-  settleOlder(turn, quest);
-  const { latest } = state;
-  if (!isOpenState(latest.state)) return undefined;
-  const untilMs = isUnclaimed(latest) ? (latest.claimUntilMs ?? Infinity) : deadlineOf(quest, latest);
-  if (at < untilMs) return isUnclaimed(latest) ? undefined : latest;
-  expireQuest(turn, quest, latest);
+  const { latest, older } = state;
+  settleOlder(turn, quest, older);
+  if (turn.event.at >= endOf(quest, latest)) expireQuest(turn, quest, latest);
+  else if (latest.state === "IN_PROGRESS") return latest;
   return undefined;
 };
 
@@ -321,22 +299,13 @@ export const inProgress = (
   return latest?.state === "IN_PROGRESS" ? { version: doneBy(quest, latest), row: latest } : undefined;
 };
 
-/** Returns the cycle that a player may start at a moment, besides audience and prerequisites. */
-export const freeCycle = (
-  quest: CompiledQuest,
-  owner: QuestOwner,
-  state: QuestState | undefined,
-  atMs: number,
-): NextCycle | undefined => {
-  if (!isOffered(quest, atMs) || !isRested(quest, state?.latest, atMs)) return undefined;
-  return nextCycle(quest, owner, state, atMs);
+/** Returns the cycle that the turn's player may start now, besides audience and prerequisites. */
+export const freeCycle = (turn: Turn, quest: CompiledQuest): NextCycle | undefined => {
+  const { at } = turn.event;
+  const state = turn.player.quests.get(quest.key);
+  if (!isOffered(quest, at) || !isRested(quest, state?.latest, at)) return undefined;
+  return nextCycle(quest, turn, state, at);
 };
-
-/** Number of completions so far, and the time of the last one. */
-const soFar = (latest: QuestRow | undefined): Pick<QuestRow, "completions" | "lastCompletedMs"> => ({
-  completions: latest?.completions ?? 0,
-  lastCompletedMs: latest?.lastCompletedMs ?? null,
-});
 
 /** When a row that starts at a moment expires; null for never. */
 const expiryOf = ({ definition }: CompiledQuest, endMs: number, atMs: number): number | null => {
@@ -359,6 +328,7 @@ const rowOf = (
   startedBy: StartedBy,
 ): QuestRow => {
   const { at } = turn.event;
+  const { completions = 0, lastCompletedMs = null } = turn.player.quests.get(quest.key)?.latest ?? {};
   const row: QuestRow = {
     // A cycle keeps its row, so that its rewards are granted once.
     id: again?.id ?? newId(),
@@ -372,7 +342,8 @@ const rowOf = (
     completedMs: null,
     claimedMs: null,
     claimUntilMs: null,
-    ...soFar(turn.player.quests.get(quest.key)?.latest),
+    completions,
+    lastCompletedMs,
     steps: {},
     ...keptOf(again),
     ...(turn.root.isTracked ? { eventId: turn.root.id } : {}),
@@ -391,15 +362,9 @@ const payEntry = (turn: Turn, quest: CompiledQuest, row: QuestRow): StartProblem
   const { cost } = quest.definition.start;
   if (!cost || row.isPaid) return undefined;
   const { currencyKey, amount } = cost;
-  const cause = causeOf(turn, quest);
-  const paying = {
-    currencyKey,
-    amount: -amount,
-    cause,
-    key: rewardKey(row, "start"),
-    reason: `quest:${quest.key}`,
-  };
-  if (adjustCurrency(turn, paying).problem === undefined) return undefined;
+  const price = givenBy(turn, "QUEST", { key: quest.key, row, what: "start" });
+  if (adjustCurrency(turn, { currencyKey, amount: -amount, ...price }).problem === undefined)
+    return undefined;
   const message = `the start costs ${amount} of the currency ${currencyKey}, which the player does not have`;
   return { reason: "INSUFFICIENT_FUNDS", message };
 };
@@ -418,7 +383,7 @@ export const startPaid = (
   const problem = payEntry(turn, quest, row);
   if (problem) return problem;
   const isPaid = quest.definition.start.cost === undefined ? {} : { isPaid: true as const };
-  return beginRow(turn, quest, { next, row: { ...row, ...isPaid } });
+  return beginRow(turn, quest, next, { ...row, ...isPaid });
 };
 
 /** Starts a quest for the turn's player. @returns the row, which has been stored */
@@ -427,15 +392,9 @@ export const startQuest = (
   quest: CompiledQuest,
   next: NextCycle,
   startedBy: StartedBy,
-): QuestRow => {
-  return beginRow(turn, quest, { next, row: rowOf(quest, turn, next, startedBy) });
-};
+): QuestRow => beginRow(turn, quest, next, rowOf(quest, turn, next, startedBy));
 
-const beginRow = (
-  turn: Turn,
-  quest: CompiledQuest,
-  { next, row }: { next: NextCycle; row: QuestRow },
-): QuestRow => {
+const beginRow = (turn: Turn, quest: CompiledQuest, next: NextCycle, row: QuestRow): QuestRow => {
   takePlace(turn, quest);
   if (next.again) storeLatest(turn, quest.key, row);
   else storeNext(turn, quest.key, row);
@@ -444,7 +403,7 @@ const beginRow = (
     questId: quest.id,
     questVersion: row.version,
     startedBy: row.startedBy,
-    expiresAt: row.expiresMs === null ? null : isoOf(row.expiresMs),
+    expiresAt: isoOf(row.expiresMs),
     startedAt: isoOf(row.startedMs),
   });
   return row;

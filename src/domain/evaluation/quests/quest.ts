@@ -4,7 +4,7 @@ import { Cron, patternsOf } from "../language/patterns.ts";
 import { conditionProblems, Group } from "../language/groups.ts";
 import { Description, FieldKey, ImageUrl, Key, Name } from "../language/syntax.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
-import { checkStep, type ManualStep, Metadata, QuestStep, type Refuse, stepProblems } from "./step.ts";
+import { checkStep, Metadata, QuestStep, type Refuse, stepProblems } from "./step.ts";
 import { causesOfBundle, RewardBundle } from "../rewards/bundle.ts";
 import { Audience } from "../segments/audience.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";
@@ -261,29 +261,6 @@ export const Quest = questShape.superRefine(checkQuest).meta({
 });
 export type Quest = z.output<typeof Quest>;
 
-/** What a player's client shows of a quest besides progress, in the player's language. */
-export type QuestTexts = {
-  name: string;
-  description: string | null;
-  imageUrl: string | null;
-  category: string | null;
-  start: Quest["start"];
-  claim: Quest["claim"];
-  /** Of the whole quest. */
-  rewards: RewardBundle;
-};
-
-/** What a player's client shows of a step besides progress, in the player's language. */
-export type StepTexts = {
-  name: string;
-  description: string | null;
-  optional: boolean;
-  /** Null for none. */
-  rewards: RewardBundle | null;
-  /** MANUAL: what comes with a confirmation. */
-  evidence?: ManualStep["evidence"];
-};
-
 type Translations = NonNullable<Quest["translations"]>;
 type QuestTranslation = Translations[string];
 
@@ -316,8 +293,8 @@ const translationOf = ({ translations }: Quest, locale: string | null): QuestTra
 export const questName = (quest: Quest, locale: string | null): string =>
   translationOf(quest, locale)?.name ?? quest.name;
 
-/** Returns the texts of a quest for a player of a locale. */
-export const questTexts = (quest: Quest, locale: string | null): QuestTexts => {
+/** Returns what the client of a player of a locale shows of a quest besides progress. */
+export const questTexts = (quest: Quest, locale: string | null) => {
   const { description, imageUrl, category, start, claim, rewards } = quest;
   return {
     name: questName(quest, locale),
@@ -330,8 +307,8 @@ export const questTexts = (quest: Quest, locale: string | null): QuestTexts => {
   };
 };
 
-/** Returns the texts of a step of a quest for a player of a locale. */
-export const stepTexts = (quest: Quest, step: QuestStep, locale: string | null): StepTexts => {
+/** As `questTexts`, of a step. */
+export const stepTexts = (quest: Quest, step: QuestStep, locale: string | null) => {
   const own = translationOf(quest, locale)?.steps?.[step.key];
   return {
     name: own?.name ?? step.name,

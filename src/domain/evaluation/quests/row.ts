@@ -1,26 +1,12 @@
+/** States of a quest or an adventure that a player has begun. */
+export const BEGUN_STATES = ["IN_PROGRESS", "COMPLETED", "CLAIMED", "EXPIRED"] as const;
+
 /** States of a player's quest that are stored. RESET: it was put back, and may be started again. */
-export const STORED_STATES = [
-  "IN_PROGRESS",
-  "COMPLETED",
-  "CLAIMED",
-  "EXPIRED",
-  "FAILED",
-  "ABANDONED",
-  "RESET",
-] as const;
+export const STORED_STATES = [...BEGUN_STATES, "FAILED", "ABANDONED", "RESET"] as const;
 export type StoredState = (typeof STORED_STATES)[number];
 
 /** States as the API shows them: LOCKED and AVAILABLE are never stored. */
-export const QUEST_STATES = [
-  "LOCKED",
-  "AVAILABLE",
-  "IN_PROGRESS",
-  "COMPLETED",
-  "CLAIMED",
-  "EXPIRED",
-  "FAILED",
-  "ABANDONED",
-] as const;
+export const QUEST_STATES = ["LOCKED", "AVAILABLE", ...BEGUN_STATES, "FAILED", "ABANDONED"] as const;
 export type PlayerQuestState = (typeof QUEST_STATES)[number];
 
 export const STARTED_BY = ["AUTO", "PLAYER", "API", "RULE"] as const;
@@ -81,6 +67,10 @@ export type QuestRow = {
   isChanged?: true | "PROGRESS";
 };
 
+/** Returns the keys of the steps of a row that are done. */
+export const doneIn = ({ steps }: Pick<QuestRow, "steps">): string[] =>
+  Object.keys(steps).filter((key) => steps[key]!.doneMs !== undefined);
+
 /** Returns when a row expires unless something happens before, in ms; null for never. */
 export const dueOf = ({ state, expiresMs, endsMs, claimUntilMs }: QuestRow): number | null => {
   if (state === "IN_PROGRESS") {
@@ -89,6 +79,3 @@ export const dueOf = ({ state, expiresMs, endsMs, claimUntilMs }: QuestRow): num
   }
   return state === "COMPLETED" ? claimUntilMs : null;
 };
-
-/** Returns whether the player may still do something with a row. */
-export const isOpenState = (state: StoredState): boolean => state === "IN_PROGRESS" || state === "COMPLETED";

@@ -1,4 +1,5 @@
 import { publish } from "../emit.ts";
+import { playerOf } from "../goals.ts";
 import { asReceived } from "../live.ts";
 import type { QuestState } from "../player-state.ts";
 import type { PlanTurn } from "../project-plan.ts";
@@ -8,19 +9,10 @@ import {
   type CompiledQuest,
   hasPlace,
   isQuestAvailable,
-  type StepState,
   stepStates,
   versionOf,
 } from "./compile.ts";
-import {
-  cycleAt,
-  deadlineOf,
-  doneBy,
-  hasPeriods,
-  type NextCycle,
-  whyNotFree,
-  calendarFor,
-} from "./context.ts";
+import { cycleAt, doneBy, endOf, hasPeriods, type NextCycle, whyNotFree, calendarFor } from "./context.ts";
 import {
   addToStep,
   forceSteps,
@@ -32,46 +24,21 @@ import {
   type StartProblem,
   startQuest,
 } from "./progress.ts";
-import { questName, questTexts, type QuestTexts, stepTexts, type StepTexts } from "./quest.ts";
-import type { PlayerQuestState, QuestRow, StartedBy, StoredState } from "./row.ts";
+import { questName, questTexts, stepTexts } from "./quest.ts";
+import { doneIn, type PlayerQuestState, type QuestRow, type StartedBy, type StoredState } from "./row.ts";
 import type { QuizStep } from "./step.ts";
-import { failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
+import { abandonQuest, failQuest, questPercent, resetQuest, shownValue, stepPercent } from "./store.ts";
+
 import type { QuestOrder, QuestStanding } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { endIsoOf } from "../../kernel/iso-time.ts";
 
-/** How far a player is with a step. Times are ISO 8601. */
-type StepOutline = {
-  stepKey: string;
-  kind: string;
-  state: StepState;
-  value: number;
-  target: number;
-  percent: number;
-  completedAt: string | null;
-  /** CODE and QUIZ with a limit: how often the player may still try. */
-  attemptsLeft?: number;
-};
-
-/** A step of a player's quest as the API shows it. */
-type PlayerQuestStep = StepOutline &
-  StepTexts & {
-    /** QUIZ, where one quest is read: what is asked. */
-    questions?: AskedQuestion[];
-  };
+/** A step of a player's quest as the API shows it; QUIZ, where one quest is read: with what is asked. */
+type PlayerQuestStep = ReturnType<typeof showSteps>[number] &
+  ReturnType<typeof stepTexts> & { questions?: AskedQuestion[] };
 
 /** A question without its answer. */
 type AskedQuestion = Pick<QuizStep["questions"][number], "key" | "prompt" | "options">;
-
-/** A completed cycle whose rewards wait to be claimed. Times are ISO 8601. */
-type ClaimableCycle = {
-  cycleKey: string;
-  completedAt: string;
-  /** Null for ever. */
-  claimUntil: string | null;
-  rewards: RewardBundle;
-};
 
 /** How far a player is with a quest; `id` is null while it has not been started in its cycle. */
 export type QuestOutline = {
@@ -83,23 +50,24 @@ export type QuestOutline = {
   cycleKey: string;
   state: PlayerQuestState;
   percent: number;
-  steps: StepOutline[];
+  steps: ReturnType<typeof showSteps>;
   startedAt: string | null;
   expiresAt: string | null;
   completedAt: string | null;
   claimedAt: string | null;
   resetsAt: string | null;
   /** Of all cycles, oldest first. */
-  claimable: ClaimableCycle[];
+  claimable: ReturnType<typeof claimableOf>;
   lockedBy?: LockedBy[];
 };
 
 /** A player's quest as the API shows it. */
-export type PlayerQuest = Omit<QuestOutline, "steps"> & QuestTexts & { steps: PlayerQuestStep[] };
+export type PlayerQuest = Omit<QuestOutline, "steps"> &
+  ReturnType<typeof questTexts> & { steps: PlayerQuestStep[] };
 
 type Standing = { row?: QuestRow; mayStart?: boolean };
 
-const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Standing): StepOutline[] => {
+const showSteps = (turn: PlanTurn, quest: CompiledQuest, { row, mayStart }: Standing) => {
   const states = stepStates(quest, row, mayStart);
   return quest.steps.map((step, i) => {
     const { key, kind } = step.definition;
@@ -125,19 +93,22 @@ const resetsAt = (turn: PlanTurn, { definition: { repeat } }: CompiledQuest): st
     ? endIsoOf(cycleAt(repeat, calendarFor(repeat.timezone, turn), turn.event.at).endMs)
     : null;
 
+/** Returns the cycles of a player's quest that are loaded, oldest first. */
+export const cyclesOf = ({ player }: PlanTurn, { key }: CompiledQuest): QuestRow[] => {
+  const state = player.quests.get(key);
+  return state ? [...state.older, state.latest] : [];
+};
+
 /** Returns the cycles of a player's quest whose rewards can be claimed at the turn's time, oldest first. */
-const claimableOf = (turn: PlanTurn, quest: CompiledQuest): ClaimableCycle[] => {
-  const state = turn.player.quests.get(quest.key);
-  if (!state) return [];
-  return [...state.older, state.latest]
-    .filter(({ state: is, claimUntilMs }) => is === "COMPLETED" && turn.event.at < (claimUntilMs ?? Infinity))
+const claimableOf = (turn: PlanTurn, quest: CompiledQuest) =>
+  cyclesOf(turn, quest)
+    .filter((row) => row.state === "COMPLETED" && turn.event.at < endOf(quest, row))
     .map((row) => ({
       cycleKey: row.cycleKey,
       completedAt: endIsoOf(row.completedMs)!,
       claimUntil: endIsoOf(row.claimUntilMs),
       rewards: doneBy(quest, row).definition.rewards,
     }));
-};
 
 /** Adds the texts of the version that a player does, in the player's language. */
 const withTexts = (
@@ -153,11 +124,18 @@ const withTexts = (
   })),
 });
 
+/** Returns the state of a row at the turn's time: what is over by then is EXPIRED, settled or not. */
+const stateOf = ({ event }: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuestState => {
+  if (event.at >= endOf(quest, row)) return "EXPIRED";
+  return row.state === "RESET" ? "AVAILABLE" : row.state;
+};
+
+const percentOf = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): number =>
+  row.state === "IN_PROGRESS" ? questPercent(turn, doneBy(quest, row), row) : row.percent;
+
 /** Returns how far a player is with one cycle of a quest, without its texts. */
 export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): QuestOutline => {
   const version = doneBy(quest, row);
-  const isRunning = row.state === "IN_PROGRESS";
-  const deadline = row.state === "COMPLETED" ? row.claimUntilMs : isRunning ? deadlineOf(quest, row) : null;
   return {
     id: row.id,
     questKey: quest.key,
@@ -166,10 +144,10 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
     name: questName(version.definition, turn.player.locale),
     cycleKey: row.cycleKey,
     state: row.state === "RESET" ? "AVAILABLE" : row.state,
-    percent: isRunning ? questPercent(turn, version, row) : row.percent,
+    percent: percentOf(turn, quest, row),
     steps: showSteps(turn, version, { row }),
     startedAt: endIsoOf(row.startedMs),
-    expiresAt: endIsoOf(deadline),
+    expiresAt: endIsoOf(endOf(quest, row)),
     completedAt: endIsoOf(row.completedMs),
     claimedAt: endIsoOf(row.claimedMs),
     resetsAt: resetsAt(turn, quest),
@@ -178,8 +156,10 @@ export const outlineRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow):
 };
 
 /** Returns the API form of one cycle of a player's quest. */
-export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuest =>
-  withTexts(turn, doneBy(quest, row), outlineRow(turn, quest, row));
+export const showRow = (turn: PlanTurn, quest: CompiledQuest, row: QuestRow): PlayerQuest => ({
+  ...withTexts(turn, doneBy(quest, row), outlineRow(turn, quest, row)),
+  state: stateOf(turn, quest, row),
+});
 
 /** What a player is shown of a quest: the row of a cycle, or a cycle that may be started. */
 type Current = { row: QuestRow } | { next: NextCycle };
@@ -191,7 +171,7 @@ const isVisible = ({ state }: QuestRow, next: NextCycle | undefined): boolean =>
 /** Returns what applies to the cycle of the turn's time; undefined where the quest is not offered. */
 export const currentOf = (turn: PlanTurn, quest: CompiledQuest): Current | undefined => {
   const state = turn.player.quests.get(quest.key);
-  const next = freeCycle(quest, turn, state, turn.event.at);
+  const next = freeCycle(turn, quest);
   if (state && isVisible(state.latest, next)) return { row: state.latest };
   return next && { next };
 };
@@ -256,9 +236,6 @@ type Change =
   | "FAILED"
   | "RESET";
 
-const doneIn = ({ steps }: QuestRow): string[] =>
-  Object.entries(steps).flatMap(([key, { doneMs }]) => (doneMs === undefined ? [] : [key]));
-
 const ENDINGS: Partial<Record<QuestRow["state"], Change>> = {
   COMPLETED: "COMPLETED",
   CLAIMED: "CLAIMED",
@@ -308,11 +285,9 @@ const announceRow = (
 ): void => {
   const change = changeOf(before, now);
   if (change === undefined) return;
-  const { id: playerId, externalUserId } = turn.player;
   const progress = progressIn(before, now);
   publish(turn, "quest.updated", {
-    playerId,
-    externalUserId,
+    ...playerOf(turn),
     quest: before ? outlineRow(turn, quest, now) : showRow(turn, quest, now),
     change,
     ...(progress && { progress }),
@@ -324,8 +299,7 @@ const announceRow = (
  */
 export const announceQuests = (turn: PlanTurn): void => {
   const { root, player, project } = turn;
-  if (!root.quests) return;
-  for (const [key, state] of root.quests) {
+  for (const [key, state] of root.quests ?? []) {
     const quest = project.quests.byKey.get(key);
     const rows = rowsOf(player.quests.get(key));
     const before = new Map(rowsOf(state).map((row) => [row.id, row]));
@@ -335,29 +309,31 @@ export const announceQuests = (turn: PlanTurn): void => {
 };
 
 /** States from which a quest can be put back. */
-export const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
-
-/** Returns why a quest in a state cannot be put back. */
-export const whyNotReset = (state: StoredState | undefined): string =>
-  `there is nothing to reset: the quest ${state === undefined ? "has not been started" : `is ${state}`}`;
+const RESETTABLE: ReadonlySet<StoredState> = new Set(["IN_PROGRESS", "FAILED", "EXPIRED"]);
 
 const NOT_IN_PROGRESS = "the quest is not in progress";
 
 type QuestChange = (turn: PlanTurn, quest: CompiledQuest, startedBy: StartedBy) => StartProblem | undefined;
 
-const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
+export const unavailable = (message: string): StartProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
 
-const FULL: StartProblem = { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
-
-const nextOf = (turn: PlanTurn, quest: CompiledQuest): NextCycle | undefined =>
-  freeCycle(quest, turn, turn.player.quests.get(quest.key), turn.event.at);
+/** Returns the cycle that the player may start, or why none; `isForced`: also of a quest that is LOCKED. */
+export const startable = (
+  turn: PlanTurn,
+  quest: CompiledQuest,
+  isForced = false,
+): NextCycle | StartProblem => {
+  const next = freeCycle(turn, quest);
+  if (!next) return unavailable(whyNotFree(turn, quest));
+  if (!isForced && !quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
+  if (hasPlace(turn, quest)) return next;
+  return { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
+};
 
 /** Starts a quest where the player may start it and can pay, and finishes the steps that are done already. */
 export const startNow: QuestChange = (turn, quest, startedBy) => {
-  const next = nextOf(turn, quest);
-  if (!next) return unavailable(whyNotFree(turn, quest));
-  if (!quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
-  if (!hasPlace(turn, quest)) return FULL;
+  const next = startable(turn, quest);
+  if ("reason" in next) return next;
   const started = startPaid(turn, quest, next, startedBy);
   if ("reason" in started) return started;
   settleSteps(turn, quest, started);
@@ -367,9 +343,8 @@ export const startNow: QuestChange = (turn, quest, startedBy) => {
 /** Completes a quest whatever its steps have counted; it is started where it is offered, at no cost. */
 export const completeNow: QuestChange = (turn, quest, startedBy) => {
   if (!inProgress(turn, quest)) {
-    const next = nextOf(turn, quest);
-    if (!next) return unavailable(whyNotFree(turn, quest));
-    if (!hasPlace(turn, quest)) return FULL;
+    const next = startable(turn, quest, true);
+    if ("reason" in next) return next;
     startQuest(turn, quest, next, startedBy);
   }
   const { version, row } = inProgress(turn, quest)!;
@@ -391,16 +366,21 @@ export const advanceNow = (
   return problem;
 };
 
-const failNow = (turn: PlanTurn, quest: CompiledQuest, cause: Cause): string | undefined => {
+/** Ends a quest in progress: as FAILED with a cause, else as ABANDONED. */
+export const endNow = (turn: PlanTurn, quest: CompiledQuest, cause?: Cause): string | undefined => {
   const running = inProgress(turn, quest);
   if (!running) return NOT_IN_PROGRESS;
-  failQuest(turn, { quest: running.version, row: running.row, cause });
+  const { version, row } = running;
+  if (cause) failQuest(turn, version, row, cause);
+  else abandonQuest(turn, version, row);
   return undefined;
 };
 
-const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
+/** Puts a quest back. */
+export const resetNow = (turn: PlanTurn, { key }: CompiledQuest): string | undefined => {
   const latest = turn.player.quests.get(key)?.latest;
-  if (!latest || !RESETTABLE.has(latest.state)) return whyNotReset(latest?.state);
+  if (!latest) return "there is nothing to reset: the quest has not been started";
+  if (!RESETTABLE.has(latest.state)) return `there is nothing to reset: the quest is ${latest.state}`;
   resetQuest(turn, latest, key);
   return undefined;
 };
@@ -421,22 +401,13 @@ export const changeQuest = (turn: PlanTurn, order: QuestOrder, cause: Cause): st
     case "COMPLETE":
       return completeNow(turn, quest, "RULE")?.message;
     case "FAIL":
-      return failNow(turn, quest, cause);
+      return endNow(turn, quest, cause);
     case "RESET":
       return resetNow(turn, quest);
     case "ADVANCE":
       return advanceNow(turn, quest, { stepKey: order.stepKey!, amount: order.amount! });
   }
 };
-
-const stateOf = (quest: CompiledQuest, row: QuestRow, atMs: number): PlayerQuestState => {
-  const untilMs = row.state === "IN_PROGRESS" ? deadlineOf(quest, row) : (row.claimUntilMs ?? Infinity);
-  const isOpen = row.state === "IN_PROGRESS" || row.state === "COMPLETED";
-  if (isOpen && atMs >= untilMs) return "EXPIRED";
-  return row.state === "RESET" ? "AVAILABLE" : row.state;
-};
-
-const NOT_OFFERED: QuestStanding = { state: "LOCKED", percent: 0, doneSteps: [] };
 
 /**
  * Returns where the turn's player stands in a quest, in the cycle of the event's time; undefined for an
@@ -446,20 +417,14 @@ export const questStanding = (turn: PlanTurn, key: string): QuestStanding | unde
   const quest = turn.project.quests.byKey.get(key);
   if (!quest) return undefined;
   const current = currentOf(turn, quest);
-  if (!current) return NOT_OFFERED;
-  if (!("row" in current))
-    return {
-      state: isQuestAvailable(turn, quest) ? "AVAILABLE" : "LOCKED",
-      percent: 0,
-      doneSteps: [],
-    };
+  if (!current || !("row" in current)) {
+    const isOpen = current !== undefined && isQuestAvailable(turn, quest);
+    return { state: isOpen ? "AVAILABLE" : "LOCKED", percent: 0, doneSteps: [] };
+  }
   const { row } = current;
-  const version = doneBy(quest, row);
   return {
-    state: stateOf(quest, row, turn.event.at),
-    percent: row.state === "IN_PROGRESS" ? questPercent(turn, version, row) : row.percent,
-    doneSteps: Object.entries(row.steps).flatMap(([step, { doneMs }]) =>
-      doneMs === undefined ? [] : [step],
-    ),
+    state: stateOf(turn, quest, row),
+    percent: percentOf(turn, quest, row),
+    doneSteps: doneIn(row),
   };
 };

@@ -1,60 +1,26 @@
-import { derive, publish } from "../emit.ts";
+import { emitGoal, giveRewards, playerOf, storeGoal } from "../goals.ts";
 import { type AggregateState, aggregateValue } from "../metrics/aggregates.ts";
 import { readMetric } from "../metrics/count.ts";
 import type { QuestState } from "../player-state.ts";
 import type { CompiledQuest, CompiledStep } from "./compile.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
 import { requiredOf } from "./step.ts";
-import { isEmptyBundle, type RewardBundle } from "../rewards/bundle.ts";
-import { grantBundle } from "../rewards/shared-keys.ts";
 import { type Turn, write } from "../turn.ts";
-import type { EventData } from "../../kernel/events/domain-events.ts";
+import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
 
-/** Returns the cause of what a quest gives or takes. */
-export const causeOf = ({ root }: Turn, { key }: CompiledQuest): Cause => ({
-  kind: "QUEST",
-  refKey: key,
-  ...(root.isTracked ? { rootEventId: root.id } : {}),
-});
-
-/** Returns the key of what a row gives or takes: a cycle does so once, and again after a revert. */
-export const rewardKey = ({ id, again }: QuestRow, what: string): string =>
-  `q:${id}:${what}${again === undefined ? "" : `~${again}`}`;
-
-/** Grants a bundle of a quest. Its key names the row, so that a cycle gives it once. */
-export const giveRewards = (
-  turn: Turn,
-  quest: CompiledQuest,
-  { bundle, row, what }: { bundle: RewardBundle; row: QuestRow; what: string },
-): void => {
-  if (isEmptyBundle(bundle)) return;
-  const key = rewardKey(row, what);
-  grantBundle(turn, { bundle, cause: causeOf(turn, quest), key, reason: `quest:${quest.key}` });
-};
-
-type QuestEvent =
-  | "quest.started"
-  | "quest.step_completed"
-  | "quest.completed"
-  | "quest.claimed"
-  | "quest.expired"
-  | "quest.failed";
-
 /** Fields by which events of quests name their subject. */
-export const subjectOf = ({ player }: Turn, quest: Pick<CompiledQuest, "key">, row: QuestRow) => ({
-  playerId: player.id,
-  externalUserId: player.externalUserId,
+export const subjectOf = (turn: Turn, quest: Pick<CompiledQuest, "key">, row: QuestRow) => ({
+  ...playerOf(turn),
   playerQuestId: row.id,
   questKey: quest.key,
   cycleKey: row.cycleKey,
 });
 
-/** Publishes a change of a quest: its line in the player's stream is written at the end of the pass. */
-export const emitQuest = <T extends QuestEvent>(turn: Turn, type: T, data: EventData<T>): void => {
-  publish(turn, type, data, { isSilent: true });
-  derive(turn, type, data);
+/** Publishes a change of a quest, and notes for adventures what has begun or ended. */
+export const emitQuest = <T extends EventType>(turn: Turn, type: T, data: EventData<T>): void => {
+  emitGoal(turn, type, data);
   const isCompleted = type === "quest.completed";
   if (!isCompleted && type !== "quest.started") return;
   const { questKey, playerQuestId } = data as EventData<"quest.started">;
@@ -84,14 +50,9 @@ export const withdrawDropped = (
   }
 };
 
-/** Stores a player's quest, and remembers what it was when the pass began. */
 const storeQuest = (turn: Turn, key: string, state: QuestState): void => {
-  const { player, root } = turn;
-  withdrawDropped(turn, player.quests.get(key), state);
-  const before = (root.quests ??= new Map());
-  if (!before.has(key)) before.set(key, player.quests.get(key));
-  player.quests.set(key, state);
-  player.dirty.quests.add(key);
+  withdrawDropped(turn, turn.player.quests.get(key), state);
+  storeGoal(turn, "quests", key, state);
 };
 
 /** Stores the row of the latest cycle. */
@@ -243,7 +204,7 @@ export const completeQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): 
     durationSeconds: Math.max(0, Math.round((at - row.startedMs) / 1_000)),
     rewards,
     claimRequired: isManual,
-    claimUntil: claimUntilMs === null ? null : isoOf(claimUntilMs),
+    claimUntil: isoOf(claimUntilMs),
     completedAt: isoOf(at),
   });
   if (!isManual) claimQuest(turn, quest, completed);
@@ -253,7 +214,7 @@ export const completeQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): 
 export const claimQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): void => {
   const { rewards } = quest.definition;
   storeRow(turn, quest.key, { ...row, state: "CLAIMED", claimedMs: turn.event.at });
-  giveRewards(turn, quest, { bundle: rewards, row, what: "complete" });
+  giveRewards(turn, "QUEST", { key: quest.key, row, what: "complete", bundle: rewards });
   emitQuest(turn, "quest.claimed", { ...subjectOf(turn, quest, row), rewards });
 };
 
@@ -271,10 +232,7 @@ export const expireQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow): vo
   emitQuest(turn, "quest.expired", { ...subjectOf(turn, quest, row), percent: row.percent });
 };
 
-export const failQuest = (
-  turn: Turn,
-  { quest, row, cause }: { quest: CompiledQuest; row: QuestRow; cause: Cause },
-): void => {
+export const failQuest = (turn: Turn, quest: CompiledQuest, row: QuestRow, cause: Cause): void => {
   endRow(turn, quest, row, "FAILED");
   emitQuest(turn, "quest.failed", { ...subjectOf(turn, quest, row), cause });
 };

@@ -1,18 +1,17 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { publish } from "../emit.ts";
 import type { PlanTurn } from "../project-plan.ts";
-import { whyLocked } from "./advance.ts";
 import {
   attemptsLeft,
   type CompiledQuest,
   type CompiledStep,
-  hasPlace,
   type StepState,
   stepStates,
 } from "./compile.ts";
-import { whyNotFree, withEnd } from "./context.ts";
+import { withEnd } from "./context.ts";
 import { freeCycle, inProgress, settleSteps, startQuest } from "./progress.ts";
 import type { QuestRow, StepProgress } from "./row.ts";
+import { startable, unavailable } from "./show.ts";
 import type { CodeStep, ManualStep, QuizStep } from "./step.ts";
 import { storeRow, subjectOf } from "./store.ts";
 import { write } from "../turn.ts";
@@ -136,20 +135,14 @@ export type Submitted = {
 
 type Running = { version: CompiledQuest; row: QuestRow };
 
-const unavailable = (message: string): SubmitProblem => ({ reason: "QUEST_NOT_AVAILABLE", message });
-
 /** Starts a quest that starts by itself: the submission is what begins it. */
 const begin = (turn: PlanTurn, quest: CompiledQuest): Running | SubmitProblem => {
-  const { player, event } = turn;
   if (quest.definition.start.mode !== "AUTO")
     return unavailable("the quest has not been started: start it first");
-  const next = freeCycle(quest, turn, player.quests.get(quest.key), event.at);
-  if (!next) return unavailable(whyNotFree(turn, quest));
-  if (next.again?.state === "ABANDONED") return unavailable("the quest was abandoned: start it again");
-  if (!quest.mayStart(turn)) return unavailable(whyLocked(turn, quest));
-  if (!hasPlace(turn, quest))
-    return { reason: "LIMIT_REACHED", message: "all places of the quest are taken" };
-  return { version: quest, row: startQuest(turn, quest, next, "AUTO") };
+  if (freeCycle(turn, quest)?.again?.state === "ABANDONED")
+    return unavailable("the quest was abandoned: start it again");
+  const next = startable(turn, quest);
+  return "reason" in next ? next : { version: quest, row: startQuest(turn, quest, next, "AUTO") };
 };
 
 type Applied = {

@@ -219,38 +219,24 @@ export const indexSegments = (segments: readonly CompiledSegment[]): SegmentInde
   };
 };
 
-/** The segments' inputs when they were last evaluated. */
-type Seen = {
-  values: unknown[];
-  /** The player's segments have never been evaluated: all of them must be. */
-  isNew: boolean;
-};
-
 /**
- * By loaded player. The stored segments agreed with the stored inputs, so comparing these with the current
- * ones shows which segments to evaluate again.
+ * The inputs of segments or quests when they were last evaluated. `isNew`: the player's have never been
+ * evaluated, so all of them must be.
  */
-const SEEN = new WeakMap<PlayerState, Seen>();
+type Seen = { values: unknown[]; isNew: boolean };
+export type SeenInputs = WeakMap<PlayerState, Seen>;
 
 /** Returns a function that makes the recorded inputs what they are now, for a turn that is undone as a whole. */
-export const saveSeenSegments = (player: PlayerState): (() => void) => {
-  const seen = SEEN.get(player);
+export const saveSeen = (inputs: SeenInputs, player: PlayerState): (() => void) => {
+  const seen = inputs.get(player);
   const before = seen && { values: [...seen.values], isNew: seen.isNew };
-  return () => void (before ? SEEN.set(player, before) : SEEN.delete(player));
+  return () => void (before ? inputs.set(player, before) : inputs.delete(player));
 };
 
-/** Records the inputs of a player's segments before a turn changes any of them. */
-export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: PlayerState): void => {
-  if (dynamic.length === 0 || SEEN.has(player)) return;
-  const values = readers.map((read) => read(player));
-  // A player who has just been created has no line in the player stream yet.
-  SEEN.set(player, { values, isNew: player.seq === 0 });
-};
-
-/** Updates the recorded inputs. @returns the indexes of those that have changed */
-const updateInputs = (
-  { readers }: SegmentIndex,
-  { player }: Turn,
+/** Updates recorded inputs. @returns the indexes of those that have changed */
+export const updateInputs = (
+  readers: readonly InputReader[],
+  player: PlayerState,
   { values }: Seen,
 ): Set<number> | undefined => {
   let changed: Set<number> | undefined;
@@ -264,6 +250,23 @@ const updateInputs = (
 };
 
 /**
+ * By loaded player. The stored segments agreed with the stored inputs, so comparing these with the current
+ * ones shows which segments to evaluate again.
+ */
+const SEEN: SeenInputs = new WeakMap();
+
+/** See `saveSeen`. */
+export const saveSeenSegments = (player: PlayerState): (() => void) => saveSeen(SEEN, player);
+
+/** Records the inputs of a player's segments before a turn changes any of them. */
+export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: PlayerState): void => {
+  if (dynamic.length === 0 || SEEN.has(player)) return;
+  const values = readers.map((read) => read(player));
+  // A player who has just been created has no line in the player stream yet.
+  SEEN.set(player, { values, isNew: player.seq === 0 });
+};
+
+/**
  * Refreshes the dynamic segments that may have changed: `player.segment_entered`, `player.segment_left`. Only
  * those that read a changed input are evaluated. Times are measured at the turn's event, or, when that is
  * late, at the latest event of the player.
@@ -271,7 +274,7 @@ const updateInputs = (
 export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
   if (index.dynamic.length === 0) return;
   const seen = SEEN.get(turn.player)!;
-  const changed = updateInputs(index, turn, seen);
+  const changed = updateInputs(index.readers, turn.player, seen);
   if (changed || seen.isNew) refreshSome(index, turn, { seen, changed: changed ?? new Set(), isTime: false });
 };
 
@@ -279,7 +282,7 @@ export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
 export const refreshAllSegments = (index: SegmentIndex, turn: Turn, which: "ALL" | "TIMED"): void => {
   const seen = SEEN.get(turn.player);
   if (!seen) return;
-  const changed = updateInputs(index, turn, seen) ?? new Set();
+  const changed = updateInputs(index.readers, turn.player, seen) ?? new Set();
   seen.isNew ||= which === "ALL";
   refreshSome(index, turn, { seen, changed, isTime: true });
 };

@@ -9,7 +9,6 @@ import type {
   StreakState,
 } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import type { Json } from "../../kernel/events/events.ts";
 
 /** A row selected by a part's `load`: the player, the key within the part, and the value. */
 export type LoadedRow = { k: string; project_id: string; player_id: string; ref: string | null; r: unknown };
@@ -57,16 +56,15 @@ const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown> => sq
     select ${sql.raw(columns)} from ${sql.raw(table)} s
     where s.project_id = r.p and s.player_id = r.i limit 1000) s`;
 
-/** Returns the players' changed entries of one kind, each with its player. */
+/** Returns the players' changed entries of one kind, each with its place: project, player and key. */
 export const changesOf = <V>(
   players: readonly PlayerState[],
   name: HoldingName,
-): { player: PlayerState; key: string; value: V | undefined }[] =>
-  players.flatMap((player) =>
-    [...player.dirty[name]].map((key) => ({
-      player,
-      key,
-      value: (player[name] as ReadonlyMap<string, unknown>).get(key) as V | undefined,
+): { place: { p: string; i: string; k: string }; value: V | undefined }[] =>
+  players.flatMap(({ projectId: p, id: i, dirty, [name]: held }) =>
+    [...dirty[name]].map((k) => ({
+      place: { p, i, k },
+      value: (held as ReadonlyMap<string, unknown>).get(k) as V | undefined,
     })),
   );
 
@@ -91,8 +89,46 @@ const columnsOf = (columns: string): Column[] =>
 const recordOf = (columns: readonly Column[]): string =>
   columns
     .filter(({ type }) => type !== "now")
-    .map(({ name, type }) => `"${name}" ${type === "ms" ? "float8" : type}`)
+    .map(({ name, type }) => `"${name}" ${type === "ms" || type === "due" ? "float8" : type}`)
     .join(", ");
+
+/**
+ * Reads rows `s` of a table: as arrays, which have no names to be sent.
+ * @param columns see `columnsOf`
+ */
+export const loadedBy = <R extends object>(columns: string) => {
+  const all = columnsOf(columns);
+  const values = all.map(({ column, type }) =>
+    type === "ms" || type === "due" ? msOf(`s.${column}`) : sql.ref(`s.${column}`),
+  );
+  return {
+    json: sql`json_build_array(${sql.join(values)})`,
+    rowOf: (value: unknown): R => {
+      const row: Record<string, unknown> = {};
+      // Takes a quarter of the time of Object.fromEntries.
+      for (let i = 0; i < all.length; i++) row[all[i]!.name] = (value as readonly unknown[])[i];
+      return row as R;
+    },
+  };
+};
+
+/**
+ * How long a row that is over when it is written stays open to further events of its time, from its last
+ * change, in s: as in an import of past events, or with a client that was offline.
+ */
+const LATE_SECONDS = 3_600;
+
+/** When a row `x` is looked at: at its end, `dueMs`, or some time after this write if that is past. */
+export const dueAt = (now: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  case when ${at('x."dueMs"')} > ${now} then ${at('x."dueMs"')}
+    when x."dueMs" is not null then ${now} + interval '${sql.raw(String(LATE_SECONDS))} s' end`;
+
+/** The value of a column as it is written. */
+const writtenOf = ({ name, type }: Column, now: RawBuilder<unknown>): RawBuilder<unknown> => {
+  if (type === "now") return now;
+  if (type === "due") return dueAt(now);
+  return type === "ms" ? at(`x."${name}"`) : sql.raw(`"${name}"`);
+};
 
 type Upsert = {
   /** The columns of the key; without it all rows are new. */
@@ -105,7 +141,8 @@ type Upsert = {
 
 /**
  * Inserts rows of JSON into a table, or updates those that are there.
- * @param columns see `columnsOf`. Type `ms`: a time in ms; `now`: the time of the transaction
+ * @param columns see `columnsOf`. Type `ms`: a time in ms; `now`: the time of the transaction; `due`: see
+ * `dueAt`
  */
 export const insertInto = (
   table: string,
@@ -120,9 +157,8 @@ export const insertInto = (
   const head = sql.raw(`insert into ${table} (${names.join(", ")})`);
   const type = sql.raw(json);
   const record = sql.raw(`x(${recordOf(all)}) ${where ? `${conflict} where ${where}` : conflict}`);
-  const valueOf = all.map((one) => (one.type === "ms" ? at(`x."${one.name}"`) : sql.raw(`"${one.name}"`)));
   return (rows, now) => {
-    const values = valueOf.map((value, i) => (all[i]!.type === "now" ? now : value));
+    const values = all.map((one) => writtenOf(one, now));
     return sql`${head} select ${sql.join(values)} from ${type}_to_recordset(${rows}::${type}) as ${record}`;
   };
 };
@@ -135,28 +171,24 @@ export const deleteFrom = (table: string, columns: string): Arm["write"] => {
   return (rows) => sql`${head} using json_to_recordset(${rows}::json) as ${record}`;
 };
 
+const BALANCE = "balance bigint, held bigint, earned bigint, spent bigint";
+const balanceRows = loadedBy<BalanceState>(BALANCE);
+
 /** Currency balances. */
 export const balances: PlayerPart = {
   tag: "b",
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'b', r.p, r.i, s.currency_key, json_build_array(s.balance, s.held, s.earned, s.spent)
+    select 'b', r.p, r.i, s.currency_key, ${balanceRows.json}
     ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
-  read: (player, key, value) => {
-    const [balance, held, earned, spent] = value as [number, number, number, number];
-    player.balances.set(key, { balance, held, earned, spent });
-  },
+  read: (player, key, value) => void player.balances.set(key, balanceRows.rowOf(value)),
   arms: (players) => [
     {
       name: "b",
-      rows: changesOf<BalanceState>(players, "balances").map(({ player, key, value }) => {
-        const { balance, held, earned, spent } = value!;
-        return { p: player.projectId, i: player.id, k: key, b: balance, h: held, e: earned, s: spent };
-      }),
+      rows: changesOf<BalanceState>(players, "balances").map(({ place, value }) => ({ ...place, ...value! })),
       write: insertInto(
         "player_balances",
-        `project_id uuid p, player_id uuid i, currency_key text k, balance bigint b, held bigint h,
-        earned bigint e, spent bigint s, updated_at now`,
+        `project_id uuid p, player_id uuid i, currency_key text k, ${BALANCE}, updated_at now`,
         { key: "project_id, player_id, currency_key" },
       ),
     },
@@ -190,49 +222,40 @@ export const dueLots = (now: Date): PlayerPart => ({
   arms: () => [],
 });
 
+const LOT = "id uuid, remaining bigint, expires_at ms expiresMs";
+const lotRows = loadedBy<LotState>(LOT);
+
 /** Lots of expiring gains. A lot that is used up is deleted. */
 export const lots: PlayerPart = {
   tag: "o",
   // A single gain may expire even if the currency's gains do not by default.
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'o', r.p, r.i, s.currency_key,
-      json_build_array(s.id, s.remaining, ${msOf("s.expires_at")})
+    select 'o', r.p, r.i, s.currency_key, ${lotRows.json}
     from r cross join lateral (
       select id, currency_key, remaining, expires_at from currency_lots s
       where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
   read: (player, key, value) => {
-    const [id, remaining, expiresMs] = value as [string, number, number];
     const known = player.lots.get(key) as LotState[] | undefined;
-    if (known) insertLot(known, { id, remaining, expiresMs });
-    else player.lots.set(key, [{ id, remaining, expiresMs }]);
+    if (known) insertLot(known, lotRows.rowOf(value));
+    else player.lots.set(key, [lotRows.rowOf(value)]);
   },
   arms: (players) => {
-    const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ player, key, value = [] }) =>
-      value
-        .filter(({ isChanged }) => isChanged === true)
-        .map(({ id, remaining, expiresMs }) => ({
-          p: player.projectId,
-          i: player.id,
-          k: key,
-          id,
-          r: remaining,
-          x: expiresMs,
-        })),
+    const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ place, value = [] }) =>
+      value.filter(({ isChanged }) => isChanged === true).map((lot) => ({ ...place, ...lot })),
     );
     return [
       {
         name: "og",
-        rows: rows.filter(({ r }) => r === 0),
+        rows: rows.filter(({ remaining }) => remaining === 0),
         write: deleteFrom("currency_lots", "project_id uuid p, player_id uuid i, id uuid"),
       },
       {
         name: "o",
-        rows: rows.filter(({ r }) => r > 0),
+        rows: rows.filter(({ remaining }) => remaining > 0),
         write: insertInto(
           "currency_lots",
-          `project_id uuid p, player_id uuid i, id uuid, currency_key text k, remaining bigint r,
-          expires_at ms x`,
+          `project_id uuid p, player_id uuid i, currency_key text k, ${LOT}`,
           { key: "project_id, player_id, id", set: "remaining" },
         ),
       },
@@ -240,39 +263,31 @@ export const lots: PlayerPart = {
   },
 };
 
-const ms = (column: string) => msOf(`s.${column}`);
+const BOOST = `id uuid, boost_key text, applies text, factor float8, stacking text, starts_at ms startsMs,
+  expires_at ms expiresMs, uses_left int, cause jsonb`;
+const boostRows = loadedBy<BoostState>(BOOST);
 
 /** Boosts of a single player. Expired ones are deleted. */
 export const boosts: PlayerPart = {
   tag: "f",
   isNeeded: () => true,
-  load: () => sql`
-    select 'f', r.p, r.i, s.id::text, json_build_object('id', s.id, 'boostKey', s.boost_key,
-      'applies', s.applies, 'factor', s.factor, 'stacking', s.stacking, 'startsMs', ${ms("starts_at")},
-      'expiresMs', ${ms("expires_at")}, 'usesLeft', s.uses_left, 'cause', s.cause)
-    ${rowsOfPlayer("player_boosts", "*")}`,
-  read: (player, id, value) => void player.boosts.set(id, value as BoostState),
+  load: () => sql`select 'f', r.p, r.i, s.id::text, ${boostRows.json} ${rowsOfPlayer("player_boosts", "*")}`,
+  read: (player, id, value) => void player.boosts.set(id, boostRows.rowOf(value)),
   arms: (players) => {
     const changed = changesOf<BoostState>(players, "boosts");
     return [
       {
         name: "fg",
-        rows: changed
-          .filter(({ value }) => value === undefined)
-          .map(({ player, key }) => ({ p: player.projectId, i: player.id, k: key })),
+        rows: changed.flatMap(({ place, value }) => (value === undefined ? [place] : [])),
         write: deleteFrom("player_boosts", "project_id uuid p, player_id uuid i, id uuid k"),
       },
       {
         name: "f",
-        rows: changed.flatMap(({ player, value }) =>
-          value === undefined ? [] : [{ p: player.projectId, i: player.id, ...value }],
-        ),
-        write: insertInto(
-          "player_boosts",
-          `project_id uuid p, player_id uuid i, id uuid, boost_key text, applies text, factor float8,
-          stacking text, starts_at ms startsMs, expires_at ms expiresMs, uses_left int, cause jsonb`,
-          { key: "project_id, player_id, id", set: "factor, starts_at, expires_at, uses_left" },
-        ),
+        rows: changed.flatMap(({ place, value }) => (value === undefined ? [] : [{ ...place, ...value }])),
+        write: insertInto("player_boosts", `project_id uuid p, player_id uuid i, ${BOOST}`, {
+          key: "project_id, player_id, id",
+          set: "factor, starts_at, expires_at, uses_left",
+        }),
       },
     ];
   },
@@ -311,12 +326,7 @@ export const segments: PlayerPart = {
     ${rowsOfPlayer("player_segments", "segment_key, entered_at")}`,
   read: (player, key, value) => void player.segments.set(key, Number(value)),
   arms: (players) => {
-    const changed = changesOf<number>(players, "segments").map(({ player, key, value }) => ({
-      p: player.projectId,
-      i: player.id,
-      k: key,
-      x: value,
-    }));
+    const changed = changesOf<number>(players, "segments").map(({ place, value: x }) => ({ ...place, x }));
     return [
       {
         name: "xg",
@@ -339,35 +349,26 @@ export const segments: PlayerPart = {
   },
 };
 
+const STREAK = "current int, longest int, freezes int, deadline_at ms deadlineMs, doc jsonb";
+const streakRows = loadedBy<StreakState>(STREAK);
+
 /** Streaks of a player. `due_at` is when the sweeper must look at it (economy/streaks/player-streaks.ts). */
 export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,
   load: () => sql`
-    select 's', r.p, r.i, s.streak_key, json_build_array(s.current, s.longest, s.freezes,
-      ${msOf("s.deadline_at")}, s.doc)
+    select 's', r.p, r.i, s.streak_key, ${streakRows.json}
     ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
-  read: (player, key, value) => {
-    const [current, longest, freezes, deadlineMs, doc] = value as [
-      number,
-      number,
-      number,
-      number | null,
-      Json,
-    ];
-    player.streaks.set(key, { current, longest, freezes, deadlineMs, doc });
-  },
+  read: (player, key, value) => void player.streaks.set(key, streakRows.rowOf(value)),
   arms: (players) => [
     {
       name: "s",
-      rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => {
-        const dueMs = value!.doc["dueMs"] ?? null;
-        return { p: player.projectId, i: player.id, k: key, ...value!, dueMs };
+      rows: changesOf<StreakState>(players, "streaks").map(({ place, value }) => {
+        return { ...place, ...value!, dueMs: value!.doc["dueMs"] ?? null };
       }),
       write: insertInto(
         "player_streaks",
-        `project_id uuid p, player_id uuid i, streak_key text k, current int, longest int, freezes int,
-        deadline_at ms deadlineMs, due_at ms dueMs, doc jsonb, updated_at now`,
+        `project_id uuid p, player_id uuid i, streak_key text k, ${STREAK}, due_at ms dueMs, updated_at now`,
         { key: "project_id, player_id, streak_key" },
       ),
     },

@@ -1,5 +1,5 @@
 import type { CompiledAdventure, CompiledItem } from "../../evaluation/adventures/compile.ts";
-import { completionOf, pointsOfEvent } from "../../evaluation/adventures/progress.ts";
+import { isDone, pointsOfEvent } from "../../evaluation/adventures/progress.ts";
 import {
   type AdventureRow,
   hasJoined,
@@ -166,11 +166,6 @@ const tiersWithout = (
   return { tiers, fallen, lost };
 };
 
-const isComplete = (adventure: CompiledAdventure, row: AdventureRow): boolean => {
-  const { has, needs } = completionOf(adventure, row);
-  return has >= needs;
-};
-
 /** When the items complete the adventure; undefined where its points do. */
 const completedBy = ({ definition }: CompiledAdventure, { items }: Progress): number | undefined => {
   const { completion } = definition;
@@ -186,7 +181,7 @@ type Completion = Pick<AdventureRow, "state" | "completedMs" | "claimedMs">;
 const completionWithout = ({ adventure, row, nowMs }: Of, after: Progress): Completion => {
   const { state, completedMs, claimedMs } = row;
   if (completedMs === null) return { state, completedMs, claimedMs };
-  if (isComplete(adventure, row) && !isComplete(adventure, { ...row, ...after }))
+  if (isDone(adventure, row) && !isDone(adventure, { ...row, ...after }))
     return {
       state: nowMs >= adventure.endMs ? "EXPIRED" : "IN_PROGRESS",
       completedMs: null,

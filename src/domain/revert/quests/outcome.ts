@@ -2,14 +2,14 @@ import { sql } from "kysely";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import { type CompiledQuest, versionOf } from "../../evaluation/quests/compile.ts";
-import { deadlineOf } from "../../evaluation/quests/context.ts";
+import { endOf } from "../../evaluation/quests/context.ts";
 import type { QuestRow, StoredState } from "../../evaluation/quests/row.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import type { Steps } from "../../kernel/slices.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
-import { QUEST_ROW_JSON, readQuestRow, type StoredQuestRow } from "../../progression/parts/quests.ts";
+import { QUEST_ROW_JSON, readQuestRow } from "../../progression/parts/quests.ts";
 import { type CounterStarts, isSameCounter, type Owner, storedCounterById } from "../counters-without.ts";
 import { openReplay, type Played, type PlayedCycle } from "./replay.ts";
 import { remainderOf } from "../read-record.ts";
@@ -26,12 +26,8 @@ const doneIn = ({ steps }: Pick<QuestRow, "steps">): Map<string, number> =>
   );
 
 /** The state of a row once what is over by now has expired. */
-const settledState = ({ quest, nowMs }: Known, row: QuestRow): StoredState => {
-  const { state, claimUntilMs } = row;
-  if (state === "IN_PROGRESS") return deadlineOf(quest, row) <= nowMs ? "EXPIRED" : state;
-  if (state === "COMPLETED") return (claimUntilMs ?? Infinity) <= nowMs ? "EXPIRED" : state;
-  return state;
-};
+const settledState = ({ quest, nowMs }: Known, row: QuestRow): StoredState =>
+  endOf(quest, row) <= nowMs ? "EXPIRED" : row.state;
 
 const isSameState = (known: Known, stored: QuestRow, played: QuestRow): boolean => {
   if (stored.completedMs !== played.completedMs) return false;
@@ -295,7 +291,7 @@ const readCycles = async ({ db }: Work, projectId: string, wanted: readonly Want
     [...touched.keys()].map(({ key: k }) => ({ i, k, t: new Date(fromMs).toISOString() })),
   );
   if (of.length === 0) return new Map();
-  const { rows } = await sql<{ i: string; k: string; row: StoredQuestRow }>`
+  const { rows } = await sql<{ i: string; k: string; row: unknown }>`
     select w.i, w.k, s.row
     from json_to_recordset(${JSON.stringify(of)}::json) as w(i uuid, k text, t timestamptz)
     cross join lateral (

@@ -1,0 +1,58 @@
+import { derive, publish } from "./emit.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { RewardBundle } from "./rewards/bundle.ts";
+import { grantBundle } from "./rewards/shared-keys.ts";
+import type { Turn } from "./turn.ts";
+import type { EventData, EventType } from "../kernel/events/domain-events.ts";
+import type { Cause } from "../kernel/events/events.ts";
+
+/** Fields by which events name the player. */
+export const playerOf = ({ player }: Pick<Turn, "player">) => ({
+  playerId: player.id,
+  externalUserId: player.externalUserId,
+});
+
+type Goals = "quests" | "adventures";
+type Held<K extends Goals> = PlayerState[K] extends Map<string, infer V> ? V : never;
+
+/** Stores a player's quest or adventure, and remembers what it was when the pass began. */
+export const storeGoal = <K extends Goals>(turn: Turn, kind: K, key: string, now: Held<K>): void => {
+  const { player, root } = turn;
+  const held: Map<string, unknown> = player[kind];
+  const before: Map<string, unknown> = (root[kind] ??= new Map());
+  if (!before.has(key)) before.set(key, held.get(key));
+  held.set(key, now);
+  player.dirty[kind].add(key);
+};
+
+/** Publishes a change of a goal: its line in the player's stream is written at the end of the pass. */
+export const emitGoal = <T extends EventType>(turn: Turn, type: T, data: EventData<T>): void => {
+  publish(turn, type, data, { isSilent: true });
+  derive(turn, type, data);
+};
+
+const KINDS = { QUEST: "q", ADVENTURE: "adv" } as const;
+
+/** Returns the cause of what a goal gives or takes. */
+export const causeOf = ({ root }: Turn, kind: keyof typeof KINDS, refKey: string): Cause => ({
+  kind,
+  refKey,
+  ...(root.isTracked ? { rootEventId: root.id } : {}),
+});
+
+/** What a player's goal gives or takes; `row`: of the player. */
+type Giving = { key: string; row: { id: string; again?: number }; what: string };
+
+/** Returns how that stands in the ledger. Its key names the row, which gives it once, and again after a revert. */
+export const givenBy = (turn: Turn, kind: keyof typeof KINDS, { key, row, what }: Giving) => ({
+  cause: causeOf(turn, kind, key),
+  key: `${KINDS[kind]}:${row.id}:${what}${row.again === undefined ? "" : `~${row.again}`}`,
+  reason: `${kind.toLowerCase()}:${key}`,
+});
+
+/** Grants a bundle of a goal. */
+export const giveRewards = (
+  turn: Turn,
+  kind: keyof typeof KINDS,
+  { bundle, ...giving }: Giving & { bundle: RewardBundle },
+): void => grantBundle(turn, { bundle, ...givenBy(turn, kind, giving) });
