@@ -28,7 +28,7 @@ export type LoadLimits = { bytesMax: number; rowsMax: number };
 /** Tag of the row that counts the players whose documents fit. */
 const COUNT_TAG = "n";
 
-/** SQL for the leading players whose documents total at most `bytesMax`: `r(i, p, doc, bytes)`. */
+/** SQL for the leading players whose documents total at most `bytesMax`: `r(n, i, p, doc, bytes)`. */
 const playersWithDocs = (rows: string, bytesMax: number): RawBuilder<unknown> => sql`
   q as materialized (select * from json_to_recordset(${rows}::json) as q(n int, i uuid, p uuid)),
   z as materialized (
@@ -38,11 +38,11 @@ const playersWithDocs = (rows: string, bytesMax: number): RawBuilder<unknown> =>
       select doc, bytes from player_states s
       where s.project_id = q.p and s.player_id = q.i limit 1) s on true),
   r as materialized (
-    select i, p, doc, bytes from (select z.*, sum(bytes) over (order by n) as upto from z) z
+    select n, i, p, doc, bytes from (select z.*, sum(bytes) over (order by n) as upto from z) z
     where n = 0 or upto <= ${bytesMax}::bigint)`;
 
 const playersAlone = (rows: string): RawBuilder<unknown> => sql`
-  r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))`;
+  r as materialized (select * from json_to_recordset(${rows}::json) as r(n int, i uuid, p uuid))`;
 
 /**
  * Loads the state of `players` that evaluation under `plans` may touch, besides their rows: one statement, by
@@ -60,24 +60,23 @@ export const loadFirst = async (
   const { bytesMax, rowsMax } = players.length > 1 ? limits : UNLIMITED;
   const plansById = new Map(plans.map((plan) => [plan.projectId, plan]));
   await nameLists(work, players, plansById);
-  const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }, n) => ({ n, i: id, p: projectId })));
   const from = parts.includes(docPart) ? playersWithDocs(rows, bytesMax) : playersAlone(rows);
   const loads = [
-    sql`select ${sql.lit(COUNT_TAG)}, null::uuid, null::uuid, (select count(*) from r)::text, null::json`,
+    sql`select ${sql.lit(COUNT_TAG)}, null::int, (select count(*) from r)::text, null::json`,
     ...parts.map((part) => part.load(plans, players)),
   ];
   const query = sql<LoadedRow>`
     with ${from},
-    s(k, project_id, player_id, ref, r) as (${sql.join(loads, sql` union all `)})
+    s(k, n, ref, r) as (${sql.join(loads, sql` union all `)})
     select * from s limit ${rowsMax + players.length + 1}::bigint`;
   const result = await run(work, query, isRare);
   if (result.rows.length > rowsMax + players.length) return undefined;
   const byTag = new Map(parts.map((part) => [part.tag, part]));
   let count = 0;
-  for (const { k, project_id, player_id, ref, r } of result.rows) {
+  for (const { k, n, ref, r } of result.rows) {
     if (k === COUNT_TAG) count = Number(ref);
-    else byTag.get(k)!.read(byId.get(`${project_id}${player_id}`)!, ref ?? "", r);
+    else byTag.get(k)!.read(players[n ?? -1]!, ref ?? "", r);
   }
   for (const player of players.slice(0, count)) {
     const plan = plansById.get(player.projectId);

@@ -125,7 +125,7 @@ const VALUES = sql`
 
 /** Entries of boards with one ranking: the same lists for all players. */
 const plainEntries = (periodIds: readonly string[]) => sql`
-  select 'e', e.project_id, e.player_id, e.period_id::text, json_build_array(${ENTRY})
+  select 'e', r.n, e.period_id::text, json_build_array(${ENTRY})
   from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
   cross join lateral (
     select * from leaderboard_entries e
@@ -133,8 +133,9 @@ const plainEntries = (periodIds: readonly string[]) => sql`
 
 /** Entries of other lists, each with its period. */
 const listedEntries = (players: readonly PlayerState[]) => {
-  const rows = players.flatMap(({ projectId, id, lists }) =>
+  const rows = players.flatMap(({ projectId, id, lists }, n) =>
     [...lists.values()].map(({ id: listId, board, window, status }) => ({
+      n,
       p: projectId,
       i: id,
       w: listId,
@@ -145,7 +146,7 @@ const listedEntries = (players: readonly PlayerState[]) => {
     })),
   );
   return sql`
-    select 'e', x.p, x.i, x.w::text, json_build_array(
+    select 'e', x.n, x.w::text, json_build_array(
       case when e.player_id is not null then ${ENTRY} end,
       case when s.id is not null then json_build_array(s.status, s.is_late,
         ${msOf("s.written_at")}) end,
@@ -155,7 +156,7 @@ const listedEntries = (players: readonly PlayerState[]) => {
         select 1 from leaderboard_periods o
         where o.project_id = x.p and o.id = x.o and o.status <> 'OPEN'))
     from json_to_recordset(${JSON.stringify(rows)}::json) as x(
-      p uuid, i uuid, w uuid, b uuid, k text, o uuid)
+      n int, p uuid, i uuid, w uuid, b uuid, k text, o uuid)
     left join lateral (
       select * from leaderboard_periods s where s.project_id = x.p and s.id = x.w limit 1) s on true
     left join lateral (

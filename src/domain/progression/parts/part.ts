@@ -10,8 +10,8 @@ import type {
 } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 
-/** A row selected by a part's `load`: the player, the key within the part, and the value. */
-export type LoadedRow = { k: string; project_id: string; player_id: string; ref: string | null; r: unknown };
+/** A row selected by a part's `load`: the place of its player, the key within the part, and the value. */
+export type LoadedRow = { k: string; n: number | null; ref: string | null; r: unknown };
 
 /**
  * A kind of state that players have besides their row. All parts are loaded by one statement and saved by one
@@ -23,7 +23,7 @@ export type PlayerPart = {
   /** Returns whether evaluation under this plan may touch it, so that it must be loaded. */
   isNeeded(plan: ProjectPlan): boolean;
   /**
-   * Selects `k` (the tag), project_id, player_id, `ref` (text) and `r` (json) for the players of `r(i, p)`.
+   * Selects `k` (the tag), `n`, `ref` (text) and `r` (json) for the players of `r(n, i, p)`.
    * By primary key, with a lateral join and a limit: the planner must not scan the table.
    */
   load(plans: readonly ProjectPlan[], players: readonly PlayerState[]): RawBuilder<unknown>;
@@ -179,7 +179,7 @@ export const balances: PlayerPart = {
   tag: "b",
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'b', r.p, r.i, s.currency_key, ${balanceRows.json}
+    select 'b', r.n, s.currency_key, ${balanceRows.json}
     ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
   read: (player, key, value) => void player.balances.set(key, balanceRows.rowOf(value)),
   arms: (players) => [
@@ -212,7 +212,7 @@ export const dueLots = (now: Date): PlayerPart => ({
   tag: "o",
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'o', r.p, r.i, s.currency_key, to_json(s.due)
+    select 'o', r.n, s.currency_key, to_json(s.due)
     from r cross join lateral (
       select currency_key, sum(remaining) as due from currency_lots s
       where s.project_id = r.p and s.player_id = r.i and s.expires_at <= ${now.toISOString()}::timestamptz
@@ -231,7 +231,7 @@ export const lots: PlayerPart = {
   // A single gain may expire even if the currency's gains do not by default.
   isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
-    select 'o', r.p, r.i, s.currency_key, ${lotRows.json}
+    select 'o', r.n, s.currency_key, ${lotRows.json}
     from r cross join lateral (
       select id, currency_key, remaining, expires_at from currency_lots s
       where s.project_id = r.p and s.player_id = r.i order by expires_at, id) s`,
@@ -271,7 +271,7 @@ const boostRows = loadedBy<BoostState>(BOOST);
 export const boosts: PlayerPart = {
   tag: "f",
   isNeeded: () => true,
-  load: () => sql`select 'f', r.p, r.i, s.id::text, ${boostRows.json} ${rowsOfPlayer("player_boosts", "*")}`,
+  load: () => sql`select 'f', r.n, s.id::text, ${boostRows.json} ${rowsOfPlayer("player_boosts", "*")}`,
   read: (player, id, value) => void player.boosts.set(id, boostRows.rowOf(value)),
   arms: (players) => {
     const changed = changesOf<BoostState>(players, "boosts");
@@ -299,7 +299,7 @@ export const boosts: PlayerPart = {
 export const docPart: PlayerPart = {
   tag: "d",
   isNeeded: () => true,
-  load: () => sql`select 'd', r.p, r.i, r.bytes::text, r.doc::json from r where r.doc is not null`,
+  load: () => sql`select 'd', r.n, r.bytes::text, r.doc::json from r where r.doc is not null`,
   read: (player, bytes, value) => {
     player.doc = value as PlayerDoc;
     player.docSize = { bytes: Number(bytes), isExact: false, isPruned: false };
@@ -322,7 +322,7 @@ export const segments: PlayerPart = {
   tag: "x",
   isNeeded: (plan) => plan.segments.size > 0,
   load: () => sql`
-    select 'x', r.p, r.i, s.segment_key, to_json(${msOf("s.entered_at")})
+    select 'x', r.n, s.segment_key, to_json(${msOf("s.entered_at")})
     ${rowsOfPlayer("player_segments", "segment_key, entered_at")}`,
   read: (player, key, value) => void player.segments.set(key, Number(value)),
   arms: (players) => {
@@ -357,7 +357,7 @@ export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,
   load: () => sql`
-    select 's', r.p, r.i, s.streak_key, ${streakRows.json}
+    select 's', r.n, s.streak_key, ${streakRows.json}
     ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
   read: (player, key, value) => void player.streaks.set(key, streakRows.rowOf(value)),
   arms: (players) => [

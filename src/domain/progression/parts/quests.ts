@@ -35,7 +35,7 @@ const adventures: PlayerPart = {
   tag: "av",
   isNeeded: (plan) => plan.adventures.byKey.size > 0,
   load: () => sql`
-    select 'av', r.p, r.i, s.adventure_key, ${adventureRows.json}
+    select 'av', r.n, s.adventure_key, ${adventureRows.json}
     from r cross join lateral (
       select * from player_adventures s
       where s.project_id = r.p and s.player_id = r.i limit ${ADVENTURES_HELD_MAX}) s`,
@@ -70,7 +70,7 @@ const badges: PlayerPart = {
   tag: "g",
   isNeeded: (plan) => plan.badges.size > 0,
   load: () => sql`
-    select 'g', r.p, r.i, s.badge_key, ${badgeRows.json}
+    select 'g', r.n, s.badge_key, ${badgeRows.json}
     from r cross join lateral (
       select * from player_badges s where s.project_id = r.p and s.player_id = r.i
       limit ${BADGES_HELD_MAX}) s`,
@@ -145,7 +145,7 @@ const quests: PlayerPart = {
   tag: "qu",
   isNeeded: (plan) => plan.quests.byKey.size > 0,
   load: () => sql`
-    select 'qu', r.p, r.i, s.quest_key, json_build_array(s.is_latest, ${QUEST_ROW_JSON})
+    select 'qu', r.n, s.quest_key, json_build_array(s.is_latest, ${QUEST_ROW_JSON})
     from r cross join lateral (
       select * from player_quests s
       where s.project_id = r.p and s.player_id = r.i and s.is_live limit ${HELD_MAX}) s`,
