@@ -165,13 +165,32 @@ const referred = (value: unknown, kind: string): Set<string> =>
     ),
   );
 
+/** As `referred`, with the schemas that those refer to. */
+const reached = (value: unknown, schemas: Parts): Set<string> => {
+  const names = referred(value, "schemas");
+  for (const name of names) for (const inner of referred(schemas[name] ?? {}, "schemas")) names.add(inner);
+  return names;
+};
+
+/** Answers may have more fields in the next version: what no request has is not closed to others. */
+export const openAnswers = ({ paths, components: { schemas } }: ToName): void => {
+  const operations = Object.values(paths).flatMap((item) => Object.values(item));
+  const asked = operations.map(({ requestBody, parameters }) => [requestBody, parameters]);
+  const closed = reached(asked, schemas);
+  const open = (schema: Json): Json => {
+    const { additionalProperties: others, ...rest } = schema;
+    return others === false ? rest : schema;
+  };
+  for (const [name, schema] of Object.entries(schemas))
+    if (!closed.has(name)) schemas[name] = deeply(schema, open);
+};
+
 /** Takes away the components that nothing refers to. */
 export const dropUnused = ({ paths, components }: ToName): void => {
   const { schemas, responses = {} } = components;
   const answers = referred(paths, "responses");
   for (const name of Object.keys(responses)) if (!answers.has(name)) delete responses[name];
-  const used = referred([paths, responses], "schemas");
-  for (const name of used) for (const inner of referred(schemas[name] ?? {}, "schemas")) used.add(inner);
+  const used = reached([paths, responses], schemas);
   for (const name of Object.keys(schemas)) if (!used.has(name)) delete schemas[name];
 };
 

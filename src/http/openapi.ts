@@ -21,7 +21,15 @@ import {
   SECURITY_SCHEMES,
   TAG_TEXT,
 } from "./openapi-components.ts";
-import { addExamples, dropUnused, nameParts, settle, simplify, type ToName } from "./openapi-schemas.ts";
+import {
+  addExamples,
+  dropUnused,
+  nameParts,
+  openAnswers,
+  settle,
+  simplify,
+  type ToName,
+} from "./openapi-schemas.ts";
 import { FORM_TYPE } from "./body.ts";
 import { type AnyRoute, takesBody } from "./route.ts";
 import { fieldsOf } from "./validate.ts";
@@ -275,6 +283,7 @@ export const openApiDocument = (routes: readonly AnyRoute[], origin = ""): OpenA
   nameParts(parts);
   settle(parts);
   dropUnused(parts);
+  openAnswers(parts);
   addExamples(parts);
   return document;
 };
