@@ -16,6 +16,7 @@ import {
   startLink,
 } from "../../domain/accounts/oauth/provider.ts";
 import { DomainError, invalid, notFound } from "../../domain/kernel/errors.ts";
+import { shown } from "../../domain/kernel/json.ts";
 import { group, Reply } from "../route.ts";
 import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
 import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
@@ -29,7 +30,7 @@ import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/iden
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
 import { LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
-import { Deleted } from "./bodies.ts";
+import { Deleted, deleted } from "./bodies.ts";
 
 const SECRET = /^[\w-]{43}$/;
 
@@ -110,13 +111,8 @@ const providerOf = ({ oauth }: App, text: string): { id: ProviderId; provider: O
   const provider = oauth[id];
   if (provider) return { id, provider };
   const name = `OAUTH_${id.toUpperCase()}_CLIENT_ID`;
-  throw new DomainError(
-    "SERVICE_UNAVAILABLE",
-    `${PROVIDER_NAMES[id]} is not set up on this server: ${name}`,
-    {
-      reason: "OAUTH_NOT_CONFIGURED",
-    },
-  );
+  const message = `${PROVIDER_NAMES[id]} is not set up on this server: ${name}`;
+  throw new DomainError("SERVICE_UNAVAILABLE", message, { reason: "OAUTH_NOT_CONFIGURED" });
 };
 
 const rulesOf = ({ config }: App) => ({
@@ -174,15 +170,9 @@ export const oauthRoutes = [
           .meta({ id: "Identity" }),
       ),
     }),
-    outside: async ({ transact }, { caller }) => {
-      const identities = await transact((work) => listIdentities(work, userOf(caller).userId));
-      return {
-        identities: identities.map(({ provider, email, createdAt }) => ({
-          provider,
-          email: email ?? null,
-          createdAt: createdAt.toISOString(),
-        })),
-      };
+    run: async (work, { caller }) => {
+      const identities = await listIdentities(work, userOf(caller).userId);
+      return { identities: identities.map((one) => shown(one, ["provider", "email", "createdAt"])) };
     },
   }),
   common.post("/auth/oauth/exchange", "exchangeOAuthCode", {
@@ -317,10 +307,7 @@ export const oauthRoutes = [
       providerId(params.provider);
       return requireChangeProof(proofParts(app, actor), selfOf(actor), body);
     },
-    outside: async ({ transact }, { caller, params }) => {
-      const id = providerId(params.provider);
-      await transact((work) => unlinkIdentity(work, userOf(caller).userId, id));
-      return { deleted: true } as const;
-    },
+    run: (work, { caller, params }) =>
+      deleted(unlinkIdentity(work, userOf(caller).userId, providerId(params.provider))),
   }),
 ];

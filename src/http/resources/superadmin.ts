@@ -33,7 +33,6 @@ import {
   enableUser,
   getPlatformTenant,
   getPlatformUser,
-  type LimitChanges,
   listPlatformTenants,
   listPlatformUsers,
   platformStats,
@@ -46,13 +45,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { listAudit } from "../../domain/accounts/audit/audit.ts";
-import {
-  approveTenant,
-  PLAN_LIMIT_MAX,
-  rejectTenant,
-  suspendTenant,
-  unsuspendTenant,
-} from "../../domain/accounts/tenants/approval.ts";
+import { decideTenant, PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/approval.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
 import { CurrentPassword, NewPassword } from "./registration.ts";
 import { Accepted, accepted, Flag, Order, pageReply, Search } from "./bodies.ts";
@@ -408,12 +401,9 @@ const changing = [
     body: TenantChange,
     example: { plan: "PRO", planOverrides: { members: "unlimited" } },
     run: async (work, { params, body }, app) => {
-      const changes: { plan?: (typeof PLANS)[number] | undefined; limits?: LimitChanges | undefined } = {
-        plan: body.plan,
-        limits: body.planOverrides,
-      };
+      const { plan, planOverrides: limits } = body;
       const { plan: from } = await getPlatformTenant(work, params.tenantId);
-      const tenant = await changeTenantPlan(work, params.tenantId, changes);
+      const tenant = await changeTenantPlan(work, params.tenantId, { plan, limits });
       await work.em.flush();
       await followPlan(work, app.mail, { tenant, from });
       return showPlatformTenant(tenant);
@@ -422,18 +412,16 @@ const changing = [
   ofTenant.post("/superadmin/tenants/{tenantId}/approve", "approveTenant", {
     summary: "Approve a tenant",
     description: "PENDING or REJECTED becomes APPROVED; its OWNERs are notified by mail.",
-    outside: ({ transact, mail }, { params }) =>
-      transact(async (work) => showPlatformTenant(await approveTenant({ mail }, work, params.tenantId))),
+    run: async (work, { params }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, decision: "approve" })),
   }),
   ofTenant.post("/superadmin/tenants/{tenantId}/reject", "rejectTenant", {
     summary: "Reject a tenant",
     description: "PENDING becomes REJECTED; its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     example: { reason: "Fake address" },
-    outside: ({ transact, mail }, { params, body }) =>
-      transact(async (work) =>
-        showPlatformTenant(await rejectTenant({ mail }, work, params.tenantId, body.reason)),
-      ),
+    run: async (work, { params, body }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, ...body, decision: "reject" })),
   }),
   ofTenant.post("/superadmin/tenants/{tenantId}/suspend", "suspendTenant", {
     summary: "Suspend a tenant",
@@ -442,16 +430,14 @@ const changing = [
       "TENANT_SUSPENDED. Its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     example: { reason: "Unpaid" },
-    outside: ({ transact, mail }, { params, body }) =>
-      transact(async (work) =>
-        showPlatformTenant(await suspendTenant({ mail }, work, params.tenantId, body.reason)),
-      ),
+    run: async (work, { params, body }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, ...body, decision: "suspend" })),
   }),
   ofTenant.post("/superadmin/tenants/{tenantId}/unsuspend", "unsuspendTenant", {
     summary: "Lift a suspension",
     description: "SUSPENDED becomes APPROVED; its OWNERs are notified by mail.",
-    outside: ({ transact, mail }, { params }) =>
-      transact(async (work) => showPlatformTenant(await unsuspendTenant({ mail }, work, params.tenantId))),
+    run: async (work, { params }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, decision: "unsuspend" })),
   }),
 ];
 

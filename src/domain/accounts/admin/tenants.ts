@@ -108,7 +108,7 @@ export const auditDisconnect = async (
 };
 
 /** Null restores the plan's limit; absent leaves it unchanged. */
-export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
+type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
 
 /** Of subscriptions that give a plan. */
 const RUNNING: ReadonlySet<SubscriptionStatus> = new Set(["TRIALING", "ACTIVE", "PAST_DUE"]);
