@@ -19,7 +19,7 @@ import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
 import { countRows, countUpTo, type Total, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { ListedRoom, RoomSession } from "../../kernel/live-rooms.ts";
@@ -321,5 +321,5 @@ export const enableUser = async (work: Work, userId: string): Promise<User> => {
   return user;
 };
 
-const auditUser = (work: Work, action: string, { id, email, tenantId }: User, data: object): Promise<void> =>
-  audit(work, { action, target: { type: "user", id }, tenantId, data: { email, ...data } });
+const auditUser = (work: Work, action: string, user: User, data: object): Promise<void> =>
+  audit(work, { ...ofUser(user), action, data: { email: user.email, ...data } });

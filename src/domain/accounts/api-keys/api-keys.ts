@@ -14,7 +14,7 @@ import {
   prefixOf,
 } from "./api-key.ts";
 import { audit } from "../audit/audit.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import { Project } from "../projects/project.ts";
 import { getProject, lockProject, lockSandbox } from "../projects/projects.ts";
 import { ownersOf } from "../tenants/notify-owners.ts";
@@ -37,10 +37,10 @@ export const notifyOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Pr
   const { em, by } = work;
   const { tenantId, name: projectName } = await em.findOneOrFail(Project, { id: key.projectId });
   const maker = by ? actorOf(by.caller) : "";
-  for (const { id: userId, email: to, name } of await ownersOf(work, tenantId)) {
-    if (maker === `user:${userId}`) continue;
-    const values = { name, keyName: key.name, keyPrefix: key.prefix, projectName };
-    await mail.queue(work, { template: "api-key-created", to, values, tenantId, userId });
+  for (const owner of await ownersOf(work, tenantId)) {
+    if (maker === `user:${owner.id}`) continue;
+    const values = { name: owner.name, keyName: key.name, keyPrefix: key.prefix, projectName };
+    await mailUser(work, mail, owner, { template: "api-key-created", values });
   }
 };
 

@@ -1,14 +1,19 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
-import { isMailAllowed, type MailRequestParts, requireMail, setPassword } from "./email-verification.ts";
+import { audit, ofUser } from "../audit/audit.ts";
+import {
+  isMailAllowed,
+  mailLink,
+  type MailRequestParts,
+  requireMail,
+  setPassword,
+} from "./email-verification.ts";
 import {
   endUserTokens,
   forgetOldTokens,
   hashRandomSecret,
   isRefreshToken,
   issueRefreshToken,
-  issueUserToken,
 } from "./one-time-secrets.ts";
 import {
   DUMMY_HASH,
@@ -25,7 +30,7 @@ import { revokeSessions, type SignedIn, signedIn } from "./sessions.ts";
 import { findKnownAddress, rememberAddress, Session, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import {
   completeLogin,
   orChallenge,
@@ -197,8 +202,6 @@ const unknownToken = (): DomainError =>
 const ended = (): DomainError =>
   unauthorized("REFRESH_TOKEN_REVOKED", "The session of this refresh token has ended; log in again");
 
-const CHANGE_EMAIL_SECONDS = 86_400;
-
 /** A user acting on their own account, and their IP address. */
 export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
@@ -324,19 +327,9 @@ const countAddressChange = (parts: UpdateParts, userId: string): Promise<void> =
 };
 
 const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string): Promise<void> => {
-  const { id: userId, tenantId, name } = user;
-  await endUserTokens(work, userId, ["CHANGE_EMAIL"]);
-  const token = await issueUserToken(work, {
-    userId,
-    tenantId,
-    purpose: "CHANGE_EMAIL",
-    email,
-    seconds: CHANGE_EMAIL_SECONDS,
-  });
-  const values = { name, token };
-  await mail.queue(work, { template: "change-email", to: email, values, tenantId, userId });
-  const target = { type: "user", id: userId };
-  await audit(work, { action: "user.email_change_requested", target, tenantId, data: { email } });
+  await endUserTokens(work, user.id, ["CHANGE_EMAIL"]);
+  await mailLink(work, mail, user, { purpose: "CHANGE_EMAIL", email });
+  await audit(work, { ...ofUser(user), action: "user.email_change_requested", data: { email } });
 };
 
 type PasswordChange = { currentPassword: string; newPassword: string };
@@ -365,9 +358,8 @@ export const changePassword = async (
     if (user.passwordHash !== seen.passwordHash) throw wrongPassword();
     await setPassword(work, self.userId, passwordHash, sessionId);
     await rememberAddress(work, tokens, user, ip);
-    const { id, tenantId, email, name } = user;
-    const mail = { to: email, values: { name }, tenantId, userId: id };
-    await parts.mail.queue(work, { template: "password-changed", ...mail });
-    await audit(work, { action: "user.password_changed", target: { type: "user", id }, tenantId });
+    const values = { name: user.name };
+    await mailUser(work, parts.mail, user, { template: "password-changed", values });
+    await audit(work, { ...ofUser(user), action: "user.password_changed" });
   });
 };

@@ -1,6 +1,6 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
-import { audit, ofTenant } from "../audit/audit.ts";
+import { audit, ofTenant, ofUser } from "../audit/audit.ts";
 import { type MailRequestParts, mailVerification } from "./email-verification.ts";
 import { type Captcha, newRefreshToken, requireCaptcha } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
@@ -16,6 +16,7 @@ import { releaseUnproved } from "../sso/domains.ts";
 import { requireUnclaimed } from "../sso/enforcement.ts";
 import { consumeInvitation, findInvitation } from "../team/accept.ts";
 import { requireSeat } from "../team/invitations.ts";
+import { notifyAdmins } from "../tenants/notify-owners.ts";
 import {
   addUser,
   lockTenant,
@@ -149,8 +150,7 @@ const joinWaiting = async (
   await requireSeat(work, tenant, { withWaiting: true });
   const waiting = { role: "VIEWER", status: "PENDING", emailVerified: false } as const;
   const user = await addUser(work, tenantId, { ...account, ...waiting });
-  const { id, email } = user;
-  await audit(work, { action: "member.requested", target: { type: "user", id }, tenantId, data: { email } });
+  await audit(work, { ...ofUser(user), action: "member.requested", data: { email: user.email } });
   return user;
 };
 
@@ -162,15 +162,8 @@ const isNoticeAllowed = async (limiter: Limiter, tenantId: string | undefined): 
 /** Notifies those who can accept a waiting user. */
 const notifyAdminsOfJoin = async (work: Work, mail: Mail, { tenantId, name, email }: User): Promise<void> => {
   const { name: tenantName } = await work.em.findOneOrFail(Tenant, { id: tenantId });
-  const admins = await work.em.find(
-    User,
-    { tenantId, role: { $in: ["OWNER", "ADMIN"] }, status: "ACTIVE", disabledAt: null },
-    { orderBy: { createdAt: "asc", id: "asc" }, limit: RECIPIENTS_MAX },
-  );
-  for (const { id: userId, email: to } of admins) {
-    const values = { tenantName, name, email };
-    await mail.queue(work, { template: "member-pending", to, values, tenantId, userId });
-  }
+  const values = { tenantName, name, email };
+  await notifyAdmins(mail, work, tenantId, { template: "member-pending", values }, RECIPIENTS_MAX);
 };
 
 type Profile = { name: string; tenantName?: string | undefined };
@@ -245,7 +238,7 @@ export const register = async (
   const account: NewAccount = { email, name: body.name, passwordHash };
   return transact(async (work) => {
     const user = await join(work, parts, { body, account });
-    if (!user.emailVerified) await mailVerification(work, parts, user);
+    if (!user.emailVerified) await mailVerification(work, parts.mail, user);
     if (user.status === "PENDING" && isNoticed) await notifyAdminsOfJoin(work, parts.mail, user);
     return signInNew(work, parts.tokens, user, body);
   }).catch((error: unknown) => {

@@ -142,6 +142,17 @@ export type Mail = {
   isOff: boolean;
 };
 
+/** What a user is mailed: at their own address, unless `to` names another one. */
+export type Notice<T extends MailTemplate> = Pick<MailRequest<T>, "template" | "values"> & { to?: string };
+
+/** Mails a user of a tenant. @throws as `Mail.queue` */
+export const mailUser = <T extends MailTemplate>(
+  work: Work,
+  mail: Mail,
+  { id: userId, tenantId, email: to }: { id: string; tenantId: string; email: string },
+  notice: Notice<T>,
+): Promise<boolean> => mail.queue(work, { to, ...notice, tenantId, userId });
+
 /** Builds the error for operations that are useless without mail. */
 export const mailIsOff = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {

@@ -1,13 +1,13 @@
 import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import { endUserTokens, newRandomSecret } from "../auth/one-time-secrets.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import { txtNameOf } from "../domains/known.ts";
 import type { DnsRecords } from "../domains/states.ts";
 import { releasedAddress } from "../email/address.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
@@ -230,23 +230,16 @@ const findUnproved = async (
 export const releaseUnproved = async (work: Work, mail: Mail, wanted: Wanted): Promise<boolean> => {
   const user = await findUnproved(work, mail, wanted, true);
   if (!user) return false;
-  const { id: userId, tenantId, email: oldEmail } = user;
+  const { email: oldEmail } = user;
   const newEmail = releasedAddress();
   Object.assign(user, { email: newEmail, updatedAt: work.now });
   await work.em.flush();
-  await endUserTokens(work, userId, ["VERIFY_EMAIL", "RESET_PASSWORD"]);
+  await endUserTokens(work, user.id, ["VERIFY_EMAIL", "RESET_PASSWORD"]);
   work.afterCommit(forgetSessions);
   const values = { loginName: newEmail };
-  await mail.queue(work, { template: "email-released", to: oldEmail, values, tenantId, userId });
-  await audit(
-    { ...work, by: undefined },
-    {
-      action: "user.email_released",
-      target: { type: "user", id: userId },
-      tenantId,
-      data: { oldEmail, newEmail },
-    },
-  );
+  await mailUser(work, mail, user, { template: "email-released", to: oldEmail, values });
+  const data = { oldEmail, newEmail };
+  await audit({ ...work, by: undefined }, { ...ofUser(user), action: "user.email_released", data });
   return true;
 };
 

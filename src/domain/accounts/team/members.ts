@@ -1,5 +1,5 @@
 import type { FilterQuery } from "@mikro-orm/core";
-import { audit, ofTenant } from "../audit/audit.ts";
+import { audit, ofTenant, ofUser } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../../kernel/caller.ts";
@@ -174,8 +174,8 @@ export const removeMember = async (work: Work, actor: TeamActor, memberId: strin
   work.afterCommit(forgetSessions);
 };
 
-const auditMember = (work: Work, { id, tenantId }: User, action: string, data?: Record<string, unknown>) =>
-  audit(work, { action, target: { type: "user", id }, tenantId, ...(data ? { data } : {}) });
+const auditMember = (work: Work, member: User, action: string, data: Record<string, unknown> = {}) =>
+  audit(work, { ...ofUser(member), action, data });
 
 /**
  * Makes another member OWNER in place of the caller, who becomes ADMIN. The caller has just reauthenticated.
