@@ -103,7 +103,7 @@ export const blogRoutes = [
       featured: Flag,
     }),
     response: pageBody(BlogPostBody),
-    run: async (work, { query }) => pageReply(await listBlogPosts(work, query), "posts", query, showBlogPost),
+    run: async (work, { query }) => pageReply(await listBlogPosts(work, query), "rows", query, showBlogPost),
   }),
   common.get("/blog-posts/{slug}", "getBlogPost", {
     summary: "Get a blog post",

@@ -54,7 +54,7 @@ export const emailLogRoutes = [
     response: pageBody(EmailLogBody),
     run: async (work, { caller, query }) => {
       const { tenantId } = userOf(caller);
-      return pageReply(await listEmailLogs(work, { ...query, tenantId }, query), "logs", query, showEmailLog);
+      return pageReply(await listEmailLogs(work, { ...query, tenantId }, query), "rows", query, showEmailLog);
     },
   }),
 ];
@@ -73,7 +73,7 @@ export const superadminEmailRoutes = [
     query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
     response: pageBody(FullEmailLogBody),
     run: async (work, { query }) =>
-      pageReply(await listEmailLogs(work, query, query), "logs", query, showEmailLogInFull),
+      pageReply(await listEmailLogs(work, query, query), "rows", query, showEmailLogInFull),
   }),
   superadmin.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
     summary: "Send a mail again",

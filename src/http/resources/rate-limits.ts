@@ -158,6 +158,6 @@ export const rateLimitRoutes = [
     description: "Blocks in force, newest first.",
     query: PageQuery.extend({ ...sortedBy(IP_BLOCK_ORDERS), source: z.enum(BLOCK_SOURCES).optional() }),
     response: pageBody(IpBlockBody),
-    run: async (work, { query }) => pageReply(await listBlocks(work, query), "inForce", query, showBlock),
+    run: async (work, { query }) => pageReply(await listBlocks(work, query), "rows", query, showBlock),
   }),
 ];

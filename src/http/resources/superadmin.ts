@@ -179,7 +179,7 @@ export const superadminUserRoutes = [
     }),
     response: pageBody(UserBody),
     run: async (work, { query: { disabled: isDisabled, ...query } }) =>
-      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "users", query, showPlatformUser),
+      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "rows", query, showPlatformUser),
   }),
   ofUser.get("/superadmin/users/{userId}", "getPlatformUser", {
     summary: "Get a user of any tenant",
@@ -401,9 +401,11 @@ const changing = [
     body: TenantChange,
     example: { plan: "PRO", planOverrides: { members: "unlimited" } },
     run: async (work, { params, body }, app) => {
-      const { plan, planOverrides: limits } = body;
       const { plan: from } = await getPlatformTenant(work, params.tenantId);
-      const tenant = await changeTenantPlan(work, params.tenantId, { plan, limits });
+      const tenant = await changeTenantPlan(work, params.tenantId, {
+        plan: body.plan,
+        limits: body.planOverrides,
+      });
       await work.em.flush();
       await followPlan(work, app.mail, { tenant, from });
       return showPlatformTenant(tenant);

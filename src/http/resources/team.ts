@@ -120,7 +120,7 @@ const managing = [
     response: pageBody(InvitationBody),
     run: async (work, { caller, query }) => {
       const { tenantId, role } = userOf(caller);
-      return pageReply(await listInvitations(work, tenantId, query), "invitations", query, (invitation) =>
+      return pageReply(await listInvitations(work, tenantId, query), "rows", query, (invitation) =>
         showInvitation(invitation, role, work.now),
       );
     },
@@ -217,7 +217,7 @@ const list = read.get("/team/members", "listMembers", {
   response: pageBody(MemberBody),
   run: async (work, { caller, query }) => {
     const { tenantId, role: reader } = userOf(caller);
-    return pageReply(await listMembers(work, { tenantId, reader }, query), "members", query, (member) =>
+    return pageReply(await listMembers(work, { tenantId, reader }, query), "rows", query, (member) =>
       showMember(member, reader),
     );
   },

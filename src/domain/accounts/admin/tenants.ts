@@ -14,11 +14,10 @@ import {
   PLANS,
 } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
-import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
-import { countRows, countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/json.ts";
+import { countRows, findPage, getRow, type Total, type Work } from "../../kernel/work.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
 import { audit, ofUser } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
@@ -213,11 +212,8 @@ export const listPlatformTenants = async (
 };
 
 /** @throws NOT_FOUND */
-export const getPlatformTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
-  const tenant = isId(tenantId) ? await em.findOne(Tenant, { id: tenantId }) : null;
-  if (!tenant) throw notFound("Tenant");
-  return tenant;
-};
+export const getPlatformTenant = (work: Work, id: string): Promise<Tenant> =>
+  getRow(work, Tenant, "Tenant", { id });
 
 type TenantCounts = { projects: number; members: number; activeKeys: number };
 
@@ -264,28 +260,19 @@ export const showPlatformUser = (user: User) =>
   ]);
 
 /** Returns users of all tenants. */
-export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { users: User[] }> => {
+export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { rows: User[] }> => {
   const { tenantId, status, isDisabled, search } = query;
   const where: FilterQuery<User> = {
-    ...(tenantId === undefined ? {} : { tenantId }),
-    ...(status === undefined ? {} : { status }),
+    ...definedOf({ tenantId, status }),
     ...(isDisabled === undefined ? {} : { disabledAt: isDisabled ? { $ne: null } : null }),
     ...(search === undefined ? {} : { email: { $ilike: containing(search) } }),
   };
-  const users = await work.em.find(User, where, {
-    orderBy: [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }],
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { users, ...(await countUpTo(work, User, where)) };
+  const orderBy = [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }];
+  return findPage(work, User, where, { query, orderBy });
 };
 
 /** @throws NOT_FOUND */
-export const getPlatformUser = async ({ em }: Work, userId: string): Promise<User> => {
-  const user = isId(userId) ? await em.findOne(User, { id: userId }) : null;
-  if (!user) throw notFound("User");
-  return user;
-};
+export const getPlatformUser = (work: Work, id: string): Promise<User> => getRow(work, User, "User", { id });
 
 /** As `getPlatformUser`, locked until the commit: of two concurrent changes, one is rejected. */
 const lockUser = async (work: Work, userId: string): Promise<User> => {

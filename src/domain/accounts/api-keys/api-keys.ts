@@ -27,10 +27,10 @@ import {
   type Scope,
   SCOPES,
 } from "../../kernel/caller.ts";
-import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
+import { conflict, DomainError, forbidden } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { isId, newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
+import { newId } from "../../kernel/ids.ts";
+import { getRow, type Work } from "../../kernel/work.ts";
 
 /** Notifies the OWNERS of a new key by mail, except its creator. */
 export const notifyOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Promise<void> => {
@@ -233,9 +233,7 @@ export const listApiKeys = async (
 /** @throws NOT_FOUND also for a key of another project or tenant */
 export const getApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const project = await keysProject(work, owner);
-  const key = isId(keyId) ? await work.em.findOne(ApiKey, { id: keyId, projectId: project.id }) : null;
-  if (!key) throw notFound("API key");
-  return key;
+  return getRow(work, ApiKey, "API key", { id: keyId, projectId: project.id });
 };
 
 /** As `getApiKey`, locked until the commit. */

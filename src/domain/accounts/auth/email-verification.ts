@@ -71,9 +71,8 @@ export const setPassword = async (
   user.updatedAt = work.now;
   // The password first: a login that waits for this row must be included when the sessions are ended.
   await work.em.flush();
-  const except = keptSession === undefined ? {} : { except: keptSession };
   await forgetAddresses(work, userId);
-  await revokeSessions(work, userId, { reason: "PASSWORD_CHANGED", ...except });
+  await revokeSessions(work, userId, { reason: "PASSWORD_CHANGED", except: keptSession });
   await endUserTokens(work, userId, ["RESET_PASSWORD", "CHANGE_EMAIL"]);
 };
 

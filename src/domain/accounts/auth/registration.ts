@@ -163,7 +163,8 @@ const isNoticeAllowed = async (limiter: Limiter, tenantId: string | undefined): 
 const notifyAdminsOfJoin = async (work: Work, mail: Mail, { tenantId, name, email }: User): Promise<void> => {
   const { name: tenantName } = await work.em.findOneOrFail(Tenant, { id: tenantId });
   const values = { tenantName, name, email };
-  await notifyAdmins(mail, work, tenantId, { template: "member-pending", values }, RECIPIENTS_MAX);
+  const notice = { template: "member-pending", values, limit: RECIPIENTS_MAX } as const;
+  await notifyAdmins(mail, work, tenantId, notice);
 };
 
 type Profile = { name: string; tenantName?: string | undefined };

@@ -210,7 +210,7 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   const instead = known?.customerId;
   const customerId = await billing.createCustomer({ tenantId, name, email, instead });
   return transact(async (work) => {
-    await addCustomer(work, { tenantId, customerId, ...(instead === undefined ? {} : { instead }) });
+    await addCustomer(work, { tenantId, customerId, instead });
     await noteTold(work, { tenantId, customerId }, name);
     return (await findCustomer(work, tenantId))!;
   });

@@ -26,7 +26,11 @@ export const findCustomer = async ({ db }: Work, tenantId: string): Promise<Cust
 /** Adds the customer of a tenant that has none, or has `instead` of another one that is gone. */
 export const addCustomer = async (
   { db, serverNow }: Work,
-  { tenantId, customerId, instead }: Pick<Customer, "tenantId" | "customerId"> & { instead?: string },
+  {
+    tenantId,
+    customerId,
+    instead,
+  }: Pick<Customer, "tenantId" | "customerId"> & { instead?: string | undefined },
 ): Promise<void> => {
   const now = serverNow.toISOString();
   if (instead !== undefined)

@@ -2,9 +2,9 @@ import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/json.ts";
+import type { PageQuery } from "../../kernel/paging.ts";
+import { findPage, type Total, type Work } from "../../kernel/work.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
 
 const BlogPostSchema = defineEntity({
   name: "BlogPost",
@@ -37,19 +37,14 @@ export const showBlogPost = (post: BlogPost) =>
   shown(post, ["slug", "title", "tags", "featured", "postDate", "excerpt", "author", "updatedAt"]);
 
 /** Returns published posts by date. */
-export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { posts: BlogPost[] }> => {
+export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { rows: BlogPost[] }> => {
   const { order, tag, featured } = query;
   const where: FilterQuery<BlogPost> = {
     draft: false,
     ...(tag === undefined ? {} : { tags: { $contains: [tag] } }),
-    ...(featured === undefined ? {} : { featured }),
+    ...definedOf({ featured }),
   };
-  const posts = await work.em.find(BlogPost, where, {
-    orderBy: { postDate: order, slug: order },
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { posts, ...(await countUpTo(work, BlogPost, where)) };
+  return findPage(work, BlogPost, where, { query, orderBy: { postDate: order, slug: order } });
 };
 
 /** @throws NOT_FOUND also for a draft */

@@ -130,10 +130,9 @@ export const recordChange = async (
 };
 
 /** Ends the account's sessions, except the one given. */
-const endSessions = async (work: Work, owner: FactorOwner, sessionId: string | undefined): Promise<void> => {
+const endSessions = async (work: Work, owner: FactorOwner, except: string | undefined): Promise<void> => {
   if (owner.kind === "admin") return endLogins(work, owner.row);
-  const except = sessionId === undefined ? {} : { except: sessionId };
-  await revokeSessions(work, owner.row.id, { reason: "MFA_CHANGED", ...except });
+  await revokeSessions(work, owner.row.id, { reason: "MFA_CHANGED", except });
 };
 
 /**

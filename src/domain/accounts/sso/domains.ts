@@ -9,10 +9,10 @@ import type { DnsRecords } from "../domains/states.ts";
 import { releasedAddress } from "../email/address.ts";
 import { type Mail, mailUser } from "../email/mail.ts";
 import { lockTenant } from "../tenants/tenant.ts";
-import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
-import { isId, newId } from "../../kernel/ids.ts";
+import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
 import { shown } from "../../kernel/json.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
+import { getRow, type Transact, type Work } from "../../kernel/work.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { showCertificates, SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
 import { domainOf, domainProblem, normaliseDomain } from "./domain-name.ts";
@@ -86,11 +86,8 @@ export const addDomain = async (work: Work, tenantId: string, text: string): Pro
 const record = (work: Work, { id, tenantId, domain }: SsoDomain, action: string): Promise<void> =>
   audit(work, { action, target: { type: "sso_domain", id }, tenantId, data: { domain } });
 
-const findDomain = async ({ em }: Work, tenantId: string, id: string): Promise<SsoDomain> => {
-  const found = isId(id) ? await em.findOne(SsoDomain, { id, tenantId }) : null;
-  if (!found) throw notFound("Domain");
-  return found;
-};
+const findDomain = (work: Work, tenantId: string, id: string): Promise<SsoDomain> =>
+  getRow(work, SsoDomain, "Domain", { id, tenantId });
 
 /** How long the record of a holder is missing before another tenant that proves the domain has it, in ms. */
 const MISSING_MS = 3 * DAY_MS;

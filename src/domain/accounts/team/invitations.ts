@@ -10,8 +10,8 @@ import type { Tenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded, type Role } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
-import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { entityOrder, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
+import { findPage, type Total, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 
 /** Whether users who have asked to join count as well. */
@@ -80,14 +80,9 @@ export const listInvitations = async (
   work: Work,
   tenantId: string,
   query: PageQuery & Ordered<SortOf<typeof INVITATION_ORDERS>> & { status?: InvitationStatus | undefined },
-): Promise<Total & { invitations: Invitation[] }> => {
+): Promise<Total & { rows: Invitation[] }> => {
   const where = withStatus(tenantId, query.status, work.now);
-  const invitations = await work.em.find(Invitation, where, {
-    orderBy: entityOrder(INVITATION_ORDERS, query),
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { invitations, ...(await countUpTo(work, Invitation, where)) };
+  return findPage(work, Invitation, where, { query, orderBy: entityOrder(INVITATION_ORDERS, query) });
 };
 
 /** @throws NOT_FOUND also for another tenant's */

@@ -24,14 +24,16 @@ const notify =
     mail: Mail,
     work: Work,
     tenantId: string,
-    notice: Notice<T>,
-    limit?: number,
+    { limit, ...notice }: Notice<T> & { limit?: number },
   ): Promise<void> => {
     for (const member of await membersWithRole(work, tenantId, roles, limit))
       await mailUser(work, mail, member, notice);
   };
 
-/** Mails all OWNERs of a tenant, or the first `limit`, if mail is sent at all: such a mail is a notice and never fails an operation. */
+/**
+ * Mails all OWNERs of a tenant, or the first `limit`, if mail is sent at all: such a mail is a notice and never
+ * fails an operation.
+ */
 export const notifyOwners = notify("OWNER");
 /** As `notifyOwners`, including all ADMINs. */
 export const notifyAdmins = notify("OWNER", "ADMIN");

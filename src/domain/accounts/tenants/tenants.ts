@@ -8,6 +8,7 @@ import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { forgetProjects, Project } from "../projects/project.ts";
+import { definedOf, shown, shownIfSet } from "../../kernel/json.ts";
 import { endWebhooks } from "../projects/projects.ts";
 import type { Work } from "../../kernel/work.ts";
 import { isRedirectUri } from "../oauth/provider.ts";
@@ -98,23 +99,16 @@ export const getTenant = async ({ em }: Work, tenantId: string): Promise<Tenant>
 
 /** Converts a tenant to the API representation for its members, with its usage of the plan. */
 export const showTenant = async (work: Work, tenant: Tenant) => ({
-  id: tenant.id,
-  name: tenant.name,
-  plan: tenant.plan,
-  approvalStatus: tenant.approvalStatus,
-  ...(tenant.approvalReason == null ? {} : { approvalReason: tenant.approvalReason }),
+  ...shown(tenant, ["id", "name", "plan", "approvalStatus", "redirectUris", "linkDomain"]),
+  ...shown(tenant, ["createdAt", "updatedAt"]),
+  ...shownIfSet(tenant, ["approvalReason", "deleteAfter"]),
   limits: limitsOf(tenant),
   features: [...PLAN_FEATURES[tenant.plan]],
   usage: {
     projects: await work.em.count(Project, { tenantId: tenant.id, sandboxOf: null, deletedAt: null }),
     members: await seatsTaken(work, tenant.id),
   },
-  redirectUris: tenant.redirectUris,
-  linkDomain: tenant.linkDomain ?? null,
   requireSecondFactor: tenant.secondFactorRequired,
-  ...(tenant.deleteAfter ? { deleteAfter: tenant.deleteAfter.toISOString() } : {}),
-  createdAt: tenant.createdAt.toISOString(),
-  updatedAt: tenant.updatedAt.toISOString(),
 });
 
 type TenantChange = {
@@ -159,18 +153,15 @@ export const updateTenant = async (work: Work, who: Changing, change: TenantChan
   const tenant = await lockTenant(work, tenantId);
   await requireAllowed(work, who, change);
   const { name, redirectUris, linkDomain, requireSecondFactor } = change;
-  const changed = {
-    ...(name === undefined ? {} : { name }),
-    ...(redirectUris ? { redirectUris: [...new Set(redirectUris)] } : {}),
-    ...(linkDomain === undefined ? {} : { linkDomain }),
-  };
+  const uris = redirectUris && [...new Set(redirectUris)];
+  const changed = definedOf({ name, redirectUris: uris, linkDomain });
   Object.assign(tenant, changed, { updatedAt: work.now });
   if (name !== undefined) await markTenant(work, tenantId);
   if (requireSecondFactor !== undefined) {
     tenant.secondFactorRequired = requireSecondFactor;
     work.afterCommit(forgetSessions);
   }
-  const data = { ...changed, ...(requireSecondFactor === undefined ? {} : { requireSecondFactor }) };
+  const data = { ...changed, ...definedOf({ requireSecondFactor }) };
   await audit(work, { ...ofTenant(tenantId), action: "tenant.updated", data });
   return tenant;
 };
