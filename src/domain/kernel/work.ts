@@ -1,4 +1,4 @@
-import { type EntityName, type FilterQuery, raw } from "@mikro-orm/core";
+import { type EntityName, type FilterQuery, LockMode, raw } from "@mikro-orm/core";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type RawBuilder, sql } from "kysely";
 import type { Actor } from "./caller.ts";
@@ -285,6 +285,9 @@ export const countUpTo = async <T extends object>(
     .execute<{ total: number }>("get", false);
   return totalOf(row.total);
 };
+
+/** How a row is read that is locked until the commit. */
+export const LOCKED = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
 
 type OrderBy = Record<string, string> | Record<string, string>[];
 

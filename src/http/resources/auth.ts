@@ -200,9 +200,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     response: AccountBody,
     outside: async (app, { caller, body, actor }) => {
       const accounts = app.transactAs({ role: "accounts", by: actor });
-      const { disposableEmail } = app.config;
-      const parts = { ...app, accounts, disposableEmail };
-      await updateAccount(parts, selfOf(caller, actor.ip), body);
+      await updateAccount({ ...app, accounts }, selfOf(caller, actor.ip), body);
       return account(app, caller, routes());
     },
   }),

@@ -20,12 +20,7 @@ import { shown } from "../../domain/kernel/json.ts";
 import { group, Reply } from "../route.ts";
 import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
 import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
-import {
-  completeFlow,
-  type CompleteParts,
-  exchangeCode,
-  startAtPublicUrl,
-} from "../../domain/accounts/oauth/sign-in.ts";
+import { completeFlow, exchangeCode, startAtPublicUrl } from "../../domain/accounts/oauth/sign-in.ts";
 import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
 import { ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
@@ -119,12 +114,6 @@ const rulesOf = ({ config }: App) => ({
   redirectUris: config.oauth.redirectUris,
   isProduction: config.isProduction,
 });
-
-const partsOf = (app: App): CompleteParts => {
-  const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
-  const report = reportTo(app.log, "OAuth sign-in failed");
-  return { ...app, autoApproveTenants, defaultPlan, disposableEmail, report };
-};
 
 const common = group({ tag: "OAuth", project: "none" });
 
@@ -254,12 +243,16 @@ export const oauthRoutes = [
       const { id, provider } = providerOf(app, params.provider);
       // No flow begins at a custom domain, so none ends there.
       if (host) throw notFound("Page");
-      const location = await completeFlow(partsOf(app), provider, {
-        id,
-        answer: answerOf(query),
-        browser: cookieOf(app).read(cookie),
-        ip: actor.ip,
-      });
+      const location = await completeFlow(
+        { ...app, report: reportTo(app.log, "OAuth sign-in failed") },
+        provider,
+        {
+          id,
+          answer: answerOf(query),
+          browser: cookieOf(app).read(cookie),
+          ip: actor.ip,
+        },
+      );
       return redirect(location);
     },
   }),

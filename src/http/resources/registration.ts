@@ -166,11 +166,7 @@ export const registrationRoutes = [
     errors: ["PAYMENT_REQUIRED", "GONE"],
     session: "begins",
     response: SignedInBody.extend({ user: RegisteredUser }),
-    outside: (app, { body, actor }) => {
-      const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
-      const settings = { autoApproveTenants, defaultPlan, disposableEmail };
-      return register({ ...app, ...settings }, body, actor.ip);
-    },
+    outside: (app, { body, actor }) => register(app, body, actor.ip),
   }),
   open.get("/auth/captcha", "getCaptcha", {
     summary: "Get the captcha's settings",

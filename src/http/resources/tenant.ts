@@ -18,13 +18,12 @@ import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteTenant,
-  getTenant,
   REDIRECT_URIS_MAX,
   restoreTenant,
   showTenant,
   updateTenant,
 } from "../../domain/accounts/tenants/tenants.ts";
-import { Name, type Tenant } from "../../domain/accounts/tenants/tenant.ts";
+import { getTenant, Name, type Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import {
   type ChangeProof,

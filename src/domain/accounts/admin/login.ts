@@ -12,16 +12,14 @@ import {
   mfaRequired,
   type ProofParts,
 } from "../mfa/sign-in.ts";
-import type { Limiter } from "../rate-limits/limiter.ts";
+import type { CountingParts } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { auditAdmin, endLogins, getAdmin, PlatformAdmin } from "./admins.ts";
 
-type AdminLoginParts = {
+type AdminLoginParts = CountingParts & {
   transact: Transact;
   tokens: Tokens;
   passwords: Passwords;
-  limiter: Limiter;
-  clock: () => Date;
   config: FactorRules;
 };
 
@@ -55,8 +53,7 @@ export const adminLogin = async (
   const hash = found?.passwordHash ?? DUMMY_HASH;
   const asked = { ip, accounts: "platform_admins", email } as const;
   const known = () => transact((work) => findKnownAddress(work, tokens, asked));
-  const guess = { ip, account: email, known };
-  const isRight = await isPassword(parts, guess, hash, body.password);
+  const isRight = await isPassword(parts, { ip, account: email, known }, hash, body.password);
   const logged =
     isRight && found ? await transact((work) => passPassword(work, tokens, found, ip)) : undefined;
   if (!logged) {
@@ -126,13 +123,13 @@ const passPassword = async (
 
 /** @throws RateLimited LOGIN_THROTTLED without checking the password */
 const isPassword = (
-  { passwords, limiter, clock }: AdminLoginParts,
-  { account, ...from }: Guess,
+  parts: AdminLoginParts,
+  guess: Guess,
   hash: string,
   password: string,
 ): Promise<boolean> => {
-  const guess = { ...from, account: `superadmin:${account}` };
-  return throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
+  const account = `superadmin:${guess.account}`;
+  return throttled(parts, { ...guess, account }, () => parts.passwords.verify(hash, password));
 };
 
 /** Returns undefined when the password or the account changed during the check. */

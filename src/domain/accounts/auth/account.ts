@@ -1,4 +1,3 @@
-import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit, ofUser } from "../audit/audit.ts";
 import {
@@ -22,10 +21,9 @@ import {
   provePassword,
   refuseWeakPassword,
   throttled,
-  type ThrottleParts,
   wrongPassword,
 } from "./passwords.ts";
-import { type DisposableLists, refuseDisposable } from "./registration.ts";
+import { type DisposableSettings, refuseDisposable } from "./registration.ts";
 import { revokeSessions, type SignedIn, signedIn } from "./sessions.ts";
 import { findKnownAddress, rememberAddress, Session, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
@@ -42,11 +40,11 @@ import { type CountingParts, countUse, limitKeyOf, LIMITS } from "../rate-limits
 import { Tenant } from "../tenants/tenant.ts";
 import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
+import { LOCKED, type Transact, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 
 /** Satisfied by an App. `transact` must see the accounts of all tenants. */
-type LoginParts = ThrottleParts & AbuseParts & LoginProof & { passwords: Passwords };
+type LoginParts = AbuseParts & LoginProof & { passwords: Passwords };
 
 /** `ip` is used to count failures. `mfaCode`: of the second factor, for accounts that have one. */
 type Login = { ip: string; email: string; password: string; mfaCode?: string | undefined };
@@ -79,7 +77,7 @@ export const login = async (
   const { id, hash } = found;
   const outcome = await transact(async (work) => {
     // Locked, so that a new password ends this session or prevents it.
-    const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    const user = await work.em.findOne(User, { id }, LOCKED);
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
     return signInOrChallenge(work, tokens, user, "PASSWORD");
   });
@@ -245,8 +243,7 @@ const gone = (): DomainError =>
 
 /** Locked, so that each of several concurrent changes sees the previous one. */
 const getSelf = async ({ em }: Work, id: string, isLocked = false): Promise<User> => {
-  const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : {};
-  const user = await em.findOne(User, { id, disabledAt: null }, lock);
+  const user = await em.findOne(User, { id, disabledAt: null }, isLocked ? LOCKED : {});
   if (!user) throw gone();
   return user;
 };
@@ -274,7 +271,7 @@ type UpdateParts = ProofParts &
   MailRequestParts & {
     /** Sees the accounts of all tenants: addresses are unique over the platform. */
     accounts: Transact;
-    disposableEmail: DisposableLists;
+    config: DisposableSettings;
   };
 
 /**
@@ -308,7 +305,7 @@ const mayTakeAddress = async (
   { email, currentPassword }: AccountChange & { email: string },
 ): Promise<void> => {
   requireMail(parts);
-  refuseDisposable(email, parts.disposableEmail);
+  refuseDisposable(email, parts.config.disposableEmail);
   if (currentPassword === undefined) throw invalid("currentPassword", "is needed for a new address");
   await provePassword(parts, user, { currentPassword, ip, sessionId }, noPassword);
   await countAddressChange(parts, user.id);

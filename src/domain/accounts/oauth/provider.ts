@@ -4,7 +4,7 @@ import { z } from "zod";
 import { hashRandomSecret, newRandomSecret } from "../auth/one-time-secrets.ts";
 import { User } from "../auth/user.ts";
 import { EmailAddress, normaliseEmail } from "../email/address.ts";
-import { Name, NAME_MIN, Tenant } from "../tenants/tenant.ts";
+import { getTenant, Name, NAME_MIN } from "../tenants/tenant.ts";
 import { invalid, notFound, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
@@ -304,13 +304,6 @@ export const requireRedirectUri = (
   );
 };
 
-/** Returns a tenant's redirect URIs, besides the server's own list. @throws NOT_FOUND */
-const tenantRedirectUris = async ({ em }: Work, tenantId: string): Promise<readonly string[]> => {
-  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
-  if (!tenant) throw notFound("Tenant");
-  return tenant.redirectUris;
-};
-
 /** Adds query parameters to a URI, replacing any of the same name. */
 export const withParameters = (uri: string, parameters: Record<string, string>): string => {
   const url = new URL(uri);
@@ -378,7 +371,7 @@ const flowFor = async (work: Work, rules: RedirectRules, request: FlowRequest): 
   }
   refuseStrayParameters(request);
   const { tenantId = null, invitationToken = null } = request;
-  const ofTenant = tenantId === null ? [] : await tenantRedirectUris(work, tenantId);
+  const ofTenant = tenantId === null ? [] : (await getTenant(work, tenantId)).redirectUris;
   const registered = [...rules.redirectUris, ...ofTenant];
   const redirectUri = requireRedirectUri(request.redirectUri, registered, rules.isProduction);
   return {
@@ -420,7 +413,7 @@ export const startLink = async (
 ): Promise<string> => {
   // Removed since the session was read, which may be 5 s ago.
   if ((await work.em.count(User, { id: request.userId })) === 0) throw notFound("User");
-  const registered = [...redirectUris, ...(await tenantRedirectUris(work, request.tenantId))];
+  const registered = [...redirectUris, ...(await getTenant(work, request.tenantId)).redirectUris];
   requireRedirectUri(redirectUri, registered, isProduction);
   return storeTicket(work, { ...request, flow: "link", redirectUri, invitationToken: null });
 };

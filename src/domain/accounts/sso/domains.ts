@@ -1,4 +1,4 @@
-import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { defineEntity, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit, ofUser } from "../audit/audit.ts";
 import { endUserTokens, newRandomSecret } from "../auth/one-time-secrets.ts";
@@ -12,7 +12,7 @@ import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { shown } from "../../kernel/json.ts";
-import { getRow, type Transact, type Work } from "../../kernel/work.ts";
+import { getRow, LOCKED, type Transact, type Work } from "../../kernel/work.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { showCertificates, SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
 import { domainOf, domainProblem, normaliseDomain } from "./domain-name.ts";
@@ -104,8 +104,7 @@ const lookAtHolder = async (
   { domain }: SsoDomain,
   found: readonly string[],
 ): Promise<void> => {
-  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
-  const holder = await work.em.findOne(SsoDomain, { domain, verifiedAt: { $ne: null } }, lock);
+  const holder = await work.em.findOne(SsoDomain, { domain, verifiedAt: { $ne: null } }, LOCKED);
   if (!holder) return;
   if (found.includes(txtValueOf(holder))) {
     holder.missingSince = null;
@@ -212,7 +211,7 @@ const findUnproved = async (
   isLocked = false,
 ): Promise<User | null> => {
   if (mail.isOff || !(await isVerified(work, tenantId, domainOf(email)))) return null;
-  const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : { refresh: true };
+  const lock = isLocked ? LOCKED : { refresh: true };
   return work.em.findOne(User, { email, emailVerified: false, tenantId: { $ne: tenantId } }, lock);
 };
 

@@ -1,4 +1,3 @@
-import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit, ofUser } from "../audit/audit.ts";
 import { mailVerification } from "../auth/email-verification.ts";
@@ -41,7 +40,7 @@ import { addUser, lockTenant } from "../tenants/tenant.ts";
 import type { Role } from "../../kernel/caller.ts";
 import { DomainError } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
+import { LOCKED, type Work } from "../../kernel/work.ts";
 
 /** Somebody at the door of a tenant. */
 type Arrival = { sso: SsoConfiguration; claims: SsoClaims };
@@ -144,8 +143,7 @@ const findKnown = async (work: Work, mail: Mail, addressed: Addressed): Promise<
 
 /** Locks the user, who may be changing the address; refuses one who is not to be linked. */
 const lockKnown = async (work: Work, { id, email }: User, addressed: Addressed): Promise<User> => {
-  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
-  const user = await work.em.findOne(User, { id, email }, lock);
+  const user = await work.em.findOne(User, { id, email }, LOCKED);
   if (!user) throw unknownAccount(addressed);
   return user;
 };
