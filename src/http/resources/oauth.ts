@@ -23,7 +23,7 @@ import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
 import { completeFlow, exchangeCode, startAtPublicUrl } from "../../domain/accounts/oauth/sign-in.ts";
 import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
-import { ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
+import { ASKED, ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
 import { LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
 import { Deleted, deleted } from "./bodies.ts";
 
@@ -117,10 +117,7 @@ const rulesOf = ({ config }: App) => ({
 
 const common = group({ tag: "OAuth", project: "none" });
 
-const ASKED =
-  "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
-  "unless its session proved one in the last 10 minutes. An account with neither must have signed in " +
-  "within 10 minutes.";
+const ASKED_HERE = `${ASKED} An account with neither must have signed in within 10 minutes.`;
 
 export const oauthRoutes = [
   common.get("/auth/oauth/providers", "listOAuthProviders", {
@@ -260,7 +257,7 @@ export const oauthRoutes = [
     summary: "Start linking a provider to your account",
     description:
       "Open `authUrl` in the browser within 2 minutes; it works once. What comes back are further tokens " +
-      `of the session that asks, or a code for them. ${ASKED}`,
+      `of the session that asks, or a code for them. ${ASKED_HERE}`,
     access: OWN_ACCOUNT,
     takesNoIdempotencyKey: true,
     body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode, ...ChangeProofBody.shape }),
@@ -291,7 +288,7 @@ export const oauthRoutes = [
   }),
   common.delete("/auth/oauth/{provider}", "unlinkIdentity", {
     summary: "Unlink a provider from your account",
-    description: `409 when it is your only way in. ${ASKED}`,
+    description: `409 when it is your only way in. ${ASKED_HERE}`,
     access: OWN_ACCOUNT,
     body: ChangeProofBody.optional(),
     example: { currentPassword: "Engine-No-1" },

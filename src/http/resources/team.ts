@@ -33,7 +33,6 @@ import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { group } from "../route.ts";
 import {
-  acceptMember,
   changeMember,
   findWaiting,
   getMember,
@@ -249,7 +248,8 @@ const add = write.post("/team/members", "addMember", {
     const { tenantId, role: reader } = userOf(caller);
     const waiting = await findWaiting(work, tenantId, email);
     if (waiting) {
-      const member = await acceptMember(work, whoOf(app, caller), waiting.id, role);
+      const change = { role, status: "ACTIVE" } as const;
+      const member = await changeMember(work, whoOf(app, caller), waiting.id, change);
       return { member: showMember(member, reader) };
     }
     const invitation = await invite(app, work, userOf(caller), { email, role });

@@ -23,15 +23,7 @@ type AdminLoginParts = CountingParts & {
   config: FactorRules;
 };
 
-export type AdminSignedIn = {
-  accessToken: string;
-  tokenType: "Bearer";
-  /** In seconds. */
-  expiresIn: number;
-  /** True where the token is good for nothing but setting up a second factor. */
-  mfaEnrolmentRequired: boolean;
-  admin: { id: string; email: string; name: string };
-};
+export type AdminSignedIn = Awaited<ReturnType<typeof signInAdmin>>;
 
 /** A password, and a code of the second factor of those who have one. */
 type AdminLogin = { email: string; password: string; mfaCode?: string | undefined; ip: string };
@@ -94,18 +86,13 @@ const noteWrongFactor = async ({ transact, tokens }: AdminLoginParts, token: str
 export const signInAdmin = async (
   { tokens, config }: Pick<AdminLoginParts, "tokens" | "config">,
   admin: PlatformAdmin,
-): Promise<AdminSignedIn> => {
+) => {
   const { id, email, name, sessionVersion } = admin;
   const mfaEnrolmentRequired = config.isSuperadminMfaRequired && !admin.mfaEnabled;
   const enrol = mfaEnrolmentRequired ? { enrol: true as const } : {};
   const { token, expiresIn } = await tokens.signAdmin({ sub: id, ver: sessionVersion, ...enrol });
-  return {
-    accessToken: token,
-    tokenType: "Bearer",
-    expiresIn,
-    mfaEnrolmentRequired,
-    admin: { id, email, name },
-  };
+  const tokenType = "Bearer" as const;
+  return { accessToken: token, tokenType, expiresIn, mfaEnrolmentRequired, admin: { id, email, name } };
 };
 
 /** As `noteLogin`, unless a second factor comes first. */

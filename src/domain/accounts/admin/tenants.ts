@@ -27,19 +27,6 @@ import { Project } from "../projects/project.ts";
 /** Maximum of each count: beyond it an exact number adds nothing. */
 export const STATS_COUNT_MAX = 1_000_000;
 
-type PlatformStats = {
-  tenants: {
-    total: number;
-    byApprovalStatus: Record<ApprovalStatus, number>;
-    byPlan: Record<Plan, number>;
-  };
-  users: number;
-  projects: number;
-  activeKeys: number;
-  mail: { queued: number; failedLastDay: number };
-  generatedAt: string;
-};
-
 type Group = { status: ApprovalStatus; plan: Plan; tenants: number };
 type Counts = { users: number; projects: number; keys: number; queued: number; failed: number };
 
@@ -54,7 +41,7 @@ const sums = <K extends string>(
 };
 
 /** Returns usage statistics of the platform, without deleted items. Counts are capped at STATS_COUNT_MAX. */
-export const platformStats = async ({ db, now }: Work): Promise<PlatformStats> => {
+export const platformStats = async ({ db, now }: Work) => {
   const at = now.toISOString();
   const dayAgo = new Date(now.getTime() - 86_400_000).toISOString();
   const groups = await sql<Group>`

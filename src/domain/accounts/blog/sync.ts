@@ -67,20 +67,11 @@ type SyncedPost = {
   author: string | null;
 };
 
-type SyncResult = {
-  success: true;
-  message: string;
-  created: number;
-  updated: number;
-  /** Posts of the call, including unchanged ones. */
-  total: number;
-};
-
 /**
  * Creates or updates the posts with these slugs; others are kept.
  * @throws VALIDATION_ERROR when a slug occurs twice
  */
-export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]): Promise<SyncResult> => {
+export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]) => {
   refuseTwins(posts);
   const at = work.now.toISOString();
   // In the order of slugs, so that two calls cannot deadlock.
@@ -110,7 +101,7 @@ export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]): P
     data: { created, updated, total },
   });
   const message = `${created} created, ${updated} updated, ${total - rows.length} unchanged`;
-  return { success: true, message, created, updated, total };
+  return { success: true as const, message, created, updated, total };
 };
 
 const refuseTwins = (posts: readonly SyncedPost[]): void => {

@@ -276,26 +276,6 @@ const BUCKETS = {
 export type IpBucket = keyof typeof BUCKETS;
 export const IP_BUCKETS = Object.keys(BUCKETS) as [IpBucket, ...IpBucket[]];
 
-type IpStatus = {
-  ip: string;
-  usage: {
-    /** Requests counted in the window, including rejected ones. */
-    current: number;
-    limit: number;
-    remaining: number;
-    /** In seconds. */
-    window: number;
-    /** Unix seconds. */
-    resetAt: number;
-    /** 0 to 100, to one decimal. */
-    usagePercent: number;
-  };
-  isBlocked: boolean;
-  blockReason?: string;
-  /** Unix seconds; absent for a permanent block. */
-  blockExpiresAt?: number;
-};
-
 const unixSeconds = (ms: number): number => Math.ceil(ms / 1_000);
 
 export const readIpUsage = (limiter: Limiter, bucket: IpBucket, address: string): Promise<Counted> =>
@@ -316,8 +296,8 @@ export const resetIpUsage = async (
   for (const bucket of buckets) await limiter.reset(BUCKETS[bucket], limitKeyOf(address));
 };
 
-/** `ip` in its canonical spelling. */
-export const ipStatus = (ip: string, state: Counted, block: IpBlock | undefined): IpStatus => ({
+/** Returns what the API shows of an address, with times in Unix seconds. `ip` in its canonical spelling. */
+export const ipStatus = (ip: string, state: Counted, block: IpBlock | undefined) => ({
   ip,
   usage: {
     current: state.used,

@@ -129,19 +129,6 @@ export const findWaiting = async ({ em }: Work, tenantId: string, email: string)
   (await em.findOne(User, { tenantId, email: normaliseEmail(email), status: "PENDING" })) ?? undefined;
 
 /**
- * Accepts a user who asked to join, with a role.
- *
- * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE for an address that is not verified,
- * PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
- */
-export const acceptMember = (
-  work: Work,
-  who: { actor: TeamActor; rule: AddressRule },
-  memberId: string,
-  role: Role,
-): Promise<User> => changeMember(work, who, memberId, { role, status: "ACTIVE" });
-
-/**
  * Removes a member with their account and sessions; what they created is kept. A member may remove
  * themselves.
  *
