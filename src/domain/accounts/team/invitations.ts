@@ -11,7 +11,7 @@ import { limitsOf, planLimitExceeded, type Role } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
 import { entityOrder, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
-import { findPage, type Total, type Work } from "../../kernel/work.ts";
+import { findPage, LOCKED, type Total, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 
 /** Whether users who have asked to join count as well. */
@@ -86,8 +86,13 @@ export const listInvitations = async (
 };
 
 /** @throws NOT_FOUND also for another tenant's */
-const getInvitation = async ({ em }: Work, tenantId: string, id: string): Promise<Invitation> => {
-  const found = isId(id) ? await em.findOne(Invitation, { id, tenantId }, { refresh: true }) : null;
+const getInvitation = async (
+  { em }: Work,
+  tenantId: string,
+  id: string,
+  options: typeof LOCKED | { refresh: true } = { refresh: true },
+): Promise<Invitation> => {
+  const found = isId(id) ? await em.findOne(Invitation, { id, tenantId }, options) : null;
   if (!found) throw notFound("Invitation");
   return found;
 };
@@ -207,7 +212,7 @@ export const resendInvitation = async (
   const { tenantId } = actor;
   const { role } = await getInvitation(work, tenantId, id);
   const { tenant, inviter } = await lockForInviter(work, actor, role);
-  const invitation = await lockInvitation(work, tenantId, id);
+  const invitation = await getInvitation(work, tenantId, id, LOCKED);
   const status = requireResendable(invitation, now);
   if (status === "EXPIRED") {
     await requireInvitable(work, tenantId, invitation.email);
@@ -242,19 +247,12 @@ const requireResendable = (invitation: Invitation, now: Date): InvitationStatus 
   );
 };
 
-const lockInvitation = async (work: Work, tenantId: string, id: string): Promise<Invitation> => {
-  await sql`
-    select 1 from invitations where id = ${id}::uuid and tenant_id = ${tenantId}::uuid
-    for update`.execute(work.db);
-  return getInvitation(work, tenantId, id);
-};
-
 /** Revokes an invitation. @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE */
 export const revokeInvitation = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
   const { tenantId } = actor;
   const { role } = await getInvitation(work, tenantId, id);
   await lockForInviter(work, actor, role);
-  const invitation = await lockInvitation(work, tenantId, id);
+  const invitation = await getInvitation(work, tenantId, id, LOCKED);
   const status = statusOf(invitation, work.now);
   if (status !== "PENDING") throw conflict("INVALID_STATE", `The invitation is ${status}`);
   Object.assign(invitation, { status: "REVOKED", updatedAt: work.now });
