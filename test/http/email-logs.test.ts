@@ -129,12 +129,12 @@ describe("email logs", () => {
     await logOf(refused, "FAILED");
     const accounts = api.app.transactAs({ role: "accounts" });
     const find = (filter: object) => accounts((work) => listEmailLogs(work, filter, page));
-    const { logs, total } = await find({ email: to });
+    const { rows, total } = await find({ email: to });
     assert.equal(total, 1);
-    const shown = showEmailLogInFull(logs[0]!);
+    const shown = showEmailLogInFull(rows[0]!);
     assert.equal(shown.tenantId, tenant.tenantId);
     assert.equal(shown.providerMessageId, `<${shown.id}@test.example>`);
-    assert.match((await find({ email: refused })).logs[0]!.smtpResponse ?? "", /554.*refused by the test/);
+    assert.match((await find({ email: refused })).rows[0]!.smtpResponse ?? "", /554.*refused by the test/);
     assert.equal((await find({ email: to, tenantId: randomUUID() })).total, 0);
   });
 });

@@ -5,13 +5,7 @@ import { must } from "../support/http/client.ts";
 import { madeForEach, madeOnce } from "../support/made.ts";
 import { type Answer, aTenant, startApp } from "../support/app/app.ts";
 import { User } from "../../src/domain/accounts/auth/user.ts";
-import {
-  approveTenant,
-  rejectTenant,
-  setPlan,
-  suspendTenant,
-  unsuspendTenant,
-} from "../../src/domain/accounts/tenants/approval.ts";
+import { type Decision, decideTenant, setPlan } from "../../src/domain/accounts/tenants/approval.ts";
 import { deleteDueTenants } from "../../src/domain/accounts/tenants/tenants.ts";
 import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
@@ -52,25 +46,27 @@ describe("a tenant is", () => {
   const { api, tenant, get, patch, post, actions, asAdmin, useKey, useToken } = ownTenant();
 
   describe("approved, rejected, suspended", () => {
+    const decide = (work: Work, tenantId: string, decision: Decision, reason?: string): Promise<TenantRow> =>
+      decideTenant(work, api.app.mail, { tenantId, decision, reason });
     type Act = (work: Work, tenantId: string) => Promise<TenantRow>;
     const acts: Record<string, { run: Act; from: ApprovalStatus[]; to: ApprovalStatus }> = {
       approved: {
-        run: (work, id) => approveTenant(api.app, work, id),
+        run: (work, id) => decide(work, id, "approve"),
         from: ["PENDING", "REJECTED"],
         to: "APPROVED",
       },
       rejected: {
-        run: (work, id) => rejectTenant(api.app, work, id, "No games here"),
+        run: (work, id) => decide(work, id, "reject", "No games here"),
         from: ["PENDING"],
         to: "REJECTED",
       },
       suspended: {
-        run: (work, id) => suspendTenant(api.app, work, id, "Abuse"),
+        run: (work, id) => decide(work, id, "suspend", "Abuse"),
         from: ["APPROVED"],
         to: "SUSPENDED",
       },
       unsuspended: {
-        run: (work, id) => unsuspendTenant(api.app, work, id),
+        run: (work, id) => decide(work, id, "unsuspend"),
         from: ["SUSPENDED"],
         to: "APPROVED",
       },
@@ -97,7 +93,7 @@ describe("a tenant is", () => {
     it("and while suspended all keys and most of its people's doors are shut, at once", async () => {
       assert.equal((await useKey()).status, 200);
       assert.equal((await useToken()).status, 200);
-      await asAdmin((work) => suspendTenant(api.app, work, tenant.tenantId, "Abuse"));
+      await asAdmin((work) => decide(work, tenant.tenantId, "suspend", "Abuse"));
       assertError(await useKey(), 403, "TENANT_SUSPENDED");
       assertError(await useToken(), 403, "TENANT_SUSPENDED");
       assertError(await api.get("/api/v1/team/members", { token: tenant.token }), 403, "TENANT_SUSPENDED");
@@ -114,7 +110,7 @@ describe("a tenant is", () => {
       assert.equal((await get(accessToken)).approvalStatus, "SUSPENDED");
       const refresh = () => api.post("/api/v1/auth/refresh", { refreshToken });
       assertError(await refresh(), 403, "TENANT_SUSPENDED");
-      await asAdmin((work) => unsuspendTenant(api.app, work, tenant.tenantId));
+      await asAdmin((work) => decide(work, tenant.tenantId, "unsuspend"));
       must(await refresh(), 200);
       assert.equal((await useKey()).status, 200);
       assert.equal((await useToken()).status, 200);
@@ -144,8 +140,7 @@ describe("a tenant is", () => {
         for (const status of ["PENDING", "REJECTED"] as const) {
           // Through a super-admin's act and back, so that nothing is remembered.
           await putTenant(tenant.tenantId, { approvalStatus: "PENDING" });
-          if (status === "REJECTED")
-            await asAdmin((work) => rejectTenant(api.app, work, tenant.tenantId, "No"));
+          if (status === "REJECTED") await asAdmin((work) => decide(work, tenant.tenantId, "reject", "No"));
           else await asAdmin((work) => setPlan(work, tenant.tenantId, {}));
           for (const headers of credentials) assert.deepEqual(await ask(headers), [403, "APPROVAL_REQUIRED"]);
           assert.equal((await useKey()).status, 200);
@@ -164,7 +159,7 @@ describe("a tenant is", () => {
       const asked = must(await post("approval-request"), 200);
       assert.deepEqual([asked.approvalStatus, asked.approvalReason], ["PENDING", undefined]);
       assertError(await post("approval-request"), 409, "INVALID_STATE");
-      await asAdmin((work) => rejectTenant(api.app, work, tenant.tenantId, "No again"));
+      await asAdmin((work) => decide(work, tenant.tenantId, "reject", "No again"));
       assertError(await post("approval-request"), 409, "APPROVAL_REQUESTED_RECENTLY");
       assert.equal((await get()).approvalStatus, "REJECTED");
       await putTenant(tenant.tenantId, { approvalRequestedAt: new Date(Date.now() - 25 * 3_600_000) });
@@ -174,7 +169,7 @@ describe("a tenant is", () => {
     it("without a mail to those who are no active OWNERs", async () => {
       const admin = await aMember(api, tenant.tenantId, "ADMIN");
       const former = await aMember(api, tenant.tenantId, "OWNER", "SUSPENDED");
-      await asAdmin((work) => suspendTenant(api.app, work, tenant.tenantId, "Abuse"));
+      await asAdmin((work) => decide(work, tenant.tenantId, "suspend", "Abuse"));
       await aMailTo(tenant.email, /suspended/i);
       for (const { email } of [admin, former]) assert.deepEqual(mailsTo(email), []);
     });

@@ -60,6 +60,10 @@ export const shownIfSet = <T extends object, F extends keyof T>(
     fields.filter((field) => from[field] != null),
   ) as never;
 
+/** Returns an object without the fields that are undefined. */
+export const definedOf = <T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+
 /** Returns whether a value is a JSON object: not a list, and not null. */
 export const isJsonObject = (value: unknown): value is Json =>
   value !== null && typeof value === "object" && !Array.isArray(value);

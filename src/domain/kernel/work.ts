@@ -1,11 +1,13 @@
-import { type EntityName, type FilterQuery, raw } from "@mikro-orm/core";
+import { type EntityName, type FilterQuery, LockMode, raw } from "@mikro-orm/core";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type RawBuilder, sql } from "kysely";
 import type { Actor } from "./caller.ts";
 import type { Db } from "./db.ts";
 import type { EventData, EventType } from "./events/domain-events.ts";
-import { fnv1a, PARTITIONS } from "./ids.ts";
+import { notFound } from "./errors.ts";
+import { fnv1a, isId, PARTITIONS } from "./ids.ts";
 import type { EmitOptions, OutboxRow } from "./outbox.ts";
+import { offsetOf, type PageQuery } from "./paging.ts";
 import { kept, unanswered, unansweredKept } from "./statements.ts";
 
 /** A request that shares a transaction with others. */
@@ -282,6 +284,35 @@ export const countUpTo = async <T extends object>(
     .select(raw("count(*) as total"))
     .execute<{ total: number }>("get", false);
   return totalOf(row.total);
+};
+
+/** How a row is read that is locked until the commit. */
+export const LOCKED = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
+
+type OrderBy = Record<string, string> | Record<string, string>[];
+
+/** Reads a page of the rows of a filter, and counts all of them as `countUpTo` does. */
+export const findPage = async <T extends object>(
+  work: Work,
+  entity: EntityName<T>,
+  where: FilterQuery<T>,
+  { query, orderBy }: { query: PageQuery; orderBy: OrderBy },
+): Promise<Total & { rows: T[] }> => {
+  const page = { orderBy: orderBy as never, limit: query.limit, offset: offsetOf(query) };
+  const rows = (await work.em.find(entity, where as never, page)) as T[];
+  return { rows, ...(await countUpTo(work, entity, where)) };
+};
+
+/** Returns the row of an id that a caller has given. @throws NOT_FOUND also for what is no id */
+export const getRow = async <T extends object>(
+  { em }: Work,
+  entity: EntityName<T>,
+  what: string,
+  where: FilterQuery<T> & { id: string },
+): Promise<T> => {
+  const found = isId(where.id) ? await em.findOne(entity, where as never) : null;
+  if (!found) throw notFound(what);
+  return found;
 };
 
 /** As `countUpTo`, for SQL: `source` is the text after `from`. */

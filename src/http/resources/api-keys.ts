@@ -108,6 +108,8 @@ const Metadata = z
   .optional()
   .meta({ description: "Free-form, at most 4 KiB" });
 
+const keyFields = { rateLimit: RateLimit, expiresAt: ExpiresAt, metadata: Metadata };
+
 const NewKeyBody = z.object({
   name: Name.meta({ example: "Game server" }),
   scopes: Scopes.optional(),
@@ -115,17 +117,13 @@ const NewKeyBody = z.object({
     .enum(ENVIRONMENTS)
     .default("live")
     .meta({ description: "A test key acts on the project's sandbox" }),
-  rateLimit: RateLimit,
-  expiresAt: ExpiresAt,
-  metadata: Metadata,
+  ...keyFields,
 });
 
 const ChangeBody = z.object({
   name: Name.optional(),
   scopes: Scopes.optional(),
-  rateLimit: RateLimit,
-  expiresAt: ExpiresAt,
-  metadata: Metadata,
+  ...keyFields,
 });
 
 const RotateBody = z.object({

@@ -20,14 +20,13 @@ import {
 } from "../../domain/accounts/auth/account.ts";
 import { listSessions, logout, revokeSession, SESSION_ORDERS } from "../../domain/accounts/auth/sessions.ts";
 import { SIGN_IN_METHODS } from "../../domain/accounts/auth/tokens.ts";
-import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { invalid, unauthorized } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { mayCall } from "../access.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./registration.ts";
-import { FactorCode, proofParts } from "./mfa-login.ts";
+import { LoginInput, proofParts } from "./mfa-login.ts";
 import { Accepted, accepted, Deleted, deleted, sortedBy } from "./bodies.ts";
 
 const AccountBody = z
@@ -127,11 +126,7 @@ const signInRoutes = [
       "passwords in 15 minutes. An account with a second factor answers 401 with the reason MFA_REQUIRED, " +
       "and `challenge` for POST /auth/login/mfa; with `mfaCode` one call does both.",
     takesNoIdempotencyKey: true,
-    body: z.object({
-      email: z.string().max(EMAIL_MAX),
-      password: CurrentPassword,
-      mfaCode: FactorCode.optional(),
-    }),
+    body: LoginInput,
     example: { email: "ada@example.com", password: "Engine-No-1" },
     session: "begins",
     response: LoginBody,
@@ -200,9 +195,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     response: AccountBody,
     outside: async (app, { caller, body, actor }) => {
       const accounts = app.transactAs({ role: "accounts", by: actor });
-      const { disposableEmail } = app.config;
-      const parts = { ...app, accounts, disposableEmail };
-      await updateAccount(parts, selfOf(caller, actor.ip), body);
+      await updateAccount({ ...app, accounts }, selfOf(caller, actor.ip), body);
       return account(app, caller, routes());
     },
   }),

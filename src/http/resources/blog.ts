@@ -81,15 +81,16 @@ export const blogRoutes = [
       updated: z.int(),
       total: z.int(),
     }),
-    outside: (app, { body }) => {
-      const posts = body.posts.map((post) => ({
-        ...post,
-        postDate: new Date(post.postDate),
-        excerpt: post.excerpt ?? null,
-        author: post.author ?? null,
-      }));
-      return app.transact((work) => syncBlogPosts(work, posts));
-    },
+    run: (work, { body }) =>
+      syncBlogPosts(
+        work,
+        body.posts.map(({ postDate, excerpt = null, author = null, ...post }) => ({
+          ...post,
+          postDate: new Date(postDate),
+          excerpt,
+          author,
+        })),
+      ),
   }),
   common.get("/blog-posts", "listBlogPosts", {
     summary: "List blog posts",
@@ -102,7 +103,7 @@ export const blogRoutes = [
       featured: Flag,
     }),
     response: pageBody(BlogPostBody),
-    run: async (work, { query }) => pageReply(await listBlogPosts(work, query), "posts", query, showBlogPost),
+    run: async (work, { query }) => pageReply(await listBlogPosts(work, query), "rows", query, showBlogPost),
   }),
   common.get("/blog-posts/{slug}", "getBlogPost", {
     summary: "Get a blog post",

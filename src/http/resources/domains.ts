@@ -23,6 +23,7 @@ import {
 import { countUse, LIMITS } from "../../domain/accounts/rate-limits/limiter.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import { Reply, group } from "../route.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { Deleted, deleted } from "./bodies.ts";
 import { provenAgain } from "./mfa-login.ts";
 
@@ -120,13 +121,10 @@ const lookNow = async (app: App, { tenantId, id }: Asked): Promise<void> => {
     await app.transact((work) => leaveToWorkers(work, tenantId, id));
 };
 
-const remove = (app: App, tenantId: string, id: string) =>
-  deleted(
-    app.transact(async (work) => {
-      await removeCustomDomain(work, tenantId, id);
-      work.afterCommit(() => app.domains.forget());
-    }),
-  );
+const remove = (work: Work, app: App, caller: Caller, id: string) => {
+  work.afterCommit(() => app.domains.forget());
+  return deleted(removeCustomDomain(work, userOf(caller).tenantId, id));
+};
 
 const removal = common.with({ access: { roles: ADMINS }, errors: ["NOT_FOUND"], response: Deleted });
 
@@ -151,12 +149,10 @@ export const domainRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED", "CONFLICT", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,
-    outside: (app, { caller, body }) => {
+    run: async (work, { caller, body }, app) => {
       const rules = requireDomains(app.config.domains);
-      return app.transact(async (work) => {
-        const made = await addCustomDomain(work, rules, userOf(caller).tenantId, body.domain);
-        return show(app, made, work.serverNow);
-      });
+      const made = await addCustomDomain(work, rules, userOf(caller).tenantId, body.domain);
+      return show(app, made, work.serverNow);
     },
   }),
   common.get("/enterprise/domains/{domainId}", "getCustomDomain", {
@@ -197,13 +193,13 @@ export const domainRoutes = [
     summary: "Remove a custom domain",
     description: "Its certificate is deleted, and the key of that. It is served no more within 5 seconds.",
     ...provenAgain,
-    outside: (app, { caller, params }) => remove(app, userOf(caller).tenantId, params.domainId),
+    run: (work, { caller, params }, app) => remove(work, app, caller, params.domainId),
   }),
   removal.delete("/enterprise/domains", "removeCustomDomainById", {
     summary: "Remove a custom domain, named in the query",
     description: "As DELETE /enterprise/domains/{domainId}.",
     query: z.object({ id: Id }),
     ...provenAgain,
-    outside: (app, { caller, query }) => remove(app, userOf(caller).tenantId, query.id),
+    run: (work, { caller, query }, app) => remove(work, app, caller, query.id),
   }),
 ];

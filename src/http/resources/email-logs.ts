@@ -13,7 +13,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group } from "../route.ts";
 import { audit } from "../../domain/accounts/audit/audit.ts";
 import { Order, pageReply, Span } from "./bodies.ts";
-import { PEOPLE, superadmin } from "./superadmin.ts";
+import { byPeople } from "./superadmin.ts";
 
 const EmailLogBody = z
   .object({
@@ -54,7 +54,7 @@ export const emailLogRoutes = [
     response: pageBody(EmailLogBody),
     run: async (work, { caller, query }) => {
       const { tenantId } = userOf(caller);
-      return pageReply(await listEmailLogs(work, { ...query, tenantId }, query), "logs", query, showEmailLog);
+      return pageReply(await listEmailLogs(work, { ...query, tenantId }, query), "rows", query, showEmailLog);
     },
   }),
 ];
@@ -66,21 +66,19 @@ const FullEmailLogBody = EmailLogBody.extend({
 }).meta({ id: "PlatformEmailLog" });
 
 export const superadminEmailRoutes = [
-  superadmin.get("/superadmin/email-logs", "listPlatformEmailLogs", {
+  byPeople.get("/superadmin/email-logs", "listPlatformEmailLogs", {
     summary: "List the mails of the platform",
     description: "Newest first: recipients and status, without the content.",
-    access: PEOPLE,
     query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
     response: pageBody(FullEmailLogBody),
     run: async (work, { query }) =>
-      pageReply(await listEmailLogs(work, query, query), "logs", query, showEmailLogInFull),
+      pageReply(await listEmailLogs(work, query, query), "rows", query, showEmailLogInFull),
   }),
-  superadmin.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
+  byPeople.post("/superadmin/email-logs/{emailLogId}/resend", "resendEmail", {
     summary: "Send a mail again",
     description:
       "One that has failed within the last 7 days, or waits for another try: at once, also to an address " +
       "that has refused mail.",
-    access: PEOPLE,
     response: FullEmailLogBody,
     run: async (work, { params }, app) => {
       const log = await resendEmail(work, params.emailLogId);

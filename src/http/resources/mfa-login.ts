@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { completeLogin, loginWithPasskey, type ProofParts } from "../../domain/accounts/mfa/sign-in.ts";
 import { requireRecentProof, type SignedInOwner, verifyAgain } from "../../domain/accounts/mfa/step-up.ts";
+import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { type Actor, adminOf, OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
 import { AssertionInput, passkeyRequest, requirePasskeyOrigin } from "../../domain/accounts/mfa/passkeys.ts";
 import { group } from "../route.ts";
@@ -13,6 +14,13 @@ const CODE_MAX = 64;
 export const FactorCode = z.string().max(CODE_MAX).meta({
   description: "Of the authenticator app, or a recovery code; each works once",
   example: "492039",
+});
+
+/** The body of a login by a password. */
+export const LoginInput = z.object({
+  email: z.string().max(EMAIL_MAX),
+  password: CurrentPassword,
+  mfaCode: FactorCode.optional(),
 });
 
 /** What a second factor is proved with: one of the two. */
@@ -32,6 +40,11 @@ export const ChallengeAnswerBody = z.object({
     .meta({ description: "`error.challenge.token` of the login" }),
   ...givenFactor,
 });
+
+/** What a change asks for by `ChangeProofBody`, for descriptions. */
+export const ASKED =
+  "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
+  "unless its session proved one in the last 10 minutes.";
 
 /** Where browsers use passkeys of this server, for descriptions. */
 export const PASSKEY_PAGES =

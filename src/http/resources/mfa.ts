@@ -21,6 +21,7 @@ import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { type Actor, OWN_ENROLMENT } from "../../domain/kernel/caller.ts";
 import { type Group, group, type Owned } from "../route.ts";
 import {
+  ASKED,
   ChangeProofBody,
   FactorCode,
   PASSKEY_PAGES,
@@ -95,10 +96,6 @@ const SUPERADMINS = sideOf(
 /** Returns the new login of a super-admin whose logins have ended. */
 const loginOf = async (app: App, owner: FactorOwner): Promise<{ login?: AdminSignedIn }> =>
   owner.kind === "admin" ? { login: await signInAdmin(app, owner.row) } : {};
-
-const ASKED =
-  "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
-  "unless its session proved one in the last 10 minutes.";
 
 /** Of changes that need the proof named above. */
 const proved = {

@@ -16,20 +16,16 @@ import {
   startLink,
 } from "../../domain/accounts/oauth/provider.ts";
 import { DomainError, invalid, notFound } from "../../domain/kernel/errors.ts";
+import { shown } from "../../domain/kernel/json.ts";
 import { group, Reply } from "../route.ts";
 import { orChallenge } from "../../domain/accounts/mfa/sign-in.ts";
 import { OWN_ACCOUNT, userOf } from "../../domain/kernel/caller.ts";
-import {
-  completeFlow,
-  type CompleteParts,
-  exchangeCode,
-  startAtPublicUrl,
-} from "../../domain/accounts/oauth/sign-in.ts";
+import { completeFlow, exchangeCode, startAtPublicUrl } from "../../domain/accounts/oauth/sign-in.ts";
 import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import { requireChangeProof } from "../../domain/accounts/mfa/step-up.ts";
-import { ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
+import { ASKED, ChangeProofBody, proofParts, selfOf } from "./mfa-login.ts";
 import { LoginBody, TOKEN_INPUT_MAX } from "./registration.ts";
-import { Deleted } from "./bodies.ts";
+import { Deleted, deleted } from "./bodies.ts";
 
 const SECRET = /^[\w-]{43}$/;
 
@@ -110,13 +106,8 @@ const providerOf = ({ oauth }: App, text: string): { id: ProviderId; provider: O
   const provider = oauth[id];
   if (provider) return { id, provider };
   const name = `OAUTH_${id.toUpperCase()}_CLIENT_ID`;
-  throw new DomainError(
-    "SERVICE_UNAVAILABLE",
-    `${PROVIDER_NAMES[id]} is not set up on this server: ${name}`,
-    {
-      reason: "OAUTH_NOT_CONFIGURED",
-    },
-  );
+  const message = `${PROVIDER_NAMES[id]} is not set up on this server: ${name}`;
+  throw new DomainError("SERVICE_UNAVAILABLE", message, { reason: "OAUTH_NOT_CONFIGURED" });
 };
 
 const rulesOf = ({ config }: App) => ({
@@ -124,18 +115,9 @@ const rulesOf = ({ config }: App) => ({
   isProduction: config.isProduction,
 });
 
-const partsOf = (app: App): CompleteParts => {
-  const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
-  const report = reportTo(app.log, "OAuth sign-in failed");
-  return { ...app, autoApproveTenants, defaultPlan, disposableEmail, report };
-};
-
 const common = group({ tag: "OAuth", project: "none" });
 
-const ASKED =
-  "Needs `currentPassword`, if the account has one, and, if it has a second factor, `code` or `passkey`, " +
-  "unless its session proved one in the last 10 minutes. An account with neither must have signed in " +
-  "within 10 minutes.";
+const ASKED_HERE = `${ASKED} An account with neither must have signed in within 10 minutes.`;
 
 export const oauthRoutes = [
   common.get("/auth/oauth/providers", "listOAuthProviders", {
@@ -174,15 +156,9 @@ export const oauthRoutes = [
           .meta({ id: "Identity" }),
       ),
     }),
-    outside: async ({ transact }, { caller }) => {
-      const identities = await transact((work) => listIdentities(work, userOf(caller).userId));
-      return {
-        identities: identities.map(({ provider, email, createdAt }) => ({
-          provider,
-          email: email ?? null,
-          createdAt: createdAt.toISOString(),
-        })),
-      };
+    run: async (work, { caller }) => {
+      const identities = await listIdentities(work, userOf(caller).userId);
+      return { identities: identities.map((one) => shown(one, ["provider", "email", "createdAt"])) };
     },
   }),
   common.post("/auth/oauth/exchange", "exchangeOAuthCode", {
@@ -264,12 +240,16 @@ export const oauthRoutes = [
       const { id, provider } = providerOf(app, params.provider);
       // No flow begins at a custom domain, so none ends there.
       if (host) throw notFound("Page");
-      const location = await completeFlow(partsOf(app), provider, {
-        id,
-        answer: answerOf(query),
-        browser: cookieOf(app).read(cookie),
-        ip: actor.ip,
-      });
+      const location = await completeFlow(
+        { ...app, report: reportTo(app.log, "OAuth sign-in failed") },
+        provider,
+        {
+          id,
+          answer: answerOf(query),
+          browser: cookieOf(app).read(cookie),
+          ip: actor.ip,
+        },
+      );
       return redirect(location);
     },
   }),
@@ -277,7 +257,7 @@ export const oauthRoutes = [
     summary: "Start linking a provider to your account",
     description:
       "Open `authUrl` in the browser within 2 minutes; it works once. What comes back are further tokens " +
-      `of the session that asks, or a code for them. ${ASKED}`,
+      `of the session that asks, or a code for them. ${ASKED_HERE}`,
     access: OWN_ACCOUNT,
     takesNoIdempotencyKey: true,
     body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode, ...ChangeProofBody.shape }),
@@ -308,7 +288,7 @@ export const oauthRoutes = [
   }),
   common.delete("/auth/oauth/{provider}", "unlinkIdentity", {
     summary: "Unlink a provider from your account",
-    description: `409 when it is your only way in. ${ASKED}`,
+    description: `409 when it is your only way in. ${ASKED_HERE}`,
     access: OWN_ACCOUNT,
     body: ChangeProofBody.optional(),
     example: { currentPassword: "Engine-No-1" },
@@ -317,10 +297,7 @@ export const oauthRoutes = [
       providerId(params.provider);
       return requireChangeProof(proofParts(app, actor), selfOf(actor), body);
     },
-    outside: async ({ transact }, { caller, params }) => {
-      const id = providerId(params.provider);
-      await transact((work) => unlinkIdentity(work, userOf(caller).userId, id));
-      return { deleted: true } as const;
-    },
+    run: (work, { caller, params }) =>
+      deleted(unlinkIdentity(work, userOf(caller).userId, providerId(params.provider))),
   }),
 ];

@@ -45,7 +45,7 @@ import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/proj
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { Deleted, Order, pageReply } from "./bodies.ts";
+import { Deleted, deleted, Order, pageReply } from "./bodies.ts";
 import { provenAgain } from "./mfa-login.ts";
 
 const SandboxBody = z.object({
@@ -360,8 +360,7 @@ const plainRoutes = [
     ...provenAgain,
     run: async (work, { caller, params }, app) => {
       publishKeysChanged(work, app.topics);
-      await deleteProject(work, tenantOf(caller), params.projectId);
-      return { deleted: true as const };
+      return deleted(deleteProject(work, tenantOf(caller), params.projectId));
     },
   }),
 ];

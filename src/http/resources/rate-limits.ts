@@ -28,7 +28,7 @@ import {
   unusedIp,
 } from "../../domain/accounts/rate-limits/ip-blocks.ts";
 import { Reply, group } from "../route.ts";
-import { Deleted, pageReply, sortedBy } from "./bodies.ts";
+import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
 
 const IpParams = z.object({
   ip: z.string().max(64).meta({
@@ -116,25 +116,19 @@ export const rateLimitRoutes = [
     }),
     example: { reason: "Guesses passwords", durationSeconds: 3600 },
     response: IpBlockBody,
-    outside: async (app, { params, body, caller, actor }) => {
-      const address = addressOf(params);
-      refuseProtected(app, address, actor.ip);
+    run: async (work, { params, body, caller, actor }, app) => {
+      const network = addressOf(params);
+      refuseProtected(app, network, actor.ip);
       const { reason, durationSeconds } = body;
-      const block = { network: address, reason, source: "MANUAL", createdBy: actorOf(caller) } as const;
-      return app.transact(async (work) =>
-        showBlock(await blockAddress(work, { ...block, seconds: durationSeconds ?? undefined })),
-      );
+      const block = { network, reason, source: "MANUAL", createdBy: actorOf(caller) } as const;
+      return showBlock(await blockAddress(work, { ...block, seconds: durationSeconds ?? undefined }));
     },
   }),
   ofIp.delete("/admin/rate-limits/ip/{ip}/block", "unblockIp", {
     summary: "Take the block of an address away",
     description: "Counts of the address stay; see its reset.",
     response: Deleted,
-    outside: async (app, { params }) => {
-      const address = addressOf(params);
-      await app.transact((work) => unblockAddress(work, address));
-      return { deleted: true as const };
-    },
+    run: (work, { params }) => deleted(unblockAddress(work, addressOf(params))),
   }),
   ofIp.post("/admin/rate-limits/ip/{ip}/reset", "resetIpRateLimit", {
     summary: "Reset the counters of an address",
@@ -164,6 +158,6 @@ export const rateLimitRoutes = [
     description: "Blocks in force, newest first.",
     query: PageQuery.extend({ ...sortedBy(IP_BLOCK_ORDERS), source: z.enum(BLOCK_SOURCES).optional() }),
     response: pageBody(IpBlockBody),
-    run: async (work, { query }) => pageReply(await listBlocks(work, query), "inForce", query, showBlock),
+    run: async (work, { query }) => pageReply(await listBlocks(work, query), "rows", query, showBlock),
   }),
 ];

@@ -12,7 +12,7 @@ import { group, Reply } from "../route.ts";
 import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/one-time-secrets.ts";
 import { completeProfile, register } from "../../domain/accounts/auth/registration.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { Accepted } from "./bodies.ts";
+import { Accepted, accepted } from "./bodies.ts";
 
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */
 const PASSWORD_INPUT_MAX = 512;
@@ -55,17 +55,14 @@ const MailedToken = z
   .min(1)
   .max(TOKEN_INPUT_MAX)
   .meta({ description: "The token of the mail's link" });
-const accepted = { accepted: true } as const;
-
 /** Responses are sent at multiples of this time after the request. */
 const ANSWER_STEP_MS = 100;
 
 /** Hides the duration of the work, which would reveal whether an address is known. */
-const hidingTime = async (run: () => Promise<void>): Promise<typeof accepted> => {
+const hidingTime = async (run: () => Promise<void>): Promise<void> => {
   const startMs = performance.now();
   await run();
   await delay(ANSWER_STEP_MS - ((performance.now() - startMs) % ANSWER_STEP_MS));
-  return accepted;
 };
 
 const open = group({ tag: "Authentication", project: "none", access: "public" });
@@ -81,7 +78,8 @@ export const passwordResetRoutes = [
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     example: { email: "ada@example.com" },
     response: Accepted,
-    outside: (app, { body, actor }) => hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip })),
+    outside: (app, { body, actor }) =>
+      accepted(hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip }))),
   }),
   open.post("/auth/reset-password", "resetPassword", {
     summary: "Set a new password",
@@ -92,10 +90,7 @@ export const passwordResetRoutes = [
     example: { token: "the token of the mail", password: "Copper-Kettle-91" },
     errors: ["GONE"],
     response: Accepted,
-    outside: async (app, { body, actor }) => {
-      await resetPassword(app, { ...body, ip: actor.ip });
-      return accepted;
-    },
+    outside: (app, { body, actor }) => accepted(resetPassword(app, { ...body, ip: actor.ip })),
   }),
   open.post("/auth/verify-email", "verifyEmail", {
     summary: "Prove an email address",
@@ -122,7 +117,7 @@ export const passwordResetRoutes = [
     body: z.object({ email: Email }),
     example: { email: "ada@example.com" },
     response: Accepted,
-    outside: (app, { body }) => hidingTime(() => resendVerification(app, body.email)),
+    outside: (app, { body }) => accepted(hidingTime(() => resendVerification(app, body.email))),
   }),
 ];
 
@@ -171,11 +166,7 @@ export const registrationRoutes = [
     errors: ["PAYMENT_REQUIRED", "GONE"],
     session: "begins",
     response: SignedInBody.extend({ user: RegisteredUser }),
-    outside: (app, { body, actor }) => {
-      const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
-      const settings = { autoApproveTenants, defaultPlan, disposableEmail };
-      return register({ ...app, ...settings }, body, actor.ip);
-    },
+    outside: (app, { body, actor }) => register(app, body, actor.ip),
   }),
   open.get("/auth/captcha", "getCaptcha", {
     summary: "Get the captcha's settings",
@@ -197,7 +188,6 @@ export const registrationRoutes = [
     body: z.object({ name: Name, tenantName: Name.optional() }),
     example: { name: "Ada Lovelace", tenantName: "Analytical Games" },
     response: RegisteredUser.extend({ profileCompleted: z.boolean() }),
-    outside: ({ transact }, { caller, body }) =>
-      transact((work) => completeProfile(work, userOf(caller), body)),
+    run: (work, { caller, body }) => completeProfile(work, userOf(caller), body),
   }),
 ];

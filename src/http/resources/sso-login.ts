@@ -60,7 +60,7 @@ export const ssoLoginRoutes = [
       authUrl: z.string().nullable().meta({ description: "Path; null: sign in with a password" }),
       displayName: z.string().nullable().meta({ description: "Label of the sign-in button" }),
     }),
-    outside: ({ transact }, { body, host }) => transact((work) => discoverSso(work, body.email, host)),
+    run: (work, { body, host }) => discoverSso(work, body.email, host),
   }),
   open.get("/auth/sso/{tenantId}", "startSso", {
     summary: "Start a single sign-on",

@@ -25,7 +25,6 @@ import {
   PLANS,
   ROLES,
 } from "../../domain/kernel/caller.ts";
-import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import {
   changeTenantPlan,
   countOfTenant,
@@ -33,7 +32,6 @@ import {
   enableUser,
   getPlatformTenant,
   getPlatformUser,
-  type LimitChanges,
   listPlatformTenants,
   listPlatformUsers,
   platformStats,
@@ -46,17 +44,11 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { listAudit } from "../../domain/accounts/audit/audit.ts";
-import {
-  approveTenant,
-  PLAN_LIMIT_MAX,
-  rejectTenant,
-  suspendTenant,
-  unsuspendTenant,
-} from "../../domain/accounts/tenants/approval.ts";
+import { decideTenant, PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/approval.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
 import { CurrentPassword, NewPassword } from "./registration.ts";
 import { Accepted, accepted, Flag, Order, pageReply, Search } from "./bodies.ts";
-import { ChallengeAnswerBody, FactorCode, proofParts } from "./mfa-login.ts";
+import { ChallengeAnswerBody, LoginInput, proofParts } from "./mfa-login.ts";
 import { AuditEntryBody, AuditQuery } from "./tenant.ts";
 
 const REASON_MAX = 500;
@@ -64,8 +56,8 @@ const REASON_MAX = 500;
 /** Properties shared by all super-admin operations. */
 export const superadmin = group({ tag: "Super-admin", project: "none" });
 /** Only for people, not for platform tokens. */
-export const PEOPLE = { admin: "*" } as const;
-/** As `PEOPLE`, also those who must set up a second factor first. */
+export const byPeople = superadmin.with({ access: { admin: "*" } });
+/** As `byPeople`, also those who must set up a second factor first. */
 export const PEOPLE_ENROLLING = { admin: "*", needs: { enrolling: true } } as const;
 
 export const AdminSignedInBody = z
@@ -107,11 +99,7 @@ export const superadminAuthRoutes = [
       "requires it, the token is good for nothing but setting one up.",
     access: "public",
     takesNoIdempotencyKey: true,
-    body: z.object({
-      email: z.string().max(EMAIL_MAX),
-      password: CurrentPassword,
-      mfaCode: FactorCode.optional(),
-    }),
+    body: LoginInput,
     example: { email: "root@example.com", password: "Engine-No-1" },
     response: AdminSignedInBody,
     outside: (app, { body, actor }) => adminLogin(proofParts(app, actor), { ...body, ip: actor.ip }),
@@ -134,10 +122,9 @@ export const superadminAuthRoutes = [
     response: Accepted,
     run: (work, { caller }) => accepted(adminLogout(work, adminOf(caller).adminId)),
   }),
-  superadmin.post("/superadmin/auth/change-password", "superadminChangePassword", {
+  byPeople.post("/superadmin/auth/change-password", "superadminChangePassword", {
     summary: "Change your password",
     description: "Ends every login of yours; the answer is a new one.",
-    access: PEOPLE,
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     example: { currentPassword: "Engine-No-1", newPassword: "Copper-Kettle-91" },
@@ -170,11 +157,10 @@ const UserBody = z
   })
   .meta({ id: "PlatformUser" });
 
-const common = superadmin.with({ access: PEOPLE });
-const ofUser = common.with({ response: UserBody });
+const ofUser = byPeople.with({ response: UserBody });
 
 export const superadminUserRoutes = [
-  common.get("/superadmin/users", "listPlatformUsers", {
+  byPeople.get("/superadmin/users", "listPlatformUsers", {
     summary: "List the users of all tenants",
     query: PageQuery.extend({
       sort: z.enum(["createdAt", "email", "lastLoginAt"]).default("createdAt"),
@@ -186,7 +172,7 @@ export const superadminUserRoutes = [
     }),
     response: pageBody(UserBody),
     run: async (work, { query: { disabled: isDisabled, ...query } }) =>
-      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "users", query, showPlatformUser),
+      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "rows", query, showPlatformUser),
   }),
   ofUser.get("/superadmin/users/{userId}", "getPlatformUser", {
     summary: "Get a user of any tenant",
@@ -233,12 +219,11 @@ const PlatformTokenBody = z
   .meta({ id: "PlatformToken" });
 
 export const superadminTokenRoutes = [
-  superadmin.post("/superadmin/tokens", "createPlatformToken", {
+  byPeople.post("/superadmin/tokens", "createPlatformToken", {
     summary: "Create a platform token",
     description:
       "For machines, such as a CI job that syncs blog posts. `token` is shown only here; send it as " +
       "Authorization: Bearer.",
-    access: PEOPLE,
     body: z.object({
       name: Name.meta({ example: "Site build" }),
       scopes: z.array(z.enum(GRANTABLE_SCOPES)).min(1).max(GRANTABLE_SCOPES.length),
@@ -257,17 +242,15 @@ export const superadminTokenRoutes = [
       return { ...showPlatformToken(token, work.now), token: secret };
     },
   }),
-  superadmin.get("/superadmin/tokens", "listPlatformTokens", {
+  byPeople.get("/superadmin/tokens", "listPlatformTokens", {
     summary: "List platform tokens",
     description: "Newest first, at most 500; those that have ended too.",
-    access: PEOPLE,
     response: z.array(PlatformTokenBody),
     run: async (work) => (await listPlatformTokens(work)).map((token) => showPlatformToken(token, work.now)),
   }),
-  superadmin.delete("/superadmin/tokens/{tokenId}", "revokePlatformToken", {
+  byPeople.delete("/superadmin/tokens/{tokenId}", "revokePlatformToken", {
     summary: "Revoke a platform token",
     description: "For good; within 5 seconds no process accepts it.",
-    access: PEOPLE,
     params: z.object({ tokenId: z.string() }),
     response: PlatformTokenBody,
     run: async (work, { params }) =>
@@ -297,17 +280,15 @@ const StatsBody = z
   .meta({ id: "PlatformStats" });
 
 export const superadminPlatformRoutes = [
-  superadmin.get("/superadmin/stats", "getPlatformStats", {
+  byPeople.get("/superadmin/stats", "getPlatformStats", {
     summary: "Count the platform's tenants, users and data",
     description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
-    access: PEOPLE,
     response: StatsBody,
     run: (work) => platformStats(work),
   }),
-  superadmin.get("/superadmin/audit-log", "listPlatformAuditLog", {
+  byPeople.get("/superadmin/audit-log", "listPlatformAuditLog", {
     summary: "List the audit log of all tenants and the platform",
     description: "Newest first; entries are never changed or deleted.",
-    access: PEOPLE,
     query: AuditQuery.extend({
       tenantId: z.uuid().optional(),
     }),
@@ -370,10 +351,10 @@ const TenantChange = z.object({
 });
 
 const TenantParams = z.object({ tenantId: z.string() });
-const ofTenant = common.with({ params: TenantParams, response: TenantBody });
+const ofTenant = byPeople.with({ params: TenantParams, response: TenantBody });
 
 const reading = [
-  common.get("/superadmin/tenants", "listPlatformTenants", {
+  byPeople.get("/superadmin/tenants", "listPlatformTenants", {
     summary: "List the tenants of the platform",
     query: PageQuery.extend({
       sort: z.enum(["createdAt", "name"]).default("createdAt"),
@@ -386,7 +367,7 @@ const reading = [
     run: async (work, { query }) =>
       pageReply(await listPlatformTenants(work, query), "tenants", query, showPlatformTenant),
   }),
-  common.get("/superadmin/tenants/{tenantId}", "getPlatformTenant", {
+  byPeople.get("/superadmin/tenants/{tenantId}", "getPlatformTenant", {
     summary: "Get a tenant of the platform",
     params: TenantParams,
     response: TenantBody.extend({
@@ -408,12 +389,11 @@ const changing = [
     body: TenantChange,
     example: { plan: "PRO", planOverrides: { members: "unlimited" } },
     run: async (work, { params, body }, app) => {
-      const changes: { plan?: (typeof PLANS)[number] | undefined; limits?: LimitChanges | undefined } = {
+      const { plan: from } = await getPlatformTenant(work, params.tenantId);
+      const tenant = await changeTenantPlan(work, params.tenantId, {
         plan: body.plan,
         limits: body.planOverrides,
-      };
-      const { plan: from } = await getPlatformTenant(work, params.tenantId);
-      const tenant = await changeTenantPlan(work, params.tenantId, changes);
+      });
       await work.em.flush();
       await followPlan(work, app.mail, { tenant, from });
       return showPlatformTenant(tenant);
@@ -422,18 +402,16 @@ const changing = [
   ofTenant.post("/superadmin/tenants/{tenantId}/approve", "approveTenant", {
     summary: "Approve a tenant",
     description: "PENDING or REJECTED becomes APPROVED; its OWNERs are notified by mail.",
-    outside: ({ transact, mail }, { params }) =>
-      transact(async (work) => showPlatformTenant(await approveTenant({ mail }, work, params.tenantId))),
+    run: async (work, { params }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, decision: "approve" })),
   }),
   ofTenant.post("/superadmin/tenants/{tenantId}/reject", "rejectTenant", {
     summary: "Reject a tenant",
     description: "PENDING becomes REJECTED; its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     example: { reason: "Fake address" },
-    outside: ({ transact, mail }, { params, body }) =>
-      transact(async (work) =>
-        showPlatformTenant(await rejectTenant({ mail }, work, params.tenantId, body.reason)),
-      ),
+    run: async (work, { params, body }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, ...body, decision: "reject" })),
   }),
   ofTenant.post("/superadmin/tenants/{tenantId}/suspend", "suspendTenant", {
     summary: "Suspend a tenant",
@@ -442,16 +420,14 @@ const changing = [
       "TENANT_SUSPENDED. Its OWNERs are notified of the reason by mail.",
     body: ReasonBody,
     example: { reason: "Unpaid" },
-    outside: ({ transact, mail }, { params, body }) =>
-      transact(async (work) =>
-        showPlatformTenant(await suspendTenant({ mail }, work, params.tenantId, body.reason)),
-      ),
+    run: async (work, { params, body }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, ...body, decision: "suspend" })),
   }),
   ofTenant.post("/superadmin/tenants/{tenantId}/unsuspend", "unsuspendTenant", {
     summary: "Lift a suspension",
     description: "SUSPENDED becomes APPROVED; its OWNERs are notified by mail.",
-    outside: ({ transact, mail }, { params }) =>
-      transact(async (work) => showPlatformTenant(await unsuspendTenant({ mail }, work, params.tenantId))),
+    run: async (work, { params }, { mail }) =>
+      showPlatformTenant(await decideTenant(work, mail, { ...params, decision: "unsuspend" })),
   }),
 ];
 

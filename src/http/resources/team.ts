@@ -17,6 +17,7 @@ import {
   readInvitation,
 } from "../../domain/accounts/team/accept.ts";
 import type { App } from "../../app.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   INVITATION_ORDERS,
@@ -32,7 +33,6 @@ import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
 import { group } from "../route.ts";
 import {
-  acceptMember,
   changeMember,
   findWaiting,
   getMember,
@@ -44,7 +44,7 @@ import {
 import { resetMemberMfa } from "../../domain/accounts/mfa/factors.ts";
 import { requireChangeProof, requireRecentProof } from "../../domain/accounts/mfa/step-up.ts";
 import { Email, LoginBody, NewPassword } from "./registration.ts";
-import { Deleted, Order, pageReply, sortedBy } from "./bodies.ts";
+import { Deleted, deleted, Order, pageReply, sortedBy } from "./bodies.ts";
 import { OwnPassword, proofParts, provenAgain, selfOf } from "./mfa-login.ts";
 
 /** A role as callers may write it: MEMBER is an alias of VIEWER. */
@@ -94,11 +94,10 @@ const mailing = common.with({
   response: InvitationBody,
 });
 
-const revoke = (app: App, caller: Caller, id: string) =>
-  app.transact(async (work) => {
-    const user = userOf(caller);
-    return showInvitation(await revokeInvitation(work, user, id), user.role, work.now);
-  });
+const revoke = async (work: Work, caller: Caller, id: string) => {
+  const user = userOf(caller);
+  return showInvitation(await revokeInvitation(work, user, id), user.role, work.now);
+};
 
 /** Giving or taking the role OWNER hands over the tenant: a second factor is asked for again. */
 const proveForOwner = async (app: App, actor: Actor, isOwners: boolean): Promise<void> => {
@@ -120,7 +119,7 @@ const managing = [
     response: pageBody(InvitationBody),
     run: async (work, { caller, query }) => {
       const { tenantId, role } = userOf(caller);
-      return pageReply(await listInvitations(work, tenantId, query), "invitations", query, (invitation) =>
+      return pageReply(await listInvitations(work, tenantId, query), "rows", query, (invitation) =>
         showInvitation(invitation, role, work.now),
       );
     },
@@ -160,14 +159,14 @@ const managing = [
   write.delete("/team/invitations/{invitationId}", "revokeInvitation", {
     summary: "Take an invitation back",
     response: InvitationBody,
-    outside: (app, { caller, params }) => revoke(app, caller, params.invitationId),
+    run: (work, { caller, params }) => revoke(work, caller, params.invitationId),
   }),
   write.delete("/team/invitations", "revokeInvitationByQuery", {
     summary: "Take an invitation back",
     description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
     query: z.object({ id: z.string().max(100) }),
     response: InvitationBody,
-    outside: (app, { caller, query }) => revoke(app, caller, query.id),
+    run: (work, { caller, query }) => revoke(work, caller, query.id),
   }),
 ];
 
@@ -205,12 +204,6 @@ const read = common.with({ access: { roles: EVERY_ROLE } });
 
 const whoOf = ({ config }: App, caller: Caller) => ({ actor: userOf(caller), rule: config });
 
-const remove = (app: App, caller: Caller, memberId: string): Promise<{ deleted: true }> =>
-  app.transact(async (work) => {
-    await removeMember(work, userOf(caller), memberId);
-    return { deleted: true };
-  });
-
 const list = read.get("/team/members", "listMembers", {
   summary: "List the team",
   description: "With those who have asked to join. A VIEWER sees no addresses.",
@@ -223,7 +216,7 @@ const list = read.get("/team/members", "listMembers", {
   response: pageBody(MemberBody),
   run: async (work, { caller, query }) => {
     const { tenantId, role: reader } = userOf(caller);
-    return pageReply(await listMembers(work, { tenantId, reader }, query), "members", query, (member) =>
+    return pageReply(await listMembers(work, { tenantId, reader }, query), "rows", query, (member) =>
       showMember(member, reader),
     );
   },
@@ -255,7 +248,8 @@ const add = write.post("/team/members", "addMember", {
     const { tenantId, role: reader } = userOf(caller);
     const waiting = await findWaiting(work, tenantId, email);
     if (waiting) {
-      const member = await acceptMember(work, whoOf(app, caller), waiting.id, role);
+      const change = { role, status: "ACTIVE" } as const;
+      const member = await changeMember(work, whoOf(app, caller), waiting.id, change);
       return { member: showMember(member, reader) };
     }
     const invitation = await invite(app, work, userOf(caller), { email, role });
@@ -315,7 +309,7 @@ export const teamRoutes = [
     response: Deleted,
     prepare: async (app, { actor, caller, params }) =>
       proveForOwner(app, actor, await isOwner(app, caller, params.memberId)),
-    outside: (app, { caller, params }) => remove(app, caller, params.memberId),
+    run: (work, { caller, params }) => deleted(removeMember(work, userOf(caller), params.memberId)),
   }),
   write.delete("/team/members", "removeMemberByQuery", {
     summary: "Remove a member",
@@ -324,7 +318,7 @@ export const teamRoutes = [
     response: Deleted,
     prepare: async (app, { actor, caller, query }) =>
       proveForOwner(app, actor, await isOwner(app, caller, query.id)),
-    outside: (app, { caller, query }) => remove(app, caller, query.id),
+    run: (work, { caller, query }) => deleted(removeMember(work, userOf(caller), query.id)),
   }),
   common.post("/team/leave", "leaveTeam", {
     access: OWN_ACCOUNT,
@@ -334,6 +328,6 @@ export const teamRoutes = [
       "it within 10 minutes before.",
     response: Deleted,
     ...provenAgain,
-    outside: (app, { caller }) => remove(app, caller, userOf(caller).userId),
+    run: (work, { caller }) => deleted(removeMember(work, userOf(caller), userOf(caller).userId)),
   }),
 ];

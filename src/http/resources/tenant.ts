@@ -18,13 +18,12 @@ import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
 import { DOMAIN_MAX } from "../../domain/accounts/sso/domain-name.ts";
 import {
   deleteTenant,
-  getTenant,
   REDIRECT_URIS_MAX,
   restoreTenant,
   showTenant,
   updateTenant,
 } from "../../domain/accounts/tenants/tenants.ts";
-import { Name, type Tenant } from "../../domain/accounts/tenants/tenant.ts";
+import { getTenant, Name, type Tenant } from "../../domain/accounts/tenants/tenant.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import {
   type ChangeProof,
@@ -108,12 +107,11 @@ const common = group({ tag: "Tenant", project: "none" });
 const byOwner = common.with({ access: { roles: ["OWNER"] } });
 
 /** Returns the caller's tenant after a change. */
-const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
-  app.transact(async (work) => {
-    const tenant = await change(work);
-    await work.em.flush();
-    return showTenant(work, tenant);
-  });
+const answerTenant = async (work: Work, change: Promise<Tenant>) => {
+  const tenant = await change;
+  await work.em.flush();
+  return showTenant(work, tenant);
+};
 
 const proveAgain = (app: App, actor: Actor, { currentPassword }: ChangeProof): Promise<void> =>
   requireChangeProof(proofParts(app, actor), selfOf(actor), { currentPassword });
@@ -124,7 +122,7 @@ export const tenantRoutes = [
     description: "With the limits of its plan and how much of them is used. Open while it is suspended.",
     access: { roles: EVERY_ROLE, needs: { suspended: true } },
     response: TenantBody,
-    outside: (app, { caller }) => answerTenant(app, (work) => getTenant(work, userOf(caller).tenantId)),
+    run: async (work, { caller }) => showTenant(work, await getTenant(work, userOf(caller).tenantId)),
   }),
   common.patch("/tenant", "updateTenant", {
     summary: "Change the tenant",
@@ -152,10 +150,8 @@ export const tenantRoutes = [
       const isSensitive = [redirectUris, linkDomain, requireSecondFactor].some((one) => one !== undefined);
       if (isSensitive) await requireRecentProof(app, selfOf(actor));
     },
-    outside: (app, { caller, body }) => {
-      const who = { actor: userOf(caller), isProduction: app.config.isProduction };
-      return answerTenant(app, (work) => updateTenant(work, who, body));
-    },
+    run: (work, { caller, body }, { config: { isProduction } }) =>
+      answerTenant(work, updateTenant(work, { actor: userOf(caller), isProduction }, body)),
   }),
   byOwner.delete("/tenant", "deleteTenant", {
     summary: "Delete the tenant in 30 days",
@@ -167,19 +163,18 @@ export const tenantRoutes = [
     example: { currentPassword: "Engine-No-1" },
     response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
-    outside: (app, { caller }) =>
-      answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
+    run: (work, { caller }, app) => answerTenant(work, deleteTenant(app, work, userOf(caller).tenantId)),
   }),
   byOwner.post("/tenant/restore", "restoreTenant", {
     summary: "Take the deletion of the tenant back",
     response: TenantBody,
-    outside: (app, { caller }) => answerTenant(app, (work) => restoreTenant(work, userOf(caller).tenantId)),
+    run: (work, { caller }) => answerTenant(work, restoreTenant(work, userOf(caller).tenantId)),
   }),
   byOwner.post("/tenant/approval-request", "requestApproval", {
     summary: "Ask for approval again",
     description: "For a rejected tenant, once a day.",
     response: TenantBody,
-    outside: (app, { caller }) => answerTenant(app, (work) => requestApproval(work, userOf(caller).tenantId)),
+    run: (work, { caller }) => answerTenant(work, requestApproval(work, userOf(caller).tenantId)),
   }),
   byOwner.post("/tenant/transfer-ownership", "transferOwnership", {
     summary: "Make another member OWNER in your place",
@@ -193,10 +188,9 @@ export const tenantRoutes = [
     example: { userId: "0197c2a0-0000-7000-8000-000000000001", currentPassword: "Engine-No-1" },
     response: TenantBody,
     prepare: (app, { actor, body }) => proveAgain(app, actor, body),
-    outside: (app, { caller, body }) =>
-      answerTenant(app, async (work) => {
-        await transferOwnership(work, userOf(caller), body.userId);
-        return getTenant(work, userOf(caller).tenantId);
-      }),
+    run: async (work, { caller, body }) => {
+      await transferOwnership(work, userOf(caller), body.userId);
+      return answerTenant(work, getTenant(work, userOf(caller).tenantId));
+    },
   }),
 ];

@@ -9,8 +9,8 @@ import { forgetAddresses, type Tokens } from "../auth/tokens.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { actorOf, type AdminCaller, type AdminScope, type Caller } from "../../kernel/caller.ts";
 import { conflict, notFound, unauthorized } from "../../kernel/errors.ts";
-import { isId, newId } from "../../kernel/ids.ts";
-import { LOCKS, type Transact, type Work } from "../../kernel/work.ts";
+import { newId } from "../../kernel/ids.ts";
+import { getRow, LOCKS, type Transact, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 
 const PlatformAdminSchema = defineEntity({
@@ -58,15 +58,6 @@ PlatformTokenSchema.setClass(PlatformToken);
 
 const KIND = "admin";
 
-/** `svc_admin_`, 36 random base62 characters (214 bits), 6 of CRC-32. */
-const newPlatformSecret = (): string => newCheckedSecret(KIND);
-
-/** Returns whether a bearer has the prefix of a platform token, valid or not. */
-const looksLikePlatformSecret = (text: string): boolean => text.startsWith(`svc_${KIND}_`);
-
-/** Returns whether this has the format of a platform token, without access to the database. */
-const isPlatformSecret = (text: string): boolean => looksLikePlatformSecret(text) && isCheckedSecret(text);
-
 type KnownCaller = { caller: AdminCaller; freshForMs: number };
 
 const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
@@ -89,7 +80,7 @@ export const authenticateAdmin = async (
   { isFresh = false }: { isFresh?: boolean } = {},
 ): Promise<Caller> => {
   const find = isFresh ? known.renew : known.get;
-  return looksLikePlatformSecret(bearer)
+  return bearer.startsWith(`svc_${KIND}_`)
     ? authenticateMachine(parts, bearer, find)
     : authenticatePerson(parts, bearer, find);
 };
@@ -120,7 +111,7 @@ const authenticateMachine = async (
   secret: string,
   find: Find,
 ): Promise<Caller> => {
-  if (!isPlatformSecret(secret)) throw unknownToken();
+  if (!isCheckedSecret(secret)) throw unknownToken();
   const found = await find(apiKeys.hash(secret), () => loadToken(transact, apiKeys.hashes(secret)));
   if (!found) throw unknownToken();
   return found.caller;
@@ -187,7 +178,7 @@ export const createPlatformToken = async (
     const message = `At most ${ACTIVE_PLATFORM_TOKENS_MAX} platform tokens may be active; revoke one first`;
     throw conflict("LIMIT_REACHED", message);
   }
-  const secret = newPlatformSecret();
+  const secret = newCheckedSecret(KIND);
   const token = em.create(PlatformToken, {
     id: newId(),
     name,
@@ -219,8 +210,7 @@ const lockTokens = ({ db }: Work): Promise<unknown> =>
 /** Revokes a token for good. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const revokePlatformToken = async (work: Work, tokenId: string): Promise<PlatformToken> => {
   await lockTokens(work);
-  const token = isId(tokenId) ? await work.em.findOne(PlatformToken, { id: tokenId }) : null;
-  if (!token) throw notFound("Platform token");
+  const token = await getRow(work, PlatformToken, "Platform token", { id: tokenId });
   if (token.revokedAt) throw conflict("INVALID_STATE", "The platform token is already REVOKED");
   token.revokedAt = work.now;
   work.afterCommit(forgetAdmins);

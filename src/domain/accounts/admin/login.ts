@@ -12,28 +12,18 @@ import {
   mfaRequired,
   type ProofParts,
 } from "../mfa/sign-in.ts";
-import type { Limiter } from "../rate-limits/limiter.ts";
+import type { CountingParts } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import { auditAdmin, endLogins, getAdmin, PlatformAdmin } from "./admins.ts";
 
-type AdminLoginParts = {
+type AdminLoginParts = CountingParts & {
   transact: Transact;
   tokens: Tokens;
   passwords: Passwords;
-  limiter: Limiter;
-  clock: () => Date;
   config: FactorRules;
 };
 
-export type AdminSignedIn = {
-  accessToken: string;
-  tokenType: "Bearer";
-  /** In seconds. */
-  expiresIn: number;
-  /** True where the token is good for nothing but setting up a second factor. */
-  mfaEnrolmentRequired: boolean;
-  admin: { id: string; email: string; name: string };
-};
+export type AdminSignedIn = Awaited<ReturnType<typeof signInAdmin>>;
 
 /** A password, and a code of the second factor of those who have one. */
 type AdminLogin = { email: string; password: string; mfaCode?: string | undefined; ip: string };
@@ -55,8 +45,7 @@ export const adminLogin = async (
   const hash = found?.passwordHash ?? DUMMY_HASH;
   const asked = { ip, accounts: "platform_admins", email } as const;
   const known = () => transact((work) => findKnownAddress(work, tokens, asked));
-  const guess = { ip, account: email, known };
-  const isRight = await isPassword(parts, guess, hash, body.password);
+  const isRight = await isPassword(parts, { ip, account: email, known }, hash, body.password);
   const logged =
     isRight && found ? await transact((work) => passPassword(work, tokens, found, ip)) : undefined;
   if (!logged) {
@@ -97,18 +86,13 @@ const noteWrongFactor = async ({ transact, tokens }: AdminLoginParts, token: str
 export const signInAdmin = async (
   { tokens, config }: Pick<AdminLoginParts, "tokens" | "config">,
   admin: PlatformAdmin,
-): Promise<AdminSignedIn> => {
+) => {
   const { id, email, name, sessionVersion } = admin;
   const mfaEnrolmentRequired = config.isSuperadminMfaRequired && !admin.mfaEnabled;
   const enrol = mfaEnrolmentRequired ? { enrol: true as const } : {};
   const { token, expiresIn } = await tokens.signAdmin({ sub: id, ver: sessionVersion, ...enrol });
-  return {
-    accessToken: token,
-    tokenType: "Bearer",
-    expiresIn,
-    mfaEnrolmentRequired,
-    admin: { id, email, name },
-  };
+  const tokenType = "Bearer" as const;
+  return { accessToken: token, tokenType, expiresIn, mfaEnrolmentRequired, admin: { id, email, name } };
 };
 
 /** As `noteLogin`, unless a second factor comes first. */
@@ -126,13 +110,13 @@ const passPassword = async (
 
 /** @throws RateLimited LOGIN_THROTTLED without checking the password */
 const isPassword = (
-  { passwords, limiter, clock }: AdminLoginParts,
-  { account, ...from }: Guess,
+  parts: AdminLoginParts,
+  guess: Guess,
   hash: string,
   password: string,
 ): Promise<boolean> => {
-  const guess = { ...from, account: `superadmin:${account}` };
-  return throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
+  const account = `superadmin:${guess.account}`;
+  return throttled(parts, { ...guess, account }, () => parts.passwords.verify(hash, password));
 };
 
 /** Returns undefined when the password or the account changed during the check. */

@@ -14,12 +14,11 @@ import {
   PLANS,
 } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
-import { isId } from "../../kernel/ids.ts";
 import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
-import { countRows, countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/json.ts";
-import { audit } from "../audit/audit.ts";
+import { countRows, findPage, getRow, type Total, type Work } from "../../kernel/work.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import { revokeSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { ListedRoom, RoomSession } from "../../kernel/live-rooms.ts";
@@ -27,19 +26,6 @@ import { Project } from "../projects/project.ts";
 
 /** Maximum of each count: beyond it an exact number adds nothing. */
 export const STATS_COUNT_MAX = 1_000_000;
-
-type PlatformStats = {
-  tenants: {
-    total: number;
-    byApprovalStatus: Record<ApprovalStatus, number>;
-    byPlan: Record<Plan, number>;
-  };
-  users: number;
-  projects: number;
-  activeKeys: number;
-  mail: { queued: number; failedLastDay: number };
-  generatedAt: string;
-};
 
 type Group = { status: ApprovalStatus; plan: Plan; tenants: number };
 type Counts = { users: number; projects: number; keys: number; queued: number; failed: number };
@@ -55,7 +41,7 @@ const sums = <K extends string>(
 };
 
 /** Returns usage statistics of the platform, without deleted items. Counts are capped at STATS_COUNT_MAX. */
-export const platformStats = async ({ db, now }: Work): Promise<PlatformStats> => {
+export const platformStats = async ({ db, now }: Work) => {
   const at = now.toISOString();
   const dayAgo = new Date(now.getTime() - 86_400_000).toISOString();
   const groups = await sql<Group>`
@@ -108,7 +94,7 @@ export const auditDisconnect = async (
 };
 
 /** Null restores the plan's limit; absent leaves it unchanged. */
-export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
+type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
 
 /** Of subscriptions that give a plan. */
 const RUNNING: ReadonlySet<SubscriptionStatus> = new Set(["TRIALING", "ACTIVE", "PAST_DUE"]);
@@ -213,11 +199,8 @@ export const listPlatformTenants = async (
 };
 
 /** @throws NOT_FOUND */
-export const getPlatformTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
-  const tenant = isId(tenantId) ? await em.findOne(Tenant, { id: tenantId }) : null;
-  if (!tenant) throw notFound("Tenant");
-  return tenant;
-};
+export const getPlatformTenant = (work: Work, id: string): Promise<Tenant> =>
+  getRow(work, Tenant, "Tenant", { id });
 
 type TenantCounts = { projects: number; members: number; activeKeys: number };
 
@@ -264,28 +247,19 @@ export const showPlatformUser = (user: User) =>
   ]);
 
 /** Returns users of all tenants. */
-export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { users: User[] }> => {
+export const listPlatformUsers = async (work: Work, query: UserQuery): Promise<Total & { rows: User[] }> => {
   const { tenantId, status, isDisabled, search } = query;
   const where: FilterQuery<User> = {
-    ...(tenantId === undefined ? {} : { tenantId }),
-    ...(status === undefined ? {} : { status }),
+    ...definedOf({ tenantId, status }),
     ...(isDisabled === undefined ? {} : { disabledAt: isDisabled ? { $ne: null } : null }),
     ...(search === undefined ? {} : { email: { $ilike: containing(search) } }),
   };
-  const users = await work.em.find(User, where, {
-    orderBy: [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }],
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { users, ...(await countUpTo(work, User, where)) };
+  const orderBy = [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }];
+  return findPage(work, User, where, { query, orderBy });
 };
 
 /** @throws NOT_FOUND */
-export const getPlatformUser = async ({ em }: Work, userId: string): Promise<User> => {
-  const user = isId(userId) ? await em.findOne(User, { id: userId }) : null;
-  if (!user) throw notFound("User");
-  return user;
-};
+export const getPlatformUser = (work: Work, id: string): Promise<User> => getRow(work, User, "User", { id });
 
 /** As `getPlatformUser`, locked until the commit: of two concurrent changes, one is rejected. */
 const lockUser = async (work: Work, userId: string): Promise<User> => {
@@ -321,5 +295,5 @@ export const enableUser = async (work: Work, userId: string): Promise<User> => {
   return user;
 };
 
-const auditUser = (work: Work, action: string, { id, email, tenantId }: User, data: object): Promise<void> =>
-  audit(work, { action, target: { type: "user", id }, tenantId, data: { email, ...data } });
+const auditUser = (work: Work, action: string, user: User, data: object): Promise<void> =>
+  audit(work, { ...ofUser(user), action, data: { email: user.email, ...data } });

@@ -4,14 +4,7 @@ import { defineEntity, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { isCheckedSecret, newCheckedSecret } from "../auth/one-time-secrets.ts";
 import { Tenant } from "../tenants/tenant.ts";
-import {
-  type ApprovalStatus,
-  type KeyCaller,
-  limitsOf,
-  type Plan,
-  planLimitExceeded,
-  type PlanLimits,
-} from "../../kernel/caller.ts";
+import { type KeyCaller, limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, type DomainError, invalid, unauthorized } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { fitsBytes } from "../../kernel/hostile-json.ts";
@@ -56,63 +49,51 @@ const load = async (transact: Transact, hashes: string[]): Promise<KnownKey | un
   return found?.key;
 };
 
-type KeyRow = {
-  id: string;
-  project_id: string;
-  acts_on_project_id: string;
-  scopes: string[];
-  status: ApiKeyStatus;
-  rate_limit: number | null;
-  expires_at: Date | null;
-  last_used_at: Date | null;
-  is_project_gone: boolean;
-  is_tenant_gone: boolean;
-  tenant_id: string;
-  plan: Plan;
-  plan_overrides: Partial<PlanLimits>;
-  approval_status: ApprovalStatus;
-};
+type KeyRow = Omit<KeyCaller, "kind" | "isTest" | "tenant"> &
+  KeyCaller["tenant"] & {
+    status: ApiKeyStatus;
+    expiresAt: Date | null;
+    lastUsedAt: Date | null;
+    isProjectGone: boolean;
+    isTenantGone: boolean;
+  };
 
 const read = async ({ db, now }: Work, hashes: string[]): Promise<Found | undefined> => {
-  const found = await sql<KeyRow>`
-    select k.id, k.project_id, k.acts_on_project_id, to_jsonb(k.scopes) as scopes, k.status, k.rate_limit,
-      k.expires_at, k.last_used_at, p.tenant_id, t.plan, t.plan_overrides, t.approval_status,
-      p.deleted_at is not null as is_project_gone, t.deleted_at is not null as is_tenant_gone
+  const { rows } = await sql<KeyRow>`
+    select k.id as "keyId", p.tenant_id as "tenantId", k.acts_on_project_id as "projectId",
+      k.project_id as "ownerProjectId", to_jsonb(k.scopes) as scopes, k.rate_limit as "rateLimit",
+      k.status, k.expires_at as "expiresAt", k.last_used_at as "lastUsedAt",
+      t.plan, t.plan_overrides as "planOverrides", t.approval_status as "approvalStatus",
+      p.deleted_at is not null as "isProjectGone", t.deleted_at is not null as "isTenantGone"
     from api_keys k join projects p on p.id = k.project_id join tenants t on t.id = p.tenant_id
     where k.secret_hash = any(${`{${hashes.join(",")}}`}::text[])`.execute(db);
-  const row = found.rows[0];
+  const [row] = rows;
   if (!row) return undefined;
-  const leftMs = msFrom(now, row.expires_at) ?? Infinity;
+  const { keyId: id, expiresAt, lastUsedAt } = row;
+  const leftMs = expiresAt ? expiresAt.getTime() - now.getTime() : Infinity;
   const refusal = refusalOf(row, leftMs);
   // A program that goes on with a key that has ended costs the database one read in 5 s.
-  if (refusal) return { id: row.id, key: { refusal, freshForMs: CACHE_TTL_MS }, isUseDue: false };
+  if (refusal) return { id, key: { refusal, freshForMs: CACHE_TTL_MS }, isUseDue: false };
   const key = { caller: callerOf(row), freshForMs: Math.min(leftMs, CACHE_TTL_MS) };
-  return { id: row.id, key, isUseDue: isUseDue(row.last_used_at, now) };
+  return { id, key, isUseDue: isUseDue(lastUsedAt, now) };
 };
-
-const msFrom = (now: Date, at: Date | null): number | undefined =>
-  at === null ? undefined : at.getTime() - now.getTime();
 
 const refusalOf = (row: KeyRow, leftMs: number): Refusal | undefined => {
   // Not API_KEY_INVALID: whoever still has the key has not guessed it, and is not to be blocked for that.
-  if (row.is_project_gone) return ["API_KEY_REVOKED", "The project of this API key has been deleted"];
-  if (row.is_tenant_gone) return ["API_KEY_REVOKED", "The tenant of this API key has been deleted"];
+  if (row.isProjectGone) return ["API_KEY_REVOKED", "The project of this API key has been deleted"];
+  if (row.isTenantGone) return ["API_KEY_REVOKED", "The tenant of this API key has been deleted"];
   if (row.status === "REVOKED") return ["API_KEY_REVOKED", "The API key has been revoked"];
   if (row.status === "EXPIRED" || leftMs <= 0) return ["API_KEY_EXPIRED", "The API key has expired"];
   return undefined;
 };
 
-const callerOf = (row: KeyRow): KeyCaller => ({
-  kind: "key",
-  keyId: row.id,
-  tenantId: row.tenant_id,
-  projectId: row.acts_on_project_id,
-  ownerProjectId: row.project_id,
-  scopes: row.scopes,
-  rateLimit: row.rate_limit,
-  tenant: { plan: row.plan, planOverrides: row.plan_overrides, approvalStatus: row.approval_status },
-  isTest: row.acts_on_project_id !== row.project_id,
-});
+const callerOf = (row: KeyRow): KeyCaller => {
+  const { keyId, tenantId, projectId, ownerProjectId, scopes, rateLimit } = row;
+  const { plan, planOverrides, approvalStatus } = row;
+  const tenant = { plan, planOverrides, approvalStatus };
+  const isTest = projectId !== ownerProjectId;
+  return { kind: "key", keyId, tenantId, projectId, ownerProjectId, scopes, rateLimit, tenant, isTest };
+};
 
 const TOPIC = "keys";
 

@@ -14,7 +14,7 @@ import {
   prefixOf,
 } from "./api-key.ts";
 import { audit } from "../audit/audit.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import { Project } from "../projects/project.ts";
 import { getProject, lockProject, lockSandbox } from "../projects/projects.ts";
 import { ownersOf } from "../tenants/notify-owners.ts";
@@ -27,20 +27,20 @@ import {
   type Scope,
   SCOPES,
 } from "../../kernel/caller.ts";
-import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
+import { conflict, DomainError, forbidden } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { isId, newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
+import { newId } from "../../kernel/ids.ts";
+import { getRow, type Work } from "../../kernel/work.ts";
 
 /** Notifies the OWNERS of a new key by mail, except its creator. */
 export const notifyOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Promise<void> => {
   const { em, by } = work;
   const { tenantId, name: projectName } = await em.findOneOrFail(Project, { id: key.projectId });
   const maker = by ? actorOf(by.caller) : "";
-  for (const { id: userId, email: to, name } of await ownersOf(work, tenantId)) {
-    if (maker === `user:${userId}`) continue;
-    const values = { name, keyName: key.name, keyPrefix: key.prefix, projectName };
-    await mail.queue(work, { template: "api-key-created", to, values, tenantId, userId });
+  for (const owner of await ownersOf(work, tenantId)) {
+    if (maker === `user:${owner.id}`) continue;
+    const values = { name: owner.name, keyName: key.name, keyPrefix: key.prefix, projectName };
+    await mailUser(work, mail, owner, { template: "api-key-created", values });
   }
 };
 
@@ -233,9 +233,7 @@ export const listApiKeys = async (
 /** @throws NOT_FOUND also for a key of another project or tenant */
 export const getApiKey = async (work: Work, owner: KeyOwner, keyId: string): Promise<ApiKey> => {
   const project = await keysProject(work, owner);
-  const key = isId(keyId) ? await work.em.findOne(ApiKey, { id: keyId, projectId: project.id }) : null;
-  if (!key) throw notFound("API key");
-  return key;
+  return getRow(work, ApiKey, "API key", { id: keyId, projectId: project.id });
 };
 
 /** As `getApiKey`, locked until the commit. */

@@ -20,6 +20,12 @@ type AuditEntry = {
 /** What an entry of a tenant's log about the tenant itself has. */
 export const ofTenant = (tenantId: string) => ({ target: { type: "tenant", id: tenantId }, tenantId });
 
+/** What an entry of a tenant's log about one of its users has. */
+export const ofUser = ({ id, tenantId }: { id: string; tenantId: string }) => ({
+  target: { type: "user", id },
+  tenantId,
+});
+
 /** Maximum rows of one statement. */
 const ROWS_MAX = 500;
 

@@ -1,14 +1,18 @@
-import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
-import { isMailAllowed, type MailRequestParts, requireMail, setPassword } from "./email-verification.ts";
+import { audit, ofUser } from "../audit/audit.ts";
+import {
+  isMailAllowed,
+  mailLink,
+  type MailRequestParts,
+  requireMail,
+  setPassword,
+} from "./email-verification.ts";
 import {
   endUserTokens,
   forgetOldTokens,
   hashRandomSecret,
   isRefreshToken,
   issueRefreshToken,
-  issueUserToken,
 } from "./one-time-secrets.ts";
 import {
   DUMMY_HASH,
@@ -17,15 +21,14 @@ import {
   provePassword,
   refuseWeakPassword,
   throttled,
-  type ThrottleParts,
   wrongPassword,
 } from "./passwords.ts";
-import { type DisposableLists, refuseDisposable } from "./registration.ts";
+import { type DisposableSettings, refuseDisposable } from "./registration.ts";
 import { revokeSessions, type SignedIn, signedIn } from "./sessions.ts";
 import { findKnownAddress, rememberAddress, Session, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import {
   completeLogin,
   orChallenge,
@@ -37,11 +40,11 @@ import { type CountingParts, countUse, limitKeyOf, LIMITS } from "../rate-limits
 import { Tenant } from "../tenants/tenant.ts";
 import type { UserCaller } from "../../kernel/caller.ts";
 import { conflict, DomainError, forbidden, invalid, unauthorized } from "../../kernel/errors.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
+import { LOCKED, type Transact, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 
 /** Satisfied by an App. `transact` must see the accounts of all tenants. */
-type LoginParts = ThrottleParts & AbuseParts & LoginProof & { passwords: Passwords };
+type LoginParts = AbuseParts & LoginProof & { passwords: Passwords };
 
 /** `ip` is used to count failures. `mfaCode`: of the second factor, for accounts that have one. */
 type Login = { ip: string; email: string; password: string; mfaCode?: string | undefined };
@@ -74,7 +77,7 @@ export const login = async (
   const { id, hash } = found;
   const outcome = await transact(async (work) => {
     // Locked, so that a new password ends this session or prevents it.
-    const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    const user = await work.em.findOne(User, { id }, LOCKED);
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
     return signInOrChallenge(work, tokens, user, "PASSWORD");
   });
@@ -197,8 +200,6 @@ const unknownToken = (): DomainError =>
 const ended = (): DomainError =>
   unauthorized("REFRESH_TOKEN_REVOKED", "The session of this refresh token has ended; log in again");
 
-const CHANGE_EMAIL_SECONDS = 86_400;
-
 /** A user acting on their own account, and their IP address. */
 export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
@@ -242,8 +243,7 @@ const gone = (): DomainError =>
 
 /** Locked, so that each of several concurrent changes sees the previous one. */
 const getSelf = async ({ em }: Work, id: string, isLocked = false): Promise<User> => {
-  const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : {};
-  const user = await em.findOne(User, { id, disabledAt: null }, lock);
+  const user = await em.findOne(User, { id, disabledAt: null }, isLocked ? LOCKED : {});
   if (!user) throw gone();
   return user;
 };
@@ -271,7 +271,7 @@ type UpdateParts = ProofParts &
   MailRequestParts & {
     /** Sees the accounts of all tenants: addresses are unique over the platform. */
     accounts: Transact;
-    disposableEmail: DisposableLists;
+    config: DisposableSettings;
   };
 
 /**
@@ -305,7 +305,7 @@ const mayTakeAddress = async (
   { email, currentPassword }: AccountChange & { email: string },
 ): Promise<void> => {
   requireMail(parts);
-  refuseDisposable(email, parts.disposableEmail);
+  refuseDisposable(email, parts.config.disposableEmail);
   if (currentPassword === undefined) throw invalid("currentPassword", "is needed for a new address");
   await provePassword(parts, user, { currentPassword, ip, sessionId }, noPassword);
   await countAddressChange(parts, user.id);
@@ -324,19 +324,9 @@ const countAddressChange = (parts: UpdateParts, userId: string): Promise<void> =
 };
 
 const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string): Promise<void> => {
-  const { id: userId, tenantId, name } = user;
-  await endUserTokens(work, userId, ["CHANGE_EMAIL"]);
-  const token = await issueUserToken(work, {
-    userId,
-    tenantId,
-    purpose: "CHANGE_EMAIL",
-    email,
-    seconds: CHANGE_EMAIL_SECONDS,
-  });
-  const values = { name, token };
-  await mail.queue(work, { template: "change-email", to: email, values, tenantId, userId });
-  const target = { type: "user", id: userId };
-  await audit(work, { action: "user.email_change_requested", target, tenantId, data: { email } });
+  await endUserTokens(work, user.id, ["CHANGE_EMAIL"]);
+  await mailLink(work, mail, user, { purpose: "CHANGE_EMAIL", email });
+  await audit(work, { ...ofUser(user), action: "user.email_change_requested", data: { email } });
 };
 
 type PasswordChange = { currentPassword: string; newPassword: string };
@@ -365,9 +355,8 @@ export const changePassword = async (
     if (user.passwordHash !== seen.passwordHash) throw wrongPassword();
     await setPassword(work, self.userId, passwordHash, sessionId);
     await rememberAddress(work, tokens, user, ip);
-    const { id, tenantId, email, name } = user;
-    const mail = { to: email, values: { name }, tenantId, userId: id };
-    await parts.mail.queue(work, { template: "password-changed", ...mail });
-    await audit(work, { action: "user.password_changed", target: { type: "user", id }, tenantId });
+    const values = { name: user.name };
+    await mailUser(work, parts.mail, user, { template: "password-changed", values });
+    await audit(work, { ...ofUser(user), action: "user.password_changed" });
   });
 };

@@ -1,6 +1,6 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import {
   type Captcha,
   consumeUserToken,
@@ -8,17 +8,16 @@ import {
   findUserToken,
   issueUserToken,
   requireCaptcha,
-  RESET_PASSWORD_SECONDS,
   tokenIsGone,
   type UserToken,
-  VERIFY_EMAIL_SECONDS,
+  type UserTokenPurpose,
 } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
 import { forgetSessions, revokeSessions } from "./sessions.ts";
 import { findKnownAddress, forgetAddresses, rememberAddress, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 import { normaliseEmail } from "../email/address.ts";
-import { type Mail, mailIsOff, type MailTemplate } from "../email/mail.ts";
+import { type Mail, mailIsOff, type MailTemplate, mailUser } from "../email/mail.ts";
 import { resetFactors } from "../mfa/factors.ts";
 import { type Limiter, LIMITS } from "../rate-limits/limiter.ts";
 import { hasPasswords, requirePasswords } from "../sso/enforcement.ts";
@@ -72,9 +71,8 @@ export const setPassword = async (
   user.updatedAt = work.now;
   // The password first: a login that waits for this row must be included when the sessions are ended.
   await work.em.flush();
-  const except = keptSession === undefined ? {} : { except: keptSession };
   await forgetAddresses(work, userId);
-  await revokeSessions(work, userId, { reason: "PASSWORD_CHANGED", ...except });
+  await revokeSessions(work, userId, { reason: "PASSWORD_CHANGED", except: keptSession });
   await endUserTokens(work, userId, ["RESET_PASSWORD", "CHANGE_EMAIL"]);
 };
 
@@ -101,25 +99,31 @@ export const forgotPassword = async (
   await parts.transact(async (work) => {
     const user = await work.em.findOne(User, { email, disabledAt: null });
     // The answer stays the same, so that it tells nothing about the address.
-    if (user && (await hasPasswords(work, user))) await mailReset(work, parts.mail, user);
+    if (user && (await hasPasswords(work, user)))
+      await mailLink(work, parts.mail, user, { purpose: "RESET_PASSWORD" });
   });
 };
 
-const mailReset = async (work: Work, mail: Mail, { id, tenantId, email, name }: User): Promise<void> => {
-  const token = await issueUserToken(work, {
-    userId: id,
-    tenantId,
-    purpose: "RESET_PASSWORD",
-    email,
-    seconds: RESET_PASSWORD_SECONDS,
-  });
-  await mail.queue(work, {
-    template: "reset-password",
-    to: email,
-    values: { name, token },
-    tenantId,
-    userId: id,
-  });
+/** What is mailed for a purpose, and how long its link is valid. */
+export const LINKS = {
+  VERIFY_EMAIL: { template: "verify-email", seconds: 86_400 },
+  CHANGE_EMAIL: { template: "change-email", seconds: 86_400 },
+  RESET_PASSWORD: { template: "reset-password", seconds: 3_600 },
+} as const satisfies Record<UserTokenPurpose, { template: MailTemplate; seconds: number }>;
+
+type Addressee = Pick<User, "id" | "tenantId" | "email" | "name">;
+
+/** Mails a link that is valid once, and proves that whoever opens it reads the mails of the address. */
+export const mailLink = async (
+  work: Work,
+  mail: Mail,
+  user: Addressee,
+  { purpose, email = user.email }: { purpose: UserTokenPurpose; email?: string },
+): Promise<void> => {
+  const { id: userId, tenantId, name } = user;
+  const { template, seconds } = LINKS[purpose];
+  const token = await issueUserToken(work, { userId, tenantId, purpose, email, seconds });
+  await mailUser(work, mail, user, { template, to: email, values: { name, token } });
 };
 
 type ResetParts = { transact: Transact; tokens: Tokens; passwords: Passwords; mail: Mail };
@@ -145,16 +149,13 @@ export const resetPassword = async (
   await transact(async (work) => {
     const user = await ownerOf(work, await consumeUserToken(work, token, ["RESET_PASSWORD"]));
     await requirePasswords(work, user);
-    const { id, tenantId, email, name } = user;
-    const wasProved = user.emailVerified;
+    const { name, emailVerified: wasProved } = user;
     user.emailVerified = true;
-    await setPassword(work, id, passwordHash);
+    await setPassword(work, user.id, passwordHash);
     await rememberAddress(work, tokens, user, ip);
     if (!wasProved) await dropForeignProofs(work, user);
-    const addressee = { to: email, tenantId, userId: id };
-    await mail.queue(work, { template: "password-changed", values: { name }, ...addressee });
-    const target = { type: "user", id };
-    await audit(work, { action: "user.password_reset", target, tenantId });
+    await mailUser(work, mail, user, { template: "password-changed", values: { name } });
+    await audit(work, { ...ofUser(user), action: "user.password_reset" });
   });
 };
 
@@ -176,30 +177,9 @@ const ownerOf = async ({ em }: Work, { userId, email }: UserToken): Promise<User
   return user;
 };
 
-type Addressee = Pick<User, "id" | "tenantId" | "email" | "name">;
-
 /** Mails the link that verifies the user's address, valid 24 h; nothing on a server without mail. */
-export const mailVerification = async (
-  work: Work,
-  { mail }: Pick<MailRequestParts, "mail">,
-  { id: userId, tenantId, email, name }: Addressee,
-): Promise<void> => {
-  if (mail.isOff) return;
-  const purpose = "VERIFY_EMAIL";
-  const token = await issueUserToken(work, {
-    userId,
-    tenantId,
-    purpose,
-    email,
-    seconds: VERIFY_EMAIL_SECONDS,
-  });
-  await mail.queue(work, {
-    template: "verify-email",
-    to: email,
-    values: { name, token },
-    tenantId,
-    userId,
-  });
+export const mailVerification = async (work: Work, mail: Mail, user: Addressee): Promise<void> => {
+  if (!mail.isOff) await mailLink(work, mail, user, { purpose: "VERIFY_EMAIL" });
 };
 
 /**
@@ -217,7 +197,7 @@ export const resendVerification = async (
   if (!(await isMailAllowed(parts.limiter, "verify-email", email))) return;
   await parts.transact(async (work) => {
     const user = await work.em.findOne(User, { email, emailVerified: false, disabledAt: null });
-    if (user) await mailVerification(work, parts, user);
+    if (user) await mailVerification(work, parts.mail, user);
   });
 };
 
@@ -253,23 +233,13 @@ const changeAddress = async (
   user: User,
   { email: newEmail }: UserToken,
 ): Promise<void> => {
-  const { id: userId, tenantId, name, email: oldEmail } = user;
+  const { email: oldEmail } = user;
   user.email = newEmail;
   // Flushed here, so that a taken address is rejected before anybody is notified.
   await work.em.flush();
   // Tokens sent to the old address must not open the account any more.
-  await endUserTokens(work, userId, ["VERIFY_EMAIL", "CHANGE_EMAIL", "RESET_PASSWORD"]);
-  await mail.queue(work, {
-    template: "email-changed",
-    to: oldEmail,
-    values: { name, newEmail },
-    tenantId,
-    userId,
-  });
-  await audit(work, {
-    action: "user.email_changed",
-    target: { type: "user", id: userId },
-    tenantId,
-    data: { oldEmail, newEmail },
-  });
+  await endUserTokens(work, user.id, ["VERIFY_EMAIL", "CHANGE_EMAIL", "RESET_PASSWORD"]);
+  const values = { name: user.name, newEmail };
+  await mailUser(work, mail, user, { template: "email-changed", to: oldEmail, values });
+  await audit(work, { ...ofUser(user), action: "user.email_changed", data: { oldEmail, newEmail } });
 };

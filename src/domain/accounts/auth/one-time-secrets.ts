@@ -145,9 +145,6 @@ export const forgetOldTokens = async ({ db }: Work, sessionId: string): Promise<
       order by created_at desc, hash offset ${TOKENS_PER_SESSION_MAX})`.execute(db);
 };
 
-export const VERIFY_EMAIL_SECONDS = 86_400;
-export const RESET_PASSWORD_SECONDS = 3_600;
-
 /** Purpose of a token; each is mailed to the address that it concerns. */
 export type UserTokenPurpose = "VERIFY_EMAIL" | "CHANGE_EMAIL" | "RESET_PASSWORD";
 

@@ -3,8 +3,8 @@ import { hash as argonHash, type Options, verify as argonVerify } from "@node-rs
 import type { User } from "./user.ts";
 import {
   type Bucket,
+  type CountingParts,
   type Given,
-  type Limiter,
   limitKeyOf,
   LIMITS,
   type LimitState,
@@ -76,8 +76,6 @@ const FAILURES: Bucket = { name: "login-failures", points: 1_000_000, seconds: 8
 /** Of concurrent attempts one gets through; the next one may begin when this window has ended. */
 const waitOf = (seconds: number): Bucket => ({ name: "login-wait", points: 1, seconds });
 
-export type ThrottleParts = { limiter: Limiter; clock: () => Date };
-
 export type Guess = {
   ip: string;
   /** The account being guessed, whether it exists or not; lower case. */
@@ -103,7 +101,7 @@ const digest = (...parts: string[]): string =>
  * @throws RateLimited LOGIN_THROTTLED without running `check`
  */
 export const throttled = async (
-  parts: ThrottleParts,
+  parts: CountingParts,
   guess: Guess,
   check: () => Promise<boolean>,
 ): Promise<boolean> => {
@@ -138,7 +136,7 @@ export const throttled = async (
   return isRight;
 };
 
-const refusal = ({ clock }: ThrottleParts, state: LimitState): RateLimited =>
+const refusal = ({ clock }: CountingParts, state: LimitState): RateLimited =>
   new RateLimited("LOGIN_THROTTLED", "Too many wrong passwords", state, clock().getTime());
 
 export type Passwords = {
@@ -233,7 +231,7 @@ export const refuseWeakPassword = (password: string, owner: PasswordOwner, field
   throw new DomainError("VALIDATION_ERROR", message, { details, reason: "PASSWORD_TOO_WEAK" });
 };
 
-export type ProofParts = ThrottleParts & { transact: Transact; passwords: Passwords };
+export type ProofParts = CountingParts & { transact: Transact; passwords: Passwords };
 
 /** The current password, and the origin of the request. */
 type Proof = { currentPassword: string; ip: string; sessionId: string };

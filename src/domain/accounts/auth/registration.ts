@@ -1,6 +1,6 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
-import { audit, ofTenant } from "../audit/audit.ts";
+import { audit, ofTenant, ofUser } from "../audit/audit.ts";
 import { type MailRequestParts, mailVerification } from "./email-verification.ts";
 import { type Captcha, newRefreshToken, requireCaptcha } from "./one-time-secrets.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
@@ -16,8 +16,10 @@ import { releaseUnproved } from "../sso/domains.ts";
 import { requireUnclaimed } from "../sso/enforcement.ts";
 import { consumeInvitation, findInvitation } from "../team/accept.ts";
 import { requireSeat } from "../team/invitations.ts";
+import { notifyAdmins } from "../tenants/notify-owners.ts";
 import {
   addUser,
+  getTenant,
   lockTenant,
   type NewUser,
   openTenant,
@@ -25,11 +27,14 @@ import {
   type TenantDefaults,
 } from "../tenants/tenant.ts";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { shown } from "../../kernel/json.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
 /** The operator's own domains, which override the list: each with its sub-domains, in any case. */
 export type DisposableLists = { allow: readonly string[]; deny: readonly string[] };
+
+export type DisposableSettings = { disposableEmail: DisposableLists };
 
 /** Kept here because the library builds the set on each call. */
 const listed: ReadonlySet<string> = disposableEmailBlocklistSet();
@@ -82,15 +87,9 @@ type Registration = {
   website?: string | undefined;
 };
 
+const REGISTERED = ["id", "email", "name", "tenantId", "role", "emailVerified"] as const;
 /** The user in the response to a registration. */
-type RegisteredUser = {
-  id: string;
-  email: string;
-  name: string;
-  tenantId: string;
-  role: User["role"];
-  emailVerified: boolean;
-};
+type RegisteredUser = Pick<User, (typeof REGISTERED)[number]>;
 
 type BotParts = AbuseParts & { tokens: Tokens; passwords: Passwords };
 
@@ -124,11 +123,9 @@ const respondToBot = async (
 /** Maximum recipients of a notice that somebody waits. */
 const RECIPIENTS_MAX = 20;
 
-/** Returns a tenant that people may ask to join: not one that is being deleted. @throws NOT_FOUND */
-const requireOpenTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
-  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null, deleteAfter: null });
-  if (!tenant) throw notFound("Tenant");
-  return tenant;
+/** Refuses a tenant that nobody may ask to join any more. @throws NOT_FOUND */
+const requireOpen = ({ deleteAfter }: Tenant): void => {
+  if (deleteAfter) throw notFound("Tenant");
 };
 
 /**
@@ -144,13 +141,12 @@ const joinWaiting = async (
 ): Promise<User> => {
   // Locked, so that two concurrent registrations cannot both take the last seat.
   const tenant = await lockTenant(work, tenantId);
-  if (tenant.deleteAfter) throw notFound("Tenant");
+  requireOpen(tenant);
   // Waiting users are limited to the seats of the plan as well: strangers decide how many register.
   await requireSeat(work, tenant, { withWaiting: true });
   const waiting = { role: "VIEWER", status: "PENDING", emailVerified: false } as const;
   const user = await addUser(work, tenantId, { ...account, ...waiting });
-  const { id, email } = user;
-  await audit(work, { action: "member.requested", target: { type: "user", id }, tenantId, data: { email } });
+  await audit(work, { ...ofUser(user), action: "member.requested", data: { email: user.email } });
   return user;
 };
 
@@ -162,15 +158,9 @@ const isNoticeAllowed = async (limiter: Limiter, tenantId: string | undefined): 
 /** Notifies those who can accept a waiting user. */
 const notifyAdminsOfJoin = async (work: Work, mail: Mail, { tenantId, name, email }: User): Promise<void> => {
   const { name: tenantName } = await work.em.findOneOrFail(Tenant, { id: tenantId });
-  const admins = await work.em.find(
-    User,
-    { tenantId, role: { $in: ["OWNER", "ADMIN"] }, status: "ACTIVE", disabledAt: null },
-    { orderBy: { createdAt: "asc", id: "asc" }, limit: RECIPIENTS_MAX },
-  );
-  for (const { id: userId, email: to } of admins) {
-    const values = { tenantName, name, email };
-    await mail.queue(work, { template: "member-pending", to, values, tenantId, userId });
-  }
+  const values = { tenantName, name, email };
+  const notice = { template: "member-pending", values, limit: RECIPIENTS_MAX } as const;
+  await notifyAdmins(mail, work, tenantId, notice);
 };
 
 type Profile = { name: string; tenantName?: string | undefined };
@@ -200,19 +190,11 @@ export const completeProfile = async (
     await audit(work, { ...ofTenant(tenantId), action: "tenant.updated", data: { tenantName } });
   }
   Object.assign(user, { name, profileCompleted: true, updatedAt: now });
-  const { id, email, role, emailVerified, profileCompleted } = user;
-  return { id, email, name, tenantId, role, emailVerified, profileCompleted };
+  return shown(user, [...REGISTERED, "profileCompleted"]);
 };
 
-type RegistrationParts = TenantDefaults &
-  BotParts &
-  MailRequestParts & {
-    transact: Transact;
-    tokens: Tokens;
-    passwords: Passwords;
-    captcha: Captcha;
-    disposableEmail: DisposableLists;
-  };
+type RegistrationParts = BotParts &
+  MailRequestParts & { captcha: Captcha; config: TenantDefaults & DisposableSettings };
 
 /**
  * Registers a user: as the OWNER of a new tenant; with an invitation, as the member it invites; with a
@@ -237,7 +219,7 @@ export const register = async (
   const email = normaliseEmail(body.email);
   if (body.website) return respondToBot(parts, { ...body, email }, ip);
   await requireCaptcha(parts, body.captchaToken, ip);
-  refuseDisposable(email, parts.disposableEmail);
+  refuseDisposable(email, parts.config.disposableEmail);
   await checkTenant(transact, body, email);
   refuseWeakPassword(body.password, { email, name: body.name });
   const passwordHash = await passwords.hash(body.password);
@@ -245,7 +227,7 @@ export const register = async (
   const account: NewAccount = { email, name: body.name, passwordHash };
   return transact(async (work) => {
     const user = await join(work, parts, { body, account });
-    if (!user.emailVerified) await mailVerification(work, parts, user);
+    if (!user.emailVerified) await mailVerification(work, parts.mail, user);
     if (user.status === "PENDING" && isNoticed) await notifyAdminsOfJoin(work, parts.mail, user);
     return signInNew(work, parts.tokens, user, body);
   }).catch((error: unknown) => {
@@ -268,13 +250,13 @@ const checkTenant = (
   transact(async (work) => {
     // Its token was mailed, so it is theirs.
     if (invitationToken !== undefined) return void (await findInvitation(work, invitationToken));
-    if (tenantId !== undefined) await requireOpenTenant(work, tenantId);
+    if (tenantId !== undefined) requireOpen(await getTenant(work, tenantId));
     await requireUnclaimed(work, email, tenantId);
   });
 
 const join = async (
   work: Work,
-  parts: TenantDefaults & { mail: Mail },
+  { mail, config }: { mail: Mail; config: TenantDefaults },
   { body, account }: { body: Registration; account: NewAccount },
 ): Promise<User> => {
   const { tenantId, invitationToken, tenantName = account.name } = body;
@@ -282,11 +264,11 @@ const join = async (
     const invited = await consumeInvitation(work, invitationToken, account.email);
     const { role } = invited;
     // The token came by mail, so the address is theirs.
-    await releaseUnproved(work, parts.mail, { tenantId: invited.tenantId, email: account.email });
+    await releaseUnproved(work, mail, { tenantId: invited.tenantId, email: account.email });
     return addUser(work, invited.tenantId, { ...account, role, status: "ACTIVE", emailVerified: true });
   }
   if (tenantId !== undefined) return joinWaiting(work, tenantId, account);
-  return (await openTenant(work, parts, tenantName, { ...account, emailVerified: false })).user;
+  return (await openTenant(work, config, tenantName, { ...account, emailVerified: false })).user;
 };
 
 const signInNew = async (
@@ -298,6 +280,5 @@ const signInNew = async (
   const method = invitationToken === undefined ? "PASSWORD" : "INVITATION";
   const expiresIn = REGISTRATION_TOKEN_SECONDS;
   const started = await startSession(work, tokens, user, { method, expiresIn });
-  const { id, email, name, tenantId, role, emailVerified } = user;
-  return { ...started, user: { id, email, name, tenantId, role, emailVerified } };
+  return { ...started, user: shown(user, REGISTERED) };
 };

@@ -218,7 +218,7 @@ export const listSessions = async (
 export const revokeSessions = async (
   { db, now, afterCommit }: Work,
   userId: string,
-  { reason, only, except }: { reason: EndReason; only?: string; except?: string },
+  { reason, only, except }: { reason: EndReason; only?: string; except?: string | undefined },
 ): Promise<number> => {
   const { rows } = await sql`
     update sessions set revoked_at = ${now.toISOString()}::timestamptz, revoked_for = ${reason}

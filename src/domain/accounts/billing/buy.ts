@@ -30,8 +30,7 @@ import type { Mail } from "../email/mail.ts";
 import { isRedirectUri } from "../oauth/provider.ts";
 import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import { notifyAdmins, notifyOwners } from "../tenants/notify-owners.ts";
-import { lockTenant, Tenant } from "../tenants/tenant.ts";
-import { getTenant } from "../tenants/tenants.ts";
+import { getTenant, lockTenant, Tenant } from "../tenants/tenant.ts";
 import type { Plan } from "../../kernel/caller.ts";
 import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
@@ -210,7 +209,7 @@ const customerOf = async (parts: SyncParts, { tenantId, email }: Order): Promise
   const instead = known?.customerId;
   const customerId = await billing.createCustomer({ tenantId, name, email, instead });
   return transact(async (work) => {
-    await addCustomer(work, { tenantId, customerId, ...(instead === undefined ? {} : { instead }) });
+    await addCustomer(work, { tenantId, customerId, instead });
     await noteTold(work, { tenantId, customerId }, name);
     return (await findCustomer(work, tenantId))!;
   });

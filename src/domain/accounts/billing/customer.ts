@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { isoOf } from "../../kernel/iso-time.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { Projection } from "./provider.ts";
@@ -26,7 +26,11 @@ export const findCustomer = async ({ db }: Work, tenantId: string): Promise<Cust
 /** Adds the customer of a tenant that has none, or has `instead` of another one that is gone. */
 export const addCustomer = async (
   { db, serverNow }: Work,
-  { tenantId, customerId, instead }: Pick<Customer, "tenantId" | "customerId"> & { instead?: string },
+  {
+    tenantId,
+    customerId,
+    instead,
+  }: Pick<Customer, "tenantId" | "customerId"> & { instead?: string | undefined },
 ): Promise<void> => {
   const now = serverNow.toISOString();
   if (instead !== undefined)
@@ -73,22 +77,18 @@ export const takeEndings = async (
   return rows.map(({ id }) => id).toSorted();
 };
 
-/** Has customers read anew at once; unknown ids are ignored. */
-export const markCustomers = async (
-  { db, serverNow }: Work,
-  customerIds: readonly string[],
-): Promise<void> => {
+const mark = async ({ db, serverNow }: Work, which: RawBuilder<unknown>): Promise<void> => {
   await sql`update billing_customers
-    set marks = marks + 1, due_at = ${serverNow.toISOString()}::timestamptz
-    where customer_id in (select json_array_elements_text(${JSON.stringify(customerIds)}::json))`.execute(db);
+    set marks = marks + 1, due_at = ${serverNow.toISOString()}::timestamptz where ${which}`.execute(db);
 };
 
+/** Has customers read anew at once; unknown ids are ignored. */
+export const markCustomers = (work: Work, customerIds: readonly string[]): Promise<void> =>
+  mark(work, sql`customer_id in (select json_array_elements_text(${JSON.stringify(customerIds)}::json))`);
+
 /** Has the customer of a tenant read anew at once, if it has one. */
-export const markTenant = async ({ db, serverNow }: Work, tenantId: string): Promise<void> => {
-  await sql`update billing_customers
-    set marks = marks + 1, due_at = ${serverNow.toISOString()}::timestamptz
-    where tenant_id = ${tenantId}::uuid`.execute(db);
-};
+export const markTenant = (work: Work, tenantId: string): Promise<void> =>
+  mark(work, sql`tenant_id = ${tenantId}::uuid`);
 
 /** How long a reading may take before the customer is read again, in ms. */
 const READING_MS = 60_000;

@@ -3,7 +3,7 @@ import type { Mail } from "../email/mail.ts";
 import { Project } from "../projects/project.ts";
 import { seatsTaken } from "../team/invitations.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
-import { getTenant } from "../tenants/tenants.ts";
+import { getTenant } from "../tenants/tenant.ts";
 import { eventsTakenOf, limitsOf, type Plan, type PlanLimits } from "../../kernel/caller.ts";
 import { monthOf, monthStart, noteUsageChange, type Work } from "../../kernel/work.ts";
 

@@ -2,9 +2,9 @@ import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { DomainError, notFound } from "../../kernel/errors.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/json.ts";
+import type { PageQuery } from "../../kernel/paging.ts";
+import { findPage, type Total, type Work } from "../../kernel/work.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
 
 const BlogPostSchema = defineEntity({
   name: "BlogPost",
@@ -37,19 +37,14 @@ export const showBlogPost = (post: BlogPost) =>
   shown(post, ["slug", "title", "tags", "featured", "postDate", "excerpt", "author", "updatedAt"]);
 
 /** Returns published posts by date. */
-export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { posts: BlogPost[] }> => {
+export const listBlogPosts = async (work: Work, query: BlogQuery): Promise<Total & { rows: BlogPost[] }> => {
   const { order, tag, featured } = query;
   const where: FilterQuery<BlogPost> = {
     draft: false,
     ...(tag === undefined ? {} : { tags: { $contains: [tag] } }),
-    ...(featured === undefined ? {} : { featured }),
+    ...definedOf({ featured }),
   };
-  const posts = await work.em.find(BlogPost, where, {
-    orderBy: { postDate: order, slug: order },
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { posts, ...(await countUpTo(work, BlogPost, where)) };
+  return findPage(work, BlogPost, where, { query, orderBy: { postDate: order, slug: order } });
 };
 
 /** @throws NOT_FOUND also for a draft */
@@ -72,20 +67,11 @@ type SyncedPost = {
   author: string | null;
 };
 
-type SyncResult = {
-  success: true;
-  message: string;
-  created: number;
-  updated: number;
-  /** Posts of the call, including unchanged ones. */
-  total: number;
-};
-
 /**
  * Creates or updates the posts with these slugs; others are kept.
  * @throws VALIDATION_ERROR when a slug occurs twice
  */
-export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]): Promise<SyncResult> => {
+export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]) => {
   refuseTwins(posts);
   const at = work.now.toISOString();
   // In the order of slugs, so that two calls cannot deadlock.
@@ -115,7 +101,7 @@ export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]): P
     data: { created, updated, total },
   });
   const message = `${created} created, ${updated} updated, ${total - rows.length} unchanged`;
-  return { success: true, message, created, updated, total };
+  return { success: true as const, message, created, updated, total };
 };
 
 const refuseTwins = (posts: readonly SyncedPost[]): void => {

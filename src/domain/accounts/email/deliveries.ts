@@ -239,15 +239,7 @@ export type ClaimedMail = {
 };
 type Claim = { kind: "none" } | { kind: "suppressed" } | { kind: "mail"; mail: ClaimedMail };
 
-type Row = {
-  id: string;
-  to: string;
-  subject: string;
-  payload: string;
-  attempts: number;
-  refusals: number;
-  is_suppressed: boolean;
-};
+type Row = Omit<ClaimedMail, "lockedUntil"> & { isSuppressed: boolean };
 
 const later = (from: Date, ms: number): Date => new Date(from.getTime() + ms);
 
@@ -272,17 +264,15 @@ export const claimMail = async ({ db, now }: Work): Promise<Claim> => {
       returning o.log_id, o.payload, o.refusals)
     update email_logs l set status = 'SENDING', attempts = l.attempts + 1
     from taken where l.id = taken.log_id
-    returning l.id, l."to", l.subject, l.attempts, taken.refusals, taken.payload,
+    returning l.id, l."to", l.subject, l.attempts, taken.refusals, taken.payload as sealed,
       exists (select from email_suppressions s
-        where s.email = lower(l."to") and s.expires_at > ${at}::timestamptz) as is_suppressed`.execute(db);
+        where s.email = lower(l."to") and s.expires_at > ${at}::timestamptz) as "isSuppressed"`.execute(db);
   const [row] = rows;
   if (!row) return { kind: "none" };
-  if (row.is_suppressed) {
-    await suppress(db, row.id);
-    return { kind: "suppressed" };
-  }
-  const { id, to, subject, payload: sealed, attempts, refusals } = row;
-  return { kind: "mail", mail: { id, to, subject, sealed, attempts, refusals, lockedUntil } };
+  const { isSuppressed, ...mail } = row;
+  if (!isSuppressed) return { kind: "mail", mail: { ...mail, lockedUntil } };
+  await suppress(db, row.id);
+  return { kind: "suppressed" };
 };
 
 const suppress = async (db: Work["db"], id: string): Promise<void> => {

@@ -1,11 +1,10 @@
 import { defineEntity, type FilterQuery, p } from "@mikro-orm/core";
 import { sql } from "kysely";
 import type { ProviderId } from "../oauth/provider.ts";
-import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
-import { isId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
-import { shown, shownIfSet } from "../../kernel/json.ts";
+import { conflict, DomainError } from "../../kernel/errors.ts";
+import type { PageQuery } from "../../kernel/paging.ts";
+import { findPage, getRow, type Total, type Work } from "../../kernel/work.ts";
+import { definedOf, shown, shownIfSet } from "../../kernel/json.ts";
 
 /** A mail in the form in which it is sent. */
 export type RenderedMail = {
@@ -142,6 +141,17 @@ export type Mail = {
   isOff: boolean;
 };
 
+/** What a user is mailed: at their own address, unless `to` names another one. */
+export type Notice<T extends MailTemplate> = Pick<MailRequest<T>, "template" | "values"> & { to?: string };
+
+/** Mails a user of a tenant. @throws as `Mail.queue` */
+export const mailUser = <T extends MailTemplate>(
+  work: Work,
+  mail: Mail,
+  { id: userId, tenantId, email: to }: { id: string; tenantId: string; email: string },
+  notice: Notice<T>,
+): Promise<boolean> => mail.queue(work, { to, ...notice, tenantId, userId });
+
 /** Builds the error for operations that are useless without mail. */
 export const mailIsOff = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {
@@ -197,26 +207,17 @@ export const listEmailLogs = async (
   work: Work,
   filter: EmailLogFilter,
   page: PageQuery,
-): Promise<Total & { logs: EmailLog[] }> => {
-  const where = whereOf(filter);
+): Promise<Total & { rows: EmailLog[] }> => {
   const { order = "desc" } = filter;
-  const logs = await work.em.find(EmailLog, where, {
-    orderBy: [{ createdAt: order }, { id: order }],
-    limit: page.limit,
-    offset: offsetOf(page),
-  });
-  return { logs, ...(await countUpTo(work, EmailLog, where)) };
+  const orderBy = [{ createdAt: order }, { id: order }];
+  return findPage(work, EmailLog, whereOf(filter), { query: page, orderBy });
 };
 
 const whereOf = ({ tenantId, status, template, email, from, to }: EmailLogFilter): FilterQuery<EmailLog> => ({
-  ...(tenantId === undefined ? {} : { tenantId }),
-  ...(status === undefined ? {} : { status }),
-  ...(template === undefined ? {} : { template }),
+  ...definedOf({ tenantId, status, template }),
   // Users' addresses are stored in lower case.
   ...(email === undefined ? {} : { to: { $in: [email, email.toLowerCase()] } }),
-  ...(from === undefined && to === undefined
-    ? {}
-    : { createdAt: { ...(from ? { $gte: from } : {}), ...(to ? { $lt: to } : {}) } }),
+  ...(from || to ? { createdAt: definedOf({ $gte: from, $lt: to }) } : {}),
 });
 
 /** Converts a mail to the API representation for its tenant. */
@@ -240,8 +241,7 @@ export const showEmailLogInFull = (log: EmailLog) => ({
  * @throws DomainError NOT_FOUND, or CONFLICT INVALID_STATE when it is being sent or its text is gone
  */
 export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => {
-  const log = isId(id) ? await work.em.findOne(EmailLog, { id }) : null;
-  if (!log) throw notFound("Email log");
+  const log = await getRow(work, EmailLog, "Email log", { id });
   const at = work.now.toISOString();
   const { rows } = await sql`
     with again as (

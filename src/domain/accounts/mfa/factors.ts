@@ -6,7 +6,7 @@ import { revokeSessions } from "../auth/sessions.ts";
 import type { User } from "../auth/user.ts";
 import type { FactorChange, Mail } from "../email/mail.ts";
 import { deleteTotp, type FactorOwner, findOwner, ownerColumns, tenantIdOf, totpSince } from "./owner.ts";
-import { deletePasskeys, listPasskeys } from "./passkeys.ts";
+import { listPasskeys } from "./passkeys.ts";
 import { isBreakGlass, refuseForBreakGlass } from "../sso/enforcement.ts";
 import { lockTeam, requireAdmin, requireGrant, type TeamActor } from "../team/accept.ts";
 import { Tenant } from "../tenants/tenant.ts";
@@ -130,10 +130,9 @@ export const recordChange = async (
 };
 
 /** Ends the account's sessions, except the one given. */
-const endSessions = async (work: Work, owner: FactorOwner, sessionId: string | undefined): Promise<void> => {
+const endSessions = async (work: Work, owner: FactorOwner, except: string | undefined): Promise<void> => {
   if (owner.kind === "admin") return endLogins(work, owner.row);
-  const except = sessionId === undefined ? {} : { except: sessionId };
-  await revokeSessions(work, owner.row.id, { reason: "MFA_CHANGED", ...except });
+  await revokeSessions(work, owner.row.id, { reason: "MFA_CHANGED", except });
 };
 
 /**
@@ -205,7 +204,7 @@ export const resetFactors = async (
 ): Promise<void> => {
   if (!owner.row.mfaEnabled) throw conflict("INVALID_STATE", "The account has no second factor");
   await deleteTotp(work, owner);
-  await deletePasskeys(work, owner);
+  await sql`delete from passkeys where owner_id = ${owner.row.id}::uuid`.execute(work.db);
   await deleteCodes(work, owner);
   owner.row.mfaEnabled = false;
   await work.em.flush();

@@ -1,11 +1,10 @@
-import { LockMode } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import { Secret, TOTP } from "otpauth";
 import { PlatformAdmin } from "../admin/admins.ts";
 import { User } from "../auth/user.ts";
 import { conflict, DomainError, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
-import type { Work } from "../../kernel/work.ts";
+import { LOCKED, type Work } from "../../kernel/work.ts";
 
 /** Names the account of a user of a tenant, or of a super-admin. */
 export type OwnerRef = { kind: "user" | "admin"; id: string };
@@ -28,7 +27,7 @@ export const findOwner = async (
   { kind, id }: OwnerRef,
   isLocked = false,
 ): Promise<FactorOwner | undefined> => {
-  const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : {};
+  const lock = isLocked ? LOCKED : {};
   const where = { id, disabledAt: null };
   if (kind === "admin") {
     const row = await em.findOne(PlatformAdmin, where, lock);

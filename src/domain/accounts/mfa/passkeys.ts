@@ -280,11 +280,6 @@ export const renamePasskey = (
 export const deletePasskey = (work: Work, owner: FactorOwner, passkeyId: string) =>
   change(work, owner, passkeyId, sql`delete from passkeys`);
 
-/** Deletes all passkeys of the account. */
-export const deletePasskeys = async ({ db }: Work, { row }: FactorOwner): Promise<void> => {
-  await sql`delete from passkeys where owner_id = ${row.id}::uuid`.execute(db);
-};
-
 /** A passkey that was proved; its counter is stored by `usePasskey`. */
 export type ProvedPasskey = { passkeyId: string; owner: OwnerRef; counter: number; isBackedUp: boolean };
 

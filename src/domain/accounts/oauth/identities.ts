@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import type { User } from "../auth/user.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -34,15 +34,9 @@ export const announceIdentity = async (
   user: User,
   provider: ProviderId,
 ): Promise<void> => {
-  const { id, tenantId } = user;
-  await audit(work, {
-    action: "identity.linked",
-    target: { type: "user", id },
-    tenantId,
-    data: { provider },
-  });
+  await audit(work, { ...ofUser(user), action: "identity.linked", data: { provider } });
   const values = { name: user.name, provider };
-  await mail.queue(work, { template: "identity-linked", to: user.email, values, tenantId, userId: id });
+  await mailUser(work, mail, user, { template: "identity-linked", values });
 };
 
 export const listIdentities = ({ em }: Work, userId: string): Promise<Identity[]> =>
@@ -68,10 +62,6 @@ export const unlinkIdentity = async (work: Work, userId: string, provider: Provi
     );
   }
   em.remove(identity);
-  await audit(work, {
-    action: "identity.unlinked",
-    target: { type: "user", id: userId },
-    tenantId: rows[0].tenant_id,
-    data: { provider },
-  });
+  const { tenant_id: tenantId } = rows[0];
+  await audit(work, { ...ofUser({ id: userId, tenantId }), action: "identity.unlinked", data: { provider } });
 };

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { hashRandomSecret, newRandomSecret } from "../auth/one-time-secrets.ts";
 import { User } from "../auth/user.ts";
 import { EmailAddress, normaliseEmail } from "../email/address.ts";
-import { Name, NAME_MIN, Tenant } from "../tenants/tenant.ts";
+import { getTenant, Name, NAME_MIN } from "../tenants/tenant.ts";
 import { invalid, notFound, unauthorized } from "../../kernel/errors.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
@@ -109,21 +109,42 @@ export const newHandshake = (): Handshake => ({
   codeVerifier: newRandomSecret(),
 });
 
-type Kept = { nonce: string; codeVerifier: string; invitationToken: string | null };
+/** What is sealed of a flow. */
+type Kept = Omit<Handshake, "state"> & Pick<Flow, "invitationToken">;
 type Row = Omit<Flow, "invitationToken"> & { secrets: string | null };
 
-const contextOf = (stateHash: string): string => `oauth_flows:${stateHash}`;
+const contextOf = (state: string): string => `oauth_flows:${hashRandomSecret(state)}`;
 
-type NewRow = { stateHash: string; browserHash: string | null; secrets: string | null; seconds: number };
+/** What names a flow: a state in the browser that began it, or a ticket, which any browser may bring. */
+type FlowKey = { secret: string; browser?: string };
 
-const insert = async ({ db, now }: Work, flow: Flow, row: NewRow): Promise<void> => {
-  const expiresAt = new Date(now.getTime() + row.seconds * 1_000).toISOString();
+const browserHash = ({ browser }: FlowKey): string | null =>
+  browser === undefined ? null : hashRandomSecret(browser);
+
+const insert = async (
+  { db, now }: Work,
+  flow: Flow,
+  { seconds, secrets, ...key }: FlowKey & { seconds: number; secrets: string | null },
+): Promise<void> => {
+  const expiresAt = new Date(now.getTime() + seconds * 1_000).toISOString();
   await sql`
     insert into oauth_flows (state_hash, browser_hash, provider, flow, redirect_uri, response_mode,
       tenant_id, user_id, session_id, secrets, expires_at)
-    values (${row.stateHash}, ${row.browserHash}, ${flow.provider}, ${flow.flow}, ${flow.redirectUri},
-      ${flow.responseMode}, ${flow.tenantId}::uuid, ${flow.userId}::uuid, ${flow.sessionId}::uuid,
-      ${row.secrets}, ${expiresAt}::timestamptz)`.execute(db);
+    values (${hashRandomSecret(key.secret)}, ${browserHash(key)}, ${flow.provider}, ${flow.flow},
+      ${flow.redirectUri}, ${flow.responseMode}, ${flow.tenantId}::uuid, ${flow.userId}::uuid,
+      ${flow.sessionId}::uuid, ${secrets}, ${expiresAt}::timestamptz)`.execute(db);
+};
+
+/** Deletes what was stored and is not over yet, and returns it. */
+const take = async ({ db, now }: Work, provider: ProviderId, key: FlowKey): Promise<Row | undefined> => {
+  const { rows } = await sql<Row>`
+    delete from oauth_flows
+    where state_hash = ${hashRandomSecret(key.secret)}
+      and browser_hash is not distinct from ${browserHash(key)}
+      and provider = ${provider} and expires_at > ${now.toISOString()}::timestamptz
+    returning provider, flow, redirect_uri as "redirectUri", response_mode as "responseMode",
+      tenant_id as "tenantId", user_id as "userId", session_id as "sessionId", secrets`.execute(db);
+  return rows[0];
 };
 
 /** Stores a flow until the browser with the cookie `browser` comes back with the state. */
@@ -133,32 +154,10 @@ const storeFlow = async (
   flow: Flow,
   { handshake, browser }: { handshake: Handshake; browser: string },
 ): Promise<void> => {
-  const { state, nonce, codeVerifier } = handshake;
-  const stateHash = hashRandomSecret(state);
-  const kept: Kept = { nonce, codeVerifier, invitationToken: flow.invitationToken };
-  const secrets = secretBox.seal(JSON.stringify(kept), contextOf(stateHash));
-  await insert(work, flow, {
-    stateHash,
-    browserHash: hashRandomSecret(browser),
-    secrets,
-    seconds: FLOW_SECONDS,
-  });
-};
-
-type Taken = { provider: ProviderId; stateHash: string; browserHash: string | null };
-
-/** Deletes what was stored and is not over yet, and returns it. */
-const take = async (
-  { db, now }: Work,
-  { provider, stateHash, browserHash }: Taken,
-): Promise<Row | undefined> => {
-  const { rows } = await sql<Row>`
-    delete from oauth_flows
-    where state_hash = ${stateHash} and browser_hash is not distinct from ${browserHash}
-      and provider = ${provider} and expires_at > ${now.toISOString()}::timestamptz
-    returning provider, flow, redirect_uri as "redirectUri", response_mode as "responseMode",
-      tenant_id as "tenantId", user_id as "userId", session_id as "sessionId", secrets`.execute(db);
-  return rows[0];
+  const { state, ...kept } = handshake;
+  const sealed = { ...kept, invitationToken: flow.invitationToken } satisfies Kept;
+  const secrets = secretBox.seal(JSON.stringify(sealed), contextOf(state));
+  await insert(work, flow, { secret: state, browser, secrets, seconds: FLOW_SECONDS });
 };
 
 /**
@@ -172,8 +171,7 @@ export const consumeFlow = async (
   secretBox: SecretBox,
   { provider, state, browser }: { provider: ProviderId; state: string; browser: string },
 ): Promise<{ flow: Flow; handshake: Handshake }> => {
-  const stateHash = hashRandomSecret(state);
-  const row = await take(work, { provider, stateHash, browserHash: hashRandomSecret(browser) });
+  const row = await take(work, provider, { secret: state, browser });
   if (!row?.secrets) {
     throw invalid(
       "state",
@@ -182,30 +180,20 @@ export const consumeFlow = async (
     );
   }
   const { secrets, ...flow } = row;
-  const kept = JSON.parse(secretBox.open(secrets, contextOf(stateHash))) as Kept;
-  const { nonce, codeVerifier, invitationToken } = kept;
-  return { flow: { ...flow, invitationToken }, handshake: { state, nonce, codeVerifier } };
+  const { invitationToken, ...kept } = JSON.parse(secretBox.open(secrets, contextOf(state))) as Kept;
+  return { flow: { ...flow, invitationToken }, handshake: { state, ...kept } };
 };
 
 /** Stores a link until its URL is opened. The returned ticket is valid once, for two minutes. */
 const storeTicket = async (work: Work, flow: Flow): Promise<string> => {
   const ticket = newRandomSecret();
-  const row = {
-    stateHash: hashRandomSecret(ticket),
-    browserHash: null,
-    secrets: null,
-    seconds: TICKET_SECONDS,
-  };
-  await insert(work, flow, row);
+  await insert(work, flow, { secret: ticket, secrets: null, seconds: TICKET_SECONDS });
   return ticket;
 };
 
 /** @throws VALIDATION_ERROR OAUTH_STATE_INVALID */
-const consumeTicket = async (
-  work: Work,
-  { provider, ticket }: { provider: ProviderId; ticket: string },
-): Promise<Flow> => {
-  const row = await take(work, { provider, stateHash: hashRandomSecret(ticket), browserHash: null });
+const consumeTicket = async (work: Work, provider: ProviderId, ticket: string): Promise<Flow> => {
+  const row = await take(work, provider, { secret: ticket });
   if (row) return { ...row, invitationToken: null };
   throw invalid(
     "ticket",
@@ -304,13 +292,6 @@ export const requireRedirectUri = (
   );
 };
 
-/** Returns a tenant's redirect URIs, besides the server's own list. @throws NOT_FOUND */
-const tenantRedirectUris = async ({ em }: Work, tenantId: string): Promise<readonly string[]> => {
-  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
-  if (!tenant) throw notFound("Tenant");
-  return tenant.redirectUris;
-};
-
 /** Adds query parameters to a URI, replacing any of the same name. */
 export const withParameters = (uri: string, parameters: Record<string, string>): string => {
   const url = new URL(uri);
@@ -372,13 +353,13 @@ export const refusal = (redirectUri: string, { code, message }: OAuthError): str
 const flowFor = async (work: Work, rules: RedirectRules, request: FlowRequest): Promise<Flow> => {
   const { provider, flow, ticket, responseMode } = request;
   if (flow === "link") {
-    if (ticket !== undefined) return consumeTicket(work, { provider, ticket });
+    if (ticket !== undefined) return consumeTicket(work, provider, ticket);
     const message = "A link starts with POST /auth/oauth/{provider}/link, which returns the URL to open";
     throw unauthorized("CREDENTIALS_MISSING", message);
   }
   refuseStrayParameters(request);
   const { tenantId = null, invitationToken = null } = request;
-  const ofTenant = tenantId === null ? [] : await tenantRedirectUris(work, tenantId);
+  const ofTenant = tenantId === null ? [] : (await getTenant(work, tenantId)).redirectUris;
   const registered = [...rules.redirectUris, ...ofTenant];
   const redirectUri = requireRedirectUri(request.redirectUri, registered, rules.isProduction);
   return {
@@ -420,7 +401,7 @@ export const startLink = async (
 ): Promise<string> => {
   // Removed since the session was read, which may be 5 s ago.
   if ((await work.em.count(User, { id: request.userId })) === 0) throw notFound("User");
-  const registered = [...redirectUris, ...(await tenantRedirectUris(work, request.tenantId))];
+  const registered = [...redirectUris, ...(await getTenant(work, request.tenantId)).redirectUris];
   requireRedirectUri(redirectUri, registered, isProduction);
   return storeTicket(work, { ...request, flow: "link", redirectUri, invitationToken: null });
 };

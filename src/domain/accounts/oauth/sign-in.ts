@@ -6,7 +6,7 @@ import {
   issueRefreshToken,
   newRandomSecret,
 } from "../auth/one-time-secrets.ts";
-import { type DisposableLists, isDisposable } from "../auth/registration.ts";
+import { type DisposableSettings, isDisposable } from "../auth/registration.ts";
 import { type SignedIn, signedIn, startSession } from "../auth/sessions.ts";
 import { Session, type SignInMethod, type Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
@@ -76,7 +76,7 @@ const METHODS: Readonly<Record<CodeIssuer, SignInMethod>> = {
   sso: "SSO",
 };
 
-type SignInParts = TenantDefaults & { mail: Mail; disposableEmail: DisposableLists };
+type SignInParts = { mail: Mail; config: TenantDefaults & DisposableSettings };
 
 /** Returns the user, unless disabled by a super-admin or of a deleted tenant. */
 export const findActive = async ({ em }: Work, userId: string): Promise<User | undefined> => {
@@ -167,7 +167,7 @@ const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow):
   const email = verifiedEmail(flow.provider, profile);
   const known = (await findByIdentity(work, completed)) ?? (await work.em.findOne(User, { email }));
   if (known) throw accountExists();
-  if (isDisposable(email, parts.disposableEmail)) {
+  if (isDisposable(email, parts.config.disposableEmail)) {
     const message = "The address belongs to a provider of disposable addresses; use a permanent one";
     throw new OAuthError("email_disposable", message);
   }
@@ -186,7 +186,7 @@ const signUp = async (work: Work, parts: SignInParts, completed: CompletedFlow):
     );
   const user = invited
     ? await addUser(work, invited.tenantId, { ...account, role: invited.role, status: "ACTIVE" })
-    : (await openTenant(work, parts, account.name, account)).user;
+    : (await openTenant(work, parts.config, account.name, account)).user;
   if (!(await addIdentity(work, user, flow.provider, profile))) throw accountExists();
   return { user };
 };

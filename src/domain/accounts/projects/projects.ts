@@ -9,11 +9,11 @@ import { Cap, CAPS_MAX } from "../../evaluation/caps/cap.ts";
 import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
 import { limitsOf, planLimitExceeded } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
-import { isId, newId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { PageQuery } from "../../kernel/paging.ts";
 import { containing } from "../../kernel/db.ts";
-import { changeConfig, countUpTo, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/json.ts";
+import { changeConfig, findPage, getRow, type Work } from "../../kernel/work.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
 import { forgetProjects, Project, settingsOf } from "./project.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
@@ -96,9 +96,6 @@ export const SettingsPatch = SettingsShape.extend({
 }).partial();
 export type SettingsPatch = z.output<typeof SettingsPatch>;
 
-const defined = <T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as never;
-
 /** Merges a change into stored settings: absent fields are unchanged, in `lives` and `traceSampling` too. */
 export const mergeSettings = (
   stored: Partial<ProjectSettings>,
@@ -107,9 +104,9 @@ export const mergeSettings = (
   const before = settingsFrom(stored);
   return {
     ...stored,
-    ...defined(rest),
-    ...(lives ? { lives: { ...before.lives, ...defined(lives) } } : {}),
-    ...(traceSampling ? { traceSampling: { ...before.traceSampling, ...defined(traceSampling) } } : {}),
+    ...definedOf(rest),
+    ...(lives ? { lives: { ...before.lives, ...definedOf(lives) } } : {}),
+    ...(traceSampling ? { traceSampling: { ...before.traceSampling, ...definedOf(traceSampling) } } : {}),
   };
 };
 
@@ -196,25 +193,17 @@ export const listProjects = async (work: Work, tenantId: string, query: ListProj
     ...(search === undefined ? {} : { name: { $ilike: containing(search) } }),
     ...(onlyIds === undefined ? {} : { id: { $in: [...onlyIds] } }),
   };
-  const projects = await work.em.find(Project, where, {
-    orderBy: [{ [sort]: order }, { id: order }],
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { projects: await showProjects(work, projects), ...(await countUpTo(work, Project, where)) };
+  const orderBy = [{ [sort]: order }, { id: order }];
+  const { rows, ...total } = await findPage(work, Project, where, { query, orderBy });
+  return { projects: await showProjects(work, rows), ...total };
 };
 
 /**
  * Returns a project or sandbox of the tenant. @throws NOT_FOUND also for another tenant's and for a deleted
  * one
  */
-export const getProject = async ({ em }: Work, tenantId: string, projectId: string): Promise<Project> => {
-  const project = isId(projectId)
-    ? await em.findOne(Project, { id: projectId, tenantId, deletedAt: null })
-    : null;
-  if (!project) throw notFound("Project");
-  return project;
-};
+export const getProject = (work: Work, tenantId: string, id: string): Promise<Project> =>
+  getRow(work, Project, "Project", { id, tenantId, deletedAt: null });
 
 /** As `getProject`, locked until the commit. */
 export const lockProject = async (work: Work, tenantId: string, projectId: string): Promise<Project> => {
@@ -290,11 +279,6 @@ const showProjects = async ({ em }: Work, projects: Project[]) => {
     sandboxProjectId: sandboxIds.get(project.id) ?? null,
   }));
 };
-
-type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-const definedOf = <T extends object>(change: T): Defined<T> =>
-  Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Defined<T>;
 
 type Sandbox = { project: Project; sandbox: Project; isNew: boolean };
 

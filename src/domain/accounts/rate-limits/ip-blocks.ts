@@ -16,9 +16,9 @@ import {
 } from "./limiter.ts";
 import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
-import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
-import { countUpTo, type Total, type Transact, type Work } from "../../kernel/work.ts";
-import { shown } from "../../kernel/json.ts";
+import { entityOrder, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
+import { findPage, type Total, type Transact, type Work } from "../../kernel/work.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
 
 export const BLOCK_SOURCES = ["MANUAL", "AUTO"] as const;
 type BlockSource = (typeof BLOCK_SOURCES)[number];
@@ -101,7 +101,7 @@ export const blockAddress = async (work: Work, block: NewBlock): Promise<IpBlock
     returning 1`.execute(work.db);
   if (rows.length > 0) {
     work.afterCommit(forgetBlocks);
-    const data = { reason, source, ...(seconds === undefined ? {} : { seconds }) };
+    const data = definedOf({ reason, source, seconds });
     const target = { type: "ip", id: network };
     await audit(work, { action: "ip.blocked", target, tenantId: null, data });
   }
@@ -136,17 +136,12 @@ export const IP_BLOCK_ORDERS = { by: { createdAt: "createdAt" }, usual: "desc" }
 export const listBlocks = async (
   work: Work,
   query: PageQuery & Ordered<SortOf<typeof IP_BLOCK_ORDERS>> & { source?: BlockSource | undefined },
-): Promise<Total & { inForce: readonly IpBlock[] }> => {
+): Promise<Total & { rows: readonly IpBlock[] }> => {
   const where: FilterQuery<IpBlock> = {
     $or: [{ expiresAt: null }, { expiresAt: { $gt: work.now } }],
-    ...(query.source === undefined ? {} : { source: query.source }),
+    ...definedOf({ source: query.source }),
   };
-  const page = { limit: query.limit, offset: offsetOf(query) };
-  const inForce = await work.em.find(IpBlock, where, {
-    ...page,
-    orderBy: entityOrder(IP_BLOCK_ORDERS, query),
-  });
-  return { inForce, ...(await countUpTo(work, IpBlock, where)) };
+  return findPage(work, IpBlock, where, { query, orderBy: entityOrder(IP_BLOCK_ORDERS, query) });
 };
 
 export const showBlock = (block: IpBlock) =>
@@ -281,26 +276,6 @@ const BUCKETS = {
 export type IpBucket = keyof typeof BUCKETS;
 export const IP_BUCKETS = Object.keys(BUCKETS) as [IpBucket, ...IpBucket[]];
 
-type IpStatus = {
-  ip: string;
-  usage: {
-    /** Requests counted in the window, including rejected ones. */
-    current: number;
-    limit: number;
-    remaining: number;
-    /** In seconds. */
-    window: number;
-    /** Unix seconds. */
-    resetAt: number;
-    /** 0 to 100, to one decimal. */
-    usagePercent: number;
-  };
-  isBlocked: boolean;
-  blockReason?: string;
-  /** Unix seconds; absent for a permanent block. */
-  blockExpiresAt?: number;
-};
-
 const unixSeconds = (ms: number): number => Math.ceil(ms / 1_000);
 
 export const readIpUsage = (limiter: Limiter, bucket: IpBucket, address: string): Promise<Counted> =>
@@ -321,8 +296,8 @@ export const resetIpUsage = async (
   for (const bucket of buckets) await limiter.reset(BUCKETS[bucket], limitKeyOf(address));
 };
 
-/** `ip` in its canonical spelling. */
-export const ipStatus = (ip: string, state: Counted, block: IpBlock | undefined): IpStatus => ({
+/** Returns what the API shows of an address, with times in Unix seconds. `ip` in its canonical spelling. */
+export const ipStatus = (ip: string, state: Counted, block: IpBlock | undefined) => ({
   ip,
   usage: {
     current: state.used,

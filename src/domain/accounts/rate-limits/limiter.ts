@@ -173,15 +173,16 @@ export class RateLimited extends DomainError {
 /** What counts uses: `clock` says how long a refused caller waits. */
 export type CountingParts = { limiter: Limiter; clock: () => Date };
 
-/** Counts one use. @throws RateLimited with this reason and message where the bucket is exhausted */
+/** Counts one use, in one or several buckets. @throws RateLimited with this reason where one is exhausted */
 export const countUse = async (
   { limiter, clock }: CountingParts,
-  { bucket, key }: Pick<Count, "bucket" | "key">,
+  counts: Count | readonly Count[],
   reason: string,
   message: string,
 ): Promise<void> => {
-  const state = await limiter.consume(bucket, key);
-  if (!state.isAllowed) throw new RateLimited(reason, message, state, clock().getTime());
+  const states = await limiter.consumeInTurn([counts].flat());
+  const refused = states.find(({ isAllowed }) => !isAllowed);
+  if (refused) throw new RateLimited(reason, message, refused, clock().getTime());
 };
 
 const HOUR = 3_600;
@@ -285,10 +286,8 @@ const refusal = ({ whose, reason }: RequestLimit, state: LimitState, nowMs: numb
   return new RateLimited(reason, message, state, nowMs);
 };
 
-type RequestLimitParts = { limiter: Limiter; clock: () => Date };
-
 const consume = async (
-  { limiter, clock }: RequestLimitParts,
+  { limiter, clock }: CountingParts,
   limits: readonly RequestLimit[],
 ): Promise<Counted | undefined> => {
   const states = await limiter.consumeInTurn(limits);
@@ -311,7 +310,7 @@ type Counting = { names?: readonly LimitName[]; isRead?: boolean };
  * @throws RateLimited KEY_RATE, PROJECT_RATE, USER_RATE, IP_RATE, REGISTRATION_RATE, or after another name
  */
 export const countRequest = (
-  parts: RequestLimitParts,
+  parts: CountingParts,
   caller: Caller,
   address: string,
   { names = [], isRead = false }: Counting = {},

@@ -1,4 +1,3 @@
-import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
@@ -27,14 +26,14 @@ import {
   type SsoInput,
 } from "./configuration.ts";
 import { SsoDomain } from "./domains.ts";
-import { isActiveOwner } from "../team/accept.ts";
+import { isActiveOwner, requireOwner, type TeamActor } from "../team/accept.ts";
 import { notifyOwners } from "../tenants/notify-owners.ts";
 import { lockTenant } from "../tenants/tenant.ts";
 import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import { shown } from "../../kernel/json.ts";
 import type { SecretBox } from "../../kernel/secret-box.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
+import { LOCKED, type Transact, type Work } from "../../kernel/work.ts";
 
 /** Ends a tenant's sessions that began by single sign-on, or all others. */
 const endTenantSessions = async (
@@ -62,7 +61,9 @@ export const endUnenforced = async (work: Work, tenantId: string): Promise<void>
 };
 
 /** The OWNER who configures, by which session. */
-export type SsoActor = { tenantId: string; userId: string; sessionId: string };
+export type SsoActor = TeamActor & { sessionId: string };
+
+const NOT_OWNER = "This operation needs one of the roles OWNER";
 
 type ConfigureParts = { mail: Mail; secretBox: SecretBox; sso: Pick<SsoClients, "isLocal"> };
 
@@ -96,7 +97,7 @@ export const putSso = async (
   const idp = idpOf(input, parts.sso.isLocal, now);
   const allowedDomains = domainsOf(input);
   await lockTenant(work, actor.tenantId);
-  await requireOwner(work, actor);
+  await requireOwner(work, actor, NOT_OWNER);
   const known = await em.findOne(SsoConfiguration, { tenantId: actor.tenantId }, { refresh: true });
   const isNew = !known || isOther(known, idp);
   await checkProvisioning(work, actor.tenantId, input);
@@ -123,13 +124,6 @@ const allowsOthers = (
   { enforceSso, breakGlassUserId }: { enforceSso: boolean; breakGlassUserId: string | null },
 ): boolean =>
   enforceSso && !(before?.enforceSso === true && (before.breakGlassUserId ?? null) === breakGlassUserId);
-
-/** Reads the row: the role of the request may be 5 s old. */
-const requireOwner = async ({ em }: Work, { userId, tenantId }: SsoActor): Promise<void> => {
-  const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
-  if (!user || !isActiveOwner(user))
-    throw forbidden("INSUFFICIENT_ROLE", "This operation needs one of the roles OWNER");
-};
 
 type Known = { input: SsoInput; known: SsoConfiguration | null; isNew: boolean };
 
@@ -201,8 +195,7 @@ const signInFirst = () =>
 
 const readBreakGlass = async ({ em }: Work, { tenantId }: SsoActor, id: string): Promise<User> => {
   // Who takes their second factor away holds the row too.
-  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
-  const user = await em.findOne(User, { id, tenantId }, lock);
+  const user = await em.findOne(User, { id, tenantId }, LOCKED);
   if (!user) throw notFound("breakGlassUserId");
   if (!isActiveOwner(user)) throw configInvalid("breakGlassUserId", "must be an active OWNER");
   return user;
@@ -268,7 +261,7 @@ const record = async (
 export const deleteSso = async (work: Work, { mail }: { mail: Mail }, actor: SsoActor): Promise<void> => {
   const { tenantId } = actor;
   await lockTenant(work, tenantId);
-  await requireOwner(work, actor);
+  await requireOwner(work, actor, NOT_OWNER);
   const sso = await getSso(work, tenantId);
   await work.em.remove(sso).flush();
   await endTenantSessions(work, tenantId, "SSO");

@@ -1,18 +1,18 @@
-import { defineEntity, LockMode, p, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { defineEntity, p, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import { endUserTokens, newRandomSecret } from "../auth/one-time-secrets.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import { txtNameOf } from "../domains/known.ts";
 import type { DnsRecords } from "../domains/states.ts";
 import { releasedAddress } from "../email/address.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import { lockTenant } from "../tenants/tenant.ts";
-import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
-import { isId, newId } from "../../kernel/ids.ts";
+import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
 import { shown } from "../../kernel/json.ts";
-import type { Transact, Work } from "../../kernel/work.ts";
+import { getRow, LOCKED, type Transact, type Work } from "../../kernel/work.ts";
 import { notifyAdmins } from "../tenants/notify-owners.ts";
 import { showCertificates, SSO_DOMAINS_MAX, SsoConfiguration } from "./configuration.ts";
 import { domainOf, domainProblem, normaliseDomain } from "./domain-name.ts";
@@ -86,11 +86,8 @@ export const addDomain = async (work: Work, tenantId: string, text: string): Pro
 const record = (work: Work, { id, tenantId, domain }: SsoDomain, action: string): Promise<void> =>
   audit(work, { action, target: { type: "sso_domain", id }, tenantId, data: { domain } });
 
-const findDomain = async ({ em }: Work, tenantId: string, id: string): Promise<SsoDomain> => {
-  const found = isId(id) ? await em.findOne(SsoDomain, { id, tenantId }) : null;
-  if (!found) throw notFound("Domain");
-  return found;
-};
+const findDomain = (work: Work, tenantId: string, id: string): Promise<SsoDomain> =>
+  getRow(work, SsoDomain, "Domain", { id, tenantId });
 
 /** How long the record of a holder is missing before another tenant that proves the domain has it, in ms. */
 const MISSING_MS = 3 * DAY_MS;
@@ -107,8 +104,7 @@ const lookAtHolder = async (
   { domain }: SsoDomain,
   found: readonly string[],
 ): Promise<void> => {
-  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
-  const holder = await work.em.findOne(SsoDomain, { domain, verifiedAt: { $ne: null } }, lock);
+  const holder = await work.em.findOne(SsoDomain, { domain, verifiedAt: { $ne: null } }, LOCKED);
   if (!holder) return;
   if (found.includes(txtValueOf(holder))) {
     holder.missingSince = null;
@@ -215,7 +211,7 @@ const findUnproved = async (
   isLocked = false,
 ): Promise<User | null> => {
   if (mail.isOff || !(await isVerified(work, tenantId, domainOf(email)))) return null;
-  const lock = isLocked ? { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } : { refresh: true };
+  const lock = isLocked ? LOCKED : { refresh: true };
   return work.em.findOne(User, { email, emailVerified: false, tenantId: { $ne: tenantId } }, lock);
 };
 
@@ -230,23 +226,16 @@ const findUnproved = async (
 export const releaseUnproved = async (work: Work, mail: Mail, wanted: Wanted): Promise<boolean> => {
   const user = await findUnproved(work, mail, wanted, true);
   if (!user) return false;
-  const { id: userId, tenantId, email: oldEmail } = user;
+  const { email: oldEmail } = user;
   const newEmail = releasedAddress();
   Object.assign(user, { email: newEmail, updatedAt: work.now });
   await work.em.flush();
-  await endUserTokens(work, userId, ["VERIFY_EMAIL", "RESET_PASSWORD"]);
+  await endUserTokens(work, user.id, ["VERIFY_EMAIL", "RESET_PASSWORD"]);
   work.afterCommit(forgetSessions);
   const values = { loginName: newEmail };
-  await mail.queue(work, { template: "email-released", to: oldEmail, values, tenantId, userId });
-  await audit(
-    { ...work, by: undefined },
-    {
-      action: "user.email_released",
-      target: { type: "user", id: userId },
-      tenantId,
-      data: { oldEmail, newEmail },
-    },
-  );
+  await mailUser(work, mail, user, { template: "email-released", to: oldEmail, values });
+  const data = { oldEmail, newEmail };
+  await audit({ ...work, by: undefined }, { ...ofUser(user), action: "user.email_released", data });
   return true;
 };
 

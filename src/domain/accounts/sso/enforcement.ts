@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import type { SignInMethod } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import type { CustomHost } from "../domains/known.ts";
@@ -130,8 +130,7 @@ export const tellOfBreakGlass = async (
   const { id, tenantId, email } = user;
   // Held before the mails are written, in the order of those who change it.
   if ((await enforcedIn(work, tenantId, { isHeld: true }))?.breakGlassUserId !== id) return;
-  const target = { type: "user", id };
-  await audit(work, { action: "sso.break_glass_used", target, tenantId, data: { method } });
+  await audit(work, { ...ofUser(user), action: "sso.break_glass_used", data: { method } });
   const values = { email, at: work.now.toISOString() };
   await notifyOwners(mail, work, tenantId, { template: "sso-break-glass-used", values });
 };

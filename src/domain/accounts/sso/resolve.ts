@@ -1,11 +1,10 @@
-import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
+import { audit, ofUser } from "../audit/audit.ts";
 import { mailVerification } from "../auth/email-verification.ts";
 import { consumeId, hashRandomSecret } from "../auth/one-time-secrets.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
-import type { Mail } from "../email/mail.ts";
+import { type Mail, mailUser } from "../email/mail.ts";
 import {
   isRedirectUri,
   OAuthError,
@@ -41,7 +40,7 @@ import { addUser, lockTenant } from "../tenants/tenant.ts";
 import type { Role } from "../../kernel/caller.ts";
 import { DomainError } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
-import type { Work } from "../../kernel/work.ts";
+import { LOCKED, type Work } from "../../kernel/work.ts";
 
 /** Somebody at the door of a tenant. */
 type Arrival = { sso: SsoConfiguration; claims: SsoClaims };
@@ -120,10 +119,9 @@ const findByAddress = async (work: Work, mail: Mail, arrival: Arrival): Promise<
     ? await adopt(work, await lockKnown(work, known, addressed), addressed)
     : await provision(work, addressed);
   await link(work, arrival, user);
-  const { id: userId, tenantId, name, email: to } = user;
-  const values = { name, provider: "sso" } as const;
-  if (known) await mail.queue(work, { template: "identity-linked", to, values, tenantId, userId });
-  else if (!user.emailVerified) await mailVerification(work, { mail }, user);
+  const values = { name: user.name, provider: "sso" } as const;
+  if (known) await mailUser(work, mail, user, { template: "identity-linked", values });
+  else if (!user.emailVerified) await mailVerification(work, mail, user);
   return user;
 };
 
@@ -145,8 +143,7 @@ const findKnown = async (work: Work, mail: Mail, addressed: Addressed): Promise<
 
 /** Locks the user, who may be changing the address; refuses one who is not to be linked. */
 const lockKnown = async (work: Work, { id, email }: User, addressed: Addressed): Promise<User> => {
-  const lock = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
-  const user = await work.em.findOne(User, { id, email }, lock);
+  const user = await work.em.findOne(User, { id, email }, LOCKED);
   if (!user) throw unknownAccount(addressed);
   return user;
 };
@@ -270,8 +267,8 @@ const takeSeat = async (work: Work, tenantId: string): Promise<void> => {
   }
 };
 
-const recordMember = (work: Work, { id, tenantId, email, role }: User, action: string): Promise<void> =>
-  audit(work, { action, target: { type: "user", id }, tenantId, data: { email, role, by: "sso" } });
+const recordMember = (work: Work, user: User, action: string): Promise<void> =>
+  audit(work, { ...ofUser(user), action, data: { email: user.email, role: user.role, by: "sso" } });
 
 const link = async (work: Work, { claims }: Arrival, user: User): Promise<void> => {
   const { id, tenantId } = user;
@@ -281,7 +278,7 @@ const link = async (work: Work, { claims }: Arrival, user: User): Promise<void> 
       ${claims.email ?? null}, ${work.now.toISOString()}::timestamptz)`.execute(work.db);
   await keepLink(work, claims, user);
   const data = { provider: "sso", issuer: claims.issuer };
-  await audit(work, { action: "identity.linked", target: { type: "user", id }, tenantId, data });
+  await audit(work, { ...ofUser(user), action: "identity.linked", data });
 };
 
 export type CompleteSsoParts = SsoParts & {

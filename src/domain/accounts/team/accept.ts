@@ -8,7 +8,7 @@ import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
 import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
-import { type Limiter, LIMITS, RateLimited } from "../rate-limits/limiter.ts";
+import { type CountingParts, countUse, LIMITS } from "../rate-limits/limiter.ts";
 import { isUnproved, releaseUnproved } from "../sso/domains.ts";
 import { enforcedUrl } from "../sso/enforcement.ts";
 import { addUser, lockTenant, Tenant } from "../tenants/tenant.ts";
@@ -32,20 +32,17 @@ export const requireGrant = (by: Role, role: Role): void => {
  * transaction. @throws RateLimited EMAIL_RATE
  */
 export const countInvitationMail = async (
-  { limiter, clock }: { limiter: Limiter; clock: () => Date },
+  parts: CountingParts,
   tenantId: string,
   email: string,
 ): Promise<void> => {
   const key = `invitation:${tenantId}:${email}`;
-  const states = await limiter.consumeInTurn([
+  const counts = [
     { bucket: LIMITS.mailTenant, key: `invitation:${tenantId}` },
     { bucket: LIMITS.mailMinute, key },
     { bucket: LIMITS.mailDay, key },
-  ]);
-  const refused = states.find(({ isAllowed }) => !isAllowed);
-  if (!refused) return;
-  const message = "Too many invitations by mail";
-  throw new RateLimited("EMAIL_RATE", message, refused, clock().getTime());
+  ];
+  await countUse(parts, counts, "EMAIL_RATE", "Too many invitations by mail");
 };
 
 export const INVITATION_STATUSES = ["PENDING", "ACCEPTED", "REVOKED", "EXPIRED"] as const;
@@ -285,6 +282,17 @@ export const lockTeam = async (
 
 export const isActiveOwner = ({ role, status, disabledAt }: User): boolean =>
   role === "OWNER" && status === "ACTIVE" && !disabledAt;
+
+/** Reads the row: the role of the request may be 5 s old. @throws FORBIDDEN INSUFFICIENT_ROLE */
+export const requireOwner = async (
+  { em }: Work,
+  { tenantId, userId }: TeamActor,
+  refusal: string,
+): Promise<User> => {
+  const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
+  if (user && isActiveOwner(user)) return user;
+  throw forbidden("INSUFFICIENT_ROLE", refusal);
+};
 
 /** For a change after which `member` is no longer an OWNER. @throws CONFLICT LAST_OWNER */
 export const requireOtherOwner = ({ member, owners }: LockedTeam): void => {

@@ -10,8 +10,8 @@ import type { Tenant } from "../tenants/tenant.ts";
 import { limitsOf, planLimitExceeded, type Role } from "../../kernel/caller.ts";
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { entityOrder, offsetOf, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
-import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { entityOrder, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
+import { findPage, LOCKED, type Total, type Work } from "../../kernel/work.ts";
 import { shown } from "../../kernel/json.ts";
 
 /** Whether users who have asked to join count as well. */
@@ -80,19 +80,19 @@ export const listInvitations = async (
   work: Work,
   tenantId: string,
   query: PageQuery & Ordered<SortOf<typeof INVITATION_ORDERS>> & { status?: InvitationStatus | undefined },
-): Promise<Total & { invitations: Invitation[] }> => {
+): Promise<Total & { rows: Invitation[] }> => {
   const where = withStatus(tenantId, query.status, work.now);
-  const invitations = await work.em.find(Invitation, where, {
-    orderBy: entityOrder(INVITATION_ORDERS, query),
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { invitations, ...(await countUpTo(work, Invitation, where)) };
+  return findPage(work, Invitation, where, { query, orderBy: entityOrder(INVITATION_ORDERS, query) });
 };
 
 /** @throws NOT_FOUND also for another tenant's */
-const getInvitation = async ({ em }: Work, tenantId: string, id: string): Promise<Invitation> => {
-  const found = isId(id) ? await em.findOne(Invitation, { id, tenantId }, { refresh: true }) : null;
+const getInvitation = async (
+  { em }: Work,
+  tenantId: string,
+  id: string,
+  options: typeof LOCKED | { refresh: true } = { refresh: true },
+): Promise<Invitation> => {
+  const found = isId(id) ? await em.findOne(Invitation, { id, tenantId }, options) : null;
   if (!found) throw notFound("Invitation");
   return found;
 };
@@ -212,7 +212,7 @@ export const resendInvitation = async (
   const { tenantId } = actor;
   const { role } = await getInvitation(work, tenantId, id);
   const { tenant, inviter } = await lockForInviter(work, actor, role);
-  const invitation = await lockInvitation(work, tenantId, id);
+  const invitation = await getInvitation(work, tenantId, id, LOCKED);
   const status = requireResendable(invitation, now);
   if (status === "EXPIRED") {
     await requireInvitable(work, tenantId, invitation.email);
@@ -247,19 +247,12 @@ const requireResendable = (invitation: Invitation, now: Date): InvitationStatus 
   );
 };
 
-const lockInvitation = async (work: Work, tenantId: string, id: string): Promise<Invitation> => {
-  await sql`
-    select 1 from invitations where id = ${id}::uuid and tenant_id = ${tenantId}::uuid
-    for update`.execute(work.db);
-  return getInvitation(work, tenantId, id);
-};
-
 /** Revokes an invitation. @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE */
 export const revokeInvitation = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
   const { tenantId } = actor;
   const { role } = await getInvitation(work, tenantId, id);
   await lockForInviter(work, actor, role);
-  const invitation = await lockInvitation(work, tenantId, id);
+  const invitation = await getInvitation(work, tenantId, id, LOCKED);
   const status = statusOf(invitation, work.now);
   if (status !== "PENDING") throw conflict("INVALID_STATE", `The invitation is ${status}`);
   Object.assign(invitation, { status: "REVOKED", updatedAt: work.now });

@@ -1,14 +1,12 @@
-import type { FilterQuery } from "@mikro-orm/core";
-import { audit, ofTenant } from "../audit/audit.ts";
+import { audit, ofTenant, ofUser } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../../kernel/caller.ts";
-import { countUpTo, type Total, type Work } from "../../kernel/work.ts";
+import { findPage, getRow, type Total, type Work } from "../../kernel/work.ts";
 import { normaliseEmail } from "../email/address.ts";
-import { conflict, invalid, notFound } from "../../kernel/errors.ts";
-import { isId } from "../../kernel/ids.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
-import { shown } from "../../kernel/json.ts";
+import { conflict, invalid } from "../../kernel/errors.ts";
+import type { PageQuery } from "../../kernel/paging.ts";
+import { definedOf, shown } from "../../kernel/json.ts";
 import type { Tenant } from "../tenants/tenant.ts";
 import { refuseForBreakGlass } from "../sso/enforcement.ts";
 import { releaseLinksOf } from "../sso/links.ts";
@@ -49,29 +47,17 @@ export const listMembers = async (
   work: Work,
   { tenantId, reader }: { tenantId: string; reader: Role },
   query: MemberQuery,
-): Promise<Total & { members: User[] }> => {
+): Promise<Total & { rows: User[] }> => {
   const { sort, order, role, status } = query;
   if (!seesAll(reader) && (sort === "email" || sort === "lastLoginAt"))
     throw invalid("sort", `a VIEWER cannot sort by ${sort}`);
-  const where: FilterQuery<User> = {
-    tenantId,
-    ...(role === undefined ? {} : { role }),
-    ...(status === undefined ? {} : { status }),
-  };
-  const members = await work.em.find(User, where, {
-    orderBy: [{ [sort]: order === "asc" ? "asc nulls first" : "desc nulls last" }, { id: order }],
-    limit: query.limit,
-    offset: offsetOf(query),
-  });
-  return { members, ...(await countUpTo(work, User, where)) };
+  const orderBy = [{ [sort]: order === "asc" ? "asc nulls first" : "desc nulls last" }, { id: order }];
+  return findPage(work, User, { tenantId, ...definedOf({ role, status }) }, { query, orderBy });
 };
 
 /** @throws NOT_FOUND also for another tenant's */
-export const getMember = async ({ em }: Work, tenantId: string, memberId: string): Promise<User> => {
-  const user = isId(memberId) ? await em.findOne(User, { id: memberId, tenantId }) : null;
-  if (!user) throw notFound("Member");
-  return user;
-};
+export const getMember = (work: Work, tenantId: string, id: string): Promise<User> =>
+  getRow(work, User, "Member", { id, tenantId });
 
 type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
 
@@ -143,19 +129,6 @@ export const findWaiting = async ({ em }: Work, tenantId: string, email: string)
   (await em.findOne(User, { tenantId, email: normaliseEmail(email), status: "PENDING" })) ?? undefined;
 
 /**
- * Accepts a user who asked to join, with a role.
- *
- * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE for an address that is not verified,
- * PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
- */
-export const acceptMember = (
-  work: Work,
-  who: { actor: TeamActor; rule: AddressRule },
-  memberId: string,
-  role: Role,
-): Promise<User> => changeMember(work, who, memberId, { role, status: "ACTIVE" });
-
-/**
  * Removes a member with their account and sessions; what they created is kept. A member may remove
  * themselves.
  *
@@ -174,8 +147,8 @@ export const removeMember = async (work: Work, actor: TeamActor, memberId: strin
   work.afterCommit(forgetSessions);
 };
 
-const auditMember = (work: Work, { id, tenantId }: User, action: string, data?: Record<string, unknown>) =>
-  audit(work, { action, target: { type: "user", id }, tenantId, ...(data ? { data } : {}) });
+const auditMember = (work: Work, member: User, action: string, data: Record<string, unknown> = {}) =>
+  audit(work, { ...ofUser(member), action, data });
 
 /**
  * Makes another member OWNER in place of the caller, who becomes ADMIN. The caller has just reauthenticated.

@@ -66,25 +66,27 @@ export const setPlan = async (work: Work, tenantId: string, change: PlanChange):
 /** Minimum time between two requests for approval by an OWNER. */
 const APPROVAL_REQUEST_HOURS = 24;
 
-type ApprovalParts = { mail: Mail };
-
 type Transition = {
   from: readonly ApprovalStatus[];
   to: ApprovalStatus;
-  /** Of the audit log. */
-  action: string;
+  /** Of the audit log, and of the mail to the OWNERs. */
+  done: "approved" | "rejected" | "suspended" | "unsuspended" | "approval_requested";
 };
 
-const APPROVE: Transition = { from: ["PENDING", "REJECTED"], to: "APPROVED", action: "tenant.approved" };
-const REJECT: Transition = { from: ["PENDING"], to: "REJECTED", action: "tenant.rejected" };
-const SUSPEND: Transition = { from: ["APPROVED"], to: "SUSPENDED", action: "tenant.suspended" };
-const UNSUSPEND: Transition = { from: ["SUSPENDED"], to: "APPROVED", action: "tenant.unsuspended" };
-const REQUEST: Transition = { from: ["REJECTED"], to: "PENDING", action: "tenant.approval_requested" };
+/** What a super-admin decides about a tenant. */
+const DECISIONS = {
+  approve: { from: ["PENDING", "REJECTED"], to: "APPROVED", done: "approved" },
+  reject: { from: ["PENDING"], to: "REJECTED", done: "rejected" },
+  suspend: { from: ["APPROVED"], to: "SUSPENDED", done: "suspended" },
+  unsuspend: { from: ["SUSPENDED"], to: "APPROVED", done: "unsuspended" },
+} as const satisfies Record<string, Transition>;
+export type Decision = keyof typeof DECISIONS;
+const REQUEST: Transition = { from: ["REJECTED"], to: "PENDING", done: "approval_requested" };
 
 const move = async (
   work: Work,
   tenantId: string,
-  { from, to, action }: Transition,
+  { from, to, done }: Transition,
   reason: string | null,
 ): Promise<Tenant> => {
   const tenant = await lockTenant(work, tenantId);
@@ -94,65 +96,29 @@ const move = async (
   }
   Object.assign(tenant, { approvalStatus: to, approvalReason: reason, updatedAt: work.now });
   const data = { from: was, to, ...(reason === null ? {} : { reason }) };
-  await audit(work, { ...ofTenant(tenantId), action, data });
+  await audit(work, { ...ofTenant(tenantId), action: `tenant.${done}`, data });
   work.afterCommit(forgetSessions);
   work.afterCommit(forgetKeys);
   work.afterCommit(forgetProjects);
   return tenant;
 };
 
-/** PENDING or REJECTED becomes APPROVED. @throws NOT_FOUND, CONFLICT INVALID_STATE */
-export const approveTenant = async (
-  { mail }: ApprovalParts,
-  work: Work,
-  tenantId: string,
-): Promise<Tenant> => {
-  const tenant = await move(work, tenantId, APPROVE, null);
-  const values = { tenantName: tenant.name };
-  await notifyOwners(mail, work, tenantId, { template: "tenant-approved", values });
-  return tenant;
-};
-
 /**
- * PENDING becomes REJECTED; its OWNERs are notified of the reason. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ * Moves a tenant to another state, and tells its OWNERs by mail. While it is SUSPENDED, requests with its keys
+ * and most requests of its members return 403 TENANT_SUSPENDED.
+ *
+ * @param reason of a rejection or suspension
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE
  */
-export const rejectTenant = async (
-  { mail }: ApprovalParts,
+export const decideTenant = async (
   work: Work,
-  tenantId: string,
-  reason: string,
+  mail: Mail,
+  { tenantId, decision, reason }: { tenantId: string; decision: Decision; reason?: string | undefined },
 ): Promise<Tenant> => {
-  const tenant = await move(work, tenantId, REJECT, reason);
-  const values = { tenantName: tenant.name, reason };
-  await notifyOwners(mail, work, tenantId, { template: "tenant-rejected", values });
-  return tenant;
-};
-
-/**
- * APPROVED becomes SUSPENDED: requests with its keys, and most requests of its members, return 403
- * TENANT_SUSPENDED. @throws NOT_FOUND, CONFLICT INVALID_STATE
- */
-export const suspendTenant = async (
-  { mail }: ApprovalParts,
-  work: Work,
-  tenantId: string,
-  reason: string,
-): Promise<Tenant> => {
-  const tenant = await move(work, tenantId, SUSPEND, reason);
-  const values = { tenantName: tenant.name, reason };
-  await notifyOwners(mail, work, tenantId, { template: "tenant-suspended", values });
-  return tenant;
-};
-
-/** SUSPENDED becomes APPROVED again; its OWNERs are notified. @throws NOT_FOUND, CONFLICT INVALID_STATE */
-export const unsuspendTenant = async (
-  { mail }: ApprovalParts,
-  work: Work,
-  tenantId: string,
-): Promise<Tenant> => {
-  const tenant = await move(work, tenantId, UNSUSPEND, null);
-  const values = { tenantName: tenant.name };
-  await notifyOwners(mail, work, tenantId, { template: "tenant-unsuspended", values });
+  const decided = DECISIONS[decision];
+  const tenant = await move(work, tenantId, decided, reason ?? null);
+  const values = { tenantName: tenant.name, reason: reason ?? "" };
+  await notifyOwners(mail, work, tenantId, { template: `tenant-${decided.done}`, values });
   return tenant;
 };
 

@@ -1,19 +1,22 @@
 import { User } from "../auth/user.ts";
-import type { Mail, MailTemplate, MailValues } from "../email/mail.ts";
+import { type Mail, type MailTemplate, mailUser, type Notice } from "../email/mail.ts";
 import type { Work } from "../../kernel/work.ts";
 
-const membersWithRole = ({ em }: Work, tenantId: string, roles: readonly User["role"][]): Promise<User[]> =>
+const membersWithRole = (
+  { em }: Work,
+  tenantId: string,
+  roles: readonly User["role"][],
+  limit?: number,
+): Promise<User[]> =>
   em.find(
     User,
     { tenantId, role: { $in: [...roles] }, status: "ACTIVE", disabledAt: null },
-    { orderBy: { id: "asc" } },
+    { orderBy: { id: "asc" }, ...(limit === undefined ? {} : { limit }) },
   );
 
 /** Returns the OWNERs who can act for a tenant. */
 export const ownersOf = (work: Work, tenantId: string): Promise<User[]> =>
   membersWithRole(work, tenantId, ["OWNER"]);
-
-type Notice<T extends MailTemplate> = { template: T; values: MailValues[T] };
 
 const notify =
   (...roles: ("OWNER" | "ADMIN")[]) =>
@@ -21,13 +24,16 @@ const notify =
     mail: Mail,
     work: Work,
     tenantId: string,
-    { template, values }: Notice<T>,
+    { limit, ...notice }: Notice<T> & { limit?: number },
   ): Promise<void> => {
-    for (const { id: userId, email: to } of await membersWithRole(work, tenantId, roles))
-      await mail.queue(work, { template, to, values, tenantId, userId });
+    for (const member of await membersWithRole(work, tenantId, roles, limit))
+      await mailUser(work, mail, member, notice);
   };
 
-/** Mails all OWNERs of a tenant, if mail is sent at all: such a mail is a notice and never fails an operation. */
+/**
+ * Mails all OWNERs of a tenant, or the first `limit`, if mail is sent at all: such a mail is a notice and never
+ * fails an operation.
+ */
 export const notifyOwners = notify("OWNER");
 /** As `notifyOwners`, including all ADMINs. */
 export const notifyAdmins = notify("OWNER", "ADMIN");

@@ -69,6 +69,13 @@ export const lockTenant = async ({ em, db }: Work, tenantId: string): Promise<Te
   return tenant;
 };
 
+/** @throws NOT_FOUND also when it has been deleted */
+export const getTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
+  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
+  if (!tenant) throw notFound("Tenant");
+  return tenant;
+};
+
 /** Initial state of new tenants, from the configuration. */
 export type TenantDefaults = { autoApproveTenants: boolean; defaultPlan: Plan };
 

@@ -6,16 +6,17 @@ import { forgetSessions } from "../auth/sessions.ts";
 import { removeDomainsOf } from "../domains/known.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
-import { conflict, DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { conflict, DomainError, invalid } from "../../kernel/errors.ts";
 import { forgetProjects, Project } from "../projects/project.ts";
+import { definedOf, shown, shownIfSet } from "../../kernel/json.ts";
 import { endWebhooks } from "../projects/projects.ts";
 import type { Work } from "../../kernel/work.ts";
 import { isRedirectUri } from "../oauth/provider.ts";
 import { SsoDomain } from "../sso/domains.ts";
-import { isActiveOwner, type TeamActor } from "../team/accept.ts";
+import { requireOwner, type TeamActor } from "../team/accept.ts";
 import { seatsTaken } from "../team/invitations.ts";
 import { limitsOf, PLAN_FEATURES } from "../../kernel/caller.ts";
-import { lockTenant, Tenant } from "./tenant.ts";
+import { lockTenant, type Tenant } from "./tenant.ts";
 import { notifyOwners } from "./notify-owners.ts";
 
 /** How long a deletion can be cancelled. */
@@ -89,32 +90,18 @@ export const REDIRECT_URIS_MAX = 20;
 const REDIRECT_URI_RULE =
   "must be an https address as browsers spell it, without user and fragment (http only for localhost)";
 
-/** @throws NOT_FOUND also when it has been deleted */
-export const getTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
-  const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
-  if (!tenant) throw notFound("Tenant");
-  return tenant;
-};
-
 /** Converts a tenant to the API representation for its members, with its usage of the plan. */
 export const showTenant = async (work: Work, tenant: Tenant) => ({
-  id: tenant.id,
-  name: tenant.name,
-  plan: tenant.plan,
-  approvalStatus: tenant.approvalStatus,
-  ...(tenant.approvalReason == null ? {} : { approvalReason: tenant.approvalReason }),
+  ...shown(tenant, ["id", "name", "plan", "approvalStatus", "redirectUris", "linkDomain"]),
+  ...shown(tenant, ["createdAt", "updatedAt"]),
+  ...shownIfSet(tenant, ["approvalReason", "deleteAfter"]),
   limits: limitsOf(tenant),
   features: [...PLAN_FEATURES[tenant.plan]],
   usage: {
     projects: await work.em.count(Project, { tenantId: tenant.id, sandboxOf: null, deletedAt: null }),
     members: await seatsTaken(work, tenant.id),
   },
-  redirectUris: tenant.redirectUris,
-  linkDomain: tenant.linkDomain ?? null,
   requireSecondFactor: tenant.secondFactorRequired,
-  ...(tenant.deleteAfter ? { deleteAfter: tenant.deleteAfter.toISOString() } : {}),
-  createdAt: tenant.createdAt.toISOString(),
-  updatedAt: tenant.updatedAt.toISOString(),
 });
 
 type TenantChange = {
@@ -136,12 +123,12 @@ const requireAllowed = async (
   { redirectUris, linkDomain, requireSecondFactor }: TenantChange,
 ): Promise<void> => {
   if (redirectUris) {
-    await requireOwner(work, actor, "redirectUris");
+    await requireOwner(work, actor, "Only an OWNER may change redirectUris");
     requireRedirectUris(redirectUris, isProduction);
   }
   if (linkDomain !== undefined) await requireLinkDomain(work, actor, linkDomain);
   if (requireSecondFactor !== undefined) {
-    const { mfaEnabled } = await requireOwner(work, actor, "requireSecondFactor");
+    const { mfaEnabled } = await requireOwner(work, actor, "Only an OWNER may change requireSecondFactor");
     if (requireSecondFactor && !mfaEnabled)
       throw conflict("INVALID_STATE", "Set up your own second factor first: POST /auth/mfa/totp/setup");
   }
@@ -159,31 +146,21 @@ export const updateTenant = async (work: Work, who: Changing, change: TenantChan
   const tenant = await lockTenant(work, tenantId);
   await requireAllowed(work, who, change);
   const { name, redirectUris, linkDomain, requireSecondFactor } = change;
-  const changed = {
-    ...(name === undefined ? {} : { name }),
-    ...(redirectUris ? { redirectUris: [...new Set(redirectUris)] } : {}),
-    ...(linkDomain === undefined ? {} : { linkDomain }),
-  };
+  const uris = redirectUris && [...new Set(redirectUris)];
+  const changed = definedOf({ name, redirectUris: uris, linkDomain });
   Object.assign(tenant, changed, { updatedAt: work.now });
   if (name !== undefined) await markTenant(work, tenantId);
   if (requireSecondFactor !== undefined) {
     tenant.secondFactorRequired = requireSecondFactor;
     work.afterCommit(forgetSessions);
   }
-  const data = { ...changed, ...(requireSecondFactor === undefined ? {} : { requireSecondFactor }) };
+  const data = { ...changed, ...definedOf({ requireSecondFactor }) };
   await audit(work, { ...ofTenant(tenantId), action: "tenant.updated", data });
   return tenant;
 };
 
-/** Reads the row: the role of the request may be 5 s old. */
-const requireOwner = async ({ em }: Work, { tenantId, userId }: TeamActor, field: string): Promise<User> => {
-  const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
-  if (user && isActiveOwner(user)) return user;
-  throw forbidden("INSUFFICIENT_ROLE", `Only an OWNER may change ${field}`);
-};
-
 const requireLinkDomain = async (work: Work, actor: TeamActor, domain: string | null): Promise<void> => {
-  await requireOwner(work, actor, "linkDomain");
+  await requireOwner(work, actor, "Only an OWNER may change linkDomain");
   if (domain === null) return;
   const { rows } = await sql`
     select from custom_domains

@@ -98,7 +98,9 @@ const ROLE_NAMES: Record<string, string> = {
 
 const ABOUT_WEBHOOK = "You get this mail because you are an owner or admin of the account of this webhook.";
 
-type Templates = { [T in MailTemplate]: (values: MailValues[T], links: Links) => MailContent };
+/** What one says; without a remark that it is for owners and admins. */
+type Said = Omit<MailContent, "remark"> & { remark?: string };
+type Templates = { [T in MailTemplate]: (values: MailValues[T], links: Links) => Said };
 
 /** What each mail says. */
 const TEMPLATES: Templates = {
@@ -198,7 +200,6 @@ const TEMPLATES: Templates = {
           "until an owner or admin accepts them.",
         "Accept or remove them under Team.",
       ],
-      remark: ABOUT,
     };
   },
   "tenant-approved": (values) => {
@@ -206,7 +207,6 @@ const TEMPLATES: Templates = {
     return {
       subject: `${tenantName} was approved`,
       paragraphs: [`Your account ${tenantName} was approved. Everything in your plan is open to you now.`],
-      remark: ABOUT,
     };
   },
   "tenant-rejected": (values) => {
@@ -218,7 +218,6 @@ const TEMPLATES: Templates = {
         `Reason: ${oneLine(values.reason)}`,
         "An owner can ask for approval again, once a day.",
       ],
-      remark: ABOUT,
     };
   },
   "tenant-suspended": (values) => {
@@ -229,7 +228,6 @@ const TEMPLATES: Templates = {
         `Your account ${tenantName} was suspended: its API keys are refused until that ends.`,
         `Reason: ${oneLine(values.reason)}`,
       ],
-      remark: ABOUT,
     };
   },
   "tenant-unsuspended": (values) => {
@@ -237,7 +235,6 @@ const TEMPLATES: Templates = {
     return {
       subject: `${tenantName} is no longer suspended`,
       paragraphs: [`The suspension of your account ${tenantName} has ended: its API keys work again.`],
-      remark: ABOUT,
     };
   },
   "tenant-deleted": (values) => {
@@ -249,7 +246,6 @@ const TEMPLATES: Templates = {
           `${dayOf(values.deleteAfter)}, and so do its keys and the logins of its people.`,
         "If that is a mistake, an owner can take it back until then.",
       ],
-      remark: ABOUT,
     };
   },
   "api-key-created": (values) => {
@@ -311,7 +307,6 @@ const TEMPLATES: Templates = {
         "People with email addresses of the domain sign in through whoever holds it. GET " +
           "/enterprise/sso/domains shows your record.",
       ],
-      remark: ABOUT,
     };
   },
   "sso-break-glass-used": (values) => ({
@@ -334,7 +329,6 @@ const TEMPLATES: Templates = {
           ? "To use it again, make its records as GET /enterprise/domains shows them, and have it verified."
           : `Unless that changes it is not served from ${dayOf(until)} (${oneLine(until, 64)}).`,
       ],
-      remark: ABOUT,
     };
   },
   "domain-certificate-expiring": ({ domain, expiresAt, error }) => {
@@ -349,7 +343,6 @@ const TEMPLATES: Templates = {
           "/enterprise/domains/{domainId}/verify looks at them at once. If they are right, ask the operator " +
           "of the server.",
       ],
-      remark: ABOUT,
     };
   },
   "report-ready": (values, links) => {
@@ -408,7 +401,6 @@ const TEMPLATES: Templates = {
   "usage-80": (values) => ({
     subject: `80 % of this month's ${oneLine(values.what)} are used`,
     paragraphs: [numbersOf(values), `Counting begins anew at ${oneLine(values.periodEnd, 64)}.`],
-    remark: ABOUT,
   }),
   "usage-100": (values) => ({
     subject: `This month's ${oneLine(values.what)} are used up`,
@@ -419,7 +411,6 @@ const TEMPLATES: Templates = {
         : `More than ${oneLine(values.refusedAbove)} are refused with status 402 until ` +
           `${oneLine(values.periodEnd, 64)}. A larger plan takes more at once.`,
     ],
-    remark: ABOUT,
   }),
   "payment-failed": (values) => ({
     subject: "A payment for your plan failed",
@@ -429,7 +420,6 @@ const TEMPLATES: Templates = {
         "is put on FREE then, unless it is paid. An owner can pay, or change the card, in the billing portal.",
       "Nothing of yours is deleted.",
     ],
-    remark: ABOUT,
   }),
   "plan-changed": (values) => ({
     subject: `Your plan is now ${oneLine(values.to)}`,
@@ -437,7 +427,6 @@ const TEMPLATES: Templates = {
       `The plan of your account has changed from ${oneLine(values.from)} to ${oneLine(values.to)}.`,
       values.remarks === "" ? "It has room for all that you have." : oneLine(values.remarks, REMARKS_MAX),
     ],
-    remark: ABOUT,
   }),
   "subscription-duplicate": (values) => ({
     subject: "A second subscription was ended",
@@ -461,7 +450,7 @@ export const renderMail = <T extends MailTemplate>(
   values: MailValues[T],
   bases: LinkBases,
 ): Pick<RenderedMail, "subject" | "text" | "html"> => {
-  const content = TEMPLATES[template](values, linksTo(bases));
+  const content = { remark: ABOUT, ...TEMPLATES[template](values, linksTo(bases)) };
   const subject = oneLine(content.subject, SUBJECT_CHARACTERS_MAX);
   return { subject, text: renderText(content), html: renderHtml({ ...content, subject }) };
 };
