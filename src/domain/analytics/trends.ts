@@ -9,21 +9,22 @@ import {
   rounded,
   showComparison,
 } from "./comparison.ts";
+import { EFFECTS } from "./events.ts";
 import {
-  countCompletions,
   measureBuckets,
-  measureEffects,
+  measureNewcomers,
   METRIC_NAMES,
   type MetricName,
   METRICS,
   type Part,
   type Whole,
 } from "./measure-buckets.ts";
-import { type ActiveEvents, countReturning, measureActivity, measureNewcomers } from "./measure-players.ts";
+import { type ActiveEvents, countReturning, measureActivity, sumOf } from "./measure-players.ts";
 import {
   type Buckets,
   calendarBuckets,
   dateOfDay,
+  dayBuckets,
   daysOf,
   type Frame,
   hourBuckets,
@@ -57,45 +58,52 @@ export type MetricView = {
   series?: number[];
 } & Partial<Change>;
 
+/** What is measured by days and of the range at once; of players, those of two ranges are. */
+const IN_ONE: ReadonlySet<Part> = new Set(["effects", "quests"]);
+
 type Overview = {
   comparison: ReturnType<typeof showComparison> | null;
   metrics: Record<MetricName, MetricView> & { currencyGranted: Record<string, MetricView> };
 };
 
 /** What is measured of a range, with a value for each of its local days where a metric has such. */
-type Measured = Whole & { daily: Partial<Record<MetricName, number[]>> };
+type Measured = Whole & { daily: Readonly<Record<string, number[]>> };
+
+/** The local days of a range, the first of which begins with it. */
+const daysWithin = (frame: Frame, { startMs, firstDay, lastDay }: Range): Buckets => {
+  const days = dayBuckets(frame, firstDay, lastDay);
+  return { ...days, startsMs: days.startsMs.with(0, startMs) };
+};
 
 /** Measures ranges: everything that an overview shows. */
 const measureRanges = async (
   work: Work,
   { frame, ranges, activeEvents }: { frame: Frame; ranges: readonly Range[]; activeEvents: ActiveEvents },
 ): Promise<Measured[]> => {
-  const newcomers = await measureNewcomers(work, frame, ranges);
+  const asked = ranges.map((range) => ({
+    buckets: daysWithin(frame, range),
+    endMs: untilAsOf(frame, range).endMs,
+  }));
+  const newcomers = await measureNewcomers(work, frame, asked);
   const measured: Measured[] = [];
   for (const [i, range] of ranges.entries()) {
-    const { fresh, total, daily: dailyNew } = newcomers[i]!;
+    const { before, fresh: newPlayers } = newcomers[i]!;
+    const fresh = sumOf(newPlayers);
     const measuring = { work, frame, range, activeEvents };
     const activity = await measureActivity(measuring);
     // Whoever is new is active too, unless only some events count.
     const returning = activeEvents === undefined ? activity.active - fresh : await countReturning(measuring);
-    const { daily, ...effects } = await measureEffects(work, frame, range);
-    const quests = await countCompletions(work, frame, range);
+    const { buckets } = asked[i]!;
+    const { wholes, total } = await measureBuckets({ work, frame, range, buckets }, IN_ONE);
+    const sums = EFFECTS.map((name) => [name, wholes.map(({ effects }) => effects.sums[name])]);
     const { dailyActive: activePlayers, dailyEvents: events } = activity;
-    const {
-      matchPlayers: _players,
-      currencyGranted: _currency,
-      webhooksDelivered: _ok,
-      webhooksFailed: _no,
-      ...sums
-    } = daily;
     measured.push({
+      ...total,
       activity,
       windows: activity,
-      newcomers: { fresh, total },
+      newcomers: { fresh, total: before + fresh },
       returning,
-      effects,
-      quests,
-      daily: { activePlayers, newPlayers: dailyNew, events, ...sums },
+      daily: { activePlayers, newPlayers, events, ...Object.fromEntries(sums) },
     });
   }
   return measured;
