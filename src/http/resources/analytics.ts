@@ -3,7 +3,8 @@ import { COMPARISONS } from "../../domain/analytics/comparison.ts";
 import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
 import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/trends.ts";
 import { INTERVALS } from "../../domain/analytics/range.ts";
-import { listSegmentPlayers, readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
+import { listSegmentPlayers } from "../../domain/analytics/lists/list-segment.ts";
+import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
 import { isFilterName, readBreakdown, readFilters, readMetric } from "../../domain/analytics/trend-query.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
