@@ -45,7 +45,12 @@ type ReportColumn = {
 };
 
 /** A column of a file: one of the report, or, with `path`, a value within one that holds JSON. */
-export type FileColumn = { name: string; type: CellType; of: string; path?: readonly string[] };
+export type FileColumn = {
+  name: string;
+  type: CellType;
+  of: string;
+  path?: readonly string[] | undefined;
+};
 
 export type Row = Readonly<Record<string, unknown>>;
 

@@ -3,17 +3,17 @@ import { constants, gzip } from "node:zlib";
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
-import { type FileColumn, FoundPaths, type ReportQuestion, type Row, type RowReport } from "./columns.ts";
+import { type ComputedReport, FoundPaths, type ReportQuestion, type Row, type RowReport } from "./columns.ts";
 import {
   type ExportFormat,
   type ExportPlan,
   fileWriter,
-  inParts,
   keysOf,
   type ReportName,
   reportOf,
   REPORTS,
   rowQuery,
+  writeComputed,
 } from "./reports.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
@@ -106,7 +106,7 @@ const Column = z.object({
   name: z.string(),
   type: z.enum(["text", "number", "boolean", "time", "json", "any"]),
   of: z.string(),
-  path: z.array(z.string()).optional(),
+  path: z.array(z.string()).readonly().optional(),
 });
 
 /** Where a job has come to. FIND: it looks for the columns of `flatten`. */
@@ -116,18 +116,10 @@ const State = z.object({
   total: z.number(),
   read: z.number(),
   after: z.array(z.string()).optional(),
-  found: z.array(Column),
+  found: z.array(Column).readonly(),
   bytes: z.number(),
 });
 type State = z.output<typeof State>;
-
-/** A column comes back from the state of a job as it went in. */
-const columnOf = ({ name, type, of, path }: z.output<typeof Column>): FileColumn => ({
-  name,
-  type,
-  of,
-  ...(path ? { path } : {}),
-});
 
 /** Locks an export; undefined for one that was deleted. */
 const lockPlan = async ({ db }: Work, { projectId, id }: FileRef): Promise<StoredPlan | undefined> => {
@@ -148,18 +140,15 @@ const finish = async (work: Work, file: FileRef, { rows, bytes }: { rows: number
 };
 
 /** Writes the file of a report that is computed at once. */
-const writeComputed = async (work: Work, file: FileRef, plan: StoredPlan): Promise<Step> => {
-  const report = reportOf(plan);
-  if (report.kind !== "computed") throw new Error("the report has rows");
-  const writer = fileWriter(plan.columns, plan.style);
+const writeAtOnce = async (
+  work: Work,
+  file: FileRef,
+  plan: StoredPlan,
+  report: ComputedReport,
+): Promise<Step> => {
   const pieces = new PieceWriter(work, file, 0);
-  await pieces.add(writer.head);
-  let rows = 0;
-  for (const some of inParts(report.rows(await report.read(work, plan.asked, plan.query)), 1_000)) {
-    await pieces.add(writer.rows(some, rows === 0));
-    rows += some.length;
-  }
-  await pieces.add(writer.tail);
+  const answer = await report.read(work, plan.asked, plan.query);
+  const rows = await writeComputed(plan, report.rows(answer), (text) => pieces.add(text));
   await pieces.flush();
   return finish(work, file, { rows, bytes: pieces.bytes });
 };
@@ -195,26 +184,19 @@ const partOf = ({ read, total }: State): number => (100 * read) / Math.max(1, to
 
 const findStep = async (step: Step1): Promise<Step> => {
   const { plan, state } = step;
-  const found = new FoundPaths(plan.columns, state.found.map(columnOf));
+  const found = new FoundPaths(plan.columns, state.found);
   const { read, after, isLast } = await readStep(step, async (rows) => {
     found.add(rows);
     return 0;
   });
-  const next: State = { ...state, read: state.read + read, after, found: found.found.map(mutable) };
+  const next: State = { ...state, read: state.read + read, after, found: found.found };
   if (!isLast) return { state: next, progress: partOf(next) / 2 };
   return { state: { ...next, phase: "WRITE", read: 0, after: undefined }, progress: 50 };
 };
 
-const mutable = ({ path, ...column }: FileColumn): z.output<typeof Column> => ({
-  ...column,
-  ...(path ? { path: [...path] } : {}),
-});
-
 const writeStep = async (file: FileRef, step: Step1): Promise<Step> => {
   const { work, plan, state } = step;
-  const columns = plan.flatten
-    ? new FoundPaths(plan.columns, state.found.map(columnOf)).columns
-    : plan.columns;
+  const columns = plan.flatten ? new FoundPaths(plan.columns, state.found).columns : plan.columns;
   const writer = fileWriter(columns, plan.style);
   const pieces = new PieceWriter(work, file, state.bytes);
   let before = state.read;
@@ -254,7 +236,7 @@ export const analyticsExport = jobKind({
     const stored = await lockPlan(work, file);
     if (!stored) return { result: { exportId: id, deleted: true } };
     const report = reportOf(stored);
-    if (report.kind === "computed") return writeComputed(work, file, stored);
+    if (report.kind === "computed") return writeAtOnce(work, file, stored, report);
     const plan = { ...stored, found: await report.find?.(work, stored.asked, stored.query) };
     const known = State.safeParse(json);
     const state: State = known.success

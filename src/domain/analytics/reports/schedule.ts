@@ -15,7 +15,7 @@ import {
   trendReport,
 } from "../exports/columns.ts";
 import { EXPORT_KEPT_MS } from "../exports/export-job.ts";
-import { type ExportFormat, fileWriter, inParts } from "../exports/reports.ts";
+import { type ExportFormat, type Put, writeComputed } from "../exports/reports.ts";
 import {
   type DayFrame,
   type ProjectDays,
@@ -32,7 +32,7 @@ import {
 import { BUILDERS } from "../../kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
 import { atProjectTime, type Work } from "../../kernel/work.ts";
-import { firstInstant, isIanaName, localTime } from "../../kernel/zones.ts";
+import { CALENDAR_UNITS, firstInstant, isIanaName, localTime } from "../../kernel/zones.ts";
 import { jobKind } from "../../long-work/project-jobs.ts";
 
 /** How a kind of report is asked beside its own fields. */
@@ -72,15 +72,13 @@ export type StoredQuestion = Readonly<Record<string, unknown>> &
   FrameQuery &
   RangeQuery & { shown?: Readonly<Record<string, unknown>> };
 
-const RANGE_UNITS = ["DAY", "WEEK", "MONTH"] as const;
-
 const UNITS_MAX = 1_000;
 const INTERVALS = { DAY: "day", WEEK: "week", MONTH: "month" } as const;
 
 /** A range that is another one each day, week or month. */
 export const RelativeRange = z.strictObject({
   last: z.int().min(1).max(UNITS_MAX).meta({ description: "How many days, weeks or months" }),
-  unit: z.enum(RANGE_UNITS),
+  unit: z.enum(CALENDAR_UNITS),
   current: z.boolean().default(false).meta({
     description: "Whether the one that is going on is the last of them; else only those that are over",
   }),
@@ -128,28 +126,19 @@ export const ReportRange = RelativeRange.nullable().meta({
   description: "In place of from, to and period: counted back from each run",
 });
 
-const ROWS_AT_ONCE = 1_000;
-
 /**
  * Writes the answer of a report as a file, as GET /analytics/export does.
  * @param put takes the next piece
  * @returns the number of rows
  */
-export const writeAnswer = async (
+export const writeAnswer = (
   { report: name, answer }: { report: SavedKindName; answer: unknown },
   format: ExportFormat,
-  put: (piece: string) => Promise<void>,
+  put: Put,
 ): Promise<number> => {
   const { report } = savedKind(name);
-  const writer = fileWriter(columnsOf(report.columns, undefined), { format, bom: false, raw: false });
-  let count = 0;
-  await put(writer.head);
-  for (const rows of inParts(report.rows(answer), ROWS_AT_ONCE)) {
-    await put(writer.rows(rows, count === 0));
-    count += rows.length;
-  }
-  await put(writer.tail);
-  return count;
+  const style = { format, bom: false, raw: false };
+  return writeComputed({ columns: columnsOf(report.columns, undefined), style }, report.rows(answer), put);
 };
 
 /** The field of a report that a field of its question is. */
@@ -290,11 +279,9 @@ export const MAIL_TO_MAX = 20;
 /** No two due days of a schedule are further apart. */
 const DAYS_MAX = 32;
 
-const SCHEDULE_UNITS = ["DAY", "WEEK", "MONTH"] as const;
-
 /** When a report is run by itself, and who is told. */
 export const ScheduleFields = z.strictObject({
-  every: z.enum(SCHEDULE_UNITS),
+  every: z.enum(CALENDAR_UNITS),
   hour: z.int().min(0).max(23).meta({ description: "Of the clocks of the zone" }),
   weekday: z.int().min(1).max(7).optional().meta({ description: "With every=WEEK: 1 is Monday" }),
   day: z
