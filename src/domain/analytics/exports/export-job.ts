@@ -19,9 +19,10 @@ import { BUILDERS } from "../../kernel/caller.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId, NIL_ID } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
-import { jobKind, type JobStatus, queueJob, type Step } from "../../long-work/project-jobs.ts";
+import { cancelJobs, jobKind, type JobStatus, queueJob, type Step } from "../../long-work/project-jobs.ts";
 
 const compress = promisify(gzip);
 /** A job has time: this is a good deal smaller than what is compressed as it is sent. */
@@ -256,8 +257,8 @@ export const analyticsExport = jobKind({
 /** Maximum exports of a project that are being made or kept. */
 export const EXPORTS_MAX = 10;
 
-/** An export in the API. */
-export type StoredExport = {
+/** An export, with how far its job is. */
+type ExportRow = {
   id: string;
   report: ReportName;
   format: ExportFormat;
@@ -272,51 +273,29 @@ export type StoredExport = {
   fileName: string;
   error: string | null;
   createdBy: string;
-  createdAt: string;
-  finishedAt: string | null;
-  expiresAt: string;
-};
-
-type ExportRow = {
-  id: string;
-  report: ReportName;
-  style: ExportPlan["style"];
-  query: ExportPlan["query"];
-  file_name: string;
-  row_count: number;
-  byte_count: number;
-  created_by: string;
-  created_at: Date;
-  finished_at: Date | null;
-  expires_at: Date;
-  status: JobStatus | null;
-  progress: number | null;
-  error: string | null;
+  createdAt: Date;
+  finishedAt: Date | null;
+  expiresAt: Date;
 };
 
 /** An export outlives its job where that has failed: it was never completed. */
 const SHOWN = sql`
-  e.id, e.report, e.plan->'style' as style, e.plan->'query' as query, e.plan->>'fileName' as file_name,
-  e.row_count, e.byte_count, e.created_by, e.created_at, e.finished_at, e.expires_at,
-  j.status, j.progress, j.error
+  e.id, e.report, e.plan->'style'->>'format' as format, e.plan->'query' as parameters,
+  case when e.finished_at is null then coalesce(j.status, 'FAILED') else 'SUCCEEDED' end as status,
+  case when e.finished_at is null then coalesce(j.progress, 0) else 100 end as progress,
+  e.row_count as rows, e.byte_count as bytes, e.plan->>'fileName' || '.gz' as "fileName",
+  case when e.finished_at is null then j.error end as error, e.created_by as "createdBy",
+  e.created_at as "createdAt", e.finished_at as "finishedAt", e.expires_at as "expiresAt"
   from analytics_exports e left join project_jobs j on j.project_id = e.project_id and j.id = e.id`;
 
-const show = (row: ExportRow): StoredExport => ({
-  id: row.id,
-  report: row.report,
-  format: row.style.format,
-  parameters: row.query,
-  status: row.finished_at === null ? (row.status ?? "FAILED") : "SUCCEEDED",
-  progress: row.finished_at === null ? (row.progress ?? 0) : 100,
-  rows: row.row_count,
-  bytes: row.byte_count,
-  fileName: `${row.file_name}.gz`,
-  error: row.finished_at === null ? row.error : null,
-  createdBy: row.created_by,
-  createdAt: row.created_at.toISOString(),
-  finishedAt: row.finished_at?.toISOString() ?? null,
-  expiresAt: row.expires_at.toISOString(),
-});
+const show = (row: ExportRow) =>
+  shown(row, [
+    ...(["id", "report", "format", "parameters", "status", "progress", "rows", "bytes"] as const),
+    ...(["fileName", "error", "createdBy", "createdAt", "finishedAt", "expiresAt"] as const),
+  ]);
+
+/** An export in the API. */
+export type StoredExport = ReturnType<typeof show>;
 
 /** Reference to an export. `reports`: those that the caller may export; others do not exist for it. */
 export type ExportRef = { projectId: string; id: string; reports: readonly ReportName[] };
@@ -402,13 +381,8 @@ export const getCompleteExport = async (work: Work, ref: ExportRef): Promise<Sto
 export const deleteExport = async (work: Work, ref: ExportRef): Promise<void> => {
   await getExport(work, ref);
   const { projectId, id } = ref;
-  const now = sql`${work.serverNow.toISOString()}::timestamptz`;
   // In the order of a step: the job first.
-  await sql`
-    update project_jobs set status = 'CANCELLED', finished_at = ${now}, updated_at = ${now}
-    where project_id = ${projectId}::uuid and id = ${id}::uuid and status in ('QUEUED', 'RUNNING')`.execute(
-    work.db,
-  );
+  await cancelJobs(work, sql`project_id = ${projectId}::uuid and id = ${id}::uuid`);
   await sql`
     with gone as (
       delete from analytics_exports where project_id = ${projectId}::uuid and id = ${id}::uuid)

@@ -29,9 +29,10 @@ import {
   readAsOf,
   showRange,
 } from "../range.ts";
+import { inProjectTime } from "../../accounts/projects/project.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
-import { atProjectTime, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
 import { CALENDAR_UNITS, firstInstant, isIanaName, localTime } from "../../kernel/zones.ts";
 import { jobKind } from "../../long-work/project-jobs.ts";
 
@@ -205,14 +206,6 @@ const lockRun = async ({ db }: Work, { projectId, id }: Ref): Promise<Run | unde
   return rows[0];
 };
 
-/** Returns the transaction at the time of the project's clock. */
-const atOwnTime = async (work: Work, projectId: string): Promise<Work> => {
-  const { rows } = await sql<{ ahead: number }>`
-    select clock_ahead_ms as ahead from projects where id = ${projectId}::uuid`.execute(work.db);
-  if (!rows[0]) throw notFound("project");
-  return atProjectTime(work, { clockAheadMs: rows[0].ahead });
-};
-
 /**
  * The moment that a run is asked at: that at which it was due, however late it is, so that each try has the
  * same range. What is due as a day begins is asked in that day, not at the very end of the day before.
@@ -267,7 +260,11 @@ export const reportRun = jobKind({
   step: async (work, { id, projectId }) => {
     const run = await lockRun(work, { projectId, id });
     if (!run) return { result: { runId: id, deleted: true } };
-    await finish(work, { projectId, id }, await answerOf(await atOwnTime(work, projectId), projectId, run));
+    await finish(
+      work,
+      { projectId, id },
+      await answerOf(await inProjectTime(work, projectId), projectId, run),
+    );
     return { result: { runId: id } };
   },
 });
