@@ -3,6 +3,7 @@ import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
 import {
   activeStretches,
+  cohortAt,
   type Cuts,
   cutsOf,
   effectsOf,
@@ -15,8 +16,7 @@ import {
 import { eachPlayerStretches } from "./packed.ts";
 import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
-import { daysFor } from "./rollups/closed-days.ts";
-import { eachCohortCell } from "./rollups/day-sums.ts";
+import { type DayCell, eachCohortCell } from "./rollups/closed-days.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -294,19 +294,14 @@ const readActivity = async (work: Work, parts: CohortParts): Promise<Cells> => {
   const byCohort = noCells(parts).map(() =>
     Array.from({ length: columns }, (_, k): CohortCell => ({ k, players: 0, last: 0, events: 0, amount: 0 })),
   );
-  const { frame, range, periods } = parts;
+  const addCell = ({ cohort, k, players, events }: DayCell): void => {
+    const cell = byCohort[cohort]![Math.min(k, columns - 1)]!;
+    cell.players += players;
+    cell.events += events;
+  };
   // Who is gone for good is known of players alone.
-  const days = question.isCumulative ? undefined : await daysFor(work, frame, range);
-  if (days) {
-    const span = { first: range.firstDay, last: range.lastDay };
-    const spans = { span, unit: question.unit, weekStart: frame.weekStart, periods: periods.days };
-    eachCohortCell(days, spans, ({ cohort, k, players, events }) => {
-      const cell = byCohort[cohort]![Math.min(k, columns - 1)]!;
-      cell.players += players;
-      cell.events += events;
-    });
+  if (!question.isCumulative && (await eachCohortCell(work, parts, parts.periods, addCell)))
     return { byCohort, bySegment: new Map() };
-  }
   await eachActive(work, parts, false, (stretches, countOf) => {
     const cohort = cuts.periods[stretches[0]!]!;
     let last: CohortCell | undefined;
@@ -392,10 +387,7 @@ const checkNumber = ({ question, periods }: CohortParts, { cohort, segment, k }:
     return -1;
   }
   if (segment !== undefined) throw invalid("segment", "is for segmentBy=property");
-  const wanted = periods.days.slice(0, periods.cohorts).findIndex((day) => dateOfDay(day) === cohort);
-  if (wanted < 0)
-    throw invalid("cohort", "must be the period of a cohort of the question, such as 2026-01-31");
-  return wanted;
+  return cohortAt(periods, cohort);
 };
 
 /**

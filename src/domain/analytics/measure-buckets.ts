@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { rounded } from "./comparison.ts";
-import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, withIndexes } from "./events.ts";
+import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, within, withIndexes } from "./events.ts";
 import { activityOf, firstsOf, MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
 import { bucketOf, type Buckets, dayBuckets, type Frame, localDay, type Range, untilAsOf } from "./range.ts";
 import { daysUntil } from "./rollups/closed-days.ts";
@@ -297,7 +297,7 @@ export const measureNewcomers = async (
     await eachFirstTime(work, rolled, (ms) => {
       for (let i = 0; i < asked.length; i++) {
         const { buckets, endMs } = asked[i]!;
-        if (ms < endMs) add(found[i]!, ms < buckets.startsMs[0]! ? -1 : periodAt(buckets, ms), 1);
+        if (ms < endMs) add(found[i]!, periodAt(buckets, ms), 1);
       }
     });
     return found;
@@ -365,7 +365,7 @@ const addQuests: Add = async ({ work, frame, range, buckets }, { wholes, total }
     select ${bucketOf(buckets, sql`started_at`)} as d, count(*) as started,
       count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
     from player_quests where project_id = ${frame.projectId}::uuid
-      and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)} group by 1`.execute(work.db);
+      and ${within("started_at", { fromMs: startMs, untilMs: endMs })} group by 1`.execute(work.db);
   for (const { d, started, completed } of rows)
     for (const { quests } of [wholes[d]!, total]) {
       quests.started += started;

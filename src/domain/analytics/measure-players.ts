@@ -86,7 +86,8 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
   const firstDay = Math.min(range.firstDay, range.lastDay - MONTH_DAYS + 1);
   const days = range.lastDay - firstDay + 1;
   const buckets = dayBuckets(frame, firstDay, range.lastDay);
-  const closed = activeEvents === undefined ? await readDays(work, frame, range) : undefined;
+  const isWhole = activeEvents === undefined && range.startMs === dayStart(frame, range.firstDay);
+  const closed = isWhole ? await daysUntil(work, frame, untilAsOf(frame, range).endMs) : undefined;
   if (closed) return activityOfDays(closed, range);
   const rolled = activeEvents === undefined ? await openRolled(work, frame) : undefined;
   const found = rolled && (await activityFromRollups(measuring, rolled, { buckets, days }));
@@ -125,12 +126,6 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
     monthlyDau: sumOf(monthly) / MONTH_DAYS,
   };
 };
-
-/** Reads the days of a range that begins with one; undefined where they are not added up. */
-const readDays = async (work: Work, frame: Frame, range: Range): Promise<Days | undefined> =>
-  range.startMs === dayStart(frame, range.firstDay)
-    ? daysUntil(work, frame, untilAsOf(frame, range).endMs)
-    : undefined;
 
 const activityOfDays = (days: Days, { firstDay, lastDay }: Range): Activity => {
   const byDay = Array.from({ length: lastDay - firstDay + 1 }, (_, i) =>

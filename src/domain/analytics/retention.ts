@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Asked } from "./ask.ts";
 import {
   activeStretches,
+  cohortAt,
   cutsOf,
   eventsOf,
   instant,
@@ -12,11 +13,10 @@ import {
 } from "./events.ts";
 import { eachPlayer, eachPlayerStretches, type PlayerEvents } from "./packed.ts";
 import { type Breakdown, CountsByValue, propertyText, rateOf } from "./properties.ts";
-import { type CalendarInterval, dateOfDay } from "./range.ts";
+import { type CalendarInterval, dateOfDay, DAY_MS } from "./range.ts";
 import { type Column, type Found, judgeReturns, type ReturnTask } from "./returns.ts";
 import { eachRolledTimes, type RolledTimes } from "./rollups/each-player.ts";
-import { daysFor } from "./rollups/closed-days.ts";
-import { eachCohortCell } from "./rollups/day-sums.ts";
+import { type DayCell, eachCohortCell } from "./rollups/closed-days.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -40,8 +40,6 @@ export type RetentionQuestion = {
   clock: (typeof CLOCKS)[number];
   breakdown?: Breakdown | undefined;
 };
-
-const DAY_MS = 86_400_000;
 
 type TallyColumn = { offset: number; until?: number };
 type RetentionCell = TallyColumn & { players: number; rate: number; complete: boolean };
@@ -369,21 +367,9 @@ const judge = async (
     await judgeEvents(work, asked, question, { task, finding });
 };
 
-/** Adds what days that are added up know. Returns whether that is all. */
-const addFromDays = async (
-  work: Work,
-  { frame, range }: Asked,
-  { question, periods, tally }: { question: RetentionQuestion; periods: Periods; tally: RetentionTally },
-): Promise<boolean> => {
-  const { unit, type, entry } = question;
-  if (!isOfActivity(question) || type !== "nday" || entry !== "first_time") return false;
-  const days = await daysFor(work, frame, range);
-  if (!days) return false;
-  const span = { first: range.firstDay, last: range.lastDay };
-  const spans = { span, unit, weekStart: frame.weekStart, periods: periods.days };
-  eachCohortCell(days, spans, (cell) => tally.addCell(cell));
-  return true;
-};
+/** Whether days that are added up know the answer. */
+const isOfDays = (question: RetentionQuestion): boolean =>
+  isOfActivity(question) && question.type === "nday" && question.entry === "first_time";
 
 /**
  * Returns how many of the players who started in each period returned later.
@@ -398,7 +384,8 @@ export const readRetention = async (
   const periods = periodsFor(asked, question);
   const tally = new RetentionTally(question, periods, asked.frame.asOfMs);
   const finding: Finding = { isNamed: false, foundOf: (_, valueOf) => tally.foundOf(valueOf) };
-  if (!(await addFromDays(work, asked, { question, periods, tally })))
+  const addCell = (cell: DayCell): void => tally.addCell(cell);
+  if (!isOfDays(question) || !(await eachCohortCell(work, asked, periods, addCell)))
     await judge(work, asked, { question, periods, finding });
   const periodNames = periods.days.slice(0, periods.cohorts).map(dateOfDay);
   return { type, unit, entry, clock, ...tally.show(periodNames) };
@@ -418,9 +405,7 @@ export const findRetained = async (
   { cohort, offset, returned }: RetentionNumber,
 ): Promise<FoundPlayers> => {
   const periods = periodsFor(asked, question);
-  const wanted = periods.days.slice(0, periods.cohorts).findIndex((day) => dateOfDay(day) === cohort);
-  if (wanted < 0)
-    throw invalid("cohort", "must be the period of a cohort of the question, such as 2026-01-31");
+  const wanted = cohortAt(periods, cohort);
   const column = offset === undefined ? -1 : question.offsets.findIndex((one) => one.offset === offset);
   if (offset !== undefined && column < 0) throw invalid("offset", "must be one of those of the question");
   const players = new FoundPlayers();

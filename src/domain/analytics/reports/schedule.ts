@@ -21,6 +21,7 @@ import {
   type ProjectDays,
   type RangeQuery,
   dateOfDay,
+  DAY_MS,
   dayFrame,
   intervalAfter,
   intervalOf,
@@ -269,7 +270,6 @@ export const reportRun = jobKind({
   },
 });
 
-const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 /** Members who are told of a run. */
 export const MAIL_TO_MAX = 20;

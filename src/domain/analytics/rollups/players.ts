@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { type Gain, withIndexes } from "../events.ts";
+import { countUpTo, type Gain, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 import { DAY_MS, eachActivePlayer, eachQuarter, eachTime, QUARTER_MS } from "./documents.ts";
 import {
@@ -82,13 +82,7 @@ class Quarters {
     const stretch = this.at(Math.floor(ms / QUARTER_MS));
     if (stretch !== SPLIT) return stretch;
     if (ms < this.#cutsMs[0]! || ms >= this.#untilMs) return NONE;
-    let [low, high] = [0, this.#cutsMs.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.#cutsMs[middle]! <= ms) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return countUpTo(this.#cutsMs, ms) - 1;
   }
 }
 
@@ -358,3 +352,10 @@ export const eachFirstTime = (work: Work, rolled: Rolled, take: (firstMs: number
     keyOf: () => undefined,
     judge: ({ firstMs }) => take(firstMs),
   });
+
+/** The time of the first event of all players; undefined without any. */
+export const findFirstTime = async (work: Work, rolled: Rolled): Promise<number | undefined> => {
+  let firstMs = Infinity;
+  await eachFirstTime(work, rolled, (ms) => void (firstMs = Math.min(firstMs, ms)));
+  return firstMs === Infinity ? undefined : firstMs;
+};
