@@ -143,20 +143,6 @@ export const SEGMENTATIONS = ["acquisition", "property"] as const;
 /** Columns behind the first one. */
 export const PERIODS_MAX = 100;
 
-type CohortView = {
-  /** The first local day; null where a property divides players. */
-  period: string | null;
-  label: string;
-  size: number;
-  values: number[];
-  complete: boolean[];
-};
-
-type CohortsView = {
-  cohorts: CohortView[];
-  overall: { k: number; eligible: number; players: number; value: number }[];
-};
-
 type CohortParts = Asked & { question: CohortQuestion; periods: Periods; cuts: Cuts };
 
 /** What is added up by stretch: the columns player_id, c, events, amount, and value of the first event. */
@@ -332,11 +318,7 @@ const isOfSums = ({ metric, segmentBy }: CohortQuestion): boolean =>
  * event ever.
  * @throws DomainError VALIDATION_ERROR for too many cohorts or cells
  */
-export const readCohorts = async (
-  work: Work,
-  asked: Asked,
-  question: CohortQuestion,
-): Promise<CohortsView> => {
+export const readCohorts = async (work: Work, asked: Asked, question: CohortQuestion) => {
   const { frame } = asked;
   const { unit, segmentBy } = question;
   const parts = partsOf(asked, question);
@@ -346,7 +328,7 @@ export const readCohorts = async (
   const table = new CohortTable(question, periods, frame.asOfMs);
   const overall = table.overall(byCohort);
   if (segmentBy) return { cohorts: segmentRows(bySegment, table), overall };
-  const cohorts = byCohort.map((cells, cohort): CohortView => {
+  const cohorts = byCohort.map((cells, cohort) => {
     const day = periods.days[cohort]!;
     return { period: dateOfDay(day), label: labelOf(unit, day), ...table.row(cells, cohort) };
   });
@@ -354,13 +336,13 @@ export const readCohorts = async (
 };
 
 /** The largest segments first, of equals by name; what is beyond the limit last. */
-const segmentRows = (bySegment: Cells["bySegment"], table: CohortTable): CohortView[] => {
-  const rows = [...bySegment].map(([label, { cells, newest }]): CohortView => ({
+const segmentRows = (bySegment: Cells["bySegment"], table: CohortTable) => {
+  const rows = [...bySegment].map(([label, { cells, newest }]) => ({
     period: null,
     label,
     ...table.row(cells, newest),
   }));
-  const rank = ({ label, size }: CohortView): number => (label === OTHER ? -1 : size);
+  const rank = ({ label, size }: { label: string; size: number }): number => (label === OTHER ? -1 : size);
   return rows.toSorted((a, b) => rank(b) - rank(a) || (a.label < b.label ? -1 : 1));
 };
 

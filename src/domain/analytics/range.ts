@@ -130,16 +130,6 @@ export type Range = { startMs: number; endMs: number; firstDay: number; lastDay:
 /** How a caller names a range: dates are local and inclusive, instants half-open. */
 export type RangeQuery = { from?: string | undefined; to?: string | undefined; period?: Period | undefined };
 
-/** A range as answers show it. */
-export type RangeView = {
-  from: string;
-  to: string;
-  start: string;
-  end: string;
-  days: number;
-  complete: boolean;
-};
-
 /** @throws DomainError VALIDATION_ERROR for a zone that is none */
 export const checkZone = (timezone: string): string => {
   if (!isIanaName(timezone)) throw invalid("timezone", "must be an IANA time zone, such as Europe/Berlin");
@@ -255,7 +245,7 @@ const bounded = ({ asOfMs }: Frame, range: Range, daysMax = POINTS_MAX): Range =
 };
 
 /** Returns a range as answers show it. */
-export const showRange = ({ asOfMs }: Frame, range: Range): RangeView => ({
+export const showRange = ({ asOfMs }: Frame, range: Range) => ({
   from: dateOfDay(range.firstDay),
   to: dateOfDay(range.lastDay),
   start: new Date(range.startMs).toISOString(),
@@ -263,6 +253,9 @@ export const showRange = ({ asOfMs }: Frame, range: Range): RangeView => ({
   days: daysOf(range),
   complete: range.endMs <= asOfMs,
 });
+
+/** A range as answers show it. */
+export type RangeView = ReturnType<typeof showRange>;
 
 /** Returns the part of a range that was over, or had passed, at `asOf`: no event is later. */
 export const untilAsOf = ({ asOfMs }: Frame, range: Range): Range => ({

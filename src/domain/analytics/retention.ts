@@ -41,14 +41,6 @@ export type RetentionQuestion = {
   breakdown?: Breakdown | undefined;
 };
 
-type TallyColumn = { offset: number; until?: number };
-type RetentionCell = TallyColumn & { players: number; rate: number; complete: boolean };
-type RetentionCohort = { period: string; size: number; cells: RetentionCell[] };
-/** Over complete cells. */
-type RetentionShare = TallyColumn & { eligible: number; players: number; rate: number };
-type RetentionOverall = RetentionShare & { meanRate: number };
-type RetentionGroup = { value: string; size: number; overall: RetentionShare[] };
-
 /** Adds up who returned. */
 class RetentionTally {
   readonly #question: RetentionQuestion;
@@ -103,11 +95,7 @@ class RetentionTally {
     if (column >= 0) this.#players[cohort * this.#question.offsets.length + column]! += players;
   }
 
-  show(periods: readonly string[]): {
-    cohorts: RetentionCohort[];
-    overall: RetentionOverall[];
-    breakdown?: RetentionGroup[];
-  } {
+  show(periods: readonly string[]) {
     const { breakdown } = this.#question;
     return {
       cohorts: periods.map((period, cohort) => ({
@@ -120,19 +108,21 @@ class RetentionTally {
     };
   }
 
-  #columns(): TallyColumn[] {
+  /** How answers show each column. `until`: of brackets alone. */
+  #columns(): { offset: number; until?: number }[] {
     const { type, offsets } = this.#question;
     return offsets.map(({ offset, until = offset }) => (type === "bracket" ? { offset, until } : { offset }));
   }
 
-  #cell(shown: TallyColumn, { cohort, column }: { cohort: number; column: number }): RetentionCell {
+  #cell<C>(shown: C, { cohort, column }: { cohort: number; column: number }) {
     const cell = cohort * this.#question.offsets.length + column;
     const players = this.#players[cell]!;
     const rate = rateOf(players, this.#sizes[cohort]!);
     return { ...shown, players, rate, complete: this.#isComplete[cell]! };
   }
 
-  #overall(shown: TallyColumn, column: number): RetentionOverall {
+  /** Over complete cells. */
+  #overall<C>(shown: C, column: number) {
     let [eligible, players, rates, counted] = [0, 0, 0, 0];
     for (let cohort = 0; cohort < this.#cohorts; cohort++) {
       const cell = cohort * this.#question.offsets.length + column;
@@ -146,7 +136,7 @@ class RetentionTally {
     return { ...shown, eligible, players, rate: rateOf(players, eligible), meanRate: rateOf(rates, counted) };
   }
 
-  #groups(limit: number): RetentionGroup[] {
+  #groups(limit: number) {
     return this.#values.ranked(limit).map(({ value, counts }) => ({
       value,
       size: counts[0]!,
@@ -161,12 +151,6 @@ class RetentionTally {
 export const OFFSETS_MAX = 100;
 /** The furthest offset. */
 export const OFFSET_MAX = 1_000;
-
-type RetentionView = Pick<RetentionQuestion, "type" | "unit" | "entry" | "clock"> & {
-  cohorts: RetentionCohort[];
-  overall: RetentionOverall[];
-  breakdown?: RetentionGroup[];
-};
 
 /** What is made of the players whom a question finds: a count, or a list. */
 type Finding = {
@@ -375,11 +359,7 @@ const isOfDays = (question: RetentionQuestion): boolean =>
  * Returns how many of the players who started in each period returned later.
  * @throws DomainError VALIDATION_ERROR for too many cohorts or cells, and clocks that do not fit
  */
-export const readRetention = async (
-  work: Work,
-  asked: Asked,
-  question: RetentionQuestion,
-): Promise<RetentionView> => {
+export const readRetention = async (work: Work, asked: Asked, question: RetentionQuestion) => {
   const { unit, type, entry, clock } = question;
   const periods = periodsFor(asked, question);
   const tally = new RetentionTally(question, periods, asked.frame.asOfMs);

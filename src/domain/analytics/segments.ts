@@ -242,25 +242,6 @@ export const segmentsOf = (frame: Frame, { lastDay, untilMs }: At): RawBuilder<u
         from (${activity}) a group by 1) w on w.player_id = f.player_id) s`;
 };
 
-/** A segment as answers show it. `previousPlayers`: a week before; null for what is known of today alone. */
-type SegmentView = {
-  key: string;
-  label: string;
-  definition: string;
-  players: number;
-  share: number;
-  previousPlayers: number | null;
-  change: number | null;
-  avgXp: number | null;
-  avgLevel: number | null;
-};
-
-type Segmentation = {
-  lastDay: string;
-  total: number;
-  groups: { key: SegmentGroup; segments: SegmentView[] }[];
-};
-
 type Counted = { players: number; avgXp: number; avgLevel: number };
 
 type Count = { counted: ReadonlyMap<string, Counted>; total: number };
@@ -344,11 +325,7 @@ const count = async (
 const HISTORIC: ReadonlySet<SegmentGroup> = new Set(["lifecycle", "engagement"]);
 
 /** Reads how players divide into segments at `asOf`: each group has every player once. */
-export const readSegments = async (
-  work: Work,
-  { frame }: Asked,
-  groups: readonly SegmentGroup[],
-): Promise<Segmentation> => {
+export const readSegments = async (work: Work, { frame }: Asked, groups: readonly SegmentGroup[]) => {
   const lastDay = lastCompleteDay(frame);
   const now = await count(work, frame, { lastDay, untilMs: frame.asOfMs }, { groups, isNow: true });
   const historic = groups.filter((group) => HISTORIC.has(group));
@@ -378,6 +355,7 @@ export const readSegments = async (
 
 const mean = (value: number | undefined): number | null => (value === undefined ? null : rounded(value, 2));
 
+/** `before`: a week before; undefined for what is known of today alone. */
 const sizesOf = (name: string, now: Count, before: Count | undefined) => {
   const found = now.counted.get(name);
   const players = found?.players ?? 0;

@@ -61,11 +61,6 @@ export type MetricView = {
 /** What is measured by days and of the range at once; of players, those of two ranges are. */
 const IN_ONE: ReadonlySet<Part> = new Set(["effects", "quests"]);
 
-type Overview = {
-  comparison: ReturnType<typeof showComparison> | null;
-  metrics: Record<MetricName, MetricView> & { currencyGranted: Record<string, MetricView> };
-};
-
 /** What is measured of a range, with a value for each of its local days where a metric has such. */
 type Measured = Whole & { daily: Readonly<Record<string, number[]>> };
 
@@ -113,11 +108,7 @@ const measureRanges = async (
  * Reads the overview of a range: how players did, beside the range that it is compared with.
  * @throws DomainError VALIDATION_ERROR for a comparison that is none
  */
-export const readOverview = async (
-  work: Work,
-  { frame, range }: Asked,
-  query: OverviewQuery,
-): Promise<Overview> => {
+export const readOverview = async (work: Work, { frame, range }: Asked, query: OverviewQuery) => {
   const compared = comparedWith(frame, range, query);
   const ranges = compared ? [range, compared.range] : [range];
   const [now, before] = await measureRanges(work, { frame, ranges, activeEvents: query.activeEvents });
@@ -372,15 +363,7 @@ export const planTrends = ({ frame, range }: Asked, query: TrendQuery): Planned 
  * total of a metric that counts players is of the range, and not the sum of its points.
  * @throws DomainError VALIDATION_ERROR
  */
-export const readTrends = async (
-  work: Work,
-  { frame, range }: Asked,
-  query: TrendQuery,
-): Promise<{
-  interval: Interval;
-  comparison: ReturnType<typeof showComparison> | null;
-  series: TrendSeries[];
-}> => {
+export const readTrends = async (work: Work, { frame, range }: Asked, query: TrendQuery) => {
   const { compared, labelled, before } = planTrends({ frame, range }, query);
   const numbers = await readNumbers({ work, frame, range, buckets: labelled.buckets, query });
   const beforeNumbers =

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { countUpTo, type Gain, withIndexes } from "../events.ts";
+import { countUpTo, type Gain, textList, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 import { DAY_MS, eachActivePlayer, eachQuarter, eachTime, QUARTER_MS } from "./documents.ts";
 import {
@@ -283,8 +283,7 @@ const readingOf = (
   return {
     isOfActive: stretches.isOfActive,
     which: types
-      ? sql`event_type in (select json_array_elements_text(${JSON.stringify(types)}::json))
-          and event_type <> '' and ${daysWithin(stretches)}`
+      ? sql`event_type in ${textList(types)} and event_type <> '' and ${daysWithin(stretches)}`
       : sql`(event_type = '' or day = any(${splitDays}::int[])) and ${daysWithin(stretches)}`,
     take: types ? byEvents : byQuarters,
     keyOf: ({ type, ms }) => {
