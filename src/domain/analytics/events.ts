@@ -323,7 +323,7 @@ export const periodsOf = (
 };
 
 /** Returns how many of some numbers, which ascend, are at most as large as one. */
-export const countUpTo = (numbers: ArrayLike<number>, most: number): number => {
+export const countAtMost = (numbers: ArrayLike<number>, most: number): number => {
   let [low, high] = [0, numbers.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -335,7 +335,7 @@ export const countUpTo = (numbers: ArrayLike<number>, most: number): number => {
 
 /** Returns the number of the period that contains an instant; -1 before the first one. */
 export const periodAt = ({ startsMs }: Pick<Periods, "startsMs">, ms: number): number =>
-  countUpTo(startsMs, ms) - 1;
+  countAtMost(startsMs, ms) - 1;
 
 /** Returns the number of the cohort whose period begins with a date. @throws DomainError VALIDATION_ERROR */
 export const cohortAt = ({ days, cohorts }: Periods, date: string | undefined): number => {

@@ -1,4 +1,4 @@
-import { countUpTo } from "./events.ts";
+import { countAtMost } from "./events.ts";
 import { DAY_MS } from "./range.ts";
 import type { Steps } from "../kernel/slices.ts";
 
@@ -37,7 +37,7 @@ const hasReturned = (
   const startMs = starts[start]!;
   const beginMs = startsMs ? (startsMs[cohort + from] ?? Infinity) : startMs + from * DAY_MS;
   const endMs = startsMs ? (startsMs[cohort + until + 1] ?? Infinity) : startMs + (until + 1) * DAY_MS;
-  let place = countUpTo(returns, Math.max(beginMs, startMs) - 1);
+  let place = countAtMost(returns, Math.max(beginMs, startMs) - 1);
   // The event that starts is no return itself, but others of its time are.
   if (place === places[start]) place++;
   return place < returns.length && returns[place]! < endMs;

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
-import { countUpTo, eventsOf } from "./events.ts";
+import { countAtMost, eventsOf } from "./events.ts";
 import { activityOf } from "./measure-players.ts";
 import { bucketOf, type Buckets, dateOfDay, dayBuckets, dayStart, type Frame, localDay } from "./range.ts";
 import { areDivisible, eachRolledPlayer, type RolledPlayer } from "./rollups/players.ts";
@@ -90,7 +90,7 @@ const xpBands = (amounts: readonly number[]): ((xp: number) => string) => {
   const everyone = sorted.length;
   const known = new Map<number, string>();
   const bandOf = (xp: number): string => {
-    const better = everyone - countUpTo(sorted, xp);
+    const better = everyone - countAtMost(sorted, xp);
     if (better * 100 < everyone) return "top_1";
     if (better * 10 < everyone) return "top_10";
     if (better * 4 < everyone) return "top_25";

@@ -185,7 +185,7 @@ export const eachCohortCell = async (
   const isWhole = dayStart(frame, firstDay) === startMs && dayStart(frame, lastDay + 1) === endMs;
   const days = isWhole ? await daysUntil(work, frame, frame.asOfMs) : undefined;
   if (!days) return false;
-  const counted = unit === "day" ? "players" : unit === "week" ? frame.weekStart : "month";
+  const counted = ({ day: "players", week: frame.weekStart, month: "month" } as const)[unit];
   for (const [day, sums] of days) {
     if (day < firstDay) continue;
     const period = periodAt({ startsMs }, day);

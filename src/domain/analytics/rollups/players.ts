@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { countUpTo, type Gain, textList, withIndexes } from "../events.ts";
+import { countAtMost, type Gain, textList, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 import { DAY_MS, eachActivePlayer, eachQuarter, eachTime, QUARTER_MS } from "./documents.ts";
 import {
@@ -82,7 +82,7 @@ class Quarters {
     const stretch = this.at(Math.floor(ms / QUARTER_MS));
     if (stretch !== SPLIT) return stretch;
     if (ms < this.#cutsMs[0]! || ms >= this.#untilMs) return NONE;
-    return countUpTo(this.#cutsMs, ms) - 1;
+    return countAtMost(this.#cutsMs, ms) - 1;
   }
 }
 
