@@ -139,11 +139,7 @@ const readTail = async (work: Work, projectId: string): Promise<TailGain[] | und
     await readDeleted(work, projectId, { watermark, limit }),
   ]);
   if (fresh.length + reverted.length + deleted.length > TAIL_MAX) return undefined;
-  return [
-    ...fresh.filter(({ counts }) => counts),
-    ...reverted.map((gain) => ({ ...gain, amount: -gain.amount })),
-    ...deleted.map((gain) => ({ ...gain, amount: -1 })),
-  ];
+  return [...fresh.filter(({ counts }) => counts), ...reverted, ...deleted];
 };
 
 const TAILS = localKey("gains behind rollups", () => new Map<string, Promise<TailGain[] | undefined>>());
