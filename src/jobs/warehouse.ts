@@ -1,9 +1,9 @@
 import type { App } from "../app.ts";
+import { readSettledId } from "../domain/analytics/events.ts";
 import {
   type Change,
   noteSearched,
   readChanges,
-  readExportLimit,
   readLedgerLines,
   readRewardLines,
   readRewardLinesOf,
@@ -154,7 +154,7 @@ type Reader = {
 const settled: Reader["limit"] = async ({ serverNow }, _, lagMs) => idFloor(serverNow.getTime() - lagMs);
 
 const READERS: Readonly<Record<Stream, Reader>> = {
-  events: { limit: readExportLimit, read: readEventLines },
+  events: { limit: readSettledId, read: readEventLines },
   ledger: { limit: settled, read: readLedgerLines },
   rewards: { limit: settled, read: readRewardLines },
 };

@@ -43,6 +43,8 @@ describe("days that are over", () => {
     ["b", "won", at(0.5)],
     ["a", "won", at(1)],
     ["c", "seen", at(9)],
+    // New on the first day of the range of `askAll`.
+    ["f", "seen", at(NOW - 20)],
     ["b", "seen", at(30.99)],
     ["a", "seen", at(38)],
     ["d", "lost", at(NOW + 0.1)],
@@ -86,7 +88,7 @@ describe("days that are over", () => {
     await assertHeld(api, projectId);
     for (const zone of ["UTC", "Europe/Berlin"]) assert.ok(await areClosed(asker, zone, Date.now()), zone);
     const { metrics } = await asker.ask("overview", { timezone: "Europe/Berlin" });
-    assert.equal(metrics.totalPlayers.value, 6);
+    assert.equal(metrics.totalPlayers.value, 7);
     // An event of long ago opens all days since, which a question does not add up by itself.
     await asker.store([["x", "seen", "1300-01-01T00:00:00Z"]]);
     await api.app.transact((work) => rollUp(work, projectId, { lagMs: -60_000 }));

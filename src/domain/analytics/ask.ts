@@ -13,6 +13,7 @@ import {
   type RangeQuery,
   type RangeView,
   type WeekStart,
+  DAY_MS,
   dayFrame,
   dayStart,
   rangeOf,
@@ -22,7 +23,7 @@ import {
 } from "./range.ts";
 import { eventsOf } from "./events.ts";
 import { daysUntil, ZONES_MAX } from "./rollups/closed-days.ts";
-import { eachFirstTime } from "./rollups/players.ts";
+import { findFirstTime } from "./rollups/players.ts";
 import { openRolled } from "./rollups/rolled.ts";
 
 /** How old an answer from memory may be, in ms, where nothing has happened since. */
@@ -112,18 +113,12 @@ const readFirstEvent = async (work: Work, frame: Frame): Promise<number | undefi
   const days = await daysUntil(work, frame, frame.asOfMs);
   if (days && days.size > 0) return dayStart(frame, Math.min(...days.keys()));
   const rolled = await openRolled(work, frame);
-  if (rolled) {
-    let first = Infinity;
-    await eachFirstTime(work, rolled, (ms) => void (first = Math.min(first, ms)));
-    return first === Infinity ? undefined : first;
-  }
+  if (rolled) return findFirstTime(work, rolled);
   const { db } = work;
   const { rows } = await sql<{ ms: number | null }>`
     select extract(epoch from min(at))::float8 * 1000 as ms from (${eventsOf(frame)}) e`.execute(db);
   return rows[0]!.ms ?? undefined;
 };
-
-const DAY_MS = 86_400_000;
 
 /** @throws DomainError PAYMENT_REQUIRED for a range that begins before what the plan shows */
 const checkHistory = (frame: Frame, range: Range, days: number | null, nowMs: number): void => {

@@ -3,6 +3,7 @@ import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
 import {
   activeStretches,
+  cohortAt,
   type Cuts,
   cutsOf,
   effectsOf,
@@ -15,8 +16,7 @@ import {
 import { eachPlayerStretches } from "./packed.ts";
 import { type Breakdown, NONE, OTHER, propertyNumber, propertyText, rateOf } from "./properties.ts";
 import { type CalendarInterval, dateOfDay } from "./range.ts";
-import { daysFor } from "./rollups/closed-days.ts";
-import { eachCohortCell } from "./rollups/day-sums.ts";
+import { type DayCell, eachCohortCell } from "./rollups/closed-days.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -142,20 +142,6 @@ class CohortTable {
 export const SEGMENTATIONS = ["acquisition", "property"] as const;
 /** Columns behind the first one. */
 export const PERIODS_MAX = 100;
-
-type CohortView = {
-  /** The first local day; null where a property divides players. */
-  period: string | null;
-  label: string;
-  size: number;
-  values: number[];
-  complete: boolean[];
-};
-
-type CohortsView = {
-  cohorts: CohortView[];
-  overall: { k: number; eligible: number; players: number; value: number }[];
-};
 
 type CohortParts = Asked & { question: CohortQuestion; periods: Periods; cuts: Cuts };
 
@@ -294,19 +280,14 @@ const readActivity = async (work: Work, parts: CohortParts): Promise<Cells> => {
   const byCohort = noCells(parts).map(() =>
     Array.from({ length: columns }, (_, k): CohortCell => ({ k, players: 0, last: 0, events: 0, amount: 0 })),
   );
-  const { frame, range, periods } = parts;
+  const addCell = ({ cohort, k, players, events }: DayCell): void => {
+    const cell = byCohort[cohort]![Math.min(k, columns - 1)]!;
+    cell.players += players;
+    cell.events += events;
+  };
   // Who is gone for good is known of players alone.
-  const days = question.isCumulative ? undefined : await daysFor(work, frame, range);
-  if (days) {
-    const span = { first: range.firstDay, last: range.lastDay };
-    const spans = { span, unit: question.unit, weekStart: frame.weekStart, periods: periods.days };
-    eachCohortCell(days, spans, ({ cohort, k, players, events }) => {
-      const cell = byCohort[cohort]![Math.min(k, columns - 1)]!;
-      cell.players += players;
-      cell.events += events;
-    });
+  if (!question.isCumulative && (await eachCohortCell(work, parts, parts.periods, addCell)))
     return { byCohort, bySegment: new Map() };
-  }
   await eachActive(work, parts, false, (stretches, countOf) => {
     const cohort = cuts.periods[stretches[0]!]!;
     let last: CohortCell | undefined;
@@ -337,11 +318,7 @@ const isOfSums = ({ metric, segmentBy }: CohortQuestion): boolean =>
  * event ever.
  * @throws DomainError VALIDATION_ERROR for too many cohorts or cells
  */
-export const readCohorts = async (
-  work: Work,
-  asked: Asked,
-  question: CohortQuestion,
-): Promise<CohortsView> => {
+export const readCohorts = async (work: Work, asked: Asked, question: CohortQuestion) => {
   const { frame } = asked;
   const { unit, segmentBy } = question;
   const parts = partsOf(asked, question);
@@ -351,7 +328,7 @@ export const readCohorts = async (
   const table = new CohortTable(question, periods, frame.asOfMs);
   const overall = table.overall(byCohort);
   if (segmentBy) return { cohorts: segmentRows(bySegment, table), overall };
-  const cohorts = byCohort.map((cells, cohort): CohortView => {
+  const cohorts = byCohort.map((cells, cohort) => {
     const day = periods.days[cohort]!;
     return { period: dateOfDay(day), label: labelOf(unit, day), ...table.row(cells, cohort) };
   });
@@ -359,13 +336,13 @@ export const readCohorts = async (
 };
 
 /** The largest segments first, of equals by name; what is beyond the limit last. */
-const segmentRows = (bySegment: Cells["bySegment"], table: CohortTable): CohortView[] => {
-  const rows = [...bySegment].map(([label, { cells, newest }]): CohortView => ({
+const segmentRows = (bySegment: Cells["bySegment"], table: CohortTable) => {
+  const rows = [...bySegment].map(([label, { cells, newest }]) => ({
     period: null,
     label,
     ...table.row(cells, newest),
   }));
-  const rank = ({ label, size }: CohortView): number => (label === OTHER ? -1 : size);
+  const rank = ({ label, size }: { label: string; size: number }): number => (label === OTHER ? -1 : size);
   return rows.toSorted((a, b) => rank(b) - rank(a) || (a.label < b.label ? -1 : 1));
 };
 
@@ -392,10 +369,7 @@ const checkNumber = ({ question, periods }: CohortParts, { cohort, segment, k }:
     return -1;
   }
   if (segment !== undefined) throw invalid("segment", "is for segmentBy=property");
-  const wanted = periods.days.slice(0, periods.cohorts).findIndex((day) => dateOfDay(day) === cohort);
-  if (wanted < 0)
-    throw invalid("cohort", "must be the period of a cohort of the question, such as 2026-01-31");
-  return wanted;
+  return cohortAt(periods, cohort);
 };
 
 /**

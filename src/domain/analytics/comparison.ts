@@ -1,5 +1,5 @@
 import { invalid } from "../kernel/errors.ts";
-import { dateOfDay, daysOf, type Frame, monthOf, type Range, rangeOf, rangeOfDays } from "./range.ts";
+import { dateOfDay, DAY_MS, daysOf, type Frame, monthOf, type Range, rangeOf, rangeOfDays } from "./range.ts";
 
 export const COMPARISONS = ["previous_period", "previous_week", "previous_year", "custom", "none"] as const;
 export type Comparison = (typeof COMPARISONS)[number];
@@ -12,8 +12,6 @@ export type ComparisonQuery = {
 
 /** What a range is compared with. `partial`: the range is going on, and so the other one is cut off too. */
 export type Compared = { mode: Comparison; range: Range; partial: boolean };
-
-const DAY_MS = 86_400_000;
 
 /** The same date a year earlier; the 29th of February becomes the 28th. */
 const yearBefore = (day: number): number => {
@@ -39,11 +37,10 @@ const otherRange = (
     return rangeOfDays(frame, firstDay - days, lastDay - days);
   // A range of instants is as long as the other one, to the millisecond.
   const back = compare === "previous_week" ? 7 * DAY_MS : endMs - startMs;
-  const moved = rangeOf(frame, {
+  return rangeOf(frame, {
     from: new Date(startMs - back).toISOString(),
     to: new Date(endMs - back).toISOString(),
   });
-  return moved;
 };
 
 /**

@@ -40,6 +40,11 @@ export const instant = (ms: number): RawBuilder<unknown> => sql`${new Date(ms).t
 export const textList = (texts: readonly string[]): RawBuilder<unknown> =>
   sql`(select json_array_elements_text(${JSON.stringify(texts)}::json))`;
 
+/** The condition that `e` counts, a row of `tracked_events`. */
+export const COUNTS = sql`not starts_with(e.event_type, 'system.') and not exists (
+  select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id
+    and r.status in ('REJECTED', 'REVERTED'))`;
+
 /** Which events a question is about; bounds in ms, half-open. */
 export type EventSelection = {
   fromMs?: number;
@@ -74,13 +79,33 @@ export const eventsOf = (
     where e.project_id = ${projectId}::uuid and e.occurred_at < ${instant(Math.min(untilMs, asOfMs))}
       ${since} ${types === undefined ? sql`` : sql`and e.event_type in ${textList(types)}`}
       ${where === undefined ? sql`` : sql`and ${where}`}
-      and not starts_with(e.event_type, 'system.')
-      and not exists (select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id
-        and r.status in ('REJECTED', 'REVERTED'))`;
+      and ${COUNTS}`;
+};
+
+/**
+ * Up to where rollups, and files of events, may come: to what nobody commits any more, and what waits for no
+ * worker. What waits for its time is told of as waiting, and once more when it waits no longer.
+ * @param lagMs how long what is committed may take
+ */
+export const readSettledId = async (
+  { db, serverNow }: Work,
+  projectId: string,
+  lagMs: number,
+): Promise<string> => {
+  const { rows } = await sql<{ id: string }>`
+    select event_id::text as id from event_q where project_id = ${projectId}::uuid
+    order by event_id limit 1`.execute(db);
+  const limit = idFloor(serverNow.getTime() - lagMs);
+  const waiting = rows[0]?.id;
+  return waiting !== undefined && waiting < limit ? waiting : limit;
 };
 
 /** When something happened that is counted, in ms, half-open. */
 type Span = { fromMs: number; untilMs: number };
+
+/** The condition that a column is within a span. */
+export const within = (column: string, { fromMs, untilMs }: Span): RawBuilder<unknown> =>
+  sql`${sql.ref(column)} >= ${instant(fromMs)} and ${sql.ref(column)} < ${instant(untilMs)}`;
 
 /**
  * What is counted besides events: things that happened to a player, each with a time, an amount and, where
@@ -181,12 +206,10 @@ const gained =
 /** What players begin and complete: a column of a table of theirs. */
 const reached =
   (metric: Effect, { table, key, at }: { table: string; key: string; at: string }): Source =>
-  ({ projectId }, { fromMs, untilMs }) =>
+  ({ projectId }, span) =>
     sql`
     select ${metric}, ${sql.ref(key)}, ${sql.ref(at)}, player_id, 1
-    from ${sql.table(table)}
-    where project_id = ${projectId}::uuid and ${sql.ref(at)} >= ${instant(fromMs)}
-      and ${sql.ref(at)} < ${instant(untilMs)}`;
+    from ${sql.table(table)} where project_id = ${projectId}::uuid and ${within(at, span)}`;
 
 const QUESTS = { table: "player_quests", key: "quest_key" } as const;
 const ADVENTURES = { table: "player_adventures", key: "adventure_key" } as const;
@@ -194,39 +217,35 @@ const ADVENTURES = { table: "player_adventures", key: "adventure_key" } as const
 /** Periods of leaderboards that ended, each value of a breakdown by itself, and who was on them then. */
 const closings =
   (metric: Effect, amount: RawBuilder<unknown>): Source =>
-  ({ projectId }, { fromMs, untilMs }) =>
+  ({ projectId }, span) =>
     sql`
     select ${metric}, b.key, l.closed_at, null::uuid, ${amount}
     from leaderboard_periods l join leaderboards b on b.project_id = l.project_id and b.id = l.leaderboard_id
-    where l.project_id = ${projectId}::uuid and l.closed_at >= ${instant(fromMs)}
-      and l.closed_at < ${instant(untilMs)}`;
+    where l.project_id = ${projectId}::uuid and ${within("l.closed_at", span)}`;
 
-const matches: Source = ({ projectId }, { fromMs, untilMs }) => sql`
+const matches: Source = ({ projectId }, span) => sql`
   select 'matches', mode, started_at, null::uuid, 1
-  from lobbies where project_id = ${projectId}::uuid and started_at >= ${instant(fromMs)}
-    and started_at < ${instant(untilMs)}`;
+  from lobbies where project_id = ${projectId}::uuid and ${within("started_at", span)}`;
 
-const matchPlayers: Source = ({ projectId }, { fromMs, untilMs }) => sql`
+const matchPlayers: Source = ({ projectId }, span) => sql`
   select 'matchPlayers', l.mode, l.started_at, m.player_id, 1
   from lobbies l join lobby_members m on m.project_id = l.project_id and m.lobby_id = l.id
-  where l.project_id = ${projectId}::uuid and l.started_at >= ${instant(fromMs)}
-    and l.started_at < ${instant(untilMs)} and m.role = 'PLAYER'
+  where l.project_id = ${projectId}::uuid and ${within("l.started_at", span)} and m.role = 'PLAYER'
     and (m.left_at is null or m.left_at >= l.started_at)`;
 
-const messages: Source = ({ projectId }, { fromMs, untilMs }) => sql`
+const messages: Source = ({ projectId }, span) => sql`
   select 'messages', '', created_at, sender_id, 1
-  from chat_messages where project_id = ${projectId}::uuid and created_at >= ${instant(fromMs)}
-    and created_at < ${instant(untilMs)} and type = 'TEXT' and sender_id is not null
-    and moderation <> 'REMOVED'`;
+  from chat_messages where project_id = ${projectId}::uuid and ${within("created_at", span)}
+    and type = 'TEXT' and sender_id is not null and moderation <> 'REMOVED'`;
 
 const deliveries =
   (metric: Effect, status: "success" | "failed"): Source =>
-  ({ projectId }, { fromMs, untilMs }) =>
+  ({ projectId }, span) =>
     sql`
     select ${metric}, d.event_type, d.created_at, null::uuid, 1
-    from webhooks w join webhook_deliveries d on d.webhook_id = w.id and d.id >= ${idFloor(fromMs)}::uuid
-    where d.project_id = ${projectId}::uuid and d.created_at >= ${instant(fromMs)}
-      and d.created_at < ${instant(untilMs)} and d.status = ${status} and not d.is_test`;
+    from webhooks w join webhook_deliveries d on d.webhook_id = w.id and d.id >= ${idFloor(span.fromMs)}::uuid
+    where d.project_id = ${projectId}::uuid and ${within("d.created_at", span)}
+      and d.status = ${status} and not d.is_test`;
 
 const SOURCES: Readonly<Record<Effect, Source>> = {
   xpGranted: gained("xpGranted"),
@@ -261,7 +280,7 @@ export const effectsOf = (
     select s.metric, s.key, s.at, coalesce(p.merged_into, s.player_id) as player_id, s.amount
     from (${sql.join(parts, sql` union all `)}) as s(metric, key, at, player_id, amount)
     left join players p on p.project_id = ${frame.projectId}::uuid and p.id = s.player_id
-    where s.at >= ${instant(span.fromMs)} and s.at < ${instant(span.untilMs)}`;
+    where ${within("s.at", span)}`;
 };
 
 /** Periods in which players may have come, and cells of all of them. */
@@ -303,15 +322,27 @@ export const periodsOf = (
   return { unit, cohorts, days, startsMs };
 };
 
-/** Returns the number of the period that contains an instant, which is not before the first one. */
-export const periodAt = ({ startsMs }: Pick<Periods, "startsMs">, ms: number): number => {
-  let [low, high] = [0, startsMs.length - 1];
+/** Returns how many of some numbers, which ascend, are at most as large as one. */
+export const countAtMost = (numbers: ArrayLike<number>, most: number): number => {
+  let [low, high] = [0, numbers.length];
   while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (startsMs[middle]! <= ms) low = middle;
-    else high = middle - 1;
+    const middle = (low + high) >> 1;
+    if (numbers[middle]! <= most) low = middle + 1;
+    else high = middle;
   }
   return low;
+};
+
+/** Returns the number of the period that contains an instant; -1 before the first one. */
+export const periodAt = ({ startsMs }: Pick<Periods, "startsMs">, ms: number): number =>
+  countAtMost(startsMs, ms) - 1;
+
+/** Returns the number of the cohort whose period begins with a date. @throws DomainError VALIDATION_ERROR */
+export const cohortAt = ({ days, cohorts }: Periods, date: string | undefined): number => {
+  const cohort = days.slice(0, cohorts).findIndex((day) => dateOfDay(day) === date);
+  if (cohort < 0)
+    throw invalid("cohort", "must be the period of a cohort of the question, such as 2026-01-31");
+  return cohort;
 };
 
 /**

@@ -60,28 +60,6 @@ export type FunnelQuestion = {
   breakdown?: Breakdown | undefined;
 };
 
-type FunnelStep = {
-  index: number;
-  eventType: string | null;
-  label: string | null;
-  players: number;
-  fromStart: number;
-  fromPrevious: number;
-  dropOff: number;
-  medianSecondsFromPrevious: number | null;
-};
-
-type FunnelView = {
-  order: FunnelQuestion["order"];
-  window: string;
-  steps: FunnelStep[];
-  entered: number;
-  converted: number;
-  rate: number;
-  openEntries: number;
-  breakdown?: { value: string; players: number[] }[];
-};
-
 const checkExclusions = ({ steps, order, exclude }: FunnelQuestion): void => {
   if (exclude.length > 0 && order !== "ordered")
     throw invalid("exclude", "is only for steps that are ordered: others have nothing between them");
@@ -149,7 +127,7 @@ class FunnelTally {
     for (let step = 0; step < level; step++) counts[step]! += 1;
   }
 
-  show(): FunnelView {
+  show() {
     const { order, windowMs, breakdown } = this.#question;
     const [entered, converted] = [this.#players[0]!, this.#players.at(-1)!];
     return {
@@ -168,7 +146,7 @@ class FunnelTally {
     };
   }
 
-  #steps(): FunnelStep[] {
+  #steps() {
     const { steps, order } = this.#question;
     const isAny = order === "any";
     return steps.map(({ eventType, label }, i) => {
@@ -252,7 +230,7 @@ const judgeAll = async (
  * window after it.
  * @throws DomainError VALIDATION_ERROR for operators and exclusions that funnels do not have
  */
-export const readFunnel = async (work: Work, asked: Asked, question: FunnelQuestion): Promise<FunnelView> => {
+export const readFunnel = async (work: Work, asked: Asked, question: FunnelQuestion) => {
   const tally = new FunnelTally(question, asked.frame.asOfMs);
   await judgeAll(work, asked, question, {
     isNamed: false,

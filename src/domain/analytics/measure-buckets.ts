@@ -1,108 +1,13 @@
 import { sql } from "kysely";
 import { rounded } from "./comparison.ts";
-import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, withIndexes } from "./events.ts";
+import { type Effect, EFFECTS, effectsOf, GAINS, instant, periodAt, within, withIndexes } from "./events.ts";
 import { activityOf, firstsOf, MONTH_DAYS, WEEK_DAYS } from "./measure-players.ts";
-import {
-  bucketOf,
-  type Buckets,
-  dayBuckets,
-  daysOf,
-  dayStart,
-  type Frame,
-  localDay,
-  type Range,
-  untilAsOf,
-} from "./range.ts";
+import { bucketOf, type Buckets, dayBuckets, type Frame, localDay, type Range, untilAsOf } from "./range.ts";
 import { daysUntil } from "./rollups/closed-days.ts";
 import { countDays, countPlayers, type Days, type Span } from "./rollups/day-sums.ts";
-import {
-  areDivisible,
-  eachFirstTime,
-  eachRolledPlayer,
-  type GainSum,
-  sumRolledGains,
-} from "./rollups/players.ts";
-import { openRolled, type Rolled } from "./rollups/rolled.ts";
+import { areDivisible, eachFirstTime, eachRolledPlayer, sumRolledGains } from "./rollups/players.ts";
+import { openRolled } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
-
-/** What happened in a range besides events. Series have a value for each of its local days. */
-type EffectSums = {
-  sums: Record<Effect, number>;
-  daily: Record<Effect, number[]>;
-  /** Of currencyGranted, by key of the currency. */
-  currencies: Record<string, number>;
-  /** Players who sent messages. */
-  senders: number;
-};
-
-type Row = { metric: Effect; d: number | null; key: string | null; amount: number; players: string };
-
-const byEffect = <T>(make: () => T): Record<Effect, T> =>
-  Object.fromEntries(EFFECTS.map((effect) => [effect, make()])) as Record<Effect, T>;
-
-/**
- * Gains by bucket from rollups, where there are such, and what is left to be read from where it is stored.
- * @param startsMs of buckets, the first of which may begin before the range
- */
-const sumGains = async (
-  work: Work,
-  frame: Frame,
-  { startsMs, startMs, endMs }: { startsMs: readonly number[]; startMs: number; endMs: number },
-): Promise<{ gains: GainSum[]; others: readonly Effect[] }> => {
-  const cutsMs = startsMs.map((ms, i) => (i === 0 ? Math.max(ms, startMs) : ms));
-  const gains = await sumRolledGains(work, frame, { cutsMs, untilMs: endMs });
-  const others = EFFECTS.filter((effect) => !(GAINS as readonly Effect[]).includes(effect));
-  return gains ? { gains, others } : { gains: [], others: EFFECTS };
-};
-
-/** Measures what happened in a range. */
-export const measureEffects = async (work: Work, frame: Frame, range: Range): Promise<EffectSums> => {
-  const { startMs, endMs } = untilAsOf(frame, range);
-  const days = dayBuckets(frame, range.firstDay, range.lastDay);
-  const { gains, others } = await sumGains(work, frame, { startsMs: days.startsMs, startMs, endMs });
-  const effects = effectsOf(frame, others, { fromMs: startMs, untilMs: endMs });
-  const day = bucketOf(days, sql`at`);
-  const query = sql<Row>`
-    select metric, d, key, sum(amount) as amount, count(distinct player_id) as players
-    from (select metric, key, player_id, amount, ${day} as d from (${effects}) x) e
-    group by grouping sets ((metric, d), (metric, key))
-    having key is null or metric in ('currencyGranted', 'messages')`;
-  const { rows } = await withIndexes(work, () => query.execute(work.db));
-  const measured: EffectSums = {
-    sums: byEffect(() => 0),
-    daily: byEffect(() => Array.from({ length: daysOf(range) }, () => 0)),
-    currencies: {},
-    senders: 0,
-  };
-  for (const { metric, d, key, amount, players } of rows) {
-    if (d !== null) {
-      measured.sums[metric] += amount;
-      measured.daily[metric][d] = amount;
-    } else if (metric === "currencyGranted") measured.currencies[key!] = amount;
-    else measured.senders = Number(players);
-  }
-  for (const { metric, key, sums } of gains) {
-    const total = sums.reduce((sum, amount) => sum + amount, 0);
-    measured.sums[metric] += total;
-    for (const [d, amount] of sums.entries()) measured.daily[metric][d]! += amount;
-    if (metric === "currencyGranted" && total !== 0) measured.currencies[key] = total;
-  }
-  return measured;
-};
-
-/** Counts the quests that were started in a range, and how many of those were completed by `asOf`. */
-export const countCompletions = async (
-  { db }: Work,
-  frame: Frame,
-  range: Range,
-): Promise<{ started: number; completed: number }> => {
-  const { startMs, endMs } = untilAsOf(frame, range);
-  const { rows } = await sql<{ started: number; completed: number }>`
-    select count(*) as started, count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
-    from player_quests where project_id = ${frame.projectId}::uuid
-      and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)}`.execute(db);
-  return rows[0]!;
-};
 
 /** What is measured of a range or a bucket. Parts that no metric needed are zero. */
 export type Whole = {
@@ -111,11 +16,17 @@ export type Whole = {
   windows: { wau: number; mau: number; dau: number; monthlyDau: number };
   newcomers: { fresh: number; total: number };
   returning: number;
-  effects: Pick<EffectSums, "sums" | "currencies" | "senders">;
+  effects: {
+    sums: Record<Effect, number>;
+    /** Of currencyGranted, by key of the currency. */
+    currencies: Record<string, number>;
+    /** Players who sent messages. */
+    senders: number;
+  };
   quests: { started: number; completed: number };
 };
 
-/** Parts of a Whole, each of which takes a statement; `events` is counted with the activity. */
+/** Parts of a Whole, each of which takes a statement at most; `events` is counted with the activity. */
 export type Part = "activity" | "events" | "windows" | "newcomers" | "effects" | "quests";
 
 /** A metric: a number, or a rate from 0 to 1; null where there is nothing to divide by. */
@@ -139,8 +50,7 @@ const distinct = metricOf("distinct");
 const mean = metricOf("mean");
 const rate = metricOf("rate");
 
-const effect = (name: keyof EffectSums["sums"]): Metric =>
-  count(["effects"], ({ effects }) => effects.sums[name]);
+const effect = (name: Effect): Metric => count(["effects"], ({ effects }) => effects.sums[name]);
 
 /** The metrics of an overview, in the order of its answer; the guide says what each means. */
 export const METRICS = {
@@ -194,6 +104,10 @@ const zero = (): Whole => ({
 
 /** What is measured: by bucket, and of the whole range. */
 type Measured = { wholes: Whole[]; total: Whole };
+type Add = (measuring: Measuring, measured: Measured, needs: ReadonlySet<Part>) => Promise<void>;
+
+/** @param d the number of a bucket; null: the whole range */
+const wholeOf = ({ wholes, total }: Measured, d: number | null): Whole => (d === null ? total : wholes[d]!);
 
 /**
  * Measures activity from rollups, which are read once for the buckets and for the whole. Returns whether they
@@ -230,13 +144,15 @@ const addRolledActivity = async (
   return true;
 };
 
-const addActivity = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+const addActivity: Add = async (measuring, measured, needs) => {
+  if (await addRolledActivity(measuring, measured, needs.has("events"))) return;
+  const { work, frame, range, buckets } = measuring;
   const { startMs, endMs } = untilAsOf(frame, range);
   const activity = activityOf(frame, { buckets, startMs, untilMs: endMs });
-  const { rows } = await sql<{ d: number; active: number; events: number }>`
+  const { rows } = await sql<{ d: number | null; active: number; events: number | null }>`
     select d, count(distinct player_id) as active, sum(events) as events
-    from (${activity}) a group by d`.execute(work.db);
-  for (const { d, active, events } of rows) wholes[d]!.activity = { active, events };
+    from (${activity}) a group by grouping sets ((d), ())`.execute(work.db);
+  for (const { d, active, events } of rows) wholeOf(measured, d).activity = { active, events: events ?? 0 };
 };
 
 /** The local days of each bucket, as numbers. */
@@ -249,7 +165,8 @@ const daysOfBuckets = (frame: Frame, { startsMs, endMs }: Buckets): Span[] =>
 /** The days of buckets that begin with them; undefined where one begins within a day. */
 const wholeDays = (frame: Frame, buckets: Buckets): Span[] | undefined => {
   const spans = daysOfBuckets(frame, buckets);
-  return spans.every(({ first }, i) => dayStart(frame, first) === buckets.startsMs[i]) ? spans : undefined;
+  const starts = new Set(dayBuckets(frame, spans[0]!.first, spans.at(-1)!.last).startsMs);
+  return buckets.startsMs.every((start) => starts.has(start)) ? spans : undefined;
 };
 
 /** Players who were active on a day, and before that on the day `last`. */
@@ -294,8 +211,10 @@ const eachGap = (days: Days, { first, last }: Span, take: TakeActive): void => {
 };
 
 /** Players of the days that end with each bucket. Days that are not over count as far as they have come. */
-const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
-  const spans = daysOfBuckets(frame, buckets);
+const addWindows: Add = async ({ work, frame, range, buckets }, measured) => {
+  const ofBuckets = daysOfBuckets(frame, buckets);
+  const spans = [...ofBuckets, { first: ofBuckets[0]!.first, last: ofBuckets.at(-1)!.last }];
+  const wholes = [...measured.wholes, measured.total];
   const firstDay = Math.min(range.firstDay, spans[0]!.last - MONTH_DAYS + 1);
   const days = dayBuckets(frame, firstDay, range.lastDay);
   const windows = spans.map(({ first, last }, i) => ({ i, f: first - firstDay, l: last - firstDay }));
@@ -342,105 +261,119 @@ const addWindows = async ({ work, frame, range, buckets }: Measuring, wholes: Wh
   }
 };
 
-const addNewcomers = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
-  const { endMs } = untilAsOf(frame, range);
-  const rolled = await openRolled(work, frame);
-  const byBucket =
-    (await newcomersFromDays(work, frame, { buckets, endMs })) ??
-    (rolled
-      ? await newcomersFromRollups(work, rolled, { buckets, endMs })
-      : await newcomersFromEvents(work, frame, { buckets, endMs }));
-  let total = byBucket.get(-1) ?? 0;
-  for (const [i, whole] of wholes.entries()) {
-    const fresh = byBucket.get(i) ?? 0;
-    total += fresh;
-    whole.newcomers = { fresh, total };
-  }
-};
-
+/** Buckets, and the instant before which first events are of interest. */
 type Until = { buckets: Buckets; endMs: number };
 
-/** New players by bucket, -1 for all time before, of those whose first event ever was before an instant. */
-const newcomersFromDays = async (
+/** Players whose first event ever was before all buckets, and in each. */
+type Newcomers = { before: number; fresh: number[] };
+
+const newcomersOfDays = async (
   work: Work,
   frame: Frame,
   { buckets, endMs }: Until,
-): Promise<Map<number, number> | undefined> => {
+): Promise<Newcomers | undefined> => {
   const spans = wholeDays(frame, buckets);
   const days = spans && (await daysUntil(work, frame, endMs));
   if (!days) return undefined;
-  const found = spans.map((span, i): [number, number] => [i, countDays(days, span).fresh]);
-  return new Map([[-1, countPlayers(days, spans[0]!.first - 1)], ...found]);
+  const fresh = spans.map((span) => countDays(days, span).fresh);
+  return { before: countPlayers(days, spans[0]!.first - 1), fresh };
 };
 
-/** As above, from rollups. */
-const newcomersFromRollups = async (
+/** Measures the new players by bucket, of several ranges at once. */
+export const measureNewcomers = async (
   work: Work,
-  rolled: Rolled,
-  { buckets, endMs }: Until,
-): Promise<Map<number, number>> => {
-  const found = new Map<number, number>();
-  await eachFirstTime(work, rolled, (firstMs) => {
-    if (firstMs >= endMs) return;
-    const bucket = firstMs < buckets.startsMs[0]! ? -1 : periodAt(buckets, firstMs);
-    found.set(bucket, (found.get(bucket) ?? 0) + 1);
-  });
+  frame: Frame,
+  asked: readonly Until[],
+): Promise<Newcomers[]> => {
+  const closed = await Promise.all(asked.map((one) => newcomersOfDays(work, frame, one)));
+  if (closed.every((one) => one !== undefined)) return closed;
+  const found = asked.map(({ buckets }): Newcomers => ({ before: 0, fresh: buckets.startsMs.map(() => 0) }));
+  const add = (one: Newcomers, bucket: number, players: number): void => {
+    if (bucket < 0) one.before += players;
+    else one.fresh[bucket]! += players;
+  };
+  const rolled = await openRolled(work, frame);
+  if (rolled) {
+    await eachFirstTime(work, rolled, (ms) => {
+      for (let i = 0; i < asked.length; i++) {
+        const { buckets, endMs } = asked[i]!;
+        if (ms < endMs) add(found[i]!, periodAt(buckets, ms), 1);
+      }
+    });
+    return found;
+  }
+  const parts = asked.map(
+    ({ buckets, endMs }, i) => sql`
+      select ${i}::int as i, ${bucketOf(buckets, sql`first_at`)} as d, count(*) as n
+      from f where first_at < ${instant(endMs)} group by 2`,
+  );
+  const { rows } = await sql<{ i: number; d: number; n: number }>`
+    with f as materialized (${firstsOf(frame)})
+    ${sql.join(parts, sql` union all `)}`.execute(work.db);
+  for (const { i, d, n } of rows) add(found[i]!, d, n);
   return found;
 };
 
-/** As above, from events. */
-const newcomersFromEvents = async (
-  work: Work,
-  frame: Frame,
-  { buckets, endMs }: Until,
-): Promise<Map<number, number>> => {
-  const { rows } = await sql<{ d: number; n: number }>`
-    select greatest(${bucketOf(buckets, sql`first_at`)}, -1) as d, count(*) as n
-    from (${firstsOf(frame)}) f where first_at < ${instant(endMs)} group by 1`.execute(work.db);
-  return new Map(rows.map(({ d, n }) => [d, n]));
-};
-
-const addEffects = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
-  const { startMs, endMs } = untilAsOf(frame, range);
-  const { gains, others } = await sumGains(work, frame, { startsMs: buckets.startsMs, startMs, endMs });
-  const effects = effectsOf(frame, others, { fromMs: startMs, untilMs: endMs });
-  const query = sql<{
-    metric: (typeof EFFECTS)[number];
-    key: string;
-    d: number;
-    amount: number;
-    players: number;
-  }>`
-    select metric, case when metric = 'currencyGranted' then key else '' end as key, d, sum(amount) as amount,
-      count(distinct player_id) filter (where metric = 'messages') as players
-    from (select metric, key, player_id, amount, ${bucketOf(buckets, sql`at`)} as d from (${effects}) x) e
-    group by 1, 2, 3`;
-  const { rows } = await withIndexes(work, () => query.execute(work.db));
-  for (const { metric, key, d, amount, players } of rows) {
-    const { effects: found } = wholes[d]!;
-    found.sums[metric] += amount;
-    if (metric === "currencyGranted") found.currencies[key] = amount;
-    if (metric === "messages") found.senders = players;
+const addNewcomers: Add = async ({ work, frame, range, buckets }, { wholes, total }) => {
+  const { endMs } = untilAsOf(frame, range);
+  const [found] = await measureNewcomers(work, frame, [{ buckets, endMs }]);
+  let players = found!.before;
+  for (const [i, fresh] of found!.fresh.entries()) {
+    players += fresh;
+    wholes[i]!.newcomers = { fresh, total: players };
   }
-  for (const { metric, key, sums } of gains)
-    for (const [d, amount] of sums.entries()) {
-      const { effects: found } = wholes[d]!;
-      found.sums[metric] += amount;
-      if (metric === "currencyGranted" && amount !== 0) found.currencies[key] = amount;
-    }
+  total.newcomers = { fresh: players - found!.before, total: players };
 };
 
-const addQuests = async ({ work, frame, range, buckets }: Measuring, wholes: Whole[]): Promise<void> => {
+const addEffects: Add = async ({ work, frame, range, buckets }, measured) => {
+  const { startMs, endMs } = untilAsOf(frame, range);
+  // From rollups, where there are such; the others, or all, from where they are stored.
+  const gains = await sumRolledGains(work, frame, { cutsMs: buckets.startsMs, untilMs: endMs });
+  const rolledUp: readonly Effect[] = gains ? GAINS : [];
+  const others = EFFECTS.filter((name) => !rolledUp.includes(name));
+  const effects = effectsOf(frame, others, { fromMs: startMs, untilMs: endMs });
+  const query = sql<{ metric: Effect; key: string; d: number | null; amount: number; players: number }>`
+    select metric, key, d, sum(amount) as amount,
+      count(distinct player_id) filter (where metric = 'messages') as players
+    from (
+      select metric, case when metric = 'currencyGranted' then key else '' end as key, player_id, amount,
+        ${bucketOf(buckets, sql`at`)} as d
+      from (${effects}) x) e
+    group by grouping sets ((metric, key, d), (metric, key))`;
+  const { rows } = await withIndexes(work, () => query.execute(work.db));
+  const add = (
+    d: number | null,
+    { metric, key, amount }: { metric: Effect; key: string; amount: number },
+  ) => {
+    const { sums, currencies } = wholeOf(measured, d).effects;
+    sums[metric] += amount;
+    if (metric === "currencyGranted" && amount !== 0) currencies[key] = (currencies[key] ?? 0) + amount;
+  };
+  for (const { d, players, ...row } of rows) {
+    add(d, row);
+    if (row.metric === "messages") wholeOf(measured, d).effects.senders = players;
+  }
+  for (const { metric, key, sums } of gains ?? [])
+    for (const [d, amount] of sums.entries())
+      for (const place of [d, null]) add(place, { metric, key, amount });
+};
+
+/** Counts the quests that were started, and how many of those were completed by `asOf`. */
+const addQuests: Add = async ({ work, frame, range, buckets }, { wholes, total }) => {
   const { startMs, endMs } = untilAsOf(frame, range);
   const { rows } = await sql<{ d: number; started: number; completed: number }>`
     select ${bucketOf(buckets, sql`started_at`)} as d, count(*) as started,
       count(*) filter (where completed_at < ${instant(frame.asOfMs)}) as completed
     from player_quests where project_id = ${frame.projectId}::uuid
-      and started_at >= ${instant(startMs)} and started_at < ${instant(endMs)} group by 1`.execute(work.db);
-  for (const { d, started, completed } of rows) wholes[d]!.quests = { started, completed };
+      and ${within("started_at", { fromMs: startMs, untilMs: endMs })} group by 1`.execute(work.db);
+  for (const { d, started, completed } of rows)
+    for (const { quests } of [wholes[d]!, total]) {
+      quests.started += started;
+      quests.completed += completed;
+    }
 };
 
-const ADD: Readonly<Record<Part, (measuring: Measuring, wholes: Whole[]) => Promise<void>>> = {
+const ADD: Readonly<Record<Part, Add>> = {
   activity: addActivity,
   events: async () => undefined,
   windows: addWindows,
@@ -449,20 +382,15 @@ const ADD: Readonly<Record<Part, (measuring: Measuring, wholes: Whole[]) => Prom
   quests: addQuests,
 };
 
-/** Measures parts of each bucket of a range, and of the range: a few statements for each, however many. */
+/**
+ * Measures parts of each bucket of a range, and of the range: a few statements for each, however many.
+ * @param measuring the first bucket begins with the range
+ */
 export const measureBuckets = async (measuring: Measuring, needs: ReadonlySet<Part>): Promise<Measured> => {
-  const { range } = measuring;
   const measured: Measured = { wholes: measuring.buckets.startsMs.map(zero), total: zero() };
   // A range that was not begun has no bucket, and nothing has happened in it.
   if (measured.wholes.length === 0) return measured;
-  const all = { ...measuring, buckets: { startsMs: [range.startMs], endMs: range.endMs } };
-  for (const part of needs) {
-    const isRolled =
-      part === "activity" && (await addRolledActivity(measuring, measured, needs.has("events")));
-    if (isRolled) continue;
-    await ADD[part](measuring, measured.wholes);
-    await ADD[part](all, [measured.total]);
-  }
+  for (const part of needs) await ADD[part](measuring, measured, needs);
   for (const whole of [...measured.wholes, measured.total])
     whole.returning = whole.activity.active - whole.newcomers.fresh;
   return measured;

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { eventsOf, instant, periodAt, textList } from "./events.ts";
+import { eventsOf, instant, textList } from "./events.ts";
 import {
   bucketOf,
   type Buckets,
@@ -11,8 +11,8 @@ import {
   untilAsOf,
 } from "./range.ts";
 import { daysUntil } from "./rollups/closed-days.ts";
-import { countDays, countPlayers, type Days } from "./rollups/day-sums.ts";
-import { areDivisible, eachFirstTime, eachRolledPlayer } from "./rollups/players.ts";
+import { countDays, type Days } from "./rollups/day-sums.ts";
+import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Rolled } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
 
@@ -69,7 +69,7 @@ type Activity = {
   monthlyDau: number;
 };
 
-const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, n) => sum + n, 0);
+export const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, n) => sum + n, 0);
 
 type ActivityRow = {
   /** The number of the day; null in the row of all days. */
@@ -86,7 +86,8 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
   const firstDay = Math.min(range.firstDay, range.lastDay - MONTH_DAYS + 1);
   const days = range.lastDay - firstDay + 1;
   const buckets = dayBuckets(frame, firstDay, range.lastDay);
-  const closed = activeEvents === undefined ? await readDays(work, frame, range) : undefined;
+  const isWhole = activeEvents === undefined && range.startMs === dayStart(frame, range.firstDay);
+  const closed = isWhole ? await daysUntil(work, frame, untilAsOf(frame, range).endMs) : undefined;
   if (closed) return activityOfDays(closed, range);
   const rolled = activeEvents === undefined ? await openRolled(work, frame) : undefined;
   const found = rolled && (await activityFromRollups(measuring, rolled, { buckets, days }));
@@ -125,12 +126,6 @@ export const measureActivity = async (measuring: Measuring): Promise<Activity> =
     monthlyDau: sumOf(monthly) / MONTH_DAYS,
   };
 };
-
-/** Reads the days of a range that begins with one; undefined where they are not added up. */
-const readDays = async (work: Work, frame: Frame, range: Range): Promise<Days | undefined> =>
-  range.startMs === dayStart(frame, range.firstDay)
-    ? daysUntil(work, frame, untilAsOf(frame, range).endMs)
-    : undefined;
 
 const activityOfDays = (days: Days, { firstDay, lastDay }: Range): Activity => {
   const byDay = Array.from({ length: lastDay - firstDay + 1 }, (_, i) =>
@@ -198,75 +193,6 @@ const activityFromRollups = async (
     dailyEvents,
     monthlyDau: sumOf([...monthActive.subarray(days - MONTH_DAYS)]) / MONTH_DAYS,
   };
-};
-
-/** Players whose first event ever was in a range, and before its end. */
-type Newcomers = { fresh: number; total: number; daily: number[] };
-
-const newcomersOfDays = (days: Days, { firstDay, lastDay }: Range): Newcomers => ({
-  fresh: countDays(days, { first: firstDay, last: lastDay }).fresh,
-  total: countPlayers(days, lastDay),
-  daily: Array.from(
-    { length: lastDay - firstDay + 1 },
-    (_, i) => countDays(days, { first: firstDay + i, last: firstDay + i }).fresh,
-  ),
-});
-
-/** Measures the new players of ranges by rollups. */
-const newcomersFromRollups = async (
-  { work, frame, rolled }: { work: Work; frame: Frame; rolled: Rolled },
-  ranges: readonly Range[],
-): Promise<Newcomers[]> => {
-  const measures = ranges.map((range) => ({
-    ...untilAsOf(frame, range),
-    starts: dayBuckets(frame, range.firstDay, range.lastDay).startsMs,
-    found: { fresh: 0, total: 0, daily: Array.from({ length: daysOf(range) }, () => 0) },
-  }));
-  await eachFirstTime(work, rolled, (firstMs) => {
-    for (const { startMs, endMs, starts, found } of measures) {
-      if (firstMs >= endMs) continue;
-      found.total++;
-      if (firstMs < startMs) continue;
-      found.fresh++;
-      found.daily[periodAt({ startsMs: starts }, firstMs)]! += 1;
-    }
-  });
-  return measures.map(({ found }) => found);
-};
-
-/** Measures the new players of ranges: each by the range's own days. */
-export const measureNewcomers = async (
-  work: Work,
-  frame: Frame,
-  ranges: readonly Range[],
-): Promise<Newcomers[]> => {
-  const closed = await Promise.all(ranges.map((range) => readDays(work, frame, range)));
-  if (closed.every((days) => days !== undefined))
-    return ranges.map((range, i) => newcomersOfDays(closed[i]!, range));
-  const rolled = await openRolled(work, frame);
-  if (rolled) return newcomersFromRollups({ work, frame, rolled }, ranges);
-  const parts = ranges.map((range, i) => {
-    const { startMs, endMs } = untilAsOf(frame, range);
-    const day = bucketOf(dayBuckets(frame, range.firstDay, range.lastDay), sql`first_at`);
-    return sql`
-      select ${i}::int as r, case when first_at >= ${instant(startMs)} then ${day} end as d, count(*) as n
-      from f where first_at < ${instant(endMs)} group by 2`;
-  });
-  const { rows } = await sql<{ r: number; d: number | null; n: number }>`
-    with f as materialized (${firstsOf(frame)})
-    ${sql.join(parts, sql` union all `)}`.execute(work.db);
-  return ranges.map((range, i) => {
-    const daily = Array.from({ length: daysOf(range) }, () => 0);
-    let [fresh, total] = [0, 0];
-    for (const { r, d, n } of rows) {
-      if (r !== i) continue;
-      total += n;
-      if (d === null) continue;
-      fresh += n;
-      daily[d] = n;
-    }
-    return { fresh, total, daily };
-  });
 };
 
 /** Counts the players who were active in a range and had their first event before it. */

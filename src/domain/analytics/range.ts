@@ -10,7 +10,7 @@ import {
   windowStart,
 } from "../kernel/zones.ts";
 
-const FULL_DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 export const WEEK_STARTS = ["monday", "sunday"] as const;
 export type WeekStart = (typeof WEEK_STARTS)[number];
@@ -24,11 +24,11 @@ export const dayOfDate = (date: string): number | undefined => {
   if (!match) return undefined;
   const at = new Date(0);
   at.setUTCFullYear(Number(match[1]), Number(match[2]) - 1, Number(match[3]));
-  return at.toISOString().slice(0, 10) === date ? at.getTime() / FULL_DAY_MS : undefined;
+  return at.toISOString().slice(0, 10) === date ? at.getTime() / DAY_MS : undefined;
 };
 
 /** Returns the date `YYYY-MM-DD` of a day number. */
-export const dateOfDay = (day: number): string => new Date(day * FULL_DAY_MS).toISOString().slice(0, 10);
+export const dateOfDay = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10);
 
 /** What decides when days begin. */
 export type DayFrame = {
@@ -78,9 +78,9 @@ export const weekOf = (day: number, weekStart: WeekStart): number => {
 
 /** Returns the first day of the month that is `months` after the month of a day. */
 export const monthOf = (day: number, months = 0): number => {
-  const date = new Date(day * FULL_DAY_MS);
+  const date = new Date(day * DAY_MS);
   date.setUTCMonth(date.getUTCMonth() + months, 1);
-  return date.getTime() / FULL_DAY_MS;
+  return date.getTime() / DAY_MS;
 };
 
 /** Returns the first day of the interval that contains a day. */
@@ -130,16 +130,6 @@ export type Range = { startMs: number; endMs: number; firstDay: number; lastDay:
 /** How a caller names a range: dates are local and inclusive, instants half-open. */
 export type RangeQuery = { from?: string | undefined; to?: string | undefined; period?: Period | undefined };
 
-/** A range as answers show it. */
-export type RangeView = {
-  from: string;
-  to: string;
-  start: string;
-  end: string;
-  days: number;
-  complete: boolean;
-};
-
 /** @throws DomainError VALIDATION_ERROR for a zone that is none */
 export const checkZone = (timezone: string): string => {
   if (!isIanaName(timezone)) throw invalid("timezone", "must be an IANA time zone, such as Europe/Berlin");
@@ -161,7 +151,7 @@ export const today = (frame: Frame): number => localDay(frame, frame.asOfMs - 1)
 export const daysOf = ({ firstDay, lastDay }: Range): number => lastDay - firstDay + 1;
 
 /** The number of the month of a day, from 0. */
-const monthNumber = (day: number): number => new Date(day * 86_400_000).getUTCMonth();
+const monthNumber = (day: number): number => new Date(day * DAY_MS).getUTCMonth();
 
 /** The first day of each period that ends with the day that is going on. */
 const FIRST_DAYS: Readonly<Record<Exclude<Period, "yesterday" | "all">, (last: number) => number>> = {
@@ -191,7 +181,7 @@ const NEWEST_MS = Date.UTC(9998, 11, 30);
 
 const boundOf = (field: string, text: string): Bound => {
   const day = dayOfDate(text);
-  const ms = day === undefined ? timeOf(text) : day * 86_400_000;
+  const ms = day === undefined ? timeOf(text) : day * DAY_MS;
   if (Number.isNaN(ms))
     throw invalid(field, "must be a date such as 2026-01-31, or a time with Z or an offset");
   if (ms < OLDEST_MS || ms > NEWEST_MS) throw invalid(field, "must be between the years 1000 and 9998");
@@ -249,13 +239,13 @@ const endOf = (frame: Frame, bound: Bound): Pick<Range, "lastDay" | "endMs"> =>
 
 const bounded = ({ asOfMs }: Frame, range: Range, daysMax = POINTS_MAX): Range => {
   if (daysOf(range) > daysMax) throw invalid("from", `a range has at most ${daysMax} days`);
-  if (daysMax < Infinity && range.endMs > asOfMs + AHEAD_DAYS_MAX * FULL_DAY_MS)
+  if (daysMax < Infinity && range.endMs > asOfMs + AHEAD_DAYS_MAX * DAY_MS)
     throw invalid("to", `must be at most ${AHEAD_DAYS_MAX} days after asOf`);
   return range;
 };
 
 /** Returns a range as answers show it. */
-export const showRange = ({ asOfMs }: Frame, range: Range): RangeView => ({
+export const showRange = ({ asOfMs }: Frame, range: Range) => ({
   from: dateOfDay(range.firstDay),
   to: dateOfDay(range.lastDay),
   start: new Date(range.startMs).toISOString(),
@@ -263,6 +253,9 @@ export const showRange = ({ asOfMs }: Frame, range: Range): RangeView => ({
   days: daysOf(range),
   complete: range.endMs <= asOfMs,
 });
+
+/** A range as answers show it. */
+export type RangeView = ReturnType<typeof showRange>;
 
 /** Returns the part of a range that was over, or had passed, at `asOf`: no event is later. */
 export const untilAsOf = ({ asOfMs }: Frame, range: Range): Range => ({
@@ -272,7 +265,6 @@ export const untilAsOf = ({ asOfMs }: Frame, range: Range): Range => ({
 
 const HOUR_MS = 3_600_000;
 const QUARTER_MS = 900_000;
-const DAY_MS = 24 * HOUR_MS;
 /** Zones are asked once a week where the offset is the same at both ends: none changes twice within one. */
 const PROBE_DAYS = 7;
 

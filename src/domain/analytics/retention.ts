@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Asked } from "./ask.ts";
 import {
   activeStretches,
+  cohortAt,
   cutsOf,
   eventsOf,
   instant,
@@ -12,11 +13,10 @@ import {
 } from "./events.ts";
 import { eachPlayer, eachPlayerStretches, type PlayerEvents } from "./packed.ts";
 import { type Breakdown, CountsByValue, propertyText, rateOf } from "./properties.ts";
-import { type CalendarInterval, dateOfDay } from "./range.ts";
+import { type CalendarInterval, dateOfDay, DAY_MS } from "./range.ts";
 import { type Column, type Found, judgeReturns, type ReturnTask } from "./returns.ts";
 import { eachRolledTimes, type RolledTimes } from "./rollups/each-player.ts";
-import { daysFor } from "./rollups/closed-days.ts";
-import { eachCohortCell } from "./rollups/day-sums.ts";
+import { type DayCell, eachCohortCell } from "./rollups/closed-days.ts";
 import { areDivisible, eachRolledPlayer } from "./rollups/players.ts";
 import { FoundPlayers, openRolled, type Who } from "./rollups/rolled.ts";
 import { invalid } from "../kernel/errors.ts";
@@ -40,16 +40,6 @@ export type RetentionQuestion = {
   clock: (typeof CLOCKS)[number];
   breakdown?: Breakdown | undefined;
 };
-
-const DAY_MS = 86_400_000;
-
-type TallyColumn = { offset: number; until?: number };
-type RetentionCell = TallyColumn & { players: number; rate: number; complete: boolean };
-type RetentionCohort = { period: string; size: number; cells: RetentionCell[] };
-/** Over complete cells. */
-type RetentionShare = TallyColumn & { eligible: number; players: number; rate: number };
-type RetentionOverall = RetentionShare & { meanRate: number };
-type RetentionGroup = { value: string; size: number; overall: RetentionShare[] };
 
 /** Adds up who returned. */
 class RetentionTally {
@@ -105,11 +95,7 @@ class RetentionTally {
     if (column >= 0) this.#players[cohort * this.#question.offsets.length + column]! += players;
   }
 
-  show(periods: readonly string[]): {
-    cohorts: RetentionCohort[];
-    overall: RetentionOverall[];
-    breakdown?: RetentionGroup[];
-  } {
+  show(periods: readonly string[]) {
     const { breakdown } = this.#question;
     return {
       cohorts: periods.map((period, cohort) => ({
@@ -122,19 +108,21 @@ class RetentionTally {
     };
   }
 
-  #columns(): TallyColumn[] {
+  /** How answers show each column. `until`: of brackets alone. */
+  #columns(): { offset: number; until?: number }[] {
     const { type, offsets } = this.#question;
     return offsets.map(({ offset, until = offset }) => (type === "bracket" ? { offset, until } : { offset }));
   }
 
-  #cell(shown: TallyColumn, { cohort, column }: { cohort: number; column: number }): RetentionCell {
+  #cell<C>(shown: C, { cohort, column }: { cohort: number; column: number }) {
     const cell = cohort * this.#question.offsets.length + column;
     const players = this.#players[cell]!;
     const rate = rateOf(players, this.#sizes[cohort]!);
     return { ...shown, players, rate, complete: this.#isComplete[cell]! };
   }
 
-  #overall(shown: TallyColumn, column: number): RetentionOverall {
+  /** Over complete cells. */
+  #overall<C>(shown: C, column: number) {
     let [eligible, players, rates, counted] = [0, 0, 0, 0];
     for (let cohort = 0; cohort < this.#cohorts; cohort++) {
       const cell = cohort * this.#question.offsets.length + column;
@@ -148,7 +136,7 @@ class RetentionTally {
     return { ...shown, eligible, players, rate: rateOf(players, eligible), meanRate: rateOf(rates, counted) };
   }
 
-  #groups(limit: number): RetentionGroup[] {
+  #groups(limit: number) {
     return this.#values.ranked(limit).map(({ value, counts }) => ({
       value,
       size: counts[0]!,
@@ -163,12 +151,6 @@ class RetentionTally {
 export const OFFSETS_MAX = 100;
 /** The furthest offset. */
 export const OFFSET_MAX = 1_000;
-
-type RetentionView = Pick<RetentionQuestion, "type" | "unit" | "entry" | "clock"> & {
-  cohorts: RetentionCohort[];
-  overall: RetentionOverall[];
-  breakdown?: RetentionGroup[];
-};
 
 /** What is made of the players whom a question finds: a count, or a list. */
 type Finding = {
@@ -369,36 +351,21 @@ const judge = async (
     await judgeEvents(work, asked, question, { task, finding });
 };
 
-/** Adds what days that are added up know. Returns whether that is all. */
-const addFromDays = async (
-  work: Work,
-  { frame, range }: Asked,
-  { question, periods, tally }: { question: RetentionQuestion; periods: Periods; tally: RetentionTally },
-): Promise<boolean> => {
-  const { unit, type, entry } = question;
-  if (!isOfActivity(question) || type !== "nday" || entry !== "first_time") return false;
-  const days = await daysFor(work, frame, range);
-  if (!days) return false;
-  const span = { first: range.firstDay, last: range.lastDay };
-  const spans = { span, unit, weekStart: frame.weekStart, periods: periods.days };
-  eachCohortCell(days, spans, (cell) => tally.addCell(cell));
-  return true;
-};
+/** Whether days that are added up know the answer. */
+const isOfDays = (question: RetentionQuestion): boolean =>
+  isOfActivity(question) && question.type === "nday" && question.entry === "first_time";
 
 /**
  * Returns how many of the players who started in each period returned later.
  * @throws DomainError VALIDATION_ERROR for too many cohorts or cells, and clocks that do not fit
  */
-export const readRetention = async (
-  work: Work,
-  asked: Asked,
-  question: RetentionQuestion,
-): Promise<RetentionView> => {
+export const readRetention = async (work: Work, asked: Asked, question: RetentionQuestion) => {
   const { unit, type, entry, clock } = question;
   const periods = periodsFor(asked, question);
   const tally = new RetentionTally(question, periods, asked.frame.asOfMs);
   const finding: Finding = { isNamed: false, foundOf: (_, valueOf) => tally.foundOf(valueOf) };
-  if (!(await addFromDays(work, asked, { question, periods, tally })))
+  const addCell = (cell: DayCell): void => tally.addCell(cell);
+  if (!isOfDays(question) || !(await eachCohortCell(work, asked, periods, addCell)))
     await judge(work, asked, { question, periods, finding });
   const periodNames = periods.days.slice(0, periods.cohorts).map(dateOfDay);
   return { type, unit, entry, clock, ...tally.show(periodNames) };
@@ -418,9 +385,7 @@ export const findRetained = async (
   { cohort, offset, returned }: RetentionNumber,
 ): Promise<FoundPlayers> => {
   const periods = periodsFor(asked, question);
-  const wanted = periods.days.slice(0, periods.cohorts).findIndex((day) => dateOfDay(day) === cohort);
-  if (wanted < 0)
-    throw invalid("cohort", "must be the period of a cohort of the question, such as 2026-01-31");
+  const wanted = cohortAt(periods, cohort);
   const column = offset === undefined ? -1 : question.offsets.findIndex((one) => one.offset === offset);
   if (offset !== undefined && column < 0) throw invalid("offset", "must be one of those of the question");
   const players = new FoundPlayers();

@@ -1,3 +1,5 @@
+import { countAtMost } from "./events.ts";
+import { DAY_MS } from "./range.ts";
 import type { Steps } from "../kernel/slices.ts";
 
 /** Which part of the time after a start a column is about, in periods from that of the start; inclusive. */
@@ -24,19 +26,6 @@ export type Visits = {
   places: ArrayLike<number>;
 };
 
-const DAY_MS = 86_400_000;
-
-/** The first place from which on times are at least `ms`. */
-const placeOf = (times: ArrayLike<number>, ms: number): number => {
-  let [low, high] = [0, times.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle]! < ms) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-};
-
 /** Returns whether a player came back in the time of a column after a start. */
 const hasReturned = (
   { startsMs, isStartReturn }: ReturnTask,
@@ -48,7 +37,7 @@ const hasReturned = (
   const startMs = starts[start]!;
   const beginMs = startsMs ? (startsMs[cohort + from] ?? Infinity) : startMs + from * DAY_MS;
   const endMs = startsMs ? (startsMs[cohort + until + 1] ?? Infinity) : startMs + (until + 1) * DAY_MS;
-  let place = placeOf(returns, Math.max(beginMs, startMs));
+  let place = countAtMost(returns, Math.max(beginMs, startMs) - 1);
   // The event that starts is no return itself, but others of its time are.
   if (place === places[start]) place++;
   return place < returns.length && returns[place]! < endMs;

@@ -1,97 +1,13 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Asked } from "./ask.ts";
 import { rounded } from "./comparison.ts";
-import { eventsOf } from "./events.ts";
+import { countAtMost, eventsOf } from "./events.ts";
 import { activityOf } from "./measure-players.ts";
 import { bucketOf, type Buckets, dateOfDay, dayBuckets, dayStart, type Frame, localDay } from "./range.ts";
 import { areDivisible, eachRolledPlayer, type RolledPlayer } from "./rollups/players.ts";
-import { openRolled, type Person, type Rolled } from "./rollups/rolled.ts";
+import { FoundPlayers, openRolled, type Person, type Rolled } from "./rollups/rolled.ts";
 import type { Work } from "../kernel/work.ts";
 import { notFound } from "../kernel/errors.ts";
-import { isoOf } from "../kernel/iso-time.ts";
-import { offsetOf, type Page, pageOf, type PageQuery } from "../kernel/paging.ts";
-
-/** A player of a segment. */
-export type SegmentPlayer = {
-  playerId: string;
-  externalUserId: string;
-  displayName: string | null;
-  xp: number;
-  level: number;
-  lastActiveAt: string | null;
-};
-
-/** One row without a player where the page has none; `last_at`: null for one whose events are gone. */
-type Row = { [F in Exclude<keyof SegmentPlayer, "lastActiveAt">]: SegmentPlayer[F] | null } & {
-  last_at: Date | null;
-  total: number;
-};
-
-/** The columns of a player `p` in a list. */
-export const SHOWN = sql`p.id as "playerId", p.external_user_id as "externalUserId",
-  p.display_name as "displayName", p.xp::float8 as xp, p.level`;
-
-/** Times of the last events of the few players of a table `x`. */
-export const lastTimesOf = (frame: Frame): RawBuilder<unknown> => sql`
-  select e.player_id, max(e.at) as last_at from (${eventsOf(frame, {
-    where: sql`e.external_user_id in (select q.external_user_id from players q join x
-      on q.project_id = ${frame.projectId}::uuid and (q.id = x."playerId" or q.merged_into = x."playerId"))`,
-  })}) e group by 1`;
-
-/** A query of a page of some players, and of when each was active last. */
-const pageOfPlaces = (frame: Frame, places: readonly Place[], page: PageQuery): RawBuilder<Row> => {
-  const numbers = places.flatMap(({ who }) => (typeof who === "number" ? [who] : []));
-  const ids = places.flatMap(({ who }) => (typeof who === "number" ? [] : [who.id]));
-  return sql<Row>`
-    with x as materialized (
-      select ${SHOWN} from players p
-      where p.project_id = ${frame.projectId}::uuid and p.id in (
-        select n.player_id from analytics_players n where n.project_id = ${frame.projectId}::uuid
-          and n.no = any(${`{${numbers.join(",")}}`}::int[])
-        union all select unnest(${`{${ids.join(",")}}`}::uuid[]))
-      order by p.id limit ${page.limit} offset ${offsetOf(page)})
-    select ${places.length}::int as total, x.*, t.last_at
-    from (select) one left join x on true left join (${lastTimesOf(frame)}) t on t.player_id = x."playerId"
-    order by x."playerId"`;
-};
-
-/** A query of a page of the players of a segment, from events. */
-const pageOfEvents = (
-  frame: Frame,
-  { group, segment, ...page }: PageQuery & { group: SegmentGroup; segment: string },
-): RawBuilder<Row> => {
-  const at = { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs };
-  return sql<Row>`
-    with s as materialized (
-      select * from (${segmentsOf(frame, at)}) s where ${sql.ref(group)} = ${segment}),
-    x as (
-      select ${SHOWN}, s.last_at
-      from s join players p on p.project_id = ${frame.projectId}::uuid and p.id = s.player_id
-      order by p.id limit ${page.limit} offset ${offsetOf(page)})
-    select c.total, x.* from (select count(*) as total from s) c left join x on true
-    order by x."playerId"`;
-};
-
-/**
- * Reads a page of the players whom `readSegments` counts in a segment, by id; erased ones have no name.
- * @throws DomainError NOT_FOUND for a segment that the group does not have
- */
-export const listSegmentPlayers = async (
-  work: Work,
-  { frame }: Asked,
-  asked: PageQuery & { group: SegmentGroup; segment: string },
-): Promise<Page<SegmentPlayer>> => {
-  const { group, segment } = asked;
-  if (!SEGMENTS[group].some(({ key }) => key === segment)) throw notFound("segment");
-  const places = await placesAt(work, frame, { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs });
-  const members = places?.filter(({ keys }) => keys[group] === segment);
-  const query = members ? pageOfPlaces(frame, members, asked) : pageOfEvents(frame, asked);
-  const { rows } = await query.execute(work.db);
-  const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
-    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt) }],
-  );
-  return pageOf(players as SegmentPlayer[], rows[0]!.total, asked);
-};
 
 export const SEGMENT_GROUPS = ["lifecycle", "engagement", "level", "xp"] as const;
 export type SegmentGroup = (typeof SEGMENT_GROUPS)[number];
@@ -109,7 +25,7 @@ type At = { lastDay: number; untilMs: number };
 type Standing = { xp: number; level: number };
 
 /** A player with the keys of the segments that he is in, and the XP and level of today. */
-export type Place = { who: RolledPlayer["who"]; keys: Record<SegmentGroup, string> } & Standing;
+type Place = { who: RolledPlayer["who"]; keys: Record<SegmentGroup, string> } & Standing;
 
 const NUMBER_BYTES = 16;
 
@@ -174,13 +90,7 @@ const xpBands = (amounts: readonly number[]): ((xp: number) => string) => {
   const everyone = sorted.length;
   const known = new Map<number, string>();
   const bandOf = (xp: number): string => {
-    let [low, high] = [0, everyone];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (sorted[middle]! <= xp) low = middle + 1;
-      else high = middle;
-    }
-    const better = everyone - low;
+    const better = everyone - countAtMost(sorted, xp);
     if (better * 100 < everyone) return "top_1";
     if (better * 10 < everyone) return "top_10";
     if (better * 4 < everyone) return "top_25";
@@ -297,8 +207,8 @@ const XP_BANDS = sql`case when s.better < 0.01 * s.everyone then 'top_1'
 
 /**
  * A query of the segments of every player with an event before `untilMs`: the columns player_id, lifecycle,
- * engagement, level and xp (keys of segments), points and stage (the player's XP and level of today), last_at
- * (the last event). Lists and counts come from it alike.
+ * engagement, level and xp (keys of segments), points and stage (the player's XP and level of today). Lists
+ * and counts come from it alike.
  */
 export const segmentsOf = (frame: Frame, { lastDay, untilMs }: At): RawBuilder<unknown> => {
   // The last bucket is the day that is going on: it makes a player active, but is no day that counts.
@@ -315,12 +225,12 @@ export const segmentsOf = (frame: Frame, { lastDay, untilMs }: At): RawBuilder<u
         else 'churned' end as lifecycle,
       case when s.days = 0 then 'none' when s.days <= 3 then 'casual' when s.days <= 11 then 'regular'
         when s.days <= 19 then 'core' else 'power' end as engagement,
-      s.level, ${XP_BANDS} as xp, s.points, s.stage, s.last_at
+      s.level, ${XP_BANDS} as xp, s.points, s.stage
     from (
       select f.player_id, ${bucketOf(buckets, sql`f.first_at`)} as first_day,
         ${bucketOf(buckets, sql`f.last_at`)} as last_day, w.first_in, w.last_before,
         coalesce(w.days, 0) as days,
-        ${LEVEL_BANDS} as level, p.xp as points, p.level as stage, f.last_at,
+        ${LEVEL_BANDS} as level, p.xp as points, p.level as stage,
         rank() over (order by p.xp desc) - 1 as better, count(*) over () as everyone
       from (select player_id, min(at) as first_at, max(at) as last_at
         from (${eventsOf(frame, { untilMs })}) e group by 1) f
@@ -330,25 +240,6 @@ export const segmentsOf = (frame: Frame, { lastDay, untilMs }: At): RawBuilder<u
           max(d) filter (where d < ${back(WINDOW_DAYS - 1)}) as last_before,
           count(distinct d) filter (where d between ${back(ENGAGEMENT_DAYS - 1)} and ${back(0)}) as days
         from (${activity}) a group by 1) w on w.player_id = f.player_id) s`;
-};
-
-/** A segment as answers show it. `previousPlayers`: a week before; null for what is known of today alone. */
-type SegmentView = {
-  key: string;
-  label: string;
-  definition: string;
-  players: number;
-  share: number;
-  previousPlayers: number | null;
-  change: number | null;
-  avgXp: number | null;
-  avgLevel: number | null;
-};
-
-type Segmentation = {
-  lastDay: string;
-  total: number;
-  groups: { key: SegmentGroup; segments: SegmentView[] }[];
 };
 
 type Counted = { players: number; avgXp: number; avgLevel: number };
@@ -374,7 +265,7 @@ const countPlaces = (places: readonly Place[], groups: readonly SegmentGroup[]):
 };
 
 /** Reads the places of players from rollups; undefined where they cannot tell. */
-export const placesAt = async (
+const placesAt = async (
   work: Work,
   frame: Frame,
   at: At,
@@ -382,6 +273,26 @@ export const placesAt = async (
 ): Promise<Place[] | undefined> => {
   const rolled = await openRolled(work, frame);
   return rolled && placesFromRollups(work, { frame, rolled }, at, hasStandings);
+};
+
+/**
+ * Finds the players whom `readSegments` counts in a segment.
+ * @returns a query of their ids, in the column player_id
+ * @throws DomainError NOT_FOUND for a segment that the group does not have
+ */
+export const findSegmentPlayers = async (
+  work: Work,
+  frame: Frame,
+  { group, segment }: { group: SegmentGroup; segment: string },
+): Promise<RawBuilder<unknown>> => {
+  if (!SEGMENTS[group].some(({ key }) => key === segment)) throw notFound("segment");
+  const at = { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs };
+  const places = await placesAt(work, frame, at);
+  if (!places)
+    return sql`select player_id from (${segmentsOf(frame, at)}) s where ${sql.ref(group)} = ${segment}`;
+  const players = new FoundPlayers();
+  for (const { who, keys } of places) if (keys[group] === segment) players.add(who);
+  return players.query(frame);
 };
 
 /** @param isNow whether XP and levels of today are those of that time */
@@ -414,11 +325,7 @@ const count = async (
 const HISTORIC: ReadonlySet<SegmentGroup> = new Set(["lifecycle", "engagement"]);
 
 /** Reads how players divide into segments at `asOf`: each group has every player once. */
-export const readSegments = async (
-  work: Work,
-  { frame }: Asked,
-  groups: readonly SegmentGroup[],
-): Promise<Segmentation> => {
+export const readSegments = async (work: Work, { frame }: Asked, groups: readonly SegmentGroup[]) => {
   const lastDay = lastCompleteDay(frame);
   const now = await count(work, frame, { lastDay, untilMs: frame.asOfMs }, { groups, isNow: true });
   const historic = groups.filter((group) => HISTORIC.has(group));
@@ -448,6 +355,7 @@ export const readSegments = async (
 
 const mean = (value: number | undefined): number | null => (value === undefined ? null : rounded(value, 2));
 
+/** `before`: a week before; undefined for what is known of today alone. */
 const sizesOf = (name: string, now: Count, before: Count | undefined) => {
   const found = now.counted.get(name);
   const players = found?.players ?? 0;

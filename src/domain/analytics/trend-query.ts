@@ -219,6 +219,10 @@ export const readMetric = (text: string): TrendMetric => {
   );
 };
 
+/** Reads metrics, each with its text. @throws DomainError VALIDATION_ERROR for one that is none */
+export const readMetrics = (texts: readonly string[]): { text: string; metric: TrendMetric }[] =>
+  texts.map((text) => ({ text, metric: readMetric(text) }));
+
 /** @throws DomainError VALIDATION_ERROR for a breakdown that is none */
 export const readBreakdown = (text: string | undefined): Breakdown | undefined => {
   if (text === undefined) return undefined;

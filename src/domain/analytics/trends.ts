@@ -9,21 +9,22 @@ import {
   rounded,
   showComparison,
 } from "./comparison.ts";
+import { EFFECTS } from "./events.ts";
 import {
-  countCompletions,
   measureBuckets,
-  measureEffects,
+  measureNewcomers,
   METRIC_NAMES,
   type MetricName,
   METRICS,
   type Part,
   type Whole,
 } from "./measure-buckets.ts";
-import { type ActiveEvents, countReturning, measureActivity, measureNewcomers } from "./measure-players.ts";
+import { type ActiveEvents, countReturning, measureActivity, sumOf } from "./measure-players.ts";
 import {
   type Buckets,
   calendarBuckets,
   dateOfDay,
+  dayBuckets,
   daysOf,
   type Frame,
   hourBuckets,
@@ -57,45 +58,47 @@ export type MetricView = {
   series?: number[];
 } & Partial<Change>;
 
-type Overview = {
-  comparison: ReturnType<typeof showComparison> | null;
-  metrics: Record<MetricName, MetricView> & { currencyGranted: Record<string, MetricView> };
-};
+/** What is measured by days and of the range at once; of players, those of two ranges are. */
+const IN_ONE: ReadonlySet<Part> = new Set(["effects", "quests"]);
 
 /** What is measured of a range, with a value for each of its local days where a metric has such. */
-type Measured = Whole & { daily: Partial<Record<MetricName, number[]>> };
+type Measured = Whole & { daily: Readonly<Record<string, number[]>> };
+
+/** The local days of a range, the first of which begins with it. */
+const daysWithin = (frame: Frame, { startMs, firstDay, lastDay }: Range): Buckets => {
+  const days = dayBuckets(frame, firstDay, lastDay);
+  return { ...days, startsMs: days.startsMs.with(0, startMs) };
+};
 
 /** Measures ranges: everything that an overview shows. */
 const measureRanges = async (
   work: Work,
   { frame, ranges, activeEvents }: { frame: Frame; ranges: readonly Range[]; activeEvents: ActiveEvents },
 ): Promise<Measured[]> => {
-  const newcomers = await measureNewcomers(work, frame, ranges);
+  const asked = ranges.map((range) => ({
+    buckets: daysWithin(frame, range),
+    endMs: untilAsOf(frame, range).endMs,
+  }));
+  const newcomers = await measureNewcomers(work, frame, asked);
   const measured: Measured[] = [];
   for (const [i, range] of ranges.entries()) {
-    const { fresh, total, daily: dailyNew } = newcomers[i]!;
+    const { before, fresh: newPlayers } = newcomers[i]!;
+    const fresh = sumOf(newPlayers);
     const measuring = { work, frame, range, activeEvents };
     const activity = await measureActivity(measuring);
     // Whoever is new is active too, unless only some events count.
     const returning = activeEvents === undefined ? activity.active - fresh : await countReturning(measuring);
-    const { daily, ...effects } = await measureEffects(work, frame, range);
-    const quests = await countCompletions(work, frame, range);
+    const { buckets } = asked[i]!;
+    const { wholes, total } = await measureBuckets({ work, frame, range, buckets }, IN_ONE);
+    const sums = EFFECTS.map((name) => [name, wholes.map(({ effects }) => effects.sums[name])]);
     const { dailyActive: activePlayers, dailyEvents: events } = activity;
-    const {
-      matchPlayers: _players,
-      currencyGranted: _currency,
-      webhooksDelivered: _ok,
-      webhooksFailed: _no,
-      ...sums
-    } = daily;
     measured.push({
+      ...total,
       activity,
       windows: activity,
-      newcomers: { fresh, total },
+      newcomers: { fresh, total: before + fresh },
       returning,
-      effects,
-      quests,
-      daily: { activePlayers, newPlayers: dailyNew, events, ...sums },
+      daily: { activePlayers, newPlayers, events, ...Object.fromEntries(sums) },
     });
   }
   return measured;
@@ -105,11 +108,7 @@ const measureRanges = async (
  * Reads the overview of a range: how players did, beside the range that it is compared with.
  * @throws DomainError VALIDATION_ERROR for a comparison that is none
  */
-export const readOverview = async (
-  work: Work,
-  { frame, range }: Asked,
-  query: OverviewQuery,
-): Promise<Overview> => {
+export const readOverview = async (work: Work, { frame, range }: Asked, query: OverviewQuery) => {
   const compared = comparedWith(frame, range, query);
   const ranges = compared ? [range, compared.range] : [range];
   const [now, before] = await measureRanges(work, { frame, ranges, activeEvents: query.activeEvents });
@@ -364,15 +363,7 @@ export const planTrends = ({ frame, range }: Asked, query: TrendQuery): Planned 
  * total of a metric that counts players is of the range, and not the sum of its points.
  * @throws DomainError VALIDATION_ERROR
  */
-export const readTrends = async (
-  work: Work,
-  { frame, range }: Asked,
-  query: TrendQuery,
-): Promise<{
-  interval: Interval;
-  comparison: ReturnType<typeof showComparison> | null;
-  series: TrendSeries[];
-}> => {
+export const readTrends = async (work: Work, { frame, range }: Asked, query: TrendQuery) => {
   const { compared, labelled, before } = planTrends({ frame, range }, query);
   const numbers = await readNumbers({ work, frame, range, buckets: labelled.buckets, query });
   const beforeNumbers =

@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { z } from "zod";
 import { auditDefinition } from "../accounts/audit/audit.ts";
 import type { Role, Scope } from "../kernel/caller.ts";
@@ -202,20 +202,27 @@ export const listJobs = async (
   return { jobs: page.rows.map(show), ...(await countRows(work, sql`project_jobs where ${where}`)) };
 };
 
+/** Cancels those of some jobs that have not ended, before their next step. @returns the rows of those */
+export const cancelJobs = async (
+  { db, serverNow }: Work,
+  which: RawBuilder<unknown>,
+): Promise<ShownRow[]> => {
+  const now = sql`${serverNow.toISOString()}::timestamptz`;
+  const { rows } = await sql<ShownRow>`
+    update project_jobs set status = 'CANCELLED', finished_at = ${now}, updated_at = ${now}
+    where ${which} and status in ('QUEUED', 'RUNNING') returning ${SHOWN}`.execute(db);
+  return rows;
+};
+
 /** Cancels a job before its next step; completed steps are kept. @throws DomainError NOT_FOUND, CONFLICT */
 export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => {
   await findRow(work, ref);
   const { projectId, id } = ref;
-  const now = work.serverNow.toISOString();
-  const done = await sql<ShownRow>`
-    update project_jobs set status = 'CANCELLED', finished_at = ${now}::timestamptz,
-      updated_at = ${now}::timestamptz
-    where project_id = ${projectId} and id = ${id} and status in ('QUEUED', 'RUNNING')
-    returning ${SHOWN}`.execute(work.db);
+  const [done] = await cancelJobs(work, sql`project_id = ${projectId} and id = ${id}`);
   // Read again: it may have ended while the update waited for it.
-  if (!done.rows[0]) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
+  if (!done) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
   await auditDefinition(work, "job.cancelled", { projectId, id });
-  return show(done.rows[0]);
+  return show(done);
 };
 
 /** Reads the result of a job. @throws DomainError as getJobResult */

@@ -7,7 +7,7 @@ import {
   readExperiment,
   readGroups,
 } from "../../domain/analytics/experiments/experiment.ts";
-import { readMetric } from "../../domain/analytics/trend-query.ts";
+import { readMetrics } from "../../domain/analytics/trend-query.ts";
 
 import {
   answerQuestion,
@@ -103,7 +103,7 @@ export const analyticsExperimentRoutes = [
     prepare: (app, { projectId, params, query }) =>
       app.transact((work) => readGroups(work, projectId, { ruleRef: params.ruleId, against: query.against })),
     outside: (app, { projectId, query, prepared: groups }) => {
-      const metrics = query.metric.map((text) => ({ text, metric: readMetric(text) }));
+      const metrics = readMetrics(query.metric);
       return answerQuestion(
         app,
         { id: "experiment", projectId, query, fields: groups },

@@ -83,10 +83,23 @@ export const playersLink = (of: string, and: Readonly<Record<string, unknown>>) 
   players: { path: "/analytics/players", of, and: Object.keys(and) },
 });
 
+/** When a question is asked about. */
+export type Asking = FrameQuery & RangeQuery;
+
+/** The same of all parameters of a question. */
+export const askingOf = ({ from, to, period, timezone, asOf, weekStart }: Asking): Asking => ({
+  from,
+  to,
+  period,
+  timezone,
+  asOf,
+  weekStart,
+});
+
 type Ask = {
   id: string;
   projectId: string;
-  query: FrameQuery & RangeQuery;
+  query: Asking;
   fields?: unknown;
   /** Of the range, where not as many as a series may have points. */
   daysMax?: number;

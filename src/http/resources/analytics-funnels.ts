@@ -11,11 +11,11 @@ import {
 import { readPropertyOf } from "../../domain/analytics/trend-query.ts";
 import { Filter } from "../../domain/evaluation/metrics/compile.ts";
 import type { App } from "../../app.ts";
-import type { FrameQuery } from "../../domain/analytics/ask.ts";
-import type { RangeQuery } from "../../domain/analytics/range.ts";
 
 import {
   answerQuestion,
+  type Asking,
+  askingOf,
   BreakdownLimit,
   BreakdownLimitQuery,
   EnvelopeBody,
@@ -147,11 +147,8 @@ const FunnelView = EnvelopeBody.extend({
     .optional(),
 }).meta({ id: "AnalyticsFunnel" });
 
-type Asking = FrameQuery & RangeQuery;
-
 const answerFunnel = (app: App, projectId: string, asking: Asking, funnel: FunnelQuestion) => {
-  const { from, to, period, timezone, asOf, weekStart } = asking;
-  const query = { from, to, period, timezone, asOf, weekStart };
+  const query = askingOf(asking);
   return answerQuestion(
     app,
     { id: "funnel", projectId, query, fields: funnel, daysMax: Infinity },

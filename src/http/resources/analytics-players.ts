@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ask, type FrameQuery } from "../../domain/analytics/ask.ts";
+import { ask } from "../../domain/analytics/ask.ts";
 import {
   createListSegment,
   LIST_AT_ONCE,
@@ -20,6 +20,8 @@ import { type AnyRoute, group } from "../route.ts";
 import { analyticsRoutes, SegmentPlayerBody } from "./analytics.ts";
 import {
   answerQuestion,
+  type Asking,
+  askingOf,
   CohortNumber,
   EnvelopeBody,
   ExperimentNumber,
@@ -32,13 +34,8 @@ import {
 } from "./analytics-fields.ts";
 import { analyticsFunnelRoutes, FunnelBody, funnelOf, funnelOfBody } from "./analytics-funnels.ts";
 import { AfterId, Limit } from "./bodies.ts";
-import type { CohortQuestion } from "../../domain/analytics/cohorts.ts";
-import type { FunnelQuestion } from "../../domain/analytics/funnels.ts";
-import type { RangeQuery } from "../../domain/analytics/range.ts";
-import type { RetentionQuestion } from "../../domain/analytics/retention.ts";
 import { SEGMENT_GROUPS, type SegmentGroup } from "../../domain/analytics/segments.ts";
 import { queryChecker } from "../validate.ts";
-import type { OverviewQuery } from "../../domain/analytics/trends.ts";
 import { ExperimentListQuery } from "./analytics-experiments.ts";
 import { analyticsCohortRoutes, cohortsOf } from "./analytics-cohorts.ts";
 import { analyticsRetentionRoutes, retentionOf } from "./analytics-retention.ts";
@@ -83,21 +80,9 @@ const SegmentNumber = z.object({
 });
 
 type Parameters = Record<string, unknown>;
-type Overview = Pick<OverviewQuery, "activeEvents">;
-type Asking = FrameQuery & RangeQuery;
 
 /** What a list is of: when it is asked about, and which number. */
 export type AskedList = { asking: Asking; list: ListQuestion };
-
-/** When a question is asked about, of its parameters. */
-export const askingOf = ({ from, to, period, timezone, asOf, weekStart }: Asking): Asking => ({
-  from,
-  to,
-  period,
-  timezone,
-  asOf,
-  weekStart,
-});
 
 /** Divides parameters into those that name the number and those of the question. */
 const divide = <S extends z.ZodObject>(number: S, query: Parameters) => {
@@ -114,34 +99,32 @@ const divide = <S extends z.ZodObject>(number: S, query: Parameters) => {
   };
 };
 
-const READERS: Readonly<Record<(typeof LISTED)[number], (query: Parameters) => Promise<AskedList>>> = {
-  overview: async (query) => {
-    const { number, rest } = divide(OverviewNumber, query);
-    const { activeEvents, ...asking } = (await QUESTION_CHECKS.overview(rest)) as Asking & Overview;
-    return { asking: askingOf(asking), list: { of: "overview", question: { activeEvents }, number } };
-  },
-  experiments: async (query) => {
-    const { number, rest } = divide(ExperimentNumber, query);
-    const asked = (await QUESTION_CHECKS.experiments(rest)) as z.output<typeof ExperimentListQuery>;
-    const { ruleId, against, population } = asked;
-    const list = { of: "experiments", question: { ruleId, against, population }, number } as const;
+type Reader = (query: Parameters) => Promise<AskedList>;
+
+/** Reads a list whose question has parameters of its own. */
+const reader =
+  (
+    of: keyof typeof QUESTION_CHECKS,
+    names: z.ZodObject,
+    questionOf = (asked: Parameters): object => asked,
+  ): Reader =>
+  async (query) => {
+    const { number, rest } = divide(names, query);
+    const asked = (await QUESTION_CHECKS[of](rest)) as Parameters & Asking;
+    const list = { of, question: questionOf(asked), number } as unknown as ListQuestion;
     return { asking: askingOf(asked), list };
-  },
-  retention: async (query) => {
-    const { number, rest } = divide(RetentionNumber, query);
-    const asked = (await QUESTION_CHECKS.retention(rest)) as Asking & RetentionQuestion;
-    return { asking: askingOf(asked), list: { of: "retention", question: asked, number } };
-  },
-  cohorts: async (query) => {
-    const { number, rest } = divide(CohortNumber, query);
-    const asked = (await QUESTION_CHECKS.cohorts(rest)) as Asking & CohortQuestion;
-    return { asking: askingOf(asked), list: { of: "cohorts", question: asked, number } };
-  },
-  funnels: async (query) => {
-    const { number, rest } = divide(FunnelNumber, query);
-    const asked = (await QUESTION_CHECKS.funnels(rest)) as Asking & FunnelQuestion;
-    return { asking: askingOf(asked), list: { of: "funnels", question: asked, number } };
-  },
+  };
+
+const READERS: Readonly<Record<(typeof LISTED)[number], Reader>> = {
+  overview: reader("overview", OverviewNumber, ({ activeEvents }) => ({ activeEvents })),
+  experiments: reader("experiments", ExperimentNumber, ({ ruleId, against, population }) => ({
+    ruleId,
+    against,
+    population,
+  })),
+  retention: reader("retention", RetentionNumber),
+  cohorts: reader("cohorts", CohortNumber),
+  funnels: reader("funnels", FunnelNumber),
   segments: async (query) => {
     const { number, rest } = divide(SegmentNumber, query);
     const [of, segment] = number.segment.split(":") as [SegmentGroup, string];

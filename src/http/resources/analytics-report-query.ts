@@ -1,6 +1,4 @@
 import type { App } from "../../app.ts";
-import type { FrameQuery } from "../../domain/analytics/ask.ts";
-import type { RangeQuery } from "../../domain/analytics/range.ts";
 import {
   asOfReport,
   atDates,
@@ -15,7 +13,8 @@ import { parseBody, parseParams, queryChecker } from "../validate.ts";
 import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
 import { asQuery } from "./analytics-exports.ts";
 import { analyticsFunnelRoutes, type FunnelBody, funnelOfBody } from "./analytics-funnels.ts";
-import { askingOf, QUESTION_CHECKS, routeOf } from "./analytics-players.ts";
+import { type Asking, askingOf } from "./analytics-fields.ts";
+import { QUESTION_CHECKS, routeOf } from "./analytics-players.ts";
 import type { z } from "zod";
 
 type Parameters = Readonly<Record<string, unknown>>;
@@ -25,7 +24,7 @@ type Parsed = {
   route: AnyRoute;
   params: unknown;
   /** What the operation is given as query, or as body. */
-  given: FrameQuery & RangeQuery;
+  given: Asking;
   stored: StoredQuestion;
 };
 

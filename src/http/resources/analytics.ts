@@ -1,10 +1,12 @@
 import { z } from "zod";
 import { COMPARISONS } from "../../domain/analytics/comparison.ts";
 import { METRIC_NAMES } from "../../domain/analytics/measure-buckets.ts";
+import { asTrendQuery } from "../../domain/analytics/exports/columns.ts";
 import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/trends.ts";
 import { INTERVALS } from "../../domain/analytics/range.ts";
-import { listSegmentPlayers, readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
-import { isFilterName, readBreakdown, readFilters, readMetric } from "../../domain/analytics/trend-query.ts";
+import { listSegmentPlayers } from "../../domain/analytics/lists/list-segment.ts";
+import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
+import { isFilterName } from "../../domain/analytics/trend-query.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
 import {
@@ -203,13 +205,7 @@ export const analyticsRoutes = [
     response: TrendsBody,
     outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "trends", projectId, query }, (work, asked) =>
-        readTrends(work, asked, {
-          ...query,
-          metrics: query.metric.map((text) => ({ text, metric: readMetric(text) })),
-          breakdown: readBreakdown(query.breakdown),
-          cumulative: query.cumulative ?? false,
-          ...readFilters(query),
-        }),
+        readTrends(work, asked, asTrendQuery(query)),
       ),
   }),
   question.get("/analytics/segments", "getAnalyticsSegments", {

@@ -5,20 +5,14 @@ import { type Effect, effectsOf, type EventSelection, eventsOf, instant } from "
 import type { MetricName } from "../measure-buckets.ts";
 import { MONTH_DAYS, WEEK_DAYS } from "../measure-players.ts";
 import { propertyNumber } from "../properties.ts";
-import { bucketOf, dayBuckets, daysOf, dayStart, type Frame, type Range, untilAsOf } from "../range.ts";
+import { bucketOf, dayBuckets, daysOf, dayStart, untilAsOf } from "../range.ts";
 import { FoundPlayers } from "../rollups/rolled.ts";
 import type { TrendMetric } from "../trend-query.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { type Bucket, compileRollout } from "../../evaluation/running/limits.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { conflict, invalid } from "../../kernel/errors.ts";
-import {
-  addTo,
-  type Interval,
-  meanDifference,
-  type Sample,
-  shareDifference,
-} from "../../kernel/intervals.ts";
+import { addTo, meanDifference, type Sample, shareDifference } from "../../kernel/intervals.ts";
 import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../../rules/rules.ts";
 
@@ -106,13 +100,11 @@ type PlayerValue = {
   value: (v: RawBuilder<unknown>) => RawBuilder<unknown>;
 };
 
-type Parts = { frame: Frame; range: Range };
-
 const hasAny = (v: RawBuilder<unknown>) => sql`(${v} is not null)::int`;
 const orZero = (v: RawBuilder<unknown>) => sql`coalesce(${v}, 0)`;
 
 const ofEvents = (
-  { frame, range }: Parts,
+  { frame, range }: Asked,
   selection: EventSelection = {},
   aggregate: RawBuilder<unknown> = sql`count(*)`,
 ): RawBuilder<unknown> => {
@@ -121,13 +113,13 @@ const ofEvents = (
     from (${eventsOf(frame, { fromMs: startMs, untilMs: endMs, ...selection })}) e group by 1`;
 };
 
-const ofEffect = ({ frame, range }: Parts, effect: Effect, key?: string): RawBuilder<unknown> => sql`
+const ofEffect = ({ frame, range }: Asked, effect: Effect, key?: string): RawBuilder<unknown> => sql`
   select x.player_id, sum(x.amount) as v
   from (${effectsOf(frame, [effect], { fromMs: range.startMs, untilMs: range.endMs })}) x
   where x.player_id is not null ${key === undefined ? sql`` : sql`and x.key = ${key}`} group by 1`;
 
 /** The days on which a player was active, of those that end with the range. */
-const activeDays = (parts: Parts, days: number): RawBuilder<unknown> => {
+const activeDays = (parts: Asked, days: number): RawBuilder<unknown> => {
   const { frame, range } = parts;
   const firstDay = range.lastDay - days + 1;
   const buckets = dayBuckets(frame, firstDay, range.lastDay);
@@ -135,14 +127,14 @@ const activeDays = (parts: Parts, days: number): RawBuilder<unknown> => {
   return ofEvents(parts, { fromMs }, sql`count(distinct ${bucketOf(buckets, sql`e.at`)})`);
 };
 
-const since = ({ frame, range }: Parts, days: number): EventSelection => ({
+const since = ({ frame, range }: Asked, days: number): EventSelection => ({
   fromMs: dayStart(frame, range.lastDay - days + 1),
 });
 
-type Make = (parts: Parts) => PlayerValue;
+type Make = (parts: Asked) => PlayerValue;
 
 const share =
-  (of: (parts: Parts) => RawBuilder<unknown>): Make =>
+  (of: (parts: Asked) => RawBuilder<unknown>): Make =>
   (parts) => ({ kind: "share", of: of(parts), value: hasAny });
 const effect =
   (name: Effect): Make =>
@@ -192,14 +184,13 @@ const COMPARED_METRICS = Object.keys(OF_PLAYERS);
 
 /**
  * Returns how a metric of trends is measured of one player.
- * @param range as far as it has passed
+ * @param parts with the range as far as it has passed
  * @throws DomainError VALIDATION_ERROR for a metric that is not of players
  */
 export const playerValue = (
-  { frame, range }: Asked,
+  parts: Asked,
   { text, metric }: { text: string; metric: TrendMetric },
 ): PlayerValue => {
-  const parts = { frame, range };
   switch (metric.kind) {
     case "event":
       return { kind: "mean", of: ofEvents(parts, { types: [metric.eventType] }), value: orZero };
@@ -235,33 +226,6 @@ type ExperimentQuery = {
   groups: RuleGroups;
   metrics: readonly { text: string; metric: TrendMetric }[];
   population: Population;
-};
-
-/** `players`: those whom the number is of. `deviation`: the standard deviation of a sample. */
-type GroupView = { players: number; value: number | null; deviation: number | null };
-
-type ComparedMetric = {
-  metric: string;
-  kind: Kind;
-  method: "newcombe" | "welch";
-  treated: GroupView;
-  control: GroupView;
-  /** Treated minus control; null where a group is too small for an interval. */
-  difference: (Interval & { confidence: number }) | null;
-};
-
-type ExperimentView = {
-  ruleId: string;
-  ruleKey: string;
-  version: number;
-  percent: number;
-  holdoutPercent: number;
-  against: RuleGroups["against"];
-  population: Population;
-  treated: number;
-  control: number;
-  metrics: ComparedMetric[];
-  notes: string[];
 };
 
 const column = (i: number) => sql.id(`v${i}`);
@@ -313,13 +277,14 @@ type Row = { player_id: string } & Record<`v${number}`, number | null>;
 const emptySample = (): Sample => ({ n: 0, mean: 0, squares: 0 });
 type Compared = Record<Group, { players: number; samples: Sample[] }>;
 
-const show = ({ n, mean, squares }: Sample, kind: Kind): GroupView => ({
+const show = ({ n, mean, squares }: Sample, kind: Kind) => ({
   players: n,
   value: n === 0 ? null : rounded(mean, 6),
   deviation: kind === "share" || n < 2 ? null : rounded(Math.sqrt(squares / (n - 1)), 6),
 });
 
-const differenceOf = (kind: Kind, a: Sample, b: Sample): ComparedMetric["difference"] => {
+/** The first minus the second; null where a group is too small for an interval. */
+const differenceOf = (kind: Kind, a: Sample, b: Sample) => {
   const shareOf = ({ n, mean }: Sample) => ({ n, hits: Math.round(mean * n) });
   const found = kind === "share" ? shareDifference(shareOf(a), shareOf(b)) : meanDifference(a, b);
   if (!found) return null;
@@ -347,7 +312,7 @@ export const readExperiment = async (
   work: Work,
   asked: Asked,
   { groups, metrics, population }: ExperimentQuery,
-): Promise<ExperimentView> => {
+) => {
   const passed: Asked = { frame: asked.frame, range: untilAsOf(asked.frame, asked.range) };
   const values = metrics.map((metric) => playerValue(passed, metric));
   const ofGroup = () => ({ players: 0, samples: values.map(emptySample) });
@@ -376,13 +341,13 @@ export const readExperiment = async (
     population,
     treated: treated.players,
     control: control.players,
-    metrics: metrics.map(({ text }, i): ComparedMetric => {
+    metrics: metrics.map(({ text }, i) => {
       const { kind } = values[i]!;
       const [a, b] = [treated.samples[i]!, control.samples[i]!];
       return {
         metric: text,
         kind,
-        method: kind === "share" ? "newcombe" : "welch",
+        method: kind === "share" ? ("newcombe" as const) : ("welch" as const),
         treated: show(a, kind),
         control: show(b, kind),
         difference: differenceOf(kind, a, b),

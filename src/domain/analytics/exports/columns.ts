@@ -13,7 +13,7 @@ import type { Stretch } from "./stretches.ts";
 import { type FunnelQuestion, readFunnel } from "../funnels.ts";
 import { readRetention, type RetentionQuestion } from "../retention.ts";
 import { readSegments, SEGMENT_GROUPS, type SegmentGroup } from "../segments.ts";
-import { type Breakdown, readBreakdown, readFilters, readMetric } from "../trend-query.ts";
+import { readBreakdown, readFilters, readMetrics } from "../trend-query.ts";
 import {
   type MetricView,
   type OverviewQuery,
@@ -45,7 +45,12 @@ type ReportColumn = {
 };
 
 /** A column of a file: one of the report, or, with `path`, a value within one that holds JSON. */
-export type FileColumn = { name: string; type: CellType; of: string; path?: readonly string[] };
+export type FileColumn = {
+  name: string;
+  type: CellType;
+  of: string;
+  path?: readonly string[] | undefined;
+};
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -269,16 +274,14 @@ function* trendRows(series: readonly TrendSeries[]): Generator<Row> {
   }
 }
 
-const asTrendQuery = (query: TrendParameters): TrendQuery => {
-  const breakdown: Breakdown | undefined = readBreakdown(query.breakdown);
-  return {
-    ...query,
-    metrics: query.metric.map((name) => ({ text: name, metric: readMetric(name) })),
-    breakdown,
-    cumulative: query.cumulative ?? false,
-    ...readFilters(query),
-  };
-};
+/** What is asked by the parameters of trends. @throws DomainError VALIDATION_ERROR */
+export const asTrendQuery = (query: TrendParameters): TrendQuery => ({
+  ...query,
+  metrics: readMetrics(query.metric),
+  breakdown: readBreakdown(query.breakdown),
+  cumulative: query.cumulative ?? false,
+  ...readFilters(query),
+});
 
 export const trendReport = computed({
   columns: [
@@ -331,13 +334,12 @@ export const experimentReport = computed({
     ...["difference", "low", "high", "confidence"].map(number),
   ],
   check: (asked: Asked, { metric }: ExperimentParameters) => {
-    for (const name of metric) playerValue(asked, { text: name, metric: readMetric(name) });
+    for (const one of readMetrics(metric)) playerValue(asked, one);
   },
   read: async (work: Work, asked: Asked, query: ExperimentParameters) => {
     const { ruleId: ruleRef, metric, against, population } = query;
     const groups = await readGroups(work, asked.frame.projectId, { ruleRef, against });
-    const metrics = metric.map((name) => ({ text: name, metric: readMetric(name) }));
-    return readExperiment(work, asked, { groups, metrics, population });
+    return readExperiment(work, asked, { groups, metrics: readMetrics(metric), population });
   },
   rows: ({ metrics }) =>
     metrics.map(({ metric, kind, method, treated, control, difference }): Row => ({

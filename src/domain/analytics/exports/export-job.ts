@@ -3,25 +3,26 @@ import { constants, gzip } from "node:zlib";
 import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { auditDefinition } from "../../accounts/audit/audit.ts";
-import { type FileColumn, FoundPaths, type ReportQuestion, type Row, type RowReport } from "./columns.ts";
+import { type ComputedReport, FoundPaths, type ReportQuestion, type Row, type RowReport } from "./columns.ts";
 import {
   type ExportFormat,
   type ExportPlan,
   fileWriter,
-  inParts,
   keysOf,
   type ReportName,
   reportOf,
   REPORTS,
   rowQuery,
+  writeComputed,
 } from "./reports.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
 import { pagesIn } from "../../kernel/cursor.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId, NIL_ID } from "../../kernel/ids.ts";
+import { shown } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
-import { jobKind, type JobStatus, queueJob, type Step } from "../../long-work/project-jobs.ts";
+import { cancelJobs, jobKind, type JobStatus, queueJob, type Step } from "../../long-work/project-jobs.ts";
 
 const compress = promisify(gzip);
 /** A job has time: this is a good deal smaller than what is compressed as it is sent. */
@@ -106,7 +107,7 @@ const Column = z.object({
   name: z.string(),
   type: z.enum(["text", "number", "boolean", "time", "json", "any"]),
   of: z.string(),
-  path: z.array(z.string()).optional(),
+  path: z.array(z.string()).readonly().optional(),
 });
 
 /** Where a job has come to. FIND: it looks for the columns of `flatten`. */
@@ -116,18 +117,10 @@ const State = z.object({
   total: z.number(),
   read: z.number(),
   after: z.array(z.string()).optional(),
-  found: z.array(Column),
+  found: z.array(Column).readonly(),
   bytes: z.number(),
 });
 type State = z.output<typeof State>;
-
-/** A column comes back from the state of a job as it went in. */
-const columnOf = ({ name, type, of, path }: z.output<typeof Column>): FileColumn => ({
-  name,
-  type,
-  of,
-  ...(path ? { path } : {}),
-});
 
 /** Locks an export; undefined for one that was deleted. */
 const lockPlan = async ({ db }: Work, { projectId, id }: FileRef): Promise<StoredPlan | undefined> => {
@@ -148,18 +141,15 @@ const finish = async (work: Work, file: FileRef, { rows, bytes }: { rows: number
 };
 
 /** Writes the file of a report that is computed at once. */
-const writeComputed = async (work: Work, file: FileRef, plan: StoredPlan): Promise<Step> => {
-  const report = reportOf(plan);
-  if (report.kind !== "computed") throw new Error("the report has rows");
-  const writer = fileWriter(plan.columns, plan.style);
+const writeAtOnce = async (
+  work: Work,
+  file: FileRef,
+  plan: StoredPlan,
+  report: ComputedReport,
+): Promise<Step> => {
   const pieces = new PieceWriter(work, file, 0);
-  await pieces.add(writer.head);
-  let rows = 0;
-  for (const some of inParts(report.rows(await report.read(work, plan.asked, plan.query)), 1_000)) {
-    await pieces.add(writer.rows(some, rows === 0));
-    rows += some.length;
-  }
-  await pieces.add(writer.tail);
+  const answer = await report.read(work, plan.asked, plan.query);
+  const rows = await writeComputed(plan, report.rows(answer), (text) => pieces.add(text));
   await pieces.flush();
   return finish(work, file, { rows, bytes: pieces.bytes });
 };
@@ -195,26 +185,19 @@ const partOf = ({ read, total }: State): number => (100 * read) / Math.max(1, to
 
 const findStep = async (step: Step1): Promise<Step> => {
   const { plan, state } = step;
-  const found = new FoundPaths(plan.columns, state.found.map(columnOf));
+  const found = new FoundPaths(plan.columns, state.found);
   const { read, after, isLast } = await readStep(step, async (rows) => {
     found.add(rows);
     return 0;
   });
-  const next: State = { ...state, read: state.read + read, after, found: found.found.map(mutable) };
+  const next: State = { ...state, read: state.read + read, after, found: found.found };
   if (!isLast) return { state: next, progress: partOf(next) / 2 };
   return { state: { ...next, phase: "WRITE", read: 0, after: undefined }, progress: 50 };
 };
 
-const mutable = ({ path, ...column }: FileColumn): z.output<typeof Column> => ({
-  ...column,
-  ...(path ? { path: [...path] } : {}),
-});
-
 const writeStep = async (file: FileRef, step: Step1): Promise<Step> => {
   const { work, plan, state } = step;
-  const columns = plan.flatten
-    ? new FoundPaths(plan.columns, state.found.map(columnOf)).columns
-    : plan.columns;
+  const columns = plan.flatten ? new FoundPaths(plan.columns, state.found).columns : plan.columns;
   const writer = fileWriter(columns, plan.style);
   const pieces = new PieceWriter(work, file, state.bytes);
   let before = state.read;
@@ -254,7 +237,7 @@ export const analyticsExport = jobKind({
     const stored = await lockPlan(work, file);
     if (!stored) return { result: { exportId: id, deleted: true } };
     const report = reportOf(stored);
-    if (report.kind === "computed") return writeComputed(work, file, stored);
+    if (report.kind === "computed") return writeAtOnce(work, file, stored, report);
     const plan = { ...stored, found: await report.find?.(work, stored.asked, stored.query) };
     const known = State.safeParse(json);
     const state: State = known.success
@@ -274,8 +257,8 @@ export const analyticsExport = jobKind({
 /** Maximum exports of a project that are being made or kept. */
 export const EXPORTS_MAX = 10;
 
-/** An export in the API. */
-export type StoredExport = {
+/** An export, with how far its job is. */
+type ExportRow = {
   id: string;
   report: ReportName;
   format: ExportFormat;
@@ -290,51 +273,29 @@ export type StoredExport = {
   fileName: string;
   error: string | null;
   createdBy: string;
-  createdAt: string;
-  finishedAt: string | null;
-  expiresAt: string;
-};
-
-type ExportRow = {
-  id: string;
-  report: ReportName;
-  style: ExportPlan["style"];
-  query: ExportPlan["query"];
-  file_name: string;
-  row_count: number;
-  byte_count: number;
-  created_by: string;
-  created_at: Date;
-  finished_at: Date | null;
-  expires_at: Date;
-  status: JobStatus | null;
-  progress: number | null;
-  error: string | null;
+  createdAt: Date;
+  finishedAt: Date | null;
+  expiresAt: Date;
 };
 
 /** An export outlives its job where that has failed: it was never completed. */
 const SHOWN = sql`
-  e.id, e.report, e.plan->'style' as style, e.plan->'query' as query, e.plan->>'fileName' as file_name,
-  e.row_count, e.byte_count, e.created_by, e.created_at, e.finished_at, e.expires_at,
-  j.status, j.progress, j.error
+  e.id, e.report, e.plan->'style'->>'format' as format, e.plan->'query' as parameters,
+  case when e.finished_at is null then coalesce(j.status, 'FAILED') else 'SUCCEEDED' end as status,
+  case when e.finished_at is null then coalesce(j.progress, 0) else 100 end as progress,
+  e.row_count as rows, e.byte_count as bytes, e.plan->>'fileName' || '.gz' as "fileName",
+  case when e.finished_at is null then j.error end as error, e.created_by as "createdBy",
+  e.created_at as "createdAt", e.finished_at as "finishedAt", e.expires_at as "expiresAt"
   from analytics_exports e left join project_jobs j on j.project_id = e.project_id and j.id = e.id`;
 
-const show = (row: ExportRow): StoredExport => ({
-  id: row.id,
-  report: row.report,
-  format: row.style.format,
-  parameters: row.query,
-  status: row.finished_at === null ? (row.status ?? "FAILED") : "SUCCEEDED",
-  progress: row.finished_at === null ? (row.progress ?? 0) : 100,
-  rows: row.row_count,
-  bytes: row.byte_count,
-  fileName: `${row.file_name}.gz`,
-  error: row.finished_at === null ? row.error : null,
-  createdBy: row.created_by,
-  createdAt: row.created_at.toISOString(),
-  finishedAt: row.finished_at?.toISOString() ?? null,
-  expiresAt: row.expires_at.toISOString(),
-});
+const show = (row: ExportRow) =>
+  shown(row, [
+    ...(["id", "report", "format", "parameters", "status", "progress", "rows", "bytes"] as const),
+    ...(["fileName", "error", "createdBy", "createdAt", "finishedAt", "expiresAt"] as const),
+  ]);
+
+/** An export in the API. */
+export type StoredExport = ReturnType<typeof show>;
 
 /** Reference to an export. `reports`: those that the caller may export; others do not exist for it. */
 export type ExportRef = { projectId: string; id: string; reports: readonly ReportName[] };
@@ -420,13 +381,8 @@ export const getCompleteExport = async (work: Work, ref: ExportRef): Promise<Sto
 export const deleteExport = async (work: Work, ref: ExportRef): Promise<void> => {
   await getExport(work, ref);
   const { projectId, id } = ref;
-  const now = sql`${work.serverNow.toISOString()}::timestamptz`;
   // In the order of a step: the job first.
-  await sql`
-    update project_jobs set status = 'CANCELLED', finished_at = ${now}, updated_at = ${now}
-    where project_id = ${projectId}::uuid and id = ${id}::uuid and status in ('QUEUED', 'RUNNING')`.execute(
-    work.db,
-  );
+  await cancelJobs(work, sql`project_id = ${projectId}::uuid and id = ${id}::uuid`);
   await sql`
     with gone as (
       delete from analytics_exports where project_id = ${projectId}::uuid and id = ${id}::uuid)

@@ -7,7 +7,6 @@ import {
   cohortReport,
   columnsOf,
   experimentReport,
-  type ComputedReport,
   type FileColumn,
   FoundPaths,
   funnelReport,
@@ -173,8 +172,6 @@ export const PLAYER_SEGMENTS: readonly string[] = GROUPS.flatMap((group) =>
 /** `list`: those behind a number. */
 type PlayerQuery = { segment?: string | undefined; list?: ListQuestion | undefined };
 
-const playerTimeMs = (column: RawBuilder<unknown>) => sql`(extract(epoch from ${column}) * 1000)::float8`;
-
 const ofEvents: ReadonlySet<string> = new Set(["firstEventAt", "lastEventAt", "events"]);
 const ofSegments: ReadonlySet<string> = new Set(GROUPS);
 
@@ -196,16 +193,16 @@ const playerReport = rowReport<PlayerQuery>({
     { name: "timezone", type: "text", select: sql`p.timezone` },
     { name: "tags", type: "json", select: sql`to_jsonb(p.tags)::text` },
     { name: "attributes", type: "json", select: sql`p.attributes::text` },
-    { name: "createdAt", type: "time", select: playerTimeMs(sql`p.created_at`) },
-    { name: "lastSeenAt", type: "time", select: playerTimeMs(sql`p.last_seen_at`) },
-    { name: "firstEventAt", type: "time", select: playerTimeMs(sql`a.first_at`) },
-    { name: "lastEventAt", type: "time", select: playerTimeMs(sql`a.last_at`) },
+    { name: "createdAt", type: "time", select: msOf("p.created_at") },
+    { name: "lastSeenAt", type: "time", select: msOf("p.last_seen_at") },
+    { name: "firstEventAt", type: "time", select: msOf("a.first_at") },
+    { name: "lastEventAt", type: "time", select: msOf("a.last_at") },
     { name: "events", type: "number", select: sql`coalesce(a.n, 0)::float8` },
     { name: "lifecycle", type: "text", select: sql`s.lifecycle` },
     { name: "engagement", type: "text", select: sql`s.engagement` },
     { name: "avatarUrl", type: "text", select: sql`p.avatar_url`, isExtra: true },
     { name: "metadata", type: "json", select: sql`p.metadata::text`, isExtra: true },
-    { name: "deletedAt", type: "time", select: playerTimeMs(sql`p.deleted_at`), isExtra: true },
+    { name: "deletedAt", type: "time", select: msOf("p.deleted_at"), isExtra: true },
   ],
   keys: [{ select: sql`p.id`, type: "uuid" }],
   find: async (work, asked, { list }) => list && findListed(work, asked, list),
@@ -355,6 +352,12 @@ export type Put = (piece: string) => Promise<void>;
 /** Rows of a computed report that are written at once. */
 const ROWS_AT_ONCE = 1_000;
 
+const inSnapshot = <T>({ transact }: CursorParts, run: (work: Work) => Promise<T>): Promise<T> =>
+  transact(async (work) => {
+    await asOneMessage(work.db, SNAPSHOT);
+    return run(work);
+  });
+
 /**
  * Writes a file from one snapshot of the database, in pieces. What cannot be written is refused before the
  * first piece.
@@ -367,33 +370,23 @@ export const writeExport = async (
   { put, signal }: { put: Put; signal: AbortSignal },
 ): Promise<number> => {
   const report = reportOf(plan);
-  if (report.kind === "computed") return writeComputed(parts, plan, report, put);
-  const found = await findRows(parts, plan, report);
+  if (report.kind === "computed") {
+    const answer = await inSnapshot(parts, (work) => report.read(work, plan.asked, plan.query));
+    return writeComputed(plan, report.rows(answer), put);
+  }
+  // Of one snapshot, which is that of the number they are behind.
+  const found =
+    report.find && (await inSnapshot(parts, (work) => report.find!(work, plan.asked, plan.query)));
   const question = { ...plan, found };
   const span = report.span?.(question);
   // Where there is one session, a cursor is what others can come in between.
   if (span && !parts.hasOneSession)
-    return parts.transact(async (work) => {
-      await asOneMessage(work.db, SNAPSHOT);
+    return inSnapshot(parts, (work) => {
       const queryOf = (stretch: Stretch) => rowQuery(report, { ...question, stretch }, plan.columns);
       return writePages(plan, pagesByStretch<Row>(work, span, queryOf), { put, signal });
     });
   const query = rowQuery(report, question, plan.columns);
   return readPages<Row, number>(parts, query, (pages) => writePages(plan, pages, { put, signal }));
-};
-
-/** Finds what rows are selected by: of one snapshot, which is that of the number they are behind. */
-const findRows = async (
-  { transact }: CursorParts,
-  { asked, query }: ExportPlan,
-  report: RowReport<unknown>,
-) => {
-  const { find } = report;
-  if (!find) return undefined;
-  return transact(async (work) => {
-    await asOneMessage(work.db, SNAPSHOT);
-    return find(work, asked, query);
-  });
 };
 
 type FilePlan = Pick<ExportPlan, "columns" | "flatten" | "style">;
@@ -412,18 +405,21 @@ const findColumns = async (
   return found.columns;
 };
 
-/** Writes the rows of pages as a file. @returns their number */
-export const writePages = async (
-  plan: FilePlan,
-  pages: Pages<Row>,
-  { put, signal }: { put: Put; signal: AbortSignal },
+/**
+ * Writes rows as a file. What cannot be read is refused before the first piece.
+ * @param next returns the next rows; none at the end
+ * @returns their number
+ */
+const writeRows = async (
+  { columns, style }: Omit<FilePlan, "flatten">,
+  next: () => Row[] | Promise<Row[]>,
+  put: Put,
 ): Promise<number> => {
-  const columns = plan.flatten ? await findColumns(plan, pages, signal) : plan.columns;
-  const writer = fileWriter(columns, plan.style);
+  const writer = fileWriter(columns, style);
   let count = 0;
-  let rows = await pages.next();
+  let rows = await next();
   await put(writer.head);
-  for (; rows.length > 0; rows = await pages.next()) {
+  for (; rows.length > 0; rows = await next()) {
     await put(writer.rows(rows, count === 0));
     count += rows.length;
   }
@@ -431,35 +427,28 @@ export const writePages = async (
   return count;
 };
 
-const writeComputed = async (
-  { transact }: CursorParts,
-  { asked, query, columns, style }: ExportPlan,
-  report: ComputedReport,
-  put: Put,
+/** Writes the rows of pages as a file. @returns their number */
+export const writePages = async (
+  plan: FilePlan,
+  pages: Pages<Row>,
+  { put, signal }: { put: Put; signal: AbortSignal },
 ): Promise<number> => {
-  const answer = await transact(async (work) => {
-    await asOneMessage(work.db, SNAPSHOT);
-    return report.read(work, asked, query);
-  });
-  const writer = fileWriter(columns, style);
-  await put(writer.head);
-  let count = 0;
-  for (const some of inParts(report.rows(answer), ROWS_AT_ONCE)) {
-    await put(writer.rows(some, count === 0));
-    count += some.length;
-  }
-  await put(writer.tail);
-  return count;
+  const columns = plan.flatten ? await findColumns(plan, pages, signal) : plan.columns;
+  return writeRows({ ...plan, columns }, pages.next, put);
 };
 
-/** Yields the rows in lists of at most `size`. */
-export function* inParts(rows: Iterable<Row>, size: number): Generator<Row[]> {
-  let part: Row[] = [];
-  for (const row of rows) {
-    part.push(row);
-    if (part.length < size) continue;
-    yield part;
-    part = [];
-  }
-  if (part.length > 0) yield part;
-}
+/** Writes the answer of a report that is computed at once. @returns the number of rows */
+export const writeComputed = (
+  plan: Omit<FilePlan, "flatten">,
+  rows: Iterable<Row>,
+  put: Put,
+): Promise<number> => {
+  const left = rows[Symbol.iterator]();
+  const next = (): Row[] => {
+    const some: Row[] = [];
+    for (let row = left.next(); !row.done; row = left.next())
+      if (some.push(row.value) === ROWS_AT_ONCE) break;
+    return some;
+  };
+  return writeRows(plan, next, put);
+};

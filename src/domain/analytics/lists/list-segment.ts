@@ -13,23 +13,16 @@ import {
 import { findFunnelPlayers, type FunnelNumber, type FunnelQuestion } from "../funnels.ts";
 import { type ActiveEvents, findMeasured, type ListedMetric } from "../measure-players.ts";
 import { findRetained, type RetentionNumber, type RetentionQuestion } from "../retention.ts";
-import {
-  lastCompleteDay,
-  lastTimesOf,
-  placesAt,
-  type SegmentGroup,
-  type SegmentPlayer,
-  SEGMENTS,
-  segmentsOf,
-  SHOWN,
-} from "../segments.ts";
-import { FoundPlayers } from "../rollups/rolled.ts";
+import { eventsOf } from "../events.ts";
+import type { Frame } from "../range.ts";
+import { findSegmentPlayers, type SegmentGroup } from "../segments.ts";
 import { createDefinition, getDefinition } from "../../economy/definitions/definitions.ts";
 import { moveAll, segmentKind } from "../../economy/segments/members.ts";
 import { DESIGNERS } from "../../kernel/caller.ts";
-import { invalid, notFound } from "../../kernel/errors.ts";
+import { invalid } from "../../kernel/errors.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
+import { offsetOf, type Page, pageOf, type PageQuery } from "../../kernel/paging.ts";
 import type { Work } from "../../kernel/work.ts";
 import { jobKind, queueJob, type Step } from "../../long-work/project-jobs.ts";
 
@@ -46,21 +39,6 @@ export type ListQuestion =
   | { of: "segments"; number: { group: SegmentGroup; segment: string } };
 
 type ExperimentQuestion = { ruleId: string; against?: Against | undefined; population: Population };
-
-const findSegmentPlayers = async (
-  work: Work,
-  { frame }: Asked,
-  { group, segment }: { group: SegmentGroup; segment: string },
-): Promise<RawBuilder<unknown>> => {
-  if (!SEGMENTS[group].some(({ key }) => key === segment)) throw notFound("segment");
-  const at = { lastDay: lastCompleteDay(frame), untilMs: frame.asOfMs };
-  const places = await placesAt(work, frame, at);
-  if (!places)
-    return sql`select player_id from (${segmentsOf(frame, at)}) s where ${sql.ref(group)} = ${segment}`;
-  const players = new FoundPlayers();
-  for (const { who, keys } of places) if (keys[group] === segment) players.add(who);
-  return players.query(frame);
-};
 
 /**
  * Finds the players whom a question counts in a number, on the way on which it counts them.
@@ -88,51 +66,95 @@ export const findListed = async (
     case "funnels":
       return (await findFunnelPlayers(work, asked, list.question, list.number)).query(asked.frame);
     case "segments":
-      return findSegmentPlayers(work, asked, list.number);
+      return findSegmentPlayers(work, asked.frame, list.number);
   }
+};
+
+/** A player in a list. */
+type ListedPlayer = {
+  playerId: string;
+  externalUserId: string;
+  displayName: string | null;
+  xp: number;
+  level: number;
+  lastActiveAt: string | null;
+};
+
+/** One row without a player where the page has none; `last_at`: null for one whose events are gone. */
+type Row = { [F in Exclude<keyof ListedPlayer, "lastActiveAt">]: ListedPlayer[F] | null } & {
+  last_at: Date | null;
+  total: number;
+};
+
+/** Times of the last events of the few players of a table `x`. */
+const lastTimesOf = (frame: Frame): RawBuilder<unknown> => sql`
+  select e.player_id, max(e.at) as last_at from (${eventsOf(frame, {
+    where: sql`e.external_user_id in (select q.external_user_id from players q join x
+      on q.project_id = ${frame.projectId}::uuid and (q.id = x."playerId" or q.merged_into = x."playerId"))`,
+  })}) e group by 1`;
+
+/** Reads some of the players of a query, by id, and how many all of them are; erased ones have no name. */
+const readSome = async (
+  { db }: Work,
+  frame: Frame,
+  listed: RawBuilder<unknown>,
+  { after = NIL_ID, limit, offset = 0 }: { after?: string | undefined; limit: number; offset?: number },
+): Promise<{ players: ListedPlayer[]; total: number }> => {
+  const { rows } = await sql<Row>`
+    with l as materialized (select player_id from (${listed}) q),
+    x as materialized (
+      select p.id as "playerId", p.external_user_id as "externalUserId", p.display_name as "displayName",
+        p.xp::float8 as xp, p.level
+      from l join players p on p.project_id = ${frame.projectId}::uuid and p.id = l.player_id
+      where p.id > ${after}::uuid order by p.id limit ${limit} offset ${offset})
+    select (select count(*) from l) as total, x.*, t.last_at
+    from (select) one left join x on true left join (${lastTimesOf(frame)}) t on t.player_id = x."playerId"
+    order by x."playerId"`.execute(db);
+  const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
+    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt) }],
+  ) as ListedPlayer[];
+  return { players, total: rows[0]!.total };
+};
+
+/**
+ * Reads a page of the players whom `readSegments` counts in a segment, by id.
+ * @throws DomainError NOT_FOUND for a segment that the group does not have
+ */
+export const listSegmentPlayers = async (
+  work: Work,
+  { frame }: Asked,
+  asked: PageQuery & { group: SegmentGroup; segment: string },
+): Promise<Page<ListedPlayer>> => {
+  const listed = await findSegmentPlayers(work, frame, asked);
+  const some = { limit: asked.limit, offset: offsetOf(asked) };
+  const { players, total } = await readSome(work, frame, listed, some);
+  return pageOf(players, total, asked);
 };
 
 /** `cursor`: the id of the last player of the page before. */
 type ListPage = { cursor?: string | undefined; limit: number };
 
 type PlayerList = {
-  data: SegmentPlayer[];
+  data: ListedPlayer[];
   pagination: { limit: number; total: number; nextCursor: string | null };
 };
 
-/** One row without a player where the page has none; `last_at`: null for one whose events are gone. */
-type Row = { [F in Exclude<keyof SegmentPlayer, "lastActiveAt">]: SegmentPlayer[F] | null } & {
-  last_at: Date | null;
-  total: number;
-};
-
-const pageQuery = ({ frame }: Asked, listed: RawBuilder<unknown>, { cursor, limit }: ListPage) => sql<Row>`
-  with l as materialized (select player_id from (${listed}) q),
-  x as materialized (
-    select ${SHOWN} from l join players p on p.project_id = ${frame.projectId}::uuid and p.id = l.player_id
-    where p.id > ${cursor ?? NIL_ID}::uuid order by p.id limit ${limit + 1})
-  select (select count(*) from l) as total, x.*, t.last_at
-  from (select) one left join x on true left join (${lastTimesOf(frame)}) t on t.player_id = x."playerId"
-  order by x."playerId"`;
-
 /**
  * Reads a page of the players behind a number, by id: each is on one page, whatever comes between two of
- * them, as long as the number stays the same. Erased ones have no name.
+ * them, as long as the number stays the same.
  * @throws DomainError as `findListed`
  */
 export const listPlayersBehind = async (
   work: Work,
   asked: Asked,
   list: ListQuestion,
-  page: ListPage,
+  { cursor, limit }: ListPage,
 ): Promise<PlayerList> => {
-  const { rows } = await pageQuery(asked, await findListed(work, asked, list), page).execute(work.db);
-  const players = rows.flatMap(({ total: _total, last_at: lastAt, ...player }) =>
-    player.playerId === null ? [] : [{ ...player, lastActiveAt: isoOf(lastAt) }],
-  ) as SegmentPlayer[];
-  const data = players.slice(0, page.limit);
-  const nextCursor = players.length > page.limit ? data.at(-1)!.playerId : null;
-  return { data, pagination: { limit: page.limit, total: rows[0]!.total, nextCursor } };
+  const listed = await findListed(work, asked, list);
+  const { players, total } = await readSome(work, asked.frame, listed, { after: cursor, limit: limit + 1 });
+  const data = players.slice(0, limit);
+  const nextCursor = players.length > limit ? data.at(-1)!.playerId : null;
+  return { data, pagination: { limit, total, nextCursor } };
 };
 
 /** Maximum players of a list that becomes a segment. */

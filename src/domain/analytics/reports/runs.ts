@@ -14,6 +14,7 @@ import {
 import { conflict, notFound } from "../../kernel/errors.ts";
 import { isId } from "../../kernel/ids.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
+import { shown } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { hasRoomForJob, type JobStatus, queueJob } from "../../long-work/project-jobs.ts";
@@ -29,50 +30,41 @@ type RunCause = (typeof RUN_CAUSES)[number];
 /** What a run has answered about. */
 type Answered = { from: string; to: string; timezone: string };
 
-/** A run of a report in the API. */
-export type ReportRun = {
-  id: string;
-  cause: RunCause;
-  dueAt: string;
-  status: JobStatus;
-  error: string | null;
-  range: Answered | null;
-  createdAt: string;
-  finishedAt: string | null;
-  /** Until when its result can be read; null where there is none. */
-  resultUntil: string | null;
-};
-
+/** A run of a report. */
 type Row = {
   id: string;
   cause: RunCause;
-  due_at: Date;
+  dueAt: Date;
   status: JobStatus;
   error: string | null;
-  answered: Answered | null;
-  created_at: Date;
-  finished_at: Date | null;
-  result_until: Date | null;
+  range: Answered | null;
+  createdAt: Date;
+  finishedAt: Date | null;
+  /** Until when its result can be read; null where there is none. */
+  resultUntil: Date | null;
 };
 
-const SHOWN = sql`
-  r.id, r.cause, r.due_at, coalesce(r.status, j.status, 'FAILED') as status,
-  coalesce(r.error, j.error) as error,
-  r.answered, r.created_at, coalesce(r.finished_at, j.finished_at) as finished_at,
-  case when r.result is not null then r.result_until end as result_until
+const RUNS = sql`
   from analytics_report_runs r left join project_jobs j on j.project_id = r.project_id and j.id = r.id`;
 
-const show = (row: Row): ReportRun => ({
-  id: row.id,
-  cause: row.cause,
-  dueAt: row.due_at.toISOString(),
-  status: row.status,
-  error: row.status === "SUCCEEDED" ? null : row.error,
-  range: row.answered,
-  createdAt: row.created_at.toISOString(),
-  finishedAt: isoOf(row.finished_at),
-  resultUntil: isoOf(row.result_until),
+/** What is known of a run and its job: one that is not there any more has failed. */
+const COLUMNS = sql`
+  r.id, r.cause, r.due_at as "dueAt", coalesce(r.status, j.status, 'FAILED') as status,
+  coalesce(r.error, j.error) as error, r.answered as range,
+  coalesce(r.finished_at, j.finished_at) as "finishedAt"`;
+
+const SHOWN = sql`
+  ${COLUMNS}, r.created_at as "createdAt", case when r.result is not null then r.result_until end as "resultUntil"
+  ${RUNS}`;
+
+const show = (row: Row) => ({
+  ...shown(row, ["id", "cause", "dueAt", "status", "error", "range"]),
+  ...(row.status === "SUCCEEDED" && { error: null }),
+  ...shown(row, ["createdAt", "finishedAt", "resultUntil"]),
 });
+
+/** A run of a report in the API. */
+export type ReportRun = ReturnType<typeof show>;
 
 /** What a run is made from: a report as it was when that was due. */
 type Due = {
@@ -179,23 +171,15 @@ export const listRuns = async (
   return { runs: rows.map(show), ...(await countRows(work, sql`analytics_report_runs r where ${where}`)) };
 };
 
-/** Runs that have ended, and that nobody was told of. A job that is not there any more has failed. */
+/** Runs that have ended, and that nobody was told of. */
 const UNTOLD = sql`
-  from analytics_report_runs r
-  left join project_jobs j on j.project_id = r.project_id and j.id = r.id
-  where r.told_at is null and (r.status is not null or j.id is null or j.status in ('FAILED', 'CANCELLED'))`;
+  ${RUNS} where r.told_at is null
+    and (r.status is not null or j.id is null or j.status in ('FAILED', 'CANCELLED'))`;
 
-type ToldRow = {
-  project_id: string;
-  id: string;
-  report_id: string;
+type ToldRow = Omit<Row, "createdAt" | "resultUntil"> & {
+  projectId: string;
+  reportId: string;
   report: SavedKindName;
-  cause: "SCHEDULE" | "REQUEST";
-  due_at: Date;
-  answered: Answered | null;
-  status: JobStatus;
-  error: string | null;
-  finished_at: Date | null;
 };
 
 /** A run, by its project. */
@@ -204,9 +188,9 @@ export type RunOf = { projectId: string; id: string };
 /** Returns the next run after `after` that has ended and that nobody was told of; undefined without any. */
 export const findUntold = async ({ db }: Work, after: RunOf | undefined): Promise<RunOf | undefined> => {
   const isLater = after ? sql`and r.id > ${after.id}::uuid` : sql``;
-  const { rows } = await sql<{ project_id: string; id: string }>`
-    select r.project_id, r.id ${UNTOLD} ${isLater} order by r.id limit 1`.execute(db);
-  return rows[0] && { projectId: rows[0].project_id, id: rows[0].id };
+  const { rows } = await sql<RunOf>`
+    select r.project_id as "projectId", r.id ${UNTOLD} ${isLater} order by r.id limit 1`.execute(db);
+  return rows[0];
 };
 
 /** Runs by request within a day of which a report's readers get mails; of more they only find the results. */
@@ -216,18 +200,16 @@ const isMailed = async ({ db, serverNow }: Work, run: ToldRow): Promise<boolean>
   if (run.cause === "SCHEDULE") return true;
   const { rows } = await sql<{ told: number }>`
     select count(*) as told from analytics_report_runs
-    where project_id = ${run.project_id}::uuid and report_id = ${run.report_id}::uuid and cause = 'REQUEST'
+    where project_id = ${run.projectId}::uuid and report_id = ${run.reportId}::uuid and cause = 'REQUEST'
       and told_at >= ${`${serverNow.toISOString().slice(0, 10)}T00:00:00Z`}::timestamptz`.execute(db);
   return rows[0]!.told < MAILED_BY_REQUEST_MAX;
 };
 
-type About = { name: string; schedule: Schedule | null; tenant_id: string };
+type About = { name: string; schedule: Schedule | null; tenantId: string };
 
 const takeUntold = async ({ db }: Work, { projectId, id }: RunOf): Promise<ToldRow | undefined> => {
   const { rows } = await sql<ToldRow>`
-    select r.project_id, r.id, r.report_id, r.report, r.cause, r.due_at, r.answered,
-      coalesce(r.status, j.status, 'FAILED') as status, coalesce(r.error, j.error) as error,
-      coalesce(r.finished_at, j.finished_at) as finished_at
+    select ${COLUMNS}, r.project_id as "projectId", r.report_id as "reportId", r.report
     ${UNTOLD} and r.project_id = ${projectId}::uuid and r.id = ${id}::uuid
     for update of r skip locked`.execute(db);
   return rows[0];
@@ -235,8 +217,8 @@ const takeUntold = async ({ db }: Work, { projectId, id }: RunOf): Promise<ToldR
 
 const about = async ({ db }: Work, run: ToldRow): Promise<About | undefined> => {
   const { rows } = await sql<About>`
-    select s.name, s.schedule, p.tenant_id from analytics_reports s join projects p on p.id = s.project_id
-    where s.project_id = ${run.project_id}::uuid and s.id = ${run.report_id}::uuid
+    select s.name, s.schedule, p.tenant_id as "tenantId" from analytics_reports s join projects p on p.id = s.project_id
+    where s.project_id = ${run.projectId}::uuid and s.id = ${run.reportId}::uuid
       and p.deleted_at is null`.execute(db);
   return rows[0];
 };
@@ -247,20 +229,19 @@ const ERROR_MAX = 500;
 type TellParts = { mail: Mail; publicUrl: string };
 
 const tell = async (work: Work, { mail, publicUrl }: TellParts, run: ToldRow, of: About): Promise<void> => {
-  const { project_id: projectId, id: runId, report_id: reportId, report, answered } = run;
-  const dueAt = run.due_at.toISOString();
+  const { projectId, id: runId, reportId, report, range } = run;
+  const dueAt = run.dueAt.toISOString();
   const error = (run.error ?? "The run has failed").slice(0, ERROR_MAX);
   const common = { reportId, runId, name: of.name, report, dueAt };
-  if (answered) {
+  if (range) {
     const resultUrl = `${publicUrl}/api/v1/analytics/reports/${reportId}/runs/${runId}/result`;
-    work.emit(projectId, "report.ready", { ...common, range: answered, resultUrl });
+    work.emit(projectId, "report.ready", { ...common, range, resultUrl });
   } else work.emit(projectId, "report.failed", { ...common, error });
   if (!(await isMailed(work, run))) return;
-  for (const { id: userId, email: to } of await readersAmong(work, of.tenant_id, of.schedule?.mailTo ?? [])) {
-    const whom = { to, tenantId: of.tenant_id, userId };
+  for (const { id: userId, email: to } of await readersAmong(work, of.tenantId, of.schedule?.mailTo ?? [])) {
+    const whom = { to, tenantId: of.tenantId, userId };
     const values = { reportName: of.name, reportId, runId };
-    if (answered)
-      await mail.queue(work, { template: "report-ready", values: { ...values, ...answered }, ...whom });
+    if (range) await mail.queue(work, { template: "report-ready", values: { ...values, ...range }, ...whom });
     else await mail.queue(work, { template: "report-failed", values: { ...values, error }, ...whom });
   }
 };
@@ -275,11 +256,11 @@ export const tellOfRun = async (work: Work, ref: RunOf, parts: TellParts): Promi
   const of = run.status === "CANCELLED" ? undefined : await about(work, run);
   if (of) await tell(work, parts, run, of);
   const now = work.serverNow.toISOString();
-  const finishedAt = run.finished_at?.toISOString() ?? now;
+  const finishedAt = isoOf(run.finishedAt) ?? now;
   await sql`
     update analytics_report_runs set told_at = ${now}::timestamptz, status = ${run.status},
       error = ${run.status === "SUCCEEDED" ? null : run.error}, finished_at = ${finishedAt}::timestamptz
-    where project_id = ${run.project_id}::uuid and id = ${run.id}::uuid`.execute(work.db);
+    where project_id = ${run.projectId}::uuid and id = ${run.id}::uuid`.execute(work.db);
 };
 
 /** Reports that are due: those of tenants that may use the service, before a moment. */
@@ -296,13 +277,9 @@ export const areReportsDue = (at: Date): RawBuilder<unknown> =>
 /** Position in a walk over due reports; undefined at its beginning. */
 export type DueCursor = { projectId: string; id: string };
 
-type DueRow = {
-  report: SavedKindName;
-  question: StoredQuestion;
-  range: RelativeRange | null;
+type DueRow = Pick<Due, "report" | "question" | "range" | "createdBy"> & {
   schedule: Schedule;
   next_at: Date;
-  created_by: string;
 };
 
 /** Returns the next due report after `cursor`; undefined when there is none. */
@@ -313,10 +290,10 @@ export const findDueReport = async (
   const after = cursor
     ? sql`and (r.project_id, r.id) > (${cursor.projectId}::uuid, ${cursor.id}::uuid)`
     : sql``;
-  const { rows } = await sql<{ project_id: string; id: string }>`
-    select r.project_id, r.id ${dueBefore(serverNow)} ${after}
+  const { rows } = await sql<DueCursor>`
+    select r.project_id as "projectId", r.id ${dueBefore(serverNow)} ${after}
     order by r.project_id, r.id limit 1`.execute(db);
-  return rows[0] && { projectId: rows[0].project_id, id: rows[0].id };
+  return rows[0];
 };
 
 /**
@@ -326,24 +303,14 @@ export const findDueReport = async (
 export const queueDueReport = async (work: Work, { projectId, id }: DueCursor): Promise<void> => {
   const now = work.serverNow;
   const { rows } = await sql<DueRow>`
-    select r.report, r.question, r."range", r.schedule, r.next_at, r.created_by
+    select r.report, r.question, r."range", r.schedule, r.next_at, r.created_by as "createdBy"
     ${dueBefore(now)} and r.project_id = ${projectId}::uuid and r.id = ${id}::uuid
     for update of r skip locked`.execute(work.db);
   const [row] = rows;
   if (!row || !(await hasRoomForJob(work, projectId))) return;
-  const { schedule } = row;
-  const dueMs = Math.max(row.next_at.getTime(), lastDueMs(schedule, now.getTime() - 1));
-  const { report, question, range, created_by: createdBy } = row;
-  await queueRun(work, {
-    projectId,
-    reportId: id,
-    cause: "SCHEDULE",
-    dueMs,
-    report,
-    question,
-    range,
-    createdBy,
-  });
+  const { schedule, next_at: nextAt, ...asked } = row;
+  const dueMs = Math.max(nextAt.getTime(), lastDueMs(schedule, now.getTime() - 1));
+  await queueRun(work, { ...asked, projectId, reportId: id, cause: "SCHEDULE", dueMs });
   await sql`
     update analytics_reports set next_at = ${new Date(nextDueMs(schedule, dueMs)).toISOString()}::timestamptz
     where project_id = ${projectId}::uuid and id = ${id}::uuid`.execute(work.db);

@@ -26,8 +26,11 @@ import { Key } from "../../evaluation/language/syntax.ts";
 import { EVERY_ROLE, type Role } from "../../kernel/caller.ts";
 import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
+import { isoOf } from "../../kernel/iso-time.ts";
+import { shown } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, lockRoom, type Total, type Work } from "../../kernel/work.ts";
+import { cancelJobs } from "../../long-work/project-jobs.ts";
 
 type Sync = { from: string; to: string; actor: string };
 type Synced = { count: number; skipped: { key: string; reason: string }[] };
@@ -108,8 +111,8 @@ export const readersAmong = async (
 /** Maximum saved reports of a project. */
 export const REPORTS_MAX = 100;
 
-/** A saved report in the API. */
-type SavedReport = {
+/** A saved report. */
+type Row = {
   id: string;
   /** Names it in every project that has it. */
   key: string;
@@ -121,11 +124,24 @@ type SavedReport = {
   range: RelativeRange | null;
   schedule: Schedule | null;
   /** When it is run next by its schedule. */
-  nextRunAt: string | null;
+  nextRunAt: Date | null;
   createdBy: string;
-  createdAt: string;
-  updatedAt: string;
+  createdAt: Date;
+  updatedAt: Date;
 };
+
+const SHOWN = sql`
+  id, key, name, description, report, parameters, "range", schedule, next_at as "nextRunAt",
+  created_by as "createdBy", created_at as "createdAt", updated_at as "updatedAt"`;
+
+const show = (row: Row) =>
+  shown(row, [
+    ...(["id", "key", "name", "description", "report", "parameters", "range", "schedule"] as const),
+    ...(["nextRunAt", "createdBy", "createdAt", "updatedAt"] as const),
+  ]);
+
+/** A saved report in the API. */
+type SavedReport = ReturnType<typeof show>;
 
 /** What is asked by a report. `question`: its parameters, as its operation has parsed them. */
 export type SavedQuestion = Pick<SavedReport, "report" | "parameters" | "range"> & {
@@ -135,50 +151,15 @@ export type SavedQuestion = Pick<SavedReport, "report" | "parameters" | "range">
 /** A saved report that can be asked. */
 type AskableReport = SavedReport & { question: StoredQuestion };
 
-type Row = {
-  id: string;
-  key: string;
-  name: string;
-  description: string | null;
-  report: SavedKindName;
-  parameters: Readonly<Record<string, unknown>>;
-  range: RelativeRange | null;
-  question: StoredQuestion;
-  schedule: Schedule | null;
-  next_at: Date | null;
-  created_by: string;
-  created_at: Date;
-  updated_at: Date;
-};
-
-const SHOWN = sql`
-  id, key, name, description, report, parameters, "range", schedule, next_at, created_by, created_at,
-  updated_at`;
-
-const show = (row: Omit<Row, "question">): SavedReport => ({
-  id: row.id,
-  key: row.key,
-  name: row.name,
-  description: row.description,
-  report: row.report,
-  parameters: row.parameters,
-  range: row.range,
-  schedule: row.schedule,
-  nextRunAt: row.next_at?.toISOString() ?? null,
-  createdBy: row.created_by,
-  createdAt: row.created_at.toISOString(),
-  updatedAt: row.updated_at.toISOString(),
-});
-
 export type ReportRef = { projectId: string; id: string };
 
 const one = ({ projectId, id }: ReportRef): RawBuilder<unknown> =>
   sql`project_id = ${projectId}::uuid and id = ${id}::uuid`;
 
 /** @throws DomainError NOT_FOUND */
-const findRow = async ({ db }: Work, ref: ReportRef, lock = sql``): Promise<Row> => {
+const findRow = async ({ db }: Work, ref: ReportRef, lock = sql``) => {
   const { rows } = isId(ref.id)
-    ? await sql<Row>`
+    ? await sql<Row & { question: StoredQuestion }>`
         select ${SHOWN}, question from analytics_reports where ${one(ref)} ${lock}`.execute(db)
     : { rows: [] };
   if (!rows[0]) throw notFound("report");
@@ -297,7 +278,7 @@ export const updateReport = async (
   };
   const planned: Planned =
     change.schedule === undefined
-      ? { schedule: row.schedule, nextAt: row.next_at?.toISOString() ?? null }
+      ? { schedule: row.schedule, nextAt: isoOf(row.nextRunAt) }
       : await plan(work, ref.projectId, { ...next, schedule: change.schedule });
   const { rows } = await sql<Row>`
     update analytics_reports set name = ${next.name}, description = ${next.description},
@@ -313,14 +294,10 @@ export const updateReport = async (
 /** Deletes a report with its runs, and ends those before their next step. @throws DomainError NOT_FOUND */
 export const deleteReport = async (work: Work, ref: ReportRef): Promise<void> => {
   await findRow(work, ref, sql`for update`);
-  const now = sql`${work.serverNow.toISOString()}::timestamptz`;
   const runs = sql`analytics_report_runs
     where project_id = ${ref.projectId}::uuid and report_id = ${ref.id}::uuid`;
   // In the order of a step: the job first.
-  await sql`
-    update project_jobs set status = 'CANCELLED', finished_at = ${now}, updated_at = ${now}
-    where project_id = ${ref.projectId}::uuid and id in (select id from ${runs})
-      and status in ('QUEUED', 'RUNNING')`.execute(work.db);
+  await cancelJobs(work, sql`project_id = ${ref.projectId}::uuid and id in (select id from ${runs})`);
   await sql`delete from ${runs}`.execute(work.db);
   await sql`delete from analytics_reports where ${one(ref)}`.execute(work.db);
   await auditDefinition(work, "analytics_report.deleted", ref);

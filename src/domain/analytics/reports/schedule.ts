@@ -15,12 +15,13 @@ import {
   trendReport,
 } from "../exports/columns.ts";
 import { EXPORT_KEPT_MS } from "../exports/export-job.ts";
-import { type ExportFormat, fileWriter, inParts } from "../exports/reports.ts";
+import { type ExportFormat, type Put, writeComputed } from "../exports/reports.ts";
 import {
   type DayFrame,
   type ProjectDays,
   type RangeQuery,
   dateOfDay,
+  DAY_MS,
   dayFrame,
   intervalAfter,
   intervalOf,
@@ -29,10 +30,11 @@ import {
   readAsOf,
   showRange,
 } from "../range.ts";
+import { inProjectTime } from "../../accounts/projects/project.ts";
 import { BUILDERS } from "../../kernel/caller.ts";
 import { DomainError, invalid, notFound } from "../../kernel/errors.ts";
-import { atProjectTime, type Work } from "../../kernel/work.ts";
-import { firstInstant, isIanaName, localTime } from "../../kernel/zones.ts";
+import type { Work } from "../../kernel/work.ts";
+import { CALENDAR_UNITS, firstInstant, isIanaName, localTime } from "../../kernel/zones.ts";
 import { jobKind } from "../../long-work/project-jobs.ts";
 
 /** How a kind of report is asked beside its own fields. */
@@ -72,15 +74,13 @@ export type StoredQuestion = Readonly<Record<string, unknown>> &
   FrameQuery &
   RangeQuery & { shown?: Readonly<Record<string, unknown>> };
 
-const RANGE_UNITS = ["DAY", "WEEK", "MONTH"] as const;
-
 const UNITS_MAX = 1_000;
 const INTERVALS = { DAY: "day", WEEK: "week", MONTH: "month" } as const;
 
 /** A range that is another one each day, week or month. */
 export const RelativeRange = z.strictObject({
   last: z.int().min(1).max(UNITS_MAX).meta({ description: "How many days, weeks or months" }),
-  unit: z.enum(RANGE_UNITS),
+  unit: z.enum(CALENDAR_UNITS),
   current: z.boolean().default(false).meta({
     description: "Whether the one that is going on is the last of them; else only those that are over",
   }),
@@ -128,28 +128,19 @@ export const ReportRange = RelativeRange.nullable().meta({
   description: "In place of from, to and period: counted back from each run",
 });
 
-const ROWS_AT_ONCE = 1_000;
-
 /**
  * Writes the answer of a report as a file, as GET /analytics/export does.
  * @param put takes the next piece
  * @returns the number of rows
  */
-export const writeAnswer = async (
+export const writeAnswer = (
   { report: name, answer }: { report: SavedKindName; answer: unknown },
   format: ExportFormat,
-  put: (piece: string) => Promise<void>,
+  put: Put,
 ): Promise<number> => {
   const { report } = savedKind(name);
-  const writer = fileWriter(columnsOf(report.columns, undefined), { format, bom: false, raw: false });
-  let count = 0;
-  await put(writer.head);
-  for (const rows of inParts(report.rows(answer), ROWS_AT_ONCE)) {
-    await put(writer.rows(rows, count === 0));
-    count += rows.length;
-  }
-  await put(writer.tail);
-  return count;
+  const style = { format, bom: false, raw: false };
+  return writeComputed({ columns: columnsOf(report.columns, undefined), style }, report.rows(answer), put);
 };
 
 /** The field of a report that a field of its question is. */
@@ -216,14 +207,6 @@ const lockRun = async ({ db }: Work, { projectId, id }: Ref): Promise<Run | unde
   return rows[0];
 };
 
-/** Returns the transaction at the time of the project's clock. */
-const atOwnTime = async (work: Work, projectId: string): Promise<Work> => {
-  const { rows } = await sql<{ ahead: number }>`
-    select clock_ahead_ms as ahead from projects where id = ${projectId}::uuid`.execute(work.db);
-  if (!rows[0]) throw notFound("project");
-  return atProjectTime(work, { clockAheadMs: rows[0].ahead });
-};
-
 /**
  * The moment that a run is asked at: that at which it was due, however late it is, so that each try has the
  * same range. What is due as a day begins is asked in that day, not at the very end of the day before.
@@ -278,23 +261,24 @@ export const reportRun = jobKind({
   step: async (work, { id, projectId }) => {
     const run = await lockRun(work, { projectId, id });
     if (!run) return { result: { runId: id, deleted: true } };
-    await finish(work, { projectId, id }, await answerOf(await atOwnTime(work, projectId), projectId, run));
+    await finish(
+      work,
+      { projectId, id },
+      await answerOf(await inProjectTime(work, projectId), projectId, run),
+    );
     return { result: { runId: id } };
   },
 });
 
-const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 /** Members who are told of a run. */
 export const MAIL_TO_MAX = 20;
 /** No two due days of a schedule are further apart. */
 const DAYS_MAX = 32;
 
-const SCHEDULE_UNITS = ["DAY", "WEEK", "MONTH"] as const;
-
 /** When a report is run by itself, and who is told. */
 export const ScheduleFields = z.strictObject({
-  every: z.enum(SCHEDULE_UNITS),
+  every: z.enum(CALENDAR_UNITS),
   hour: z.int().min(0).max(23).meta({ description: "Of the clocks of the zone" }),
   weekday: z.int().min(1).max(7).optional().meta({ description: "With every=WEEK: 1 is Monday" }),
   day: z

@@ -9,9 +9,10 @@ import {
   type ProjectDays,
   type Range,
 } from "../range.ts";
+import { type Periods, periodAt } from "../events.ts";
 import { type Days, DaySums, isSame, NEVER, Standing } from "./day-sums.ts";
 import { CHUNK_PLAYERS, DAY_MS, STATEMENT_LENGTH } from "./documents.ts";
-import { areDivisible, eachRolledPlayer, eachFirstTime } from "./players.ts";
+import { areDivisible, eachRolledPlayer, findFirstTime } from "./players.ts";
 import { openRolled, type Rolled } from "./rolled.ts";
 import { tableTexts } from "../../kernel/json.ts";
 import { localKey, type Work } from "../../kernel/work.ts";
@@ -165,11 +166,36 @@ export const daysUntil = async (work: Work, frame: Frame, untilMs: number): Prom
   return days && areWhole ? new Map([...days].filter(([day]) => day < end)) : days;
 };
 
-/** As `daysUntil`, of all time, for cohorts of a range; undefined for one that begins or ends within a day. */
-export const daysFor = async (work: Work, frame: Frame, range: Range): Promise<Days | undefined> => {
+/** Players of a cohort who were active `k` periods later. */
+export type DayCell = { cohort: number; k: number; players: number; events: number };
+
+/**
+ * Calls `take` with players of a cohort, by the number of its period, who were active `k` periods later, and
+ * with their events: often for one cell, each player once.
+ * @param periods those of the range and the ones behind it
+ * @returns false where the days are not added up, or the range begins or ends within one
+ */
+export const eachCohortCell = async (
+  work: Work,
+  { frame, range }: { frame: Frame; range: Range },
+  { unit, days: startsMs }: Periods,
+  take: (cell: DayCell) => void,
+): Promise<boolean> => {
   const { startMs, endMs, firstDay, lastDay } = range;
   const isWhole = dayStart(frame, firstDay) === startMs && dayStart(frame, lastDay + 1) === endMs;
-  return isWhole ? daysUntil(work, frame, frame.asOfMs) : undefined;
+  const days = isWhole ? await daysUntil(work, frame, frame.asOfMs) : undefined;
+  if (!days) return false;
+  const counted = ({ day: "players", week: frame.weekStart, month: "month" } as const)[unit];
+  for (const [day, sums] of days) {
+    if (day < firstDay) continue;
+    const period = periodAt({ startsMs }, day);
+    for (const [first, those] of sums.cohorts) {
+      if (first < firstDay || first > lastDay) continue;
+      const cohort = periodAt({ startsMs }, first);
+      take({ cohort, k: period - cohort, players: those[counted], events: those.events });
+    }
+  }
+  return true;
 };
 
 const writeDays = async (
@@ -230,9 +256,8 @@ export const reopenDays = async (work: Work, projectId: string, sinceMs: number)
 
 /** The day of the first event; undefined without any. */
 const findFirstDay = async (work: Work, { frame, rolled }: Asking): Promise<number | undefined> => {
-  let firstMs = Infinity;
-  await eachFirstTime(work, rolled, (ms) => void (firstMs = Math.min(firstMs, ms)));
-  return firstMs === Infinity ? undefined : localDay(frame, firstMs);
+  const firstMs = await findFirstTime(work, rolled);
+  return firstMs === undefined ? undefined : localDay(frame, firstMs);
 };
 
 /** The next day after one of which there will be a standing. */

@@ -1,5 +1,4 @@
-import { periodAt } from "../events.ts";
-import { type CalendarInterval, monthOf, type WeekStart, weekOf } from "../range.ts";
+import { monthOf, weekOf } from "../range.ts";
 import { CHUNK_BITS, VarintReader, VarintWriter } from "./documents.ts";
 import type { RolledPlayer } from "./players.ts";
 
@@ -126,31 +125,6 @@ export const countPlayers = (days: Days, last: number): number => {
   let players = 0;
   for (const [day, { fresh }] of days) if (day <= last) players += fresh;
   return players;
-};
-
-/** Which players come to which cohort, by first days, and of what the columns are. */
-type CohortSpans = { span: Span; unit: CalendarInterval; weekStart: WeekStart; periods: readonly number[] };
-
-/**
- * Calls `take` with players of a cohort, by the number of its period, who were active `k` periods later, and
- * with their events: often for one cell, each player once.
- * @param periods first days of periods, the first of which has the span's first day
- */
-export const eachCohortCell = (
-  days: Days,
-  { span, unit, weekStart, periods }: CohortSpans,
-  take: (cell: { cohort: number; k: number; players: number; events: number }) => void,
-): void => {
-  const counted = unit === "day" ? "players" : unit === "week" ? weekStart : "month";
-  for (const [day, sums] of days) {
-    if (day < span.first) continue;
-    const period = periodAt({ startsMs: periods }, day);
-    for (const [first, those] of sums.cohorts) {
-      if (first < span.first || first > span.last) continue;
-      const cohort = periodAt({ startsMs: periods }, first);
-      take({ cohort, k: period - cohort, players: those[counted], events: those.events });
-    }
-  }
 };
 
 /** When players were active before a day, and first, by number. */

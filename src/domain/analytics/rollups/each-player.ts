@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { textList } from "../events.ts";
 import { CHUNK_BITS, CHUNK_PLAYERS, DAY_MS, eachTime, readFirsts } from "./documents.ts";
 import type { Person, Rolled, TailEvent } from "./rolled.ts";
 import { type Pages, pagesIn } from "../../kernel/cursor.ts";
@@ -360,8 +361,7 @@ class OwnTimes {
 }
 
 const whichOf = ({ fromMs, untilMs, marks, otherMarks, before = [] }: TimesQuestion): RawBuilder<unknown> => {
-  const listed = (types: readonly string[]) =>
-    sql`event_type in (select json_array_elements_text(${JSON.stringify(types)}::json))`;
+  const listed = (types: readonly string[]) => sql`event_type in ${textList(types)}`;
   const wanted = otherMarks === undefined ? sql`${listed([...marks.keys()])}` : sql`true`;
   const [first, last] = [Math.floor(fromMs / DAY_MS), Math.ceil(untilMs / DAY_MS)];
   return sql`event_type <> '' and day <= ${last}::int

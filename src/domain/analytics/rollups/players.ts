@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { type Gain, withIndexes } from "../events.ts";
+import { countAtMost, type Gain, textList, withIndexes } from "../events.ts";
 import type { Frame } from "../range.ts";
 import { DAY_MS, eachActivePlayer, eachQuarter, eachTime, QUARTER_MS } from "./documents.ts";
 import {
@@ -82,13 +82,7 @@ class Quarters {
     const stretch = this.at(Math.floor(ms / QUARTER_MS));
     if (stretch !== SPLIT) return stretch;
     if (ms < this.#cutsMs[0]! || ms >= this.#untilMs) return NONE;
-    let [low, high] = [0, this.#cutsMs.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.#cutsMs[middle]! <= ms) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return countAtMost(this.#cutsMs, ms) - 1;
   }
 }
 
@@ -145,11 +139,7 @@ const readTail = async (work: Work, projectId: string): Promise<TailGain[] | und
     await readDeleted(work, projectId, { watermark, limit }),
   ]);
   if (fresh.length + reverted.length + deleted.length > TAIL_MAX) return undefined;
-  return [
-    ...fresh.filter(({ counts }) => counts),
-    ...reverted.map((gain) => ({ ...gain, amount: -gain.amount })),
-    ...deleted.map((gain) => ({ ...gain, amount: -1 })),
-  ];
+  return [...fresh.filter(({ counts }) => counts), ...reverted, ...deleted];
 };
 
 const TAILS = localKey("gains behind rollups", () => new Map<string, Promise<TailGain[] | undefined>>());
@@ -289,8 +279,7 @@ const readingOf = (
   return {
     isOfActive: stretches.isOfActive,
     which: types
-      ? sql`event_type in (select json_array_elements_text(${JSON.stringify(types)}::json))
-          and event_type <> '' and ${daysWithin(stretches)}`
+      ? sql`event_type in ${textList(types)} and event_type <> '' and ${daysWithin(stretches)}`
       : sql`(event_type = '' or day = any(${splitDays}::int[])) and ${daysWithin(stretches)}`,
     take: types ? byEvents : byQuarters,
     keyOf: ({ type, ms }) => {
@@ -358,3 +347,10 @@ export const eachFirstTime = (work: Work, rolled: Rolled, take: (firstMs: number
     keyOf: () => undefined,
     judge: ({ firstMs }) => take(firstMs),
   });
+
+/** The time of the first event of all players; undefined without any. */
+export const findFirstTime = async (work: Work, rolled: Rolled): Promise<number | undefined> => {
+  let firstMs = Infinity;
+  await eachFirstTime(work, rolled, (ms) => void (firstMs = Math.min(firstMs, ms)));
+  return firstMs === Infinity ? undefined : firstMs;
+};

@@ -58,7 +58,7 @@ export const readGains = async (
   return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 };
 
-/** Reads gains up to the watermark of some events. @param events a query of event_id */
+/** Reads gains up to the watermark of some events, to be taken away. @param events a query of event_id */
 export const readGainsOf = async (
   { db }: Work,
   projectId: string,
@@ -70,19 +70,21 @@ export const readGainsOf = async (
   );
   const some = sql`${sql.join(parts, sql` union all `)} limit ${sql.lit(limit)}`;
   const { rows } = await withTimes(projectId, some).execute(db);
-  return rows;
+  return rows.map((gain) => ({ ...gain, amount: -gain.amount }));
 };
 
-/** Gains that were deleted and that rollups may hold: what is told of one, by id. */
-type DeletedGain = Pick<GainRow, "id" | "metric" | "key" | "ms">;
+/** A gain that was deleted and that rollups may hold: what is told of one. */
+type DeletedGain = Pick<GainRow, "id" | "metric" | "key" | "ms" | "amount">;
 
+/** Reads gains that were deleted, to be taken away, by id. */
 export const readDeleted = async (
   { db }: Work,
   projectId: string,
   { watermark, limit }: { watermark: string; limit: number },
 ): Promise<DeletedGain[]> => {
   const { rows } = await sql<DeletedGain>`
-    select gain_id::text as id, metric, key, round(extract(epoch from at) * 1000)::float8 as ms
+    select gain_id::text as id, metric, key, round(extract(epoch from at) * 1000)::float8 as ms,
+      -1::float8 as amount
     from uncounted_gains where project_id = ${projectId}::uuid and gain_id <= ${watermark}::uuid
     order by gain_id limit ${sql.lit(limit)}`.execute(db);
   return rows;
@@ -235,7 +237,7 @@ const applyEdits = async (
 };
 
 /** A gain that is added, or taken away. */
-type Change = Pick<GainRow, "metric" | "key" | "ms"> & { amount: number };
+type Change = Pick<GainRow, "metric" | "key" | "ms" | "amount">;
 
 const write = async (work: Work, projectId: string, changes: readonly Change[]): Promise<void> => {
   const quarters = new Edits();
@@ -307,11 +309,7 @@ export const rollUpGains = async (
     taken.length === 0 ? [] : await readGainsOf(work, projectId, { events, watermark, limit: TAKEN_MAX });
   const deleted = await takeDeleted(work, projectId, watermark);
   const fresh = await readGains(work, projectId, { after: watermark, until: limit, limit: GAINS_AT_ONCE });
-  await write(work, projectId, [
-    ...fresh.filter((gain) => gain.is_held),
-    ...reverted.map((gain) => ({ ...gain, amount: -gain.amount })),
-    ...deleted.map((gain) => ({ ...gain, amount: -1 })),
-  ]);
+  await write(work, projectId, [...fresh.filter((gain) => gain.is_held), ...reverted, ...deleted]);
   const isMore = fresh.length === GAINS_AT_ONCE;
   const reached = [watermark, fresh.at(-1)?.id ?? watermark, isMore ? watermark : settled].toSorted().at(-1)!;
   if (reached > watermark || known === undefined) await writeWatermark(work, projectId, reached);

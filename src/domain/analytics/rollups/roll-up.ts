@@ -6,6 +6,7 @@ import { tableTexts } from "../../kernel/json.ts";
 import { asOneMessage } from "../../kernel/statements.ts";
 import { Edits, findHolders, type FirstChange, writeDocuments, writeFirstTimes } from "./holders.ts";
 import { STATEMENT_LENGTH } from "./documents.ts";
+import { COUNTS, readSettledId } from "../events.ts";
 import { closeSome, reopenDays } from "./closed-days.ts";
 import { rollUpGains } from "./roll-up-gains.ts";
 
@@ -44,21 +45,9 @@ const readState = async ({ db }: Work, projectId: string): Promise<RollupState |
 
 const COLUMNS = sql`e.id::text as id, e.event_type as type,
   round(extract(epoch from e.occurred_at) * 1000)::float8 as ms, p.id::text as player_id,
-  not starts_with(e.event_type, 'system.') and not exists (
-    select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id
-      and r.status in ('REJECTED', 'REVERTED')) as counts`;
+  ${COUNTS} as counts`;
 const EVENTS = sql`tracked_events e
   left join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id`;
-
-/** Up to where rollups may come: to what nobody commits any more, and what waits for no worker. */
-const readLimit = async ({ db, serverNow }: Work, projectId: string, lagMs: number): Promise<string> => {
-  const { rows } = await sql<{ id: string }>`
-    select event_id::text as id from event_q where project_id = ${projectId}::uuid
-    order by event_id limit 1`.execute(db);
-  const limit = idFloor(serverNow.getTime() - lagMs);
-  const waiting = rows[0]?.id;
-  return waiting !== undefined && waiting < limit ? waiting : limit;
-};
 
 const readNew = async (
   { db }: Work,
@@ -202,7 +191,7 @@ const rollUpEvents = async (
   lagMs: number,
 ): Promise<{ isMore: boolean; taken: string[] }> => {
   const state = (await readState(work, projectId)) ?? { watermark: NIL_ID, players: 0 };
-  const limit = await readLimit(work, projectId, lagMs);
+  const limit = await readSettledId(work, projectId, lagMs);
   const fresh = await readNew(work, projectId, state.watermark, limit);
   const watermark = fresh.at(-1)?.id ?? state.watermark;
   const unknown = fresh.filter(({ player_id: playerId, counts }) => counts && playerId === null);

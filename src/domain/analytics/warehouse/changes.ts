@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from "kysely";
 import { type IdPage, iso, type Line } from "./part.ts";
 import type { Export } from "./progress.ts";
 import type { WarehouseChange } from "../../kernel/events/warehouse-changes.ts";
-import { idFloor } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** Records that one statement reads: each has less than 1 KiB. */
@@ -66,23 +65,6 @@ export const readRewardLinesOf = (work: Work, projectId: string, ids: readonly s
 
 /** Changes that one file tells of. */
 const CHANGES_AT_ONCE = 2_000;
-
-/**
- * Up to where files of events may come: to what nobody commits any more, and what waits for no worker. What
- * waits for its time is told of as waiting, and once more when it waits no longer.
- */
-export const readExportLimit = async (
-  { db, serverNow }: Work,
-  projectId: string,
-  lagMs: number,
-): Promise<string> => {
-  const { rows } = await sql<{ id: string }>`
-    select event_id::text as id from event_q where project_id = ${projectId}::uuid
-    order by event_id limit 1`.execute(db);
-  const limit = idFloor(serverNow.getTime() - lagMs);
-  const waiting = rows[0]?.id;
-  return waiting !== undefined && waiting < limit ? waiting : limit;
-};
 
 /**
  * A change to tell of: its number, and its event, merge or grant. `searched`: files up to that number hold

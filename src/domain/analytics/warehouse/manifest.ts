@@ -78,16 +78,17 @@ const SCHEMA_VERSION = 1;
 const ENTRIES_AT_ONCE = 100;
 const SEQUENCE_DIGITS = 12;
 
+/** A file as the manifest tells of it, in this order. */
 type Row = {
-  seq: number;
+  sequence: number;
   kind: string;
   path: string;
   rows: number;
   bytes: number;
   sha256: string;
-  from_id: string;
-  to_id: string;
-  created_at: Date;
+  fromId: string;
+  toId: string;
+  createdAt: Date;
   replaces: string | null;
 };
 
@@ -101,33 +102,16 @@ const pathOf = (projectId: string, seq: number): string =>
 export const firstEntryOf = (projectId: string): string => pathOf(projectId, 1);
 
 const show = (projectId: string, row: Row): Entry => {
-  const { seq } = row;
-  const entry = {
-    schemaVersion: SCHEMA_VERSION,
-    projectId,
-    sequence: seq,
-    kind: row.kind,
-    path: row.path,
-    rows: row.rows,
-    bytes: row.bytes,
-    sha256: row.sha256,
-    fromId: row.from_id,
-    toId: row.to_id,
-    createdAt: row.created_at.toISOString(),
-    replaces: row.replaces,
-  };
-  return {
-    seq,
-    path: pathOf(projectId, seq),
-    body: Buffer.from(`${JSON.stringify(entry)}\n`),
-  };
+  const { sequence: seq, ...rest } = row;
+  const entry = { schemaVersion: SCHEMA_VERSION, projectId, sequence: seq, ...rest };
+  return { seq, path: pathOf(projectId, seq), body: Buffer.from(`${JSON.stringify(entry)}\n`) };
 };
 
 /** Reads a page of entries of the manifest after one; they never change. */
 export const readEntries = async ({ db }: Work, projectId: string, after: number): Promise<Entry[]> => {
   const { rows } = await sql<Row>`
-    select w.seq, w.kind, w.path, w.row_count as rows, w.byte_count as bytes, w.sha256, w.from_id::text,
-      w.to_id::text, w.created_at, r.path as replaces
+    select w.seq as sequence, w.kind, w.path, w.row_count as rows, w.byte_count as bytes, w.sha256,
+      w.from_id::text as "fromId", w.to_id::text as "toId", w.created_at as "createdAt", r.path as replaces
     from warehouse_parts w
     left join warehouse_parts r on r.project_id = w.project_id and r.seq = w.replaces
     where w.project_id = ${projectId}::uuid and w.seq > ${after}::bigint

@@ -1,10 +1,9 @@
 import { sql } from "kysely";
 import { type Line, linesOf, type Part, type PartKind, PartWriter, type Place, type Stream } from "./part.ts";
+import { instant } from "../events.ts";
 import { StoreError } from "./store.ts";
 import { idFloor, newId, NIL_ID, timeOfId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
-
-const at = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`;
 
 /**
  * How long a worker has a project to itself, in ms. It renews the lease with each statement; in between are
@@ -38,7 +37,7 @@ export class LeaseLost extends Error {
 
 /** Makes projects known that came since. From then on what changes of their events is noted. */
 export const registerProjects = async ({ db, serverNow }: Work): Promise<void> => {
-  const now = at(serverNow.getTime());
+  const now = instant(serverNow.getTime());
   await sql`
     insert into warehouse_projects (project_id, cursor, registered_at, moved_at)
     select p.id, ${NIL_ID}::uuid, ${now}, ${now} from projects p
@@ -70,10 +69,10 @@ export const openExport = async (
   const { db, serverNow } = work;
   const [now, lease] = [serverNow.getTime(), newId()];
   const { rows } = await sql<Row>`
-    update warehouse_projects set lease = ${lease}::uuid, leased_until = ${at(now + LEASE_MS)}
-    where project_id = ${projectId}::uuid and registered_at <= ${at(now - lagMs)}
+    update warehouse_projects set lease = ${lease}::uuid, leased_until = ${instant(now + LEASE_MS)}
+    where project_id = ${projectId}::uuid and registered_at <= ${instant(now - lagMs)}
       and not is_forgotten
-      and coalesce(leased_until <= ${at(now)}, true) and coalesce(retry_at <= ${at(now)}, true)
+      and coalesce(leased_until <= ${instant(now)}, true) and coalesce(retry_at <= ${instant(now)}, true)
     returning project_id::text as "projectId", lease::text, cursor::text as events,
       ledger_cursor::text as ledger, rewards_cursor::text as rewards, seq, published, writing,
       knows_merges`.execute(db);
@@ -99,7 +98,7 @@ const change = async (
   columns: ReturnType<typeof sql>,
 ): Promise<void> => {
   const { rows } = await sql`
-    update warehouse_projects set leased_until = ${at(serverNow.getTime() + LEASE_MS)}, ${columns}
+    update warehouse_projects set leased_until = ${instant(serverNow.getTime() + LEASE_MS)}, ${columns}
     where project_id = ${projectId}::uuid and lease = ${lease}::uuid returning 1`.execute(db);
   if (rows.length === 0) throw new LeaseLost();
 };
@@ -131,7 +130,7 @@ export const finishPart = async (work: Work, export_: Export, finished: Finished
   const cursors = { ...export_.cursors, ...finished.cursors };
   const { projectId } = export_;
   const seq = export_.seq + 1;
-  const now = at(serverNow.getTime());
+  const now = instant(serverNow.getTime());
   await change(
     work,
     export_,
@@ -177,7 +176,7 @@ export const publishedUpTo = (work: Work, export_: Export, seq: number): Promise
 
 /** Gives the project back. @param isBehind whether there is more to do at once */
 export const closeExport = async (work: Work, export_: Export, isBehind: boolean): Promise<void> => {
-  const now = at(work.serverNow.getTime());
+  const now = instant(work.serverNow.getTime());
   await sql`
     update warehouse_projects set lease = null, leased_until = null, is_behind = ${isBehind},
       moved_at = ${now}, failing_since = null, failures = 0, retry_at = null
@@ -200,8 +199,8 @@ export const failExport = async ({ db, serverNow }: Work, { projectId, lease }: 
   const now = serverNow.getTime();
   const { rows } = await sql`
     update warehouse_projects set lease = null, leased_until = null, failures = failures + 1,
-      failing_since = coalesce(failing_since, ${at(now)}),
-      retry_at = ${at(now)} + interval '1 millisecond'
+      failing_since = coalesce(failing_since, ${instant(now)}),
+      retry_at = ${instant(now)} + interval '1 millisecond'
         * least(${sql.lit(LONGEST_RETRY_MS)}, ${sql.lit(FIRST_RETRY_MS)} * power(2, least(failures, 10)))
     where project_id = ${projectId}::uuid and lease = ${lease}::uuid returning 1`.execute(db);
   return rows.length > 0;
@@ -256,7 +255,7 @@ export const findOwing = async ({ db, serverNow }: Work, projectId: string): Pro
   const { rows } = await sql<RewriteRow>`
     select ${COLUMNS} from warehouse_parts w
     where w.project_id = ${projectId}::uuid and w.owed is not null and w.removed_by is null
-      and w.tried_at <= ${at(serverNow.getTime() - TRIED_AGAIN_MS)}
+      and w.tried_at <= ${instant(serverNow.getTime() - TRIED_AGAIN_MS)}
     order by w.tried_at, w.seq limit ${sql.lit(PARTS_AT_ONCE)}`.execute(db);
   return rows.map(shown);
 };
@@ -269,7 +268,7 @@ export const owe = async (
 ): Promise<void> => {
   await keepLease(work, export_);
   await sql`
-    update warehouse_parts w set tried_at = ${at(work.serverNow.getTime())}, owed = array(
+    update warehouse_parts w set tried_at = ${instant(work.serverNow.getTime())}, owed = array(
       select distinct x.id from unnest(coalesce(w.owed, '{}') || ${idsOf(eventIds)}) as x(id)
       where x.id between w.from_id and w.to_id)
     where w.project_id = ${export_.projectId}::uuid and w.seq = ${seq}::bigint`.execute(work.db);
@@ -293,7 +292,7 @@ export const findReplaced = async (
     join warehouse_projects p on p.project_id = w.project_id
     where w.project_id = ${projectId}::uuid and w.removed_by is not null and w.deleted_at is null
       and w.removed_by <= p.published
-      and coalesce(w.tried_at <= ${at(serverNow.getTime() - TRIED_AGAIN_MS)}, true)
+      and coalesce(w.tried_at <= ${instant(serverNow.getTime() - TRIED_AGAIN_MS)}, true)
     order by w.tried_at nulls first, w.seq limit ${sql.lit(PARTS_AT_ONCE)}`.execute(db);
   return rows;
 };
@@ -305,7 +304,7 @@ export const noteRemoved = async (
   { seq, isGone }: { seq: number; isGone: boolean },
 ): Promise<void> => {
   await keepLease(work, export_);
-  const now = at(work.serverNow.getTime());
+  const now = instant(work.serverNow.getTime());
   const set = isGone ? sql`deleted_at = ${now}, tried_at = null` : sql`tried_at = ${now}`;
   await sql`
     update warehouse_parts set ${set}
@@ -359,15 +358,15 @@ export const findDueExports = async (
   const upTo = sql`${idFloor(now - lagMs)}::uuid`;
   const { rows } = await sql<{ id: string }>`
     select w.project_id::text as id from warehouse_projects w
-    where w.registered_at <= ${at(now - lagMs)} and not w.is_forgotten
-      and coalesce(w.leased_until <= ${at(now)}, true)
-      and coalesce(w.retry_at <= ${at(now)}, true)
+    where w.registered_at <= ${instant(now - lagMs)} and not w.is_forgotten
+      and coalesce(w.leased_until <= ${instant(now)}, true)
+      and coalesce(w.retry_at <= ${instant(now)}, true)
       and exists (select from projects p where p.id = w.project_id and p.deleted_at is null)
       and (w.is_behind or w.published < w.seq or w.writing is not null or w.failures > 0
-        or w.moved_at <= ${at(now - IDLE_MS)}
+        or w.moved_at <= ${instant(now - IDLE_MS)}
         or exists (select from warehouse_parts l where l.project_id = w.project_id
-          and l.tried_at <= ${at(now - TRIED_AGAIN_MS)})
-        or w.moved_at <= ${at(now - everyMs)} and (
+          and l.tried_at <= ${instant(now - TRIED_AGAIN_MS)})
+        or w.moved_at <= ${instant(now - everyMs)} and (
           exists (select from tracked_events e where e.project_id = w.project_id and e.id > w.cursor
             and e.id < ${upTo})
           or exists (select from ledger_entries l where l.project_id = w.project_id
