@@ -63,7 +63,7 @@ export const loadFirst = async (
   const rows = JSON.stringify(players.map(({ id, projectId }, n) => ({ n, i: id, p: projectId })));
   const from = parts.includes(docPart) ? playersWithDocs(rows, bytesMax) : playersAlone(rows);
   const loads = [
-    sql`select ${sql.lit(COUNT_TAG)}, null::int, (select count(*) from r)::text, null::json`,
+    sql`select ${sql.lit(COUNT_TAG)}, -1, (select count(*) from r)::text, null::json`,
     ...parts.map((part) => part.load(plans, players)),
   ];
   const query = sql<LoadedRow>`
@@ -76,7 +76,7 @@ export const loadFirst = async (
   let count = 0;
   for (const { k, n, ref, r } of result.rows) {
     if (k === COUNT_TAG) count = Number(ref);
-    else byTag.get(k)!.read(players[n ?? -1]!, ref ?? "", r);
+    else byTag.get(k)!.read(players[n]!, ref ?? "", r);
   }
   for (const player of players.slice(0, count)) {
     const plan = plansById.get(player.projectId);

@@ -267,7 +267,7 @@ export const sharedCountersAlong = (
   const part = alongside(
     "sc",
     sql`
-    select 'sc', null::int, null::text, row_to_json(c)
+    select 'sc', -1, null::text, row_to_json(c)
     from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
     cross join lateral (
       select project_id, scope, window_no, used, times from shared_counters c

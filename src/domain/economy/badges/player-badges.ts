@@ -162,7 +162,7 @@ export const badgesAlong = (
   const rows: Row[] = [];
   const part = alongside(
     "bg",
-    sql`select 'bg', null::int, null::text, row_to_json(x) from (
+    sql`select 'bg', -1, null::text, row_to_json(x) from (
       (${held}) union all (${begun})) x`,
     (_, row) => void rows.push(row as Row),
   );

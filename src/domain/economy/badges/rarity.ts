@@ -116,13 +116,13 @@ export const rarityAlong = (
       select 1 from players where project_id = ${projectId} and status = 'ACTIVE'
       limit ${SMALL_PLAYERS_MAX + 1}) c`;
   const parts = [
-    alongside("np", sql`select 'np', null::int, null::text, to_json((${some}))`, (_, n) => {
+    alongside("np", sql`select 'np', -1, null::text, to_json((${some}))`, (_, n) => {
       players = Number(n);
     }),
     alongside(
       "nh",
       sql`
-      select 'nh', null::int, h.badge_key, to_json(count(*)) from player_badges h
+      select 'nh', -1, h.badge_key, to_json(count(*)) from player_badges h
       where h.project_id = ${projectId} and h.tier > 0 and ${IS_ACTIVE} and (${some}) <= ${SMALL_PLAYERS_MAX}
         and h.badge_key in (
           select badge_key from player_badges where project_id = ${projectId} and player_id = ${id})

@@ -10,8 +10,8 @@ import type {
 } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 
-/** A row selected by a part's `load`: the place of its player, the key within the part, and the value. */
-export type LoadedRow = { k: string; n: number | null; ref: string | null; r: unknown };
+/** A row selected by a part's `load`: the place of its player, -1 for none, the key within it, and the value. */
+export type LoadedRow = { k: string; n: number; ref: string | null; r: unknown };
 
 /**
  * A kind of state that players have besides their row. All parts are loaded by one statement and saved by one

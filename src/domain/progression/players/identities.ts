@@ -41,7 +41,7 @@ export const identitiesAlong = (player: Player): { parts: Loadable[]; read: () =
   const rows: Row[] = [];
   const part = alongside(
     "id",
-    sql`select 'id', null::int, null::text, row_to_json(x) from (${select(player)}) x`,
+    sql`select 'id', -1, null::text, row_to_json(x) from (${select(player)}) x`,
     (_, row) => void rows.push(row as Row),
   );
   return { parts: [part], read: () => shown(player, rows) };
