@@ -56,11 +56,14 @@ const flagsOf = ({ root }: Build): string[] =>
     ?.split(" ")
     .filter(Boolean) ?? [];
 
+/** Between its turns a process is idle, for which V8 would take its heap apart, and the quieter build would pay. */
+const IN_TURNS = ["--no-memory-reducer"];
+
 /** Starts `laurel serve` or `laurel worker` of a build. */
 export const startLaurel = (build: Build, command: string, options: StartOptions): Promise<Child> =>
   start([join(build.root, "src/main.ts"), command], {
     ...options,
-    execArgv: options.env["MODE"] === "embedded" ? flagsOf(build) : [],
+    execArgv: options.env["MODE"] === "embedded" ? flagsOf(build) : IN_TURNS,
   });
 
 /** A project of a new tenant, with a key for everything. */
