@@ -118,7 +118,7 @@ const bySpecificity = (a: AnyRoute, b: AnyRoute): number => {
 
 const checkRoute = (route: AnyRoute): void => {
   const { path, params, access, project, id } = route;
-  assert.match(path, /^(\/([\w-]+|\{\w+\}))+$/, `${id}: the path ${path} is malformed`);
+  assert.match(path, /^\/[\w-]+(\/([\w-]+|\{\w+\}))*$/, `${id}: the path ${path} is malformed`);
   const inPath = parametersOf(path);
   assert.deepEqual(
     fieldsOf(params).toSorted(),
@@ -330,13 +330,25 @@ const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => 
   };
 };
 
-const operations = (app: App, routes: readonly AnyRoute[], bounds: MemoryBounds): Router => {
+const firstNameOf = (path: string): string => path.split("/", 2)[1] ?? "";
+
+const routerOfRoutes = (app: App, routes: readonly AnyRoute[], bounds: MemoryBounds): Router => {
   const router = Router({ caseSensitive: true });
   for (const route of routes.toSorted(bySpecificity)) {
     router[route.method](expressPath(route.path), operation(app, route, bounds));
   }
-  router.use(refuseMethod(app, routes));
-  return router;
+  return router.use(refuseMethod(app, routes));
+};
+
+/** One router for each first name of a path: Express tries routes one after the other, and these are hundreds. */
+const operations = (app: App, routes: readonly AnyRoute[], bounds: MemoryBounds): RequestHandler => {
+  const groups = Map.groupBy(routes, ({ path }) => firstNameOf(path));
+  const routers = new Map([...groups].map(([name, list]) => [name, routerOfRoutes(app, list, bounds)]));
+  return (request, response, next) => {
+    const router = routers.get(firstNameOf(request.path));
+    if (router) router(request, response, next);
+    else next();
+  };
 };
 
 /** Whether an error is a bug or a failure of this service; deliberate refusals are not. */
@@ -403,7 +415,6 @@ export const createHttp = (
   const http = bareHttp();
   http.use(nameRequest(app), observe(app), closeUnread, refuseNul);
   if (app.config.domains) http.use(pinHost(app), domainPages(app));
-  http.use(systemRouter(app, describe));
   const bounds = {
     bodies: new BodyMemory(),
     pages: pageSlots(),
@@ -413,7 +424,7 @@ export const createHttp = (
   };
   const api = operations(app, routes, bounds);
   http.use(PREFIXES, api);
-  http.use(api, noPage, answerError(app));
+  http.use(systemRouter(app, describe), api, noPage, answerError(app));
   return http;
 };
 
