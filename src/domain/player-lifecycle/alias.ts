@@ -28,7 +28,7 @@ import {
 import { type GroupChange, openGroupChange, openOneChange } from "../progression/group-change.ts";
 import { loadBoards } from "../progression/load-plan.ts";
 import { lockPlayersById } from "../progression/load.ts";
-import { PLAYER_PARTS } from "../progression/parts/quests.ts";
+import { PLAYER_PARTS } from "../progression/parts/player-parts.ts";
 import { findPlayer, identifyPlayer, lockKnown, refreshPlayer } from "../progression/players/players.ts";
 import { mergeModeration } from "../social/chat/moderation/personal.ts";
 import { mergeChat } from "../social/chat/personal.ts";

@@ -20,7 +20,7 @@ import { COLUMNS, type FoundRow, lockPlayersById, playersOf } from "./load.ts";
 import { lockAsked } from "./lock-shared-counters.ts";
 import { planOf } from "./locked-plan.ts";
 import type { PlayerPart } from "./parts/part.ts";
-import { PLAYER_PARTS } from "./parts/quests.ts";
+import { PLAYER_PARTS } from "./parts/player-parts.ts";
 import { loadPlans, projectPlans } from "./plan.ts";
 import { saveBatch } from "./save.ts";
 

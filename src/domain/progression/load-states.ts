@@ -6,7 +6,7 @@ import type { Work } from "../kernel/work.ts";
 import { kept } from "../kernel/statements.ts";
 import { shrinkDoc } from "../evaluation/turn.ts";
 import { docPart, type Loadable, type LoadedRow, type PlayerPart } from "./parts/part.ts";
-import { PLAYER_PARTS } from "./parts/quests.ts";
+import { PLAYER_PARTS } from "./parts/player-parts.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 

@@ -18,7 +18,7 @@ import {
 import { kept } from "../kernel/statements.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Arm, at, insertInto } from "./parts/part.ts";
-import { PLAYER_PARTS } from "./parts/quests.ts";
+import { PLAYER_PARTS } from "./parts/player-parts.ts";
 import type { RuleCounts } from "../evaluation/running/stats.ts";
 import { reasonOf } from "../evaluation/actions/action.ts";
 

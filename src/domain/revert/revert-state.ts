@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { noEffects } from "../evaluation/evaluate.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { loadStates } from "../progression/load-states.ts";
-import { PLAYER_PARTS } from "../progression/parts/quests.ts";
+import { PLAYER_PARTS } from "../progression/parts/player-parts.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Description, IconUrl, Key, Name } from "../language/syntax.ts";
-import { BUNDLE_PARTS, type BundlePart, type PartName, type PartOfBundle } from "./parts/part.ts";
+import { BUNDLE_PARTS, type BundlePart, type PartName, type PartOfBundle } from "./parts.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Cause } from "../../kernel/events/events.ts";
 import { IsoTime } from "../../kernel/iso-time.ts";

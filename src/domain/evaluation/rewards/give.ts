@@ -8,7 +8,7 @@ import { grantXp } from "../xp/xp.ts";
 import { grantFreezes } from "../streaks/advance.ts";
 import { BUNDLE_DEPTH_MAX, type BundleGrant, type RewardBundle } from "./bundle.ts";
 import { grantReward } from "./shared-keys.ts";
-import { BUNDLE_PARTS, type PartOfBundle } from "./parts/part.ts";
+import { BUNDLE_PARTS, type PartOfBundle } from "./parts.ts";
 
 /** Maximum bundles that one tracked event or change may grant to a player. */
 export const BUNDLES_MAX = 1_000;

@@ -1,7 +1,7 @@
 import type { RewardGrantRow } from "../effects.ts";
 import type { Live } from "../live.ts";
 import { type BundleGrant, isEmptyBundle, multiplyBundle, type Reward } from "./bundle.ts";
-import { QUANTITY_MAX } from "./parts/part.ts";
+import { QUANTITY_MAX } from "./parts.ts";
 import type { SharedKey } from "../shared-counters.ts";
 import { type Turn, write } from "../turn.ts";
 import type { Cause } from "../../kernel/events/events.ts";

@@ -15,7 +15,7 @@ export type LoadedRow = { k: string; n: number; ref: string | null; r: unknown }
 
 /**
  * A kind of state that players have besides their row. All parts are loaded by one statement and saved by one
- * statement; to add a part, add a file here and a line in `parts.ts`.
+ * statement; to add a part, add a file here and a line in `player-parts.ts`.
  */
 export type PlayerPart = {
   /** Marks its rows in the load statement. */

@@ -1,21 +1,8 @@
 import { sql } from "kysely";
 import type { AdventureRow } from "../../evaluation/adventures/row.ts";
-import type { BadgeState, HoldingName, PlayerState, QuestState } from "../../evaluation/player-state.ts";
+import type { BadgeState, PlayerState, QuestState } from "../../evaluation/player-state.ts";
 import { dueOf, type QuestRow } from "../../evaluation/quests/row.ts";
-import { entries } from "./entries.ts";
-import {
-  balances,
-  boosts,
-  changesOf,
-  docPart,
-  dueAt,
-  insertInto,
-  loadedBy,
-  lots,
-  type PlayerPart,
-  segments,
-  streaks,
-} from "./part.ts";
+import { changesOf, dueAt, insertInto, loadedBy, type PlayerPart } from "./part.ts";
 
 /** Adventures of a project, archived ones included. */
 const ADVENTURES_HELD_MAX = 1_000;
@@ -31,7 +18,7 @@ const changedAdventures = (players: readonly PlayerState[]) =>
   });
 
 /** Adventures that a player has joined, or has premium of. */
-const adventures: PlayerPart = {
+export const adventures: PlayerPart = {
   tag: "av",
   isNeeded: (plan) => plan.adventures.byKey.size > 0,
   load: () => sql`
@@ -66,7 +53,7 @@ const BADGE = `tier int, progress float8, times_awarded int, serial_no bigint, f
 const badgeRows = loadedBy<BadgeState>(BADGE);
 
 /** Badges held and in progress. */
-const badges: PlayerPart = {
+export const badges: PlayerPart = {
   tag: "g",
   isNeeded: (plan) => plan.badges.size > 0,
   load: () => sql`
@@ -141,7 +128,7 @@ const changedRows = (players: readonly PlayerState[]) =>
   );
 
 /** Quests of a player: of each the latest cycle, and earlier ones whose rewards wait to be claimed. */
-const quests: PlayerPart = {
+export const quests: PlayerPart = {
   tag: "qu",
   isNeeded: (plan) => plan.quests.byKey.size > 0,
   load: () => sql`
@@ -178,18 +165,3 @@ const quests: PlayerPart = {
     },
   ],
 };
-
-const HOLDING_PARTS: Readonly<Record<HoldingName, PlayerPart>> = {
-  entries,
-  balances,
-  lots,
-  badges,
-  streaks,
-  segments,
-  boosts,
-  quests,
-  adventures,
-};
-
-/** All state that players have besides their row. */
-export const PLAYER_PARTS: readonly PlayerPart[] = [docPart, ...Object.values(HOLDING_PARTS)];

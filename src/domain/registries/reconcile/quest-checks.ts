@@ -16,7 +16,7 @@ import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { lockPlayersById } from "../../progression/load.ts";
-import { PLAYER_PARTS } from "../../progression/parts/quests.ts";
+import { PLAYER_PARTS } from "../../progression/parts/player-parts.ts";
 import { loadPlans, projectPlans } from "../../progression/plan.ts";
 import { type Check, type Finding, idsOf, type Page } from "./finding.ts";
 import { isAlwaysAvailable, neverFalls, recount } from "../../revert/counters-without.ts";

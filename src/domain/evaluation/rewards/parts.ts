@@ -1,21 +1,20 @@
 import { z } from "zod";
-import { TIERS_MAX } from "../../../kernel/limits.ts";
+import { TIERS_MAX } from "../../kernel/limits.ts";
 import {
   BOOST_SECONDS_MAX,
   BoostFactor,
   BoostTarget,
   BoostUses,
   DesignedBoostSeconds,
-} from "../../boosts/campaign-boost.ts";
-import { about, CAUSES } from "../../causes.ts";
-import { Key, type NamedKind } from "../../language/syntax.ts";
+} from "../boosts/campaign-boost.ts";
+import { about, CAUSES } from "../causes.ts";
+import { Key, type NamedKind } from "../language/syntax.ts";
 
 /** A definition that a part of a bundle names; `at` leads to the name from the part, such as `0.badgeKey`. */
 export type PartName = { kind: NamedKind; key: string; at: string; tier?: number | undefined };
 
 /**
- * A part of a bundle of rewards: to add one, add a file here, a line in `parts.ts`, and how it is granted in
- * `give.ts`.
+ * A part of a bundle of rewards: to add one, add it to `BUNDLE_PARTS`, and how it is granted to `give.ts`.
  */
 export type BundlePart<S extends z.ZodType> = {
   schema: S;
