@@ -120,8 +120,11 @@ const wholeNumber = (text: string): number => {
   return value;
 };
 
-/** How int8, numeric and timestamptz arrive in rows; JSON that SQL makes of rows has times as text. */
-const DECODERS = { 20: wholeNumber, 1700: Number, 1184: (text: string) => new Date(text) };
+/** Ids, none of them null, and none of them in quotes: the relay reads so many that parsing took a third of it. */
+const idsOf = (text: string): string[] => (text === "{}" ? [] : text.slice(1, -1).split(","));
+
+/** How int8, numeric, timestamptz and uuid[] arrive in rows; JSON that SQL makes of rows has times as text. */
+const DECODERS = { 20: wholeNumber, 1700: Number, 1184: (text: string) => new Date(text), 2951: idsOf };
 
 /** Types of arrays in results: bool, bytea, int2, 4, 8, text, varchar, float8, dates, numeric, JSON, UUID. */
 const ARRAY_TYPES = [1000, 1001, 1005, 1007, 1016, 1009, 1015, 1022, 1182, 1185, 1231, 199, 3807, 2951];

@@ -84,7 +84,7 @@ export const packLines = (rows: readonly OutboxRow[]): OutboxRow[] => {
 type StoredRow = { id: string; seq: number | null; lines: number | null };
 
 /** A line of a row; `place`: among those of the row, null where it is the only one. */
-type Line = { id: string; seq: number | null; place: number | null };
+export type Line = { id: string; seq: number | null; place: number | null };
 
 /** Returns the lines of a row, oldest first: one where it does not hold several. */
 export const linesOf = ({ id, seq, lines }: StoredRow): Line[] => {

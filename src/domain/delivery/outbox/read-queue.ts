@@ -15,7 +15,7 @@ import { type MessageFor, noticeTopic, periodTopic, type Topics } from "../../ke
 import type { Events, EventType, PlayerNotice } from "../../kernel/events/domain-events.ts";
 import type { EntryChange, Json } from "../../kernel/events/events.ts";
 import { NIL_ID } from "../../kernel/ids.ts";
-import { lineData, linesOf } from "../../kernel/outbox.ts";
+import { type Line, lineData, linesOf } from "../../kernel/outbox.ts";
 import { kept } from "../../kernel/statements.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import {
@@ -221,18 +221,43 @@ type SentRow = Omit<OutboxRow, "data" | "row_id"> & { text: string; lines: numbe
 /** A row found by its index, with a null id where it no longer exists. */
 type FoundRow = { place: number } & (SentRow | { id: null });
 
-const outboxRowsOf = ({ text, lines, ...row }: SentRow): OutboxRow[] => {
-  let parsed: Json | undefined;
-  return linesOf({ id: row.id, seq: row.player_seq, lines }).map((line) => ({
-    ...row,
-    id: line.id,
-    row_id: row.id,
-    player_seq: line.seq,
-    bytes: row.bytes / (lines ?? 1),
-    get data() {
-      return lineData((parsed ??= JSON.parse(text) as Json), line);
-    },
-  }));
+/** A line of a row that was read. A class since rounds make thousands, and objects with getters cost ten times as much. */
+class ReadLine implements OutboxRow {
+  readonly id: string;
+  readonly row_id: string;
+  readonly project_id: string;
+  readonly type: EventType;
+  readonly player_id: string | null;
+  readonly player_seq: number | null;
+  readonly created_at: Date;
+  readonly bytes: number;
+  readonly #line: Line;
+  readonly #parsed: () => Json;
+
+  constructor(row: SentRow, line: Line, parsed: () => Json) {
+    this.id = line.id;
+    this.row_id = row.id;
+    this.project_id = row.project_id;
+    this.type = row.type;
+    this.player_id = row.player_id;
+    this.player_seq = line.seq;
+    this.created_at = row.created_at;
+    this.bytes = row.bytes / (row.lines ?? 1);
+    this.#line = line;
+    this.#parsed = parsed;
+  }
+
+  get data(): Json {
+    return lineData(this.#parsed(), this.#line);
+  }
+}
+
+const outboxRowsOf = (row: SentRow): OutboxRow[] => {
+  let data: Json | undefined;
+  const parsed = (): Json => (data ??= JSON.parse(row.text) as Json);
+  return linesOf({ id: row.id, seq: row.player_seq, lines: row.lines }).map(
+    (line) => new ReadLine(row, line, parsed),
+  );
 };
 
 /**
@@ -269,7 +294,7 @@ export const readRows = async (
     if (taken) taken.outbox_ids.push(id);
     else commits.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
   }
-  const rows = found.rows.flatMap(({ place: _place, ...row }) => (row.id === null ? [] : outboxRowsOf(row)));
+  const rows = found.rows.flatMap((row) => (row.id === null ? [] : outboxRowsOf(row)));
   return { queued: [...commits.values()], rows };
 };
 

@@ -386,7 +386,7 @@ const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Pro
     [...rowsOf].flatMap(([topic, own]) =>
       inMessages(own).map((some): MessageFor => [
         topic,
-        () => some.map((row) => messageOf({ ...row, seq: row.player_seq! })),
+        () => some.map((row) => messageOf(row, row.player_seq!)),
       ]),
     ),
   );

@@ -49,12 +49,12 @@ export type StoredLines = LineRow & { lines: number | null };
 /** Returns the lines of a row, oldest first. */
 export const messagesOf = ({ lines, ...row }: StoredLines): PlayerMessage[] =>
   linesOf({ ...row, lines }).map((line) =>
-    messageOf({ ...row, id: line.id, seq: line.seq!, data: lineData(row.data, line) }),
+    messageOf({ ...row, id: line.id, data: lineData(row.data, line) }, line.seq!),
   );
 
 /** Converts a line to what players' rooms are sent. */
-export const messageOf = (row: LineRow): PlayerMessage => ({
-  seq: row.seq,
+export const messageOf = (row: Omit<LineRow, "seq">, seq: number): PlayerMessage => ({
+  seq,
   id: row.id,
   type: row.type,
   data: row.data,
