@@ -295,6 +295,16 @@ const PARTS: Readonly<Partial<Record<Include, readonly Loadable[]>>> = {
 /** One player alone is always loaded. */
 const NO_LIMITS = { bytesMax: 0, rowsMax: 0 };
 
+/** Games ask for few sets, again and again, of the hundreds that they could choose: each is a statement. */
+const SETS_MAX = 30;
+const usual = new Set<string>();
+
+const isRare = (wants: ReadonlySet<Include>): boolean => {
+  const name = INCLUDES.filter((one) => wants.has(one)).join(",");
+  if (usual.size < SETS_MAX) usual.add(name);
+  return !usual.has(name);
+};
+
 /**
  * Reads the requested data of a player by one statement.
  * @param plan of the definitions as they were a moment ago
@@ -317,9 +327,7 @@ export const showIncluded = async (
     ...(wants.has("identities") ? identities.parts : []),
   ]);
   const state = stateOfPlayer(player);
-  // Clients choose among many sets, each of which is a statement of its own.
-  const isRare = wants.size > 1 && wants.size < INCLUDES.length;
-  await loadFirst(work, [state], [plan], { ...NO_LIMITS, parts: [...parts], isRare });
+  await loadFirst(work, [state], [plan], { ...NO_LIMITS, parts: [...parts], isRare: isRare(wants) });
   const nowMs = work.now.getTime();
   const turn = (): PlanTurn => turnOf(state, plan, { nowMs, shared: places.read() });
   const readers: { [Name in Include]: () => Included[Name] | Promise<Included[Name]> } = {
