@@ -14,6 +14,7 @@ import { idFor, isId } from "../../kernel/ids.ts";
 import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { PlayerStatus } from "../../players/player.ts";
+import { isInForce } from "./moderation/moderate.ts";
 import { settingsFor } from "./settings.ts";
 
 export type ChannelRef = { projectId: string; channelId: string };
@@ -181,9 +182,8 @@ const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: D
     (m.player_id is not null and m.left_at is null) as is_listed,
     l.player_id is not null as is_in_lobby,
     exists (select 1 from chat_sanctions s where s.project_id = c.project_id
-      and s.player_id = r.p and s.kind = 'BAN' and s.revoked_at is null
-      and (s.channel_id is null or s.channel_id = c.id)
-      and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz)) as is_banned
+      and s.player_id = r.p and s.kind = 'BAN' and (s.channel_id is null or s.channel_id = c.id)
+      and ${isInForce(now)}) as is_banned
   from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, j uuid, c uuid, p uuid)
   join chat_channels c on c.project_id = ${project} and c.id = r.c
   left join players p on p.project_id = ${project} and p.id = r.p
