@@ -16,7 +16,7 @@ import {
   notInLobby,
   playerRef,
   requireHost,
-  saveEdit,
+  saveIfChanged,
   takeLobby,
 } from "./edit.ts";
 import { INVITE_MS, INVITES_AT_ONCE, INVITES_OPEN_MAX, PlayerText } from "./fields.ts";
@@ -99,17 +99,14 @@ const banFrom = async (
 const kickMember = async (
   edit: LobbyEdit,
   actor: LobbyActor,
-  {
-    playerId: ref,
-    ban,
-    reason = null,
-  }: Omit<z.output<typeof Kick>, "reason"> & { reason?: string | null | undefined },
+  { playerId: ref, ban, reason: given }: z.output<typeof Kick>,
 ): Promise<void> => {
   const { lobby, work } = edit;
   requireHost(lobby, actor);
   const member = findMember(lobby, ref);
   if (!member) throw notInLobby();
   const { playerId } = member;
+  const reason = given ?? null;
   if (actor.kind === "PLAYER" && lobby.status === "IN_GAME")
     throw conflict("INVALID_STATE", "during a game only the server may remove a player");
   if (actor.kind === "PLAYER" && actor.playerId === playerId)
@@ -217,15 +214,6 @@ export const answerInvite = async (
   return joined;
 };
 
-const present = (edit: LobbyEdit, member: Member): Promise<LobbyChange | undefined> =>
-  changed(edit, () => setPresent(edit, member, "SOCKET"));
-
-const changed = async (edit: LobbyEdit, run: () => void): Promise<LobbyChange | undefined> => {
-  run();
-  const change = await saveEdit(edit);
-  return edit.isChanged ? change : undefined;
-};
-
 const changePresence = async (
   work: Work,
   { playerId, ...ref }: LobbyRef & { playerId: string },
@@ -233,7 +221,7 @@ const changePresence = async (
 ): Promise<LobbyChange | undefined> => {
   const edit = await takeLobby(work, ref);
   const member = edit && memberOf(edit.lobby, playerId);
-  return edit && member && changed(edit, () => run(edit, member));
+  return edit && member && saveIfChanged(edit, () => run(edit, member));
 };
 
 /**
@@ -259,7 +247,8 @@ export const enterMember = async (
   if (!edit) return undefined;
   const member = memberOf(edit.lobby, playerId);
   if (!member) throw forbidden("NOT_A_MEMBER", "the player is not in the lobby");
-  return edit.lobby.status === "CLOSED" ? undefined : present(edit, member);
+  if (edit.lobby.status === "CLOSED") return undefined;
+  return saveIfChanged(edit, () => setPresent(edit, member, "SOCKET"));
 };
 
 /**
@@ -365,7 +354,7 @@ const heartbeat = command(Nothing, (edit, actor) => {
 
 const update: LobbyCommand<typeof LobbyPatch> = {
   ...command(LobbyPatch, updateLobby),
-  prepare: (passwords, body) => hashPasscode(passwords, body),
+  prepare: hashPasscode,
 };
 
 /** Every command by its message name. */

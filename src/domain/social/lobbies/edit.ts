@@ -243,14 +243,6 @@ export const listLobbies = async (
 /** A game that begins. */
 type NewMatch = { id: string; playerIds: string[]; startedAt: Date };
 
-/** The parts of a lobby's change that are written to the database. */
-type Written = {
-  work: Work;
-  lobby: LobbyState;
-  /** Members whose rows are to be written, including those who have left. */
-  touched: ReadonlyMap<string, Member>;
-  match: NewMatch | undefined;
-};
 const memberRow = (member: Member, now: Date) => {
   const isActive = ["JOINED", "READY", "DISCONNECTED"].includes(member.status);
   return {
@@ -280,7 +272,7 @@ const lobbyRow = (lobby: LobbyState) => ({
 });
 
 /** Writes a lobby, its changed members and a beginning game: one statement. */
-const writeLobby = async ({ work, lobby, touched, match }: Written): Promise<void> => {
+const writeLobby = async ({ work, lobby, touched, match }: LobbyEdit): Promise<void> => {
   const members = [...touched.values()].map((member) => memberRow(member, work.now));
   const { projectId, id } = lobby;
   await unansweredKept(
@@ -390,6 +382,13 @@ export const takeLobby = async (work: Work, ref: LobbyRef, lock?: Lock): Promise
   return lobby && turnOf(work, lobby);
 };
 
+/** Applies `run` and saves; undefined without a visible change. */
+export const saveIfChanged = async (edit: LobbyEdit, run: () => void): Promise<LobbyChange | undefined> => {
+  run();
+  const change = await saveEdit(edit);
+  return edit.isChanged ? change : undefined;
+};
+
 /** Writes the changes of a turn, and returns the lobby as its members see it. */
 export const saveEdit = async (edit: LobbyEdit): Promise<LobbyChange> => {
   const { work, lobby, occurrences, isChanged } = edit;
@@ -402,7 +401,8 @@ export const saveEdit = async (edit: LobbyEdit): Promise<LobbyChange> => {
   lobby.dueAt = due;
   if (isChanged || isRescheduled || edit.touched.size > 0) await writeLobby(edit);
   if (isChanged) publishChange(edit);
-  if (!edit.wasClosed && lobby.status === "CLOSED") await closeChannel(work, lobby);
+  if (!edit.wasClosed && lobby.status === "CLOSED" && lobby.channelId !== null)
+    await closeLobbyChannel(work, lobby.projectId, lobby.id);
   const people = await readPeople(work, [lobby]);
   return { lobby: showLobby(lobby, { people, isPrivate: true }), occurrences };
 };
@@ -411,8 +411,4 @@ const publishChange = ({ work, lobby, occurrences, wasListed }: LobbyEdit): void
   const { id, projectId, version } = lobby;
   const shown = wasListed || isListed(lobby);
   work.emit(projectId, "lobby.changed", { lobbyId: id, version, occurrences, isListed: shown });
-};
-
-const closeChannel = async (work: Work, { projectId, id, channelId }: LobbyState): Promise<void> => {
-  if (channelId !== null) await closeLobbyChannel(work, projectId, id);
 };
