@@ -42,7 +42,7 @@ import {
   WORD_LENGTH_MAX,
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
+import { channelRefOf, ChatMessageBody, Person } from "./chat-channels.ts";
 import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
 
 const NAMED_MAX = 300;
@@ -53,12 +53,6 @@ const PlayerName = z
   .min(1)
   .max(NAMED_MAX)
   .meta({ description: "UUID, or ext: and the externalUserId", example: "ext:ada" });
-
-const Person = z.object({
-  playerId: z.uuid(),
-  externalUserId: z.string(),
-  displayName: z.string().nullable(),
-});
 
 const SanctionBody = z
   .object({
