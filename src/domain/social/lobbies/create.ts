@@ -242,18 +242,11 @@ const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState
   members: [],
 });
 
-/** Counts by the index of open lobbies' codes. */
-const countOpen = async ({ db }: Work, projectId: string): Promise<number> => {
-  const { rows } = await sql<{ n: number }>`
-    select count(*) as n from (
-      select from lobbies where project_id = ${projectId} and status <> 'CLOSED' limit ${OPEN_LOBBIES_MAX}
-    ) as lobby`.execute(db);
-  return rows[0]!.n;
-};
-
 const refuseTooMany = async (work: Work, projectId: string): Promise<void> => {
   const limit = { projectId, limited: "lobbies", max: OPEN_LOBBIES_MAX } as const;
-  if ((await countNear(work, limit, () => countOpen(work, projectId))) >= OPEN_LOBBIES_MAX)
+  // Counted by the index of open lobbies' codes.
+  const open = sql`lobbies where project_id = ${projectId} and status <> 'CLOSED'`;
+  if ((await countNear(work, limit, open)) >= OPEN_LOBBIES_MAX)
     throw conflict("LOBBY_LIMIT", `a project has at most ${OPEN_LOBBIES_MAX} lobbies that are not closed`);
 };
 

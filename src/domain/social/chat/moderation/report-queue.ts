@@ -7,8 +7,8 @@ import { type RowOf, shownRow } from "../../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../../kernel/work.ts";
 import { getPlayer, isPlayer } from "../../../progression/players/players.ts";
-import { admit, type ChannelRef } from "../channel-row.ts";
-import { auditPrivateRead, isHidden, lockMessage, type MessageRow } from "../message-view.ts";
+import { admit, type Channel, type ChannelRef } from "../channel-row.ts";
+import { auditPrivateRead, isHidden, lockMessage, type MessageRow, ofMessage } from "../message-view.ts";
 import { holdMessage, listSanctions, type Person, personOf, type Sanction } from "./show-sanction.ts";
 
 export const REPORT_STATUSES = ["OPEN", "IN_REVIEW", "RESOLVED", "DISMISSED"] as const;
@@ -121,7 +121,7 @@ export const reportMessage = async (
       ${note ?? null}, 'OPEN', ${work.now.toISOString()}::timestamptz)
     on conflict do nothing returning 1`.execute(work.db);
   if (rows.length === 0) throw conflict("ALREADY_REPORTED", "the player has already reported this message");
-  const counted = await countReports(work, ref, seq);
+  const counted = await countReports(work, channel, seq);
   const { id: reporterId, externalUserId } = reporter;
   const who = { playerId: reporterId, externalUserId };
   const data = { reportId: id, channelId, seq, reporter: who, reason, reports: counted.all };
@@ -133,18 +133,12 @@ export const reportMessage = async (
 type Counted = { all: number; recent: number };
 
 /** Counts all reports of a message, and the recent ones that are not closed: one per player. */
-const countReports = async (
-  { db, now }: Work,
-  { projectId, channelId }: ChannelRef,
-  seq: number,
-): Promise<Counted> => {
+const countReports = async ({ db, now }: Work, channel: Channel, seq: number): Promise<Counted> => {
   const since = new Date(now.getTime() - HOLDING_MS).toISOString();
   const { rows } = await sql<Counted>`
     select count(*) as all, count(*) filter (
       where created_at > ${since}::timestamptz and status in ('OPEN', 'IN_REVIEW')) as recent
-    from chat_reports
-    where project_id = ${projectId} and channel_id = ${channelId} and seq = ${seq}::bigint
-      and reporter_id is not null`.execute(db);
+    from chat_reports where ${ofMessage(channel, seq)} and reporter_id is not null`.execute(db);
   return rows[0]!;
 };
 

@@ -16,8 +16,9 @@ import {
   isHidden,
   lockMessage,
   type MessageRow,
+  ofMessage,
   publishToReaders,
-  readRows,
+  readRow,
   removeMessage,
   showMessage,
 } from "../message-view.ts";
@@ -63,9 +64,6 @@ const MODERATOR: Viewer = { playerId: null, isModerator: true };
 /** Flag of a message that is held because of players' reports. */
 const REPORTED_FLAG = "reports";
 
-const ofMessage = ({ projectId, id }: ChannelKey, seq: number) => sql`
-  project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
-
 /** Holds a locked message that others can read; for them it disappears. */
 export const holdMessage = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<void> => {
   if (isHidden(row) || row.deleted_at !== null) return;
@@ -90,7 +88,7 @@ export const removeReported = async (work: Work, channel: ChannelKey, seq: numbe
 
 /** Locks a message for a moderator. @throws DomainError NOT_FOUND */
 const lockModerated = (work: Work, channel: ChannelKey, seq: number): Promise<MessageRow> =>
-  lockMessage(work, channel as Channel, MODERATOR, seq);
+  lockMessage(work, channel, MODERATOR, seq);
 
 type Moderated = { seq: number; action: "REMOVED" | "RESTORED" };
 
@@ -119,9 +117,8 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
   const { projectId } = ref;
   const data = { channelId: channel.id, seq };
   await auditModerator(work, { action: "chat_message.restored", projectId, id: row.id, data });
-  const [shown] = await readRows(work, channel, MODERATOR, sql`m.seq = ${seq}::bigint`);
-  if (!shown) throw notFound("message");
-  return showMessage(channel.id, shown, MODERATOR);
+  const shown = await readRow(work, channel, MODERATOR, seq);
+  return showMessage(channel.id, shown!, MODERATOR);
 };
 
 const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<Restored> => {
