@@ -7,7 +7,7 @@ import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX, PlayerText } from "../../dom
 import {
   findLobbyId,
   listLobbies,
-  LOBBY_SORTS,
+  LOBBY_ORDERS,
   lobbyFor,
   readLobby,
 } from "../../domain/social/lobbies/edit.ts";
@@ -36,7 +36,7 @@ import {
 } from "../../domain/social/lobbies/create.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Flag, Order, pageReply } from "./bodies.ts";
+import { Flag, pageReply, sortedBy } from "./bodies.ts";
 
 const ShownData = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });
@@ -178,8 +178,7 @@ const ListQuery = z.looseObject({
   status: z.enum(LOBBY_STATUSES).default("OPEN"),
   visibility: z.enum(LOBBY_VISIBILITIES).optional(),
   hasSpace: Flag,
-  sort: z.enum(LOBBY_SORTS).default("createdAt"),
-  order: Order,
+  ...sortedBy(LOBBY_ORDERS),
   playerId: Acting,
   projectId: z.uuid().optional(),
 });

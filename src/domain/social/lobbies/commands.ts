@@ -11,6 +11,7 @@ import { hashPasscode, joinLobby } from "./create.ts";
 import {
   actingMember,
   changeLobby,
+  changeMember,
   isHost,
   type LobbyEdit,
   notInLobby,
@@ -31,7 +32,7 @@ import {
   setReady,
   startCountdown,
 } from "./membership.ts";
-import { findMember, type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
+import { findMember, type LobbyRef, type LobbyState, memberOf } from "./state.ts";
 
 /** A lobby by its id or code, and who stands before it; null for a console user. */
 type Approach = {
@@ -214,16 +215,6 @@ export const answerInvite = async (
   return joined;
 };
 
-const changePresence = async (
-  work: Work,
-  { playerId, ...ref }: LobbyRef & { playerId: string },
-  run: (edit: LobbyEdit, member: Member) => void,
-): Promise<LobbyChange | undefined> => {
-  const edit = await takeLobby(work, ref);
-  const member = edit && memberOf(edit.lobby, playerId);
-  return edit && member && saveIfChanged(edit, () => run(edit, member));
-};
-
 /**
  * Handles a member's first socket: from now on sockets determine the member's presence. Publishes nothing
  * when the member was not away, and does nothing at all for a non-member.
@@ -233,7 +224,7 @@ export const connectMember = (
   ref: LobbyRef,
   playerId: string,
 ): Promise<LobbyChange | undefined> =>
-  changePresence(work, { ...ref, playerId }, (edit, member) => setPresent(edit, member, "SOCKET"));
+  changeMember(work, ref, playerId, (edit, member) => setPresent(edit, member, "SOCKET"));
 
 /**
  * As `connectMember`, for somebody whom a room takes for a member; in a lobby that is closed nobody is one.
@@ -260,7 +251,7 @@ export const disconnectMember = (
   ref: LobbyRef,
   playerId: string,
 ): Promise<LobbyChange | undefined> =>
-  changePresence(work, { ...ref, playerId }, (edit, member) => {
+  changeMember(work, ref, playerId, (edit, member) => {
     if (member.presence === "SOCKET" && member.status !== "DISCONNECTED") setAway(edit, member);
   });
 
