@@ -397,8 +397,7 @@ export const saveEdit = async (edit: LobbyEdit): Promise<LobbyChange> => {
   lobby.dueAt = due;
   if (isChanged || isRescheduled || edit.touched.size > 0) await writeLobby(edit);
   if (isChanged) publishChange(edit);
-  if (!edit.wasClosed && lobby.status === "CLOSED" && lobby.channelId !== null)
-    await closeLobbyChannel(work, lobby.projectId, lobby.id);
+  if (!edit.wasClosed && lobby.status === "CLOSED") await closeChannel(work, lobby);
   const people = await readPeople(work, [lobby]);
   return { lobby: showLobby(lobby, { people, isPrivate: true }), occurrences };
 };
@@ -407,6 +406,10 @@ const publishChange = ({ work, lobby, occurrences, wasListed }: LobbyEdit): void
   const { id, projectId, version } = lobby;
   const shown = wasListed || isListed(lobby);
   work.emit(projectId, "lobby.changed", { lobbyId: id, version, occurrences, isListed: shown });
+};
+
+const closeChannel = async (work: Work, { projectId, id, channelId }: LobbyState): Promise<void> => {
+  if (channelId !== null) await closeLobbyChannel(work, projectId, id);
 };
 
 /**
