@@ -60,6 +60,13 @@ export const shownIfSet = <T extends object, F extends keyof T>(
     fields.filter((field) => from[field] != null),
   ) as never;
 
+/** The row that a statement returns for a T: times, which have names such as `createdAt`, are Dates. */
+export type RowOf<T> = { [K in keyof T]: K extends `${string}At` ? Date | Extract<T[K], null> : T[K] };
+
+/** Returns all fields of a row as the API shows them. */
+export const shownRow = <T extends object>(row: RowOf<T>): T =>
+  shown(row, Object.keys(row) as (keyof T)[]) as never;
+
 /** Returns an object without the fields that are undefined. */
 export const definedOf = <T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;

@@ -394,14 +394,19 @@ export const lockRoom = ({ db }: Work, projectId: string, limited: Limited): Pro
 };
 
 /**
- * Counts what is added often, and takes the lock only where the limit is near: far from it, no number of
- * transactions at once can reach it.
+ * Counts what is added often, up to `max`, and takes the lock only where the limit is near: far from it, no
+ * number of transactions at once can reach it. `source` is the text after `from`.
  */
 export const countNear = async (
   work: Work,
   { projectId, limited, max }: { projectId: string; limited: Limited; max: number },
-  count: () => Promise<number>,
+  source: RawBuilder<unknown>,
 ): Promise<number> => {
+  const count = async (): Promise<number> => {
+    const { rows } = await sql<{ n: number }>`
+      select count(*) as n from (select 1 from ${source} limit ${max}) as counted`.execute(work.db);
+    return rows[0]!.n;
+  };
   const first = await count();
   if (!isNear(first, max) || first >= max) return first;
   await lockRoom(work, projectId, limited);

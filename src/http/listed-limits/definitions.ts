@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Bucket } from "../../domain/accounts/rate-limits/limiter.ts";
 import { CHANNELS_MAX } from "../../domain/social/chat/channels.ts";
-import { MENTIONS_MAX } from "../../domain/social/chat/mentions.ts";
+import { MENTIONS_MAX } from "../../domain/social/chat/moderation/spam.ts";
 import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/social/chat/moderation/report-queue.ts";
 import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { WORD_LENGTH_MAX } from "../../domain/social/chat/moderation/word-filter.ts";

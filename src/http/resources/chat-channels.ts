@@ -5,6 +5,7 @@ import {
   CHANNEL_KINDS,
   CHANNEL_STATUSES,
   type ChannelStatus,
+  type ChatActor,
   CHAT_ROLES,
   MODERATIONS,
   NOTIFY,
@@ -12,7 +13,6 @@ import {
 import { isId } from "../../domain/kernel/ids.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import type { App } from "../../app.ts";
 import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
   CHANNEL_ORDERS,
@@ -54,12 +54,13 @@ const MemberParams = z.object({
 
 export const ActingQuery = z.object({ playerId: ActingPlayer });
 
-const ChatSender = z.object({
+export const Person = z.object({
   playerId: z.uuid(),
   externalUserId: z.string(),
   displayName: z.string().nullable(),
-  role: z.enum(CHAT_ROLES),
 });
+
+const ChatSender = Person.extend({ role: z.enum(CHAT_ROLES) });
 
 export const ReactionList = z.array(
   z.object({
@@ -113,17 +114,11 @@ const DirectChannelBody = ChatChannelBody.extend({
   lastSeq: z.int().optional().meta({ description: "Only for a caller that may read the channel" }),
 }).meta({ id: "DirectChannel" });
 
-const ChatMemberBody = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    role: z.enum(CHAT_ROLES),
-    notify: z.enum(NOTIFY),
-    lastReadSeq: z.int(),
-    joinedAt: z.iso.datetime(),
-  })
-  .meta({ id: "ChatMember" });
+const ChatMemberBody = ChatSender.extend({
+  notify: z.enum(NOTIFY),
+  lastReadSeq: z.int(),
+  joinedAt: z.iso.datetime(),
+}).meta({ id: "ChatMember" });
 
 const NewChannel = z
   .strictObject({
@@ -179,13 +174,21 @@ const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; s
       setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
   });
 
-type ChannelRequest = { projectId: string; caller: Caller; channelId: string; playerId?: string | undefined };
+/** Who asks for which channel; with a key perhaps as a player. */
+export type ChannelRequest = {
+  projectId: string;
+  caller: Caller;
+  channelId: string;
+  playerId?: string | undefined;
+};
 
-const readOne = (app: App, { projectId, caller, channelId, playerId }: ChannelRequest) =>
-  app.transact(async (work) => {
-    const actor = await chatActorOf(work, projectId, caller, playerId);
-    return readChannel(work, await channelRefOf(work, projectId, channelId), actor);
-  });
+/** What the domain is asked with: the actor of a request, and the channel that it names. */
+export type ChannelAccess = { actor: ChatActor; ref: ChannelRef };
+
+export const accessOf = async (work: Work, asked: ChannelRequest): Promise<ChannelAccess> => ({
+  actor: await chatActorOf(work, asked.projectId, asked.caller, asked.playerId),
+  ref: await channelRefOf(work, asked.projectId, asked.channelId),
+});
 
 export const chatChannelRoutes = [
   read.get("/chat/channels", "listChatChannels", {
@@ -210,8 +213,10 @@ export const chatChannelRoutes = [
     summary: "Get a channel",
     query: ActingQuery,
     response: ChatChannelBody,
-    outside: (app, { projectId, caller, params, query }) =>
-      readOne(app, { projectId, caller, ...params, ...query }),
+    run: async (work, { projectId, caller, params, query }) => {
+      const { actor, ref } = await accessOf(work, { projectId, caller, ...params, ...query });
+      return readChannel(work, ref, actor);
+    },
   }),
   manage.post("/chat/channels", "createChatChannel", {
     summary: "Create a channel of the whole project",
@@ -266,8 +271,8 @@ export const chatChannelRoutes = [
     query: PageQuery.extend({ ...sortedBy(CHAT_MEMBER_ORDERS), playerId: ActingPlayer }),
     response: pageBody(ChatMemberBody),
     run: async (work, { projectId, caller, params, query }) => {
-      const actor = await chatActorOf(work, projectId, caller, query.playerId);
-      const ref = await channelRefOf(work, projectId, params.channelId);
+      const { playerId } = query;
+      const { actor, ref } = await accessOf(work, { projectId, caller, ...params, playerId });
       return pageReply(await listMembers(work, ref, actor, query), "members", query);
     },
   }),
@@ -283,8 +288,8 @@ export const chatChannelRoutes = [
     response: ChatMemberBody,
     run: async (work, { projectId, caller, params, body }) => {
       const { actingPlayerId, ...patch } = body;
-      const actor = await chatActorOf(work, projectId, caller, actingPlayerId);
-      const ref = await channelRefOf(work, projectId, params.channelId);
+      const asked = { projectId, caller, channelId: params.channelId, playerId: actingPlayerId };
+      const { actor, ref } = await accessOf(work, asked);
       const { id: playerId } = await getPlayer(work, projectId, params.playerId);
       return updateMember(work, ref, actor, { playerId, patch });
     },

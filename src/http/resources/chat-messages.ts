@@ -1,13 +1,11 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { getChannelId, readChannel, readSettings } from "../../domain/social/chat/channels.ts";
+import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
 import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/sanction-changes.ts";
 import { findPlayer } from "../../domain/progression/players/players.ts";
-import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { chatActorOf } from "../../domain/social/chat/members.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { admitSend } from "../../domain/social/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/social/chat/message-view.ts";
-import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
 import { prepareText } from "../../domain/social/chat/context.ts";
 import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
 import {
@@ -16,16 +14,18 @@ import {
   sendMessages,
   type Sent,
 } from "../../domain/social/chat/messages.ts";
-import { markRead, react, type React, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
-import type { ChatActor } from "../../domain/kernel/events/social-views.ts";
+import { markRead, react, REACTIONS_MAX } from "../../domain/social/chat/send-known.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_DEPTH_MAX } from "../../domain/kernel/paging.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";
 import {
+  accessOf,
   ActingPlayer,
   ActingQuery,
+  type ChannelAccess,
   channelRefOf,
+  type ChannelRequest,
   ChatMessageBody,
   MarkRead,
   MessagePatch,
@@ -45,9 +45,7 @@ const countBlocked = async (
   if (ref === undefined || !isBlocked(error)) return;
   const sender = await app.transact(async (work) => {
     const player = await findPlayer(work, projectId, ref);
-    return (
-      player && { projectId, playerId: player.id, channelId: await getChannelId(work, projectId, asked) }
-    );
+    return player && { ...(await channelRefOf(work, projectId, asked)), playerId: player.id };
   });
   if (sender) await recordBlocked(app, sender, error);
 };
@@ -78,14 +76,6 @@ const HistoryBody = z.object({
     limit: z.int(),
     hasMore: z.boolean().meta({ description: "Whether there are more in this direction" }),
   }),
-});
-
-type ChannelAccess = { actor: ChatActor; ref: ChannelRef };
-type ChannelRequest = { caller: Caller; projectId: string; channelId: string; playerId?: string | undefined };
-
-const accessOf = async (work: Work, asked: ChannelRequest): Promise<ChannelAccess> => ({
-  actor: await chatActorOf(work, asked.projectId, asked.caller, asked.playerId),
-  ref: await channelRefOf(work, asked.projectId, asked.channelId),
 });
 
 /** Seqs have no gaps, so a page can begin at a known one. */
@@ -126,22 +116,17 @@ const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
   return new Reply(sent.isDuplicate ? 200 : 201, sent.message);
 };
 
-const runReact = (app: App, asked: ChannelRequest, reaction: React) =>
-  app.transact(async (work) => {
-    const { actor, ref } = await accessOf(work, asked);
-    return (await react(work, ref, actor, reaction)).reply;
-  });
-
 const reactRoute = (method: "put" | "delete", texts: { id: string; summary: string }) =>
   write[method]("/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}", texts.id, {
     ...texts,
     description: `Done twice it is done once. A message has at most ${REACTIONS_MAX} different reactions.`,
     query: ActingQuery,
     response: z.object({ seq: z.int(), reactions: ReactionList }),
-    outside: (app, { projectId, caller, params, query }) => {
+    run: async (work, { projectId, caller, params, query }) => {
       const { channelId, ...what } = params;
+      const { actor, ref } = await accessOf(work, { projectId, caller, channelId, ...query });
       const op = method === "put" ? "ADD" : "REMOVE";
-      return runReact(app, { projectId, caller, channelId, ...query }, { ...what, op });
+      return (await react(work, ref, actor, { ...what, op })).reply;
     },
   });
 

@@ -42,7 +42,7 @@ import {
   WORD_LENGTH_MAX,
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
+import { channelRefOf, ChatMessageBody, Person } from "./chat-channels.ts";
 import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
 
 const NAMED_MAX = 300;
@@ -53,12 +53,6 @@ const PlayerName = z
   .min(1)
   .max(NAMED_MAX)
   .meta({ description: "UUID, or ext: and the externalUserId", example: "ext:ada" });
-
-const Person = z.object({
-  playerId: z.uuid(),
-  externalUserId: z.string(),
-  displayName: z.string().nullable(),
-});
 
 const SanctionBody = z
   .object({
@@ -129,6 +123,9 @@ const ReviewBody = z
   .meta({ id: "ChatReportReview" });
 
 const ASSIGNEE_MAX = 255;
+/** Of a sanction. */
+const Duration = z.int().min(1).max(SANCTION_SECONDS_MAX).optional();
+const Reason = z.string().min(1).max(SANCTION_REASON_MAX);
 
 const common = group({ tag: "Chat moderation", project: "caller" });
 const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
@@ -186,18 +183,8 @@ export const chatReportRoutes = [
         status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
         action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
         assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
-        durationSeconds: z
-          .int()
-          .min(1)
-          .max(SANCTION_SECONDS_MAX)
-          .optional()
-          .meta({ description: "Of MUTE and BAN; default: for good" }),
-        reason: z
-          .string()
-          .min(1)
-          .max(SANCTION_REASON_MAX)
-          .optional()
-          .meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
+        durationSeconds: Duration.meta({ description: "Of MUTE and BAN; default: for good" }),
+        reason: Reason.optional().meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
         channelOnly: z
           .boolean()
           .optional()
@@ -309,13 +296,8 @@ const NewSanction = z
     playerId: PlayerName,
     kind: z.enum(SANCTION_KINDS),
     channelId: z.uuid().optional().meta({ description: "Default: all channels of the project" }),
-    reason: z.string().min(1).max(SANCTION_REASON_MAX).meta({ description: "Shown to the player" }),
-    durationSeconds: z
-      .int()
-      .min(1)
-      .max(SANCTION_SECONDS_MAX)
-      .optional()
-      .meta({ description: "Default: for good" }),
+    reason: Reason.meta({ description: "Shown to the player" }),
+    durationSeconds: Duration.meta({ description: "Default: for good" }),
   })
   .meta({ example: { playerId: "ext:ada", kind: "MUTE", reason: "Spam", durationSeconds: 3600 } });
 

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import type { App } from "../../app.ts";
 import { ADMINS, type Caller, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import { invalid, notFound } from "../../domain/kernel/errors.ts";
 import { isId } from "../../domain/kernel/ids.ts";
@@ -8,12 +7,13 @@ import { Data, MEMBER_DATA_MAX_BYTES, PASSCODE_MAX, PlayerText } from "../../dom
 import {
   findLobbyId,
   listLobbies,
-  LOBBY_SORTS,
+  LOBBY_ORDERS,
   lobbyFor,
   readLobby,
 } from "../../domain/social/lobbies/edit.ts";
 import type { LobbyRef } from "../../domain/social/lobbies/state.ts";
 import {
+  LOBBY_CLOSE_REASONS,
   LOBBY_STATUSES,
   LOBBY_VISIBILITIES,
   type LobbyActor,
@@ -36,7 +36,7 @@ import {
 } from "../../domain/social/lobbies/create.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Flag, Order, pageReply } from "./bodies.ts";
+import { Flag, pageReply, sortedBy } from "./bodies.ts";
 
 const ShownData = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });
@@ -91,8 +91,6 @@ const ResultBody = z
   })
   .meta({ id: "LobbyResult" });
 
-const REASONS = ["COMPLETED", "HOST_CLOSED", "HOST_LEFT", "EMPTY", "EXPIRED", "ABORTED", "ADMIN"] as const;
-
 export const LobbyBody = z
   .object({
     id: z.uuid(),
@@ -115,7 +113,7 @@ export const LobbyBody = z
     startsAt: z.iso.datetime().nullable(),
     startedAt: z.iso.datetime().nullable(),
     endedAt: z.iso.datetime().nullable(),
-    closeReason: z.enum(REASONS).nullable(),
+    closeReason: z.enum(LOBBY_CLOSE_REASONS).nullable(),
     results: z.array(ResultBody).nullable().meta({ description: "Of the last game" }),
     members: z.array(MemberBody).meta({ description: "Members of the lobby, by joinedAt" }),
     expiresAt: z.iso.datetime(),
@@ -159,17 +157,16 @@ type Commanding = {
 };
 
 /** Executes a command that REST and rooms share. */
-export const runCommand = <B extends z.ZodType>(
-  app: App,
+export const runCommand = async <B extends z.ZodType>(
+  work: Work,
   command: LobbyCommand<B>,
   { caller, projectId, params, acting }: Commanding,
   body: z.output<B>,
-): Promise<LobbyView> =>
-  app.transact(async (work) => {
-    const ref = lobbyRef(projectId, params.lobbyId);
-    const actor = await lobbyActor(work, { caller, projectId }, acting);
-    return lobbyFor((await command.run(work, ref, actor, body)).lobby, actor);
-  });
+): Promise<LobbyView> => {
+  const ref = lobbyRef(projectId, params.lobbyId);
+  const actor = await lobbyActor(work, { caller, projectId }, acting);
+  return lobbyFor((await command.run(work, ref, actor, body)).lobby, actor);
+};
 
 const PASSCODES_A_MINUTE = LIMITS.lobbyPasscode.points;
 const META_MAX = 10;
@@ -181,8 +178,7 @@ const ListQuery = z.looseObject({
   status: z.enum(LOBBY_STATUSES).default("OPEN"),
   visibility: z.enum(LOBBY_VISIBILITIES).optional(),
   hasSpace: Flag,
-  sort: z.enum(LOBBY_SORTS).default("createdAt"),
-  order: Order,
+  ...sortedBy(LOBBY_ORDERS),
   playerId: Acting,
   projectId: z.uuid().optional(),
 });

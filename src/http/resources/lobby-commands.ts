@@ -1,38 +1,35 @@
 import { z } from "zod";
-import { answerInvite, LOBBY_COMMANDS, type LobbyCommand } from "../../domain/social/lobbies/commands.ts";
+import {
+  answerInvite,
+  LOBBY_COMMANDS,
+  type LobbyCommand,
+  type LobbyCommandName,
+} from "../../domain/social/lobbies/commands.ts";
 import { PlayerText } from "../../domain/social/lobbies/fields.ts";
 import { readLobby } from "../../domain/social/lobbies/edit.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { AnyRoute } from "../route.ts";
 import { Acting, LobbyBody, lobbyRef, runCommand, writesLobbies } from "./lobbies.ts";
 
-type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example">;
+/** `acting`: what names the acting player; by default it is optional. */
+type Described = Pick<AnyRoute, "path" | "id" | "summary" | "description" | "example"> & {
+  acting?: z.ZodType<string | undefined, string | undefined>;
+};
 
-type ActingField = z.ZodType<string | undefined, string | undefined>;
-
-/** A command, with the field of its body that names the acting player. */
-const commandRoute = (
-  { path, ...described }: Described,
-  command: LobbyCommand<z.ZodObject>,
-  [field, schema]: ["playerId" | "actingPlayerId", ActingField],
-) =>
-  writesLobbies.post(`/lobbies/{lobbyId}/${path}`, described.id, {
+/** A command, whose body names the acting player too: as `playerId`, unless that is the affected player. */
+const commandRoute = (name: LobbyCommandName, { path, acting: schema = Acting, ...described }: Described) => {
+  const command = LOBBY_COMMANDS[name] as unknown as LobbyCommand<z.ZodObject>;
+  const field = "playerId" in command.body.shape ? "actingPlayerId" : "playerId";
+  return writesLobbies.post(`/lobbies/{lobbyId}/${path}`, described.id, {
     ...described,
     body: command.body.extend({ [field]: schema }),
     response: LobbyBody,
-    outside: (app, { caller, projectId, params, body }) => {
+    run: (work, { caller, projectId, params, body }) => {
       const { [field]: acting, ...rest } = body as Record<typeof field, string | undefined>;
-      return runCommand(app, command, { caller, projectId, params, acting }, rest as never);
+      return runCommand(work, command, { caller, projectId, params, acting }, rest as never);
     },
   });
-
-/** A command whose body names the acting player. */
-const byPlayer = (described: Described, command: LobbyCommand<z.ZodObject>, playerId: ActingField = Acting) =>
-  commandRoute(described, command, ["playerId", playerId]);
-
-/** A command whose body names the affected player. */
-const aboutPlayer = (described: Described, command: LobbyCommand<z.ZodObject>) =>
-  commandRoute(described, command, ["actingPlayerId", Acting]);
+};
 
 const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
   summary: "Change a lobby",
@@ -42,8 +39,8 @@ const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
   example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
   response: LobbyBody,
   prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
-  outside: (app, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
-    runCommand(app, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
+  run: (work, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
+    runCommand(work, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
 });
 
 const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}", "updateLobbyMember", {
@@ -53,10 +50,10 @@ const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}"
   body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
   example: { team: 1, data: { colour: "red" } },
   response: LobbyBody,
-  outside: (app, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
+  run: (work, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
     const { playerId } = params;
     const commanding = { caller, projectId, params, acting };
-    return runCommand(app, LOBBY_COMMANDS["lobby.member"], commanding, { ...body, playerId });
+    return runCommand(work, LOBBY_COMMANDS["lobby.member"], commanding, { ...body, playerId });
   },
 });
 
@@ -74,113 +71,85 @@ const respond = writesLobbies.post("/lobbies/{lobbyId}/invites/respond", "answer
   },
 });
 
-const of = (name: keyof typeof LOBBY_COMMANDS) =>
-  LOBBY_COMMANDS[name] as unknown as LobbyCommand<z.ZodObject>;
-
 export const lobbyCommandRoutes = [
   update,
   updateMember,
-  byPlayer(
-    {
-      path: "leave",
-      id: "leaveLobby",
-      example: { playerId: "ext:ada" },
-      summary: "Leave a lobby",
-      description: "In a game the seat is kept for inGameGraceSeconds, unless `final`.",
+  commandRoute("lobby.leave", {
+    acting: PlayerText,
+    path: "leave",
+    id: "leaveLobby",
+    example: { playerId: "ext:ada" },
+    summary: "Leave a lobby",
+    description: "In a game the seat is kept for inGameGraceSeconds, unless `final`.",
+  }),
+  commandRoute("lobby.ready", {
+    acting: PlayerText,
+    path: "ready",
+    id: "readyLobby",
+    example: { playerId: "ext:ada", ready: true },
+    summary: "Be ready, or no longer",
+  }),
+  commandRoute("lobby.heartbeat", {
+    acting: PlayerText,
+    path: "heartbeat",
+    id: "beatLobby",
+    example: { playerId: "ext:ada" },
+    summary: "Say that a member is there",
+    description:
+      "For members without a socket, every 30 s: one who has sent a heartbeat counts as away 60 s after " +
+      "the last. Nothing is expected of members who have never sent one.",
+  }),
+  commandRoute("lobby.start", {
+    path: "start",
+    id: "startLobby",
+    example: { playerId: "ext:ada", countdownSeconds: 5 },
+    summary: "Start the countdown",
+    description: "By the host or a server. 409 LOBBY_NOT_READY explains what is missing.",
+  }),
+  commandRoute("lobby.cancel_start", {
+    path: "cancel-start",
+    id: "cancelLobbyStart",
+    example: { playerId: "ext:ada" },
+    summary: "Stop the countdown",
+  }),
+  commandRoute("lobby.close", {
+    path: "close",
+    id: "closeLobby",
+    example: { playerId: "ext:ada" },
+    summary: "Close a lobby",
+  }),
+  commandRoute("lobby.end", {
+    path: "end",
+    id: "endLobbyGame",
+    example: {
+      matchId: "0197c2a0-0000-7000-8000-000000000001",
+      results: [{ playerId: "ext:ada", outcome: "WIN", score: 11 }],
     },
-    of("lobby.leave"),
-    PlayerText,
-  ),
-  byPlayer(
-    {
-      path: "ready",
-      id: "readyLobby",
-      example: { playerId: "ext:ada", ready: true },
-      summary: "Be ready, or no longer",
-    },
-    of("lobby.ready"),
-    PlayerText,
-  ),
-  byPlayer(
-    {
-      path: "heartbeat",
-      id: "beatLobby",
-      example: { playerId: "ext:ada" },
-      summary: "Say that a member is there",
-      description:
-        "For members without a socket, every 30 s: one who has sent a heartbeat counts as away 60 s after " +
-        "the last. Nothing is expected of members who have never sent one.",
-    },
-    of("lobby.heartbeat"),
-    PlayerText,
-  ),
-  byPlayer(
-    {
-      path: "start",
-      id: "startLobby",
-      example: { playerId: "ext:ada", countdownSeconds: 5 },
-      summary: "Start the countdown",
-      description: "By the host or a server. 409 LOBBY_NOT_READY explains what is missing.",
-    },
-    of("lobby.start"),
-  ),
-  byPlayer(
-    {
-      path: "cancel-start",
-      id: "cancelLobbyStart",
-      example: { playerId: "ext:ada" },
-      summary: "Stop the countdown",
-    },
-    of("lobby.cancel_start"),
-  ),
-  byPlayer(
-    { path: "close", id: "closeLobby", example: { playerId: "ext:ada" }, summary: "Close a lobby" },
-    of("lobby.close"),
-  ),
-  byPlayer(
-    {
-      path: "end",
-      id: "endLobbyGame",
-      example: {
-        matchId: "0197c2a0-0000-7000-8000-000000000001",
-        results: [{ playerId: "ext:ada", outcome: "WIN", score: 11 }],
-      },
-      summary: "End a game with its results",
-      description:
-        "One result for each player of the match. Each becomes an event `lobby.result` of that player, " +
-        "which can trigger rules. The results of a match are taken once; a second end " +
-        "answers the lobby as it is.",
-    },
-    of("lobby.end"),
-  ),
-  aboutPlayer(
-    {
-      path: "kick",
-      id: "kickFromLobby",
-      example: { playerId: "ext:ada", reason: "Rude" },
-      summary: "Put a member out",
-      description: "The host may, until the game begins; servers always.",
-    },
-    of("lobby.kick"),
-  ),
-  aboutPlayer(
-    {
-      path: "host",
-      id: "setLobbyHost",
-      example: { playerId: "ext:ada" },
-      summary: "Make another player the host",
-    },
-    of("lobby.host"),
-  ),
-  byPlayer(
-    {
-      path: "invites",
-      id: "inviteToLobby",
-      example: { playerIds: ["ext:ada"] },
-      summary: "Invite players",
-      description: "By a member or a server. Each gets `lobby.invited` and has 10 minutes to answer.",
-    },
-    of("lobby.invite"),
-  ),
+    summary: "End a game with its results",
+    description:
+      "One result for each player of the match. Each becomes an event `lobby.result` of that player, " +
+      "which can trigger rules. The results of a match are taken once; a second end " +
+      "answers the lobby as it is.",
+  }),
+  commandRoute("lobby.kick", {
+    path: "kick",
+    id: "kickFromLobby",
+    example: { playerId: "ext:ada", reason: "Rude" },
+    summary: "Put a member out",
+    description: "The host may, until the game begins; servers always.",
+  }),
+  commandRoute("lobby.host", {
+    path: "host",
+    id: "setLobbyHost",
+    example: { playerId: "ext:ada" },
+    summary: "Make another player the host",
+  }),
+  commandRoute("lobby.invite", {
+    path: "invites",
+    id: "inviteToLobby",
+    example: { playerIds: ["ext:ada"] },
+    summary: "Invite players",
+    description: "By a member or a server. Each gets `lobby.invited` and has 10 minutes to answer.",
+  }),
   respond,
 ];

@@ -4,14 +4,16 @@ export const LOBBY_STATUSES = ["OPEN", "STARTING", "IN_GAME", "CLOSED"] as const
 export type LobbyStatus = (typeof LOBBY_STATUSES)[number];
 export const LOBBY_VISIBILITIES = ["PUBLIC", "PRIVATE", "FRIENDS"] as const;
 export type LobbyVisibility = (typeof LOBBY_VISIBILITIES)[number];
-export type LobbyCloseReason =
-  | "COMPLETED"
-  | "HOST_CLOSED"
-  | "HOST_LEFT"
-  | "EMPTY"
-  | "EXPIRED"
-  | "ABORTED"
-  | "ADMIN";
+export const LOBBY_CLOSE_REASONS = [
+  "COMPLETED",
+  "HOST_CLOSED",
+  "HOST_LEFT",
+  "EMPTY",
+  "EXPIRED",
+  "ABORTED",
+  "ADMIN",
+] as const;
+export type LobbyCloseReason = (typeof LOBBY_CLOSE_REASONS)[number];
 export const MEMBER_STATUSES = ["JOINED", "READY", "DISCONNECTED", "LEFT", "KICKED"] as const;
 export type MemberStatus = (typeof MEMBER_STATUSES)[number];
 export const OUTCOMES = ["WIN", "LOSS", "DRAW", "NO_CONTEST"] as const;

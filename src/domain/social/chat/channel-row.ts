@@ -4,17 +4,17 @@ import {
   CHANNEL_PRIVACY,
   type ChannelKind,
   type ChannelSettings,
-  type ChannelStatus,
   type ChatActor,
   type ChatChannel,
   type ChatRole,
   type Notify,
 } from "../../kernel/events/social-views.ts";
-import { idFor, isId } from "../../kernel/ids.ts";
+import { idFor, isId, newId } from "../../kernel/ids.ts";
 import { type Read, readWithin, statementOf } from "../../kernel/read.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { PlayerStatus } from "../../players/player.ts";
-import { settingsFor } from "./settings.ts";
+import { isInForce } from "./moderation/moderate.ts";
+import { type GivenSettings, settingsFor } from "./settings.ts";
 
 export type ChannelRef = { projectId: string; channelId: string };
 
@@ -25,35 +25,25 @@ const GLOBAL_NAME = "Global";
 /** The same in every process, and known without the database. */
 export const globalChannelId = (projectId: string): string => idFor(0, `chat:${projectId}:${GLOBAL_KEY}`);
 
-export type ChannelRow = {
-  id: string;
-  kind: ChannelKind;
-  key: string | null;
-  name: string | null;
+export type ChannelRow = Pick<ChatChannel, "id" | "kind" | "key" | "name" | "status"> & {
   lobby_id: string | null;
   settings: Partial<ChannelSettings>;
-  status: ChannelStatus;
   last_seq: number;
   read_only_at: Date | string | null;
   created_at: Date | string;
 };
 
+/** The columns of a ChannelRow, of a channel `c`. */
+export const CHANNEL_COLUMNS = sql`
+  c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at, c.created_at`;
+
 /** A channel with its complete settings. */
-export type Channel = {
+export type Channel = Omit<ChatChannel, "unread" | "lastMessage"> & {
   projectId: string;
-  id: string;
-  kind: ChannelKind;
-  key: string | null;
-  name: string | null;
-  lobbyId: string | null;
-  /** The explicit settings, and those including defaults. */
+  /** The explicit settings; `settings` has the defaults too. */
   given: Partial<ChannelSettings>;
-  settings: ChannelSettings;
-  status: ChannelStatus;
-  lastSeq: number;
   /** When its lobby was closed, in ms; nobody may send from then on. */
   closedMs: number | null;
-  createdAt: string;
 };
 
 export const channelOf = (projectId: string, row: ChannelRow): Channel => ({
@@ -83,14 +73,48 @@ export const showChannel = (channel: Channel): ChatChannel => ({
   createdAt: channel.createdAt,
 });
 
-/** Creates the row of `global` if it is missing; of two concurrent calls one does. */
-export const ensureGlobal = async ({ db, now }: Work, projectId: string): Promise<void> => {
+type NewRow = {
+  projectId: string;
+  id?: string;
+  kind: ChannelKind;
+  key?: string;
+  name?: string | undefined;
+  lobbyId?: string;
+  directKey?: string;
+  settings?: GivenSettings;
+};
+
+/** Creates a channel unless there is one of the same id or key; undefined then. */
+export const insertChannel = async ({ db, now }: Work, row: NewRow): Promise<Channel | undefined> => {
+  const { projectId, id = newId(), kind, key = null, name = null } = row;
+  const { lobbyId = null, directKey = null, settings = {} } = row;
   const at = sql`${now.toISOString()}::timestamptz`;
-  await sql`
-    insert into chat_channels (project_id, id, kind, key, name, settings, status, created_at, updated_at)
-    values (${projectId}, ${globalChannelId(projectId)}, 'PROJECT', ${GLOBAL_KEY}, ${GLOBAL_NAME}, '{}',
-      'ACTIVE', ${at}, ${at})
-    on conflict do nothing`.execute(db);
+  const made = await sql<ChannelRow>`
+    insert into chat_channels as c (project_id, id, kind, key, name, lobby_id, direct_key, settings, status,
+      created_at, updated_at)
+    values (${projectId}, ${id}, ${kind}, ${key}, ${name}, ${lobbyId}, ${directKey},
+      ${JSON.stringify(settings)}::jsonb, 'ACTIVE', ${at}, ${at})
+    on conflict do nothing
+    returning ${CHANNEL_COLUMNS}`.execute(db);
+  return made.rows[0] && channelOf(projectId, made.rows[0]);
+};
+
+/** Creates the row of `global` if it is missing; of two concurrent calls one does. */
+export const ensureGlobal = async (work: Work, projectId: string): Promise<void> => {
+  const id = globalChannelId(projectId);
+  await insertChannel(work, { projectId, id, kind: "PROJECT", key: GLOBAL_KEY, name: GLOBAL_NAME });
+};
+
+/** Reads the channel of a project that meets a condition. */
+export const findChannel = async (
+  { db }: Work,
+  projectId: string,
+  condition: RawBuilder<unknown>,
+): Promise<Channel | undefined> => {
+  const { rows } = await sql<ChannelRow>`
+    select ${CHANNEL_COLUMNS} from chat_channels c
+    where project_id = ${projectId} and ${condition}`.execute(db);
+  return rows[0] && channelOf(projectId, rows[0]);
 };
 
 /**
@@ -117,13 +141,7 @@ export const foundOrGlobal = async <T>(
  * consecutively. @throws DomainError NOT_FOUND
  */
 export const lockChannel = (work: Work, ref: ChannelRef): Promise<Channel> =>
-  foundOrGlobal(work, ref, async () => {
-    const found = await sql<ChannelRow>`
-      select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
-      from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}
-      for update`.execute(work.db);
-    return found.rows[0] && channelOf(ref.projectId, found.rows[0]);
-  });
+  foundOrGlobal(work, ref, () => findChannel(work, ref.projectId, sql`id = ${ref.channelId} for update`));
 
 /** How long members may read the channel of a closed lobby, in ms: 10 minutes. */
 export const CLOSED_READABLE_MS = 600_000;
@@ -162,8 +180,8 @@ type Standings = ChannelRow & {
   role: ChatRole | null;
   notify: Notify | null;
   last_read_seq: number | null;
-  is_listed: boolean;
-  is_in_lobby: boolean;
+  isListed: boolean;
+  isInLobby: boolean;
   is_banned: boolean;
 };
 
@@ -176,14 +194,12 @@ type PlayerInChannel = { channelId: string; playerId: string | null };
 const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: Date) => sql<
   Standings & { n: number }
 >`
-  select r.n, c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at,
-    c.created_at, p.status as player_status, m.role, m.notify, m.last_read_seq,
-    (m.player_id is not null and m.left_at is null) as is_listed,
-    l.player_id is not null as is_in_lobby,
+  select r.n, ${CHANNEL_COLUMNS}, p.status as player_status, m.role, m.notify, m.last_read_seq,
+    (m.player_id is not null and m.left_at is null) as "isListed",
+    l.player_id is not null as "isInLobby",
     exists (select 1 from chat_sanctions s where s.project_id = c.project_id
-      and s.player_id = r.p and s.kind = 'BAN' and s.revoked_at is null
-      and (s.channel_id is null or s.channel_id = c.id)
-      and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz)) as is_banned
+      and s.player_id = r.p and s.kind = 'BAN' and (s.channel_id is null or s.channel_id = c.id)
+      and ${isInForce(now)}) as is_banned
   from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, j uuid, c uuid, p uuid)
   join chat_channels c on c.project_id = ${project} and c.id = r.c
   left join players p on p.project_id = ${project} and p.id = r.p
@@ -242,9 +258,7 @@ const GONE: ReadonlySet<string> = new Set(["MERGED", "ERASED"]);
 
 const checkPlayer = (row: Standings, channel: Channel, nowMs: number): void => {
   if (row.player_status === null || GONE.has(row.player_status)) throw notFound("channel");
-  const { kind, closedMs } = channel;
-  const { is_listed: isListed, is_in_lobby: isInLobby } = row;
-  if (!isMember({ kind, closedMs, isListed, isInLobby }, nowMs)) throw notFound("channel");
+  if (!isMember({ ...row, closedMs: channel.closedMs }, nowMs)) throw notFound("channel");
   if (row.is_banned) throw forbidden("PLAYER_BANNED", "the player is banned from this channel");
 };
 
@@ -297,7 +311,8 @@ const admitAnyByStanding = (projectId: string, row: Standings, { actor, now }: A
   };
 };
 
-const mayModerate = (actor: ChatActor, role: ChatRole): boolean =>
+/** Whether an actor may moderate: a player by their role in the channel. */
+export const mayModerate = (actor: ChatActor, role: ChatRole | null = null): boolean =>
   actor.kind === "ADMIN" || (actor.kind === "SERVER" ? actor.isModerator : isModeratorRole(role));
 
 /** A player who reads a channel. */
@@ -317,9 +332,8 @@ export const findReaders = async (work: Work, present: readonly Reader[]): Promi
   const may = present.filter(({ projectId }, n) => {
     const row = rows[n];
     if (!row || row.is_banned || !MAY_READ.has(row.player_status)) return false;
-    const { kind, closedMs } = channelOf(projectId, row);
-    const { is_listed: isListed, is_in_lobby: isInLobby } = row;
-    return isMember({ kind, closedMs, isListed, isInLobby }, work.now.getTime());
+    const { closedMs } = channelOf(projectId, row);
+    return isMember({ ...row, closedMs }, work.now.getTime());
   });
   return new Set(may.map(({ channelId, playerId }) => readerKey(channelId, playerId)));
 };

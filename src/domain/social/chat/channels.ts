@@ -1,13 +1,13 @@
 import { sql } from "kysely";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import type {
-  ChannelKind,
   ChannelSettings,
   ChannelStatus,
   ChatActor,
   ChatChannel,
 } from "../../kernel/events/social-views.ts";
-import { isId, newId } from "../../kernel/ids.ts";
+import { isId } from "../../kernel/ids.ts";
+import { definedOf } from "../../kernel/json.ts";
 import { type Read, readWithin } from "../../kernel/read.ts";
 import { countNear, type Work } from "../../kernel/work.ts";
 import {
@@ -15,57 +15,26 @@ import {
   admit,
   admitSending,
   type Channel,
-  channelOf,
   type ChannelRef,
-  type ChannelRow,
+  findChannel,
   GLOBAL_KEY,
   globalChannelId,
+  insertChannel,
   lockChannel,
   showChannel,
 } from "./channel-row.ts";
 import { auditChat, publishToReaders } from "./message-view.ts";
-import { type GivenSettings, settingsFor, withoutUndefined } from "./settings.ts";
+import { type GivenSettings, settingsFor } from "./settings.ts";
 
 /** Maximum number of a project's channels, without those of lobbies. */
 export const CHANNELS_MAX = 100_000;
 
-const countChannels = async ({ db }: Work, projectId: string): Promise<number> => {
-  const counted = await sql<{ n: number }>`
-    select count(*) as n from (
-      select 1 from chat_channels where project_id = ${projectId} and kind <> 'LOBBY'
-      limit ${CHANNELS_MAX}) c`.execute(db);
-  return counted.rows[0]!.n;
-};
-
 /** @throws DomainError CONFLICT LIMIT_REACHED */
 const checkChannelCount = async (work: Work, projectId: string): Promise<void> => {
   const limit = { projectId, limited: "channels", max: CHANNELS_MAX } as const;
-  if ((await countNear(work, limit, () => countChannels(work, projectId))) >= CHANNELS_MAX)
+  const counted = sql`chat_channels where project_id = ${projectId} and kind <> 'LOBBY'`;
+  if ((await countNear(work, limit, counted)) >= CHANNELS_MAX)
     throw conflict("LIMIT_REACHED", `a project has at most ${CHANNELS_MAX} channels`);
-};
-
-type NewRow = {
-  projectId: string;
-  kind: ChannelKind;
-  key?: string;
-  name?: string | undefined;
-  directKey?: string;
-  settings?: GivenSettings;
-};
-
-/** Creates a channel unless the key is taken; undefined then. */
-const insertChannel = async ({ db, now }: Work, row: NewRow): Promise<Channel | undefined> => {
-  const { projectId, kind, key = null, name = null, directKey = null, settings = {} } = row;
-  const at = sql`${now.toISOString()}::timestamptz`;
-  const made = await sql<ChannelRow>`
-    insert into chat_channels (project_id, id, kind, key, name, direct_key, settings, status, created_at,
-      updated_at)
-    values (${projectId}, ${newId()}, ${kind}, ${key}, ${name}, ${directKey},
-      ${JSON.stringify(settings)}::jsonb, 'ACTIVE', ${at}, ${at})
-    on conflict do nothing
-    returning id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at,
-      created_at`.execute(db);
-  return made.rows[0] && channelOf(projectId, made.rows[0]);
 };
 
 type NewChannel = { key: string; name?: string | undefined; settings: GivenSettings };
@@ -107,7 +76,7 @@ export const updateChannel = async (
   { name, settings }: ChannelPatch,
 ): Promise<ChatChannel> => {
   const before = await lockChannel(work, ref);
-  const given = { ...before.given, ...withoutUndefined(settings ?? {}) };
+  const given = { ...before.given, ...definedOf(settings ?? {}) };
   const after: Channel = {
     ...before,
     name: name === undefined ? before.name : name,
@@ -154,18 +123,11 @@ const CLOSED_KEPT_MS = 7 * 86_400_000;
 
 /** Creates the channel of a lobby, in the lobby's own commit. @returns its id */
 export const openLobbyChannel = async (
-  { db, now }: Work,
+  work: Work,
   projectId: string,
   lobbyId: string,
   name: string,
-): Promise<string> => {
-  const id = newId();
-  const at = sql`${now.toISOString()}::timestamptz`;
-  await sql`
-    insert into chat_channels (project_id, id, kind, name, lobby_id, settings, status, created_at, updated_at)
-    values (${projectId}, ${id}, 'LOBBY', ${name}, ${lobbyId}, '{}', 'ACTIVE', ${at}, ${at})`.execute(db);
-  return id;
-};
+): Promise<string> => (await insertChannel(work, { projectId, kind: "LOBBY", name, lobbyId }))!.id;
 
 /**
  * Closes the channel of a lobby, in the lobby's own commit: nobody sends any more, its last members read for
@@ -246,7 +208,11 @@ export const readSettings = async (work: Work, ref: ChannelRef, actor: ChatActor
   (await admitSending(work, ref, actor)).channel.settings;
 
 /** Returns a channel as the admitted reader sees it; for a player including the number of unread messages. */
-export const showAdmitted = ({ channel, viewer, lastReadSeq }: Admission): ChatChannel => {
+export const showAdmitted = ({
+  channel,
+  viewer,
+  lastReadSeq,
+}: Pick<Admission, "channel" | "viewer" | "lastReadSeq">): ChatChannel => {
   const shown = showChannel(channel);
   if (viewer.playerId === null) return shown;
   return { ...shown, unread: Math.max(0, channel.lastSeq - lastReadSeq) };
@@ -259,16 +225,8 @@ const checkPolicy = async ({ db }: Work, projectId: string): Promise<void> => {
     throw forbidden("CHANNEL_RESTRICTED", "direct messages are disabled in this project");
 };
 
-const findDirect = async (
-  { db }: Work,
-  projectId: string,
-  directKey: string,
-): Promise<Channel | undefined> => {
-  const found = await sql<ChannelRow>`
-    select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
-    from chat_channels where project_id = ${projectId} and direct_key = ${directKey}`.execute(db);
-  return found.rows[0] && channelOf(projectId, found.rows[0]);
-};
+const findDirect = (work: Work, projectId: string, directKey: string): Promise<Channel | undefined> =>
+  findChannel(work, projectId, sql`direct_key = ${directKey}`);
 
 /**
  * Returns the direct channel of two players, which is created on first use; of two concurrent calls one

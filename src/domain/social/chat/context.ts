@@ -6,11 +6,13 @@ import { kept, unansweredKept } from "../../kernel/statements.ts";
 import type { Work } from "../../kernel/work.ts";
 import {
   type Channel,
+  CHANNEL_COLUMNS,
   channelOf,
   type ChannelRef,
   type ChannelRow,
   foundOrGlobal,
   isMember,
+  mayModerate,
 } from "./channel-row.ts";
 import { filterOf, guessFilter, listsVersion } from "./moderation/filters.ts";
 import {
@@ -168,8 +170,8 @@ export const contextParts = (ref: ChannelRef, { senders }: ContextQuestion): Raw
   }));
   return sql`
     c as materialized (
-      select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
-      from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}),
+      select ${CHANNEL_COLUMNS} from chat_channels c
+      where project_id = ${ref.projectId} and id = ${ref.channelId}),
     s as materialized (
       select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))`;
 };
@@ -345,23 +347,18 @@ export type Author = { actor: ChatActor; sender: ContextSender | undefined };
 const moderationContext = (scope: ModerationScope, { actor, sender }: Author): ModerationContext => {
   const { now, channel, sanctions, filter } = scope;
   const readOnlyAt = channel.closedMs === null ? null : new Date(channel.closedMs);
-  const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
-  const common = { now, channel: { ...channel, readOnlyAt }, filter };
-  if (!sender) {
-    const nobody = { kind: actor.kind, role: "MEMBER", isModerator, level: 0, createdAt: now } as const;
-    return { ...common, sender: nobody, sanctions: [] };
-  }
-  const { level, role, createdAt } = sender;
   return {
-    ...common,
+    now,
+    channel: { ...channel, readOnlyAt },
     sender: {
       kind: actor.kind,
-      role: role ?? "MEMBER",
-      isModerator,
-      level,
-      createdAt: new Date(createdAt),
+      role: sender?.role ?? "MEMBER",
+      isModerator: mayModerate(actor),
+      level: sender?.level ?? 0,
+      createdAt: sender ? new Date(sender.createdAt) : now,
     },
-    sanctions: sanctions.get(sender.id) ?? [],
+    sanctions: (sender && sanctions.get(sender.id)) ?? [],
+    filter,
   };
 };
 

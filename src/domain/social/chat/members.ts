@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
 import { ADMINS, type Caller } from "../../kernel/caller.ts";
-import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { DomainError, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import {
   type ChannelKind,
   type ChannelStatus,
@@ -12,6 +12,7 @@ import {
   PUBLIC_KINDS,
 } from "../../kernel/events/social-views.ts";
 import type { PlayerRef } from "../../kernel/events/events.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { getPlayer } from "../../progression/players/players.ts";
@@ -23,12 +24,15 @@ import {
   type ChannelRef,
   type ChannelRow,
   CLOSED_READABLE_MS,
+  CHANNEL_COLUMNS,
   ensureGlobal,
   globalChannelId,
   isPrivate,
-  showChannel,
+  mayModerate,
+  readerIdOf,
   type Viewer,
 } from "./channel-row.ts";
+import { showAdmitted } from "./channels.ts";
 import { auditChat, auditPrivateRead, readNewest } from "./message-view.ts";
 
 /**
@@ -119,28 +123,26 @@ export const listChannels = async (
   query: ListChannels,
 ): Promise<Total & { channels: ChatChannel[] }> => {
   const { kind, status } = query;
-  const playerId = actor.kind === "PLAYER" ? actor.playerId : null;
-  const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
+  const playerId = readerIdOf(actor);
+  const viewer = { playerId, isModerator: mayModerate(actor) };
   await needGlobal(work, projectId);
   const source = sql`chat_channels c
     left join chat_members m on m.project_id = ${projectId} and m.channel_id = c.id
       and m.player_id = ${playerId}::uuid
     where c.project_id = ${projectId}
-      and ${playerId === null ? ofOutsider(isModerator) : ofPlayer(projectId, playerId, work.now)}
+      and ${playerId === null ? ofOutsider(viewer.isModerator) : ofPlayer(projectId, playerId, work.now)}
       and ${kind === undefined ? sql`true` : sql`c.kind = ${kind}`}
       and ${status === undefined ? sql`true` : sql`c.status = ${status}`}`;
   const page = await sql<ListedRow>`
-    select c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at,
-      c.created_at, m.last_read_seq
+    select ${CHANNEL_COLUMNS}, m.last_read_seq
     from ${source} order by ${orderBy(CHANNEL_ORDERS, query, sql`c.id`)} limit ${query.limit}
     offset ${offsetOf(query)}`.execute(work.db);
   const channels = page.rows.map((row) => channelOf(projectId, row));
-  const newest = await newestOf(work, projectId, channels, { playerId, isModerator });
+  const newest = await newestOf(work, projectId, channels, viewer);
   return {
     channels: channels.map((channel, i) => {
-      const shown = { ...showChannel(channel), ...newest(channel) };
-      const read = page.rows[i]!.last_read_seq ?? 0;
-      return playerId === null ? shown : { ...shown, unread: Math.max(0, channel.lastSeq - read) };
+      const lastReadSeq = page.rows[i]!.last_read_seq ?? 0;
+      return { ...showAdmitted({ channel, viewer, lastReadSeq }), ...newest(channel) };
     }),
     ...(await countRows(work, source)),
   };
@@ -161,41 +163,27 @@ type ChatMember = PlayerRef & {
   joinedAt: string;
 };
 
-type Row = {
-  id: string;
-  external_user_id: string;
-  display_name: string | null;
-  role: ChatRole | null;
-  notify: Notify | null;
-  last_read_seq: number | null;
-  joined_at: Date;
-};
+/** SQL: the fields of a ChatMember, except for when they joined. */
+const MEMBER = sql`p.id as "playerId", p.external_user_id as "externalUserId",
+  p.display_name as "displayName", coalesce(m.role, 'MEMBER') as role, coalesce(m.notify, 'ALL') as notify,
+  coalesce(m.last_read_seq, 0) as "lastReadSeq"`;
 
-const show = (row: Row): ChatMember => ({
-  playerId: row.id,
-  externalUserId: row.external_user_id,
-  displayName: row.display_name,
-  role: row.role ?? "MEMBER",
-  notify: row.notify ?? "ALL",
-  lastReadSeq: row.last_read_seq ?? 0,
-  joinedAt: row.joined_at.toISOString(),
-});
+const isOpenLobby = ({ kind, closedMs }: Channel): boolean => kind === "LOBBY" && closedMs === null;
 
 /** Members as `m` and their players as `p`: for an open lobby's channel the lobby's members. */
-const membersOf = ({ projectId, id, kind, lobbyId, closedMs }: Channel): RawBuilder<unknown> => {
+const membersOf = (channel: Channel): RawBuilder<unknown> => {
+  const { projectId, id, lobbyId } = channel;
   const players = sql`join players p on p.project_id = ${projectId}`;
   const stored = sql`m.project_id = ${projectId} and m.channel_id = ${id}`;
-  return kind === "LOBBY" && closedMs === null
+  return isOpenLobby(channel)
     ? sql`lobby_members l ${players} and p.id = l.player_id
         left join chat_members m on ${stored} and m.player_id = l.player_id
         where l.project_id = ${projectId} and l.lobby_id = ${lobbyId} and l.is_active`
     : sql`chat_members m ${players} and p.id = m.player_id where ${stored} and m.left_at is null`;
 };
 
-const isOpenLobby = ({ kind, closedMs }: Channel): boolean => kind === "LOBBY" && closedMs === null;
-
 /** Orders of the list. */
-export const CHAT_MEMBER_ORDERS = { by: { joinedAt: sql`joined_at` }, usual: "asc" } as const;
+export const CHAT_MEMBER_ORDERS = { by: { joinedAt: sql`"joinedAt"` }, usual: "asc" } as const;
 
 /**
  * Lists a channel's members, by the time they joined. In a project's channel, to which everybody belongs,
@@ -211,11 +199,10 @@ export const listMembers = async (
   await auditPrivateRead(work, channel, { actor, what: "members" });
   const source = membersOf(channel);
   const since = isOpenLobby(channel) ? sql`l.joined_at` : sql`m.joined_at`;
-  const page = await sql<Row>`
-    select p.id, p.external_user_id, p.display_name, m.role, m.notify, m.last_read_seq, ${since} as joined_at
-    from ${source} order by ${orderBy(CHAT_MEMBER_ORDERS, query, sql`p.id`)}
+  const page = await sql<RowOf<ChatMember>>`
+    select ${MEMBER}, ${since} as "joinedAt" from ${source} order by ${orderBy(CHAT_MEMBER_ORDERS, query, sql`p.id`)}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  return { members: page.rows.map(show), ...(await countRows(work, source)) };
+  return { members: page.rows.map((row) => shownRow(row)), ...(await countRows(work, source)) };
 };
 
 type MemberPatch = { role?: ChatRole | undefined; notify?: Notify | undefined };
@@ -247,11 +234,11 @@ export const updateMember = async (
   const admission = await admit(work, ref, actor);
   checkPatch(actor, admission, playerId, patch);
   const { channel } = await admit(work, ref, { kind: "PLAYER", playerId }).catch((error: unknown) => {
-    throw isNotFound(error) ? notFound("member") : error;
+    throw error instanceof DomainError && error.code === "NOT_FOUND" ? notFound("member") : error;
   });
   const { role = null, notify = null } = patch;
   const at = sql`${work.now.toISOString()}::timestamptz`;
-  const found = await sql<Row>`
+  const found = await sql<RowOf<ChatMember>>`
     with m as (
       insert into chat_members as m (project_id, channel_id, player_id, role, notify, joined_at)
       values (${channel.projectId}, ${channel.id}, ${playerId}, coalesce(${role}::text, 'MEMBER'),
@@ -259,11 +246,8 @@ export const updateMember = async (
       on conflict (project_id, channel_id, player_id)
         do update set role = coalesce(${role}::text, m.role), notify = coalesce(${notify}::text, m.notify)
       returning *)
-    select p.id, p.external_user_id, p.display_name, m.role, m.notify, m.last_read_seq, m.joined_at
+    select ${MEMBER}, m.joined_at as "joinedAt"
     from m join players p on p.project_id = m.project_id and p.id = m.player_id`.execute(work.db);
   await auditChat(work, "chat_member.updated", ref, { playerId, ...patch });
-  return show(found.rows[0]!);
+  return shownRow(found.rows[0]!);
 };
-
-const isNotFound = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && error.code === "NOT_FOUND";

@@ -7,10 +7,8 @@ import { shareConfig, type Work } from "../../kernel/work.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { type Channel, isPrivate } from "./channel-row.ts";
 import { type ChatContext, type ContextPerson, type ContextQuestion, namesIn, renameIn } from "./context.ts";
-import { refuseMentions } from "./moderation/spam.ts";
+import { MENTIONS_MAX, refuseMentions } from "./moderation/spam.ts";
 
-/** Maximum number of players mentioned in one message. */
-export const MENTIONS_MAX = 10;
 /** Type of inbox messages about mentions. */
 const MENTION_TYPE = "chat-mention";
 

@@ -208,21 +208,27 @@ export type ChatChange<R = unknown> = { reply: R; lines: ChatLine[] };
 /** Maximum code points of former texts that are kept per message. */
 const ORIGINAL_MAX = 10_000;
 
+/** SQL: the condition for a message's row, or the rows of what belongs to it. */
+export const ofMessage = ({ projectId, id }: Pick<Channel, "projectId" | "id">, seq: number) => sql`
+  project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
+
+/** Reads one message. */
+export const readRow = async (
+  work: Work,
+  channel: Pick<Channel, "projectId" | "id">,
+  viewer: Viewer,
+  seq: number,
+): Promise<MessageRow | undefined> => (await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`))[0];
+
 /** Locks a message. @throws DomainError NOT_FOUND */
 export const lockMessage = async (
   work: Work,
-  channel: Channel,
+  channel: Pick<Channel, "projectId" | "id">,
   viewer: Viewer,
   seq: number,
 ): Promise<MessageRow> => {
-  await unanswered(
-    work.db,
-    sql`
-    select 1 from chat_messages
-    where project_id = ${channel.projectId} and channel_id = ${channel.id} and seq = ${seq}::bigint
-    for update`,
-  );
-  const [row] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+  await unanswered(work.db, sql`select 1 from chat_messages where ${ofMessage(channel, seq)} for update`);
+  const row = await readRow(work, channel, viewer, seq);
   if (!row) throw notFound("message");
   return row;
 };
@@ -292,9 +298,8 @@ export const editMessage = async (
       mentions = ${`{${mentions.join(",")}}`}::uuid[], is_shadowed = is_shadowed or ${verdict.isShadowed},
       original = left(concat_ws(E'\n', original, content, ${hidden}::text), ${ORIGINAL_MAX}),
       edited_at = ${work.now.toISOString()}::timestamptz
-    where project_id = ${channel.projectId} and channel_id = ${channel.id}
-      and seq = ${seq}::bigint`.execute(work.db);
-  const [edited] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+    where ${ofMessage(channel, seq)}`.execute(work.db);
+  const edited = await readRow(work, channel, viewer, seq);
   const reply = showMessage(channel.id, edited!, viewer);
   const data = { channelId: channel.id, seq, content: verdict.content, editedAt: reply.editedAt! };
   return publishToReaders(work, channel, reply, isHidden(edited!) ? [] : [{ name: "chat.edited", data }]);
@@ -324,25 +329,23 @@ export const deleteMessage = async (
     work.emit(channel.projectId, "chat.message_moderated", { ...data, flags: [] });
     await auditChat(work, "chat_message.removed", ref, { seq });
   }
-  const [deleted] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+  const deleted = await readRow(work, channel, viewer, seq);
   return publishToReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
 };
 
 /** Clears a locked message. @returns the lines for readers */
 export const removeMessage = async (
   { db, now }: Work,
-  { projectId, id }: Pick<Channel, "projectId" | "id">,
+  channel: Pick<Channel, "projectId" | "id">,
   row: Pick<MessageRow, "seq" | "sender_id" | "moderation" | "is_shadowed">,
   by: "SENDER" | "MODERATOR",
 ): Promise<ChatLine[]> => {
   const { seq } = row;
   const moderation = by === "MODERATOR" ? sql`'REMOVED'` : sql`moderation`;
   await sql`
-    with r as (
-      delete from chat_reactions
-      where project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint)
+    with r as (delete from chat_reactions where ${ofMessage(channel, seq)})
     update chat_messages set original = coalesce(original, content), content = '',
       moderation = ${moderation}, deleted_at = ${now.toISOString()}::timestamptz, deleted_by = ${by}
-    where project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`.execute(db);
-  return isHidden(row) ? [] : [{ name: "chat.deleted", data: { channelId: id, seq, by } }];
+    where ${ofMessage(channel, seq)}`.execute(db);
+  return isHidden(row) ? [] : [{ name: "chat.deleted", data: { channelId: channel.id, seq, by } }];
 };

@@ -12,6 +12,7 @@ import {
   type ChannelRef,
   isModeratorRole,
   isPrivate,
+  readerIdOf,
   type Viewer,
 } from "./channel-row.ts";
 import {
@@ -29,7 +30,7 @@ import {
   type Passed,
   passText,
 } from "./context.ts";
-import { lockMentioned, mentionedIn, MENTIONS_MAX, notifyMentioned, resolveMentions } from "./mentions.ts";
+import { lockMentioned, mentionedIn, notifyMentioned, resolveMentions } from "./mentions.ts";
 import {
   auditPrivateRead,
   type MessageRow,
@@ -41,6 +42,7 @@ import {
   tombstoneOf,
 } from "./message-view.ts";
 import type { Screening } from "./moderation/moderate.ts";
+import { MENTIONS_MAX } from "./moderation/spam.ts";
 
 /** Flag of a message that a moderator has addressed to everybody. */
 const EVERYONE_FLAG = "everyone";
@@ -69,7 +71,19 @@ export type Decision =
 export const newOf = (decisions: readonly Decision[]): Accepted[] =>
   decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
 
-const playerOf = (actor: ChatActor): string | null => (actor.kind === "PLAYER" ? actor.playerId : null);
+/** Returns the outcomes, given how a sender sees a message of before. */
+export const sentOf = (
+  decisions: readonly Decision[],
+  known: (seq: number, viewer: Viewer) => ChatMessage,
+): Sent[] =>
+  decisions.map((one) => {
+    if ("error" in one) return one;
+    if ("knownSeq" in one) return { message: known(one.knownSeq, one.viewer), isDuplicate: true };
+    return { message: one.accepted.message, isDuplicate: one.isDuplicate };
+  });
+
+/** Whether every reader of the channel sees what was accepted. */
+const isShown = ({ verdict }: Accepted): boolean => !verdict.isShadowed && verdict.outcome !== "HELD";
 
 /** What must be known to decide about sends. */
 export const questionOf = (sendings: readonly Sending[]): ContextQuestion => {
@@ -83,7 +97,7 @@ export const questionOf = (sendings: readonly Sending[]): ContextQuestion => {
   }
   return {
     senders: sendings.map(({ actor, send }) => ({
-      playerId: playerOf(actor),
+      playerId: readerIdOf(actor),
       clientMsgId: send.clientMsgId,
     })),
     replies: [...replies],
@@ -149,7 +163,7 @@ export const decide = (
   let { lastSeq } = scope.channel;
   return mapInSlices(sendings, (sending): Decision => {
     const { actor, send } = sending;
-    const playerId = playerOf(actor);
+    const playerId = readerIdOf(actor);
     const key =
       send.clientMsgId === undefined ? undefined : clientKey(scope.channel.id, playerId, send.clientMsgId);
     const knownSeq = key === undefined ? undefined : context.known.get(key);
@@ -170,9 +184,10 @@ export const decide = (
 };
 
 /** Returns the lines for readers: the message, or its placeholder and the message for its sender alone. */
-export const linesOf = ({ message, verdict }: Accepted): ChatLine[] => {
+export const linesOf = (one: Accepted): ChatLine[] => {
+  const { message, verdict } = one;
   const { clientMsgId: _, ...shown } = message;
-  if (!verdict.isShadowed && verdict.outcome !== "HELD") return [{ name: "chat.message", data: shown }];
+  if (isShown(one)) return [{ name: "chat.message", data: shown }];
   const tombstone: ChatLine = { name: "chat.message", data: tombstoneOf(message, verdict.isShadowed) };
   if (message.sender === null) return [tombstone];
   return [tombstone, { name: "chat.message", data: message, forPlayer: message.sender.playerId }];
@@ -245,7 +260,7 @@ const emitMessages = (
     const lines = linesOf(one);
     published.push(...lines);
     const [first] = lines;
-    const isForAll = lines.length === 1 && one.verdict.outcome !== "HELD" && !isPrivate(channel);
+    const isForAll = isShown(one) && !isPrivate(channel);
     if (isForAll && first!.name === "chat.message") {
       if (isAwaited || !areReadersTold)
         work.emit(projectId, "chat.message_sent", first!.data, { id: one.message.id });
@@ -308,14 +323,8 @@ export const sendMessages = async (
   const accepted = newOf(decisions);
   if (accepted.length > 0) await write(work, channel, accepted);
   const lines = emitMessages(work, context, accepted, areReadersTold);
-  const open = accepted.filter(({ verdict }) => !verdict.isShadowed && verdict.outcome !== "HELD");
-  await notifyMentioned(work, channel, { mentionings: open, locked });
-  const sent = decisions.map((one): Sent => {
-    if ("error" in one) return one;
-    if ("knownSeq" in one) return { message: known(one.knownSeq, one.viewer), isDuplicate: true };
-    return { message: one.accepted.message, isDuplicate: one.isDuplicate };
-  });
-  return { sent, lines, context };
+  await notifyMentioned(work, channel, { mentionings: accepted.filter(isShown), locked });
+  return { sent: sentOf(decisions, known), lines, context };
 };
 
 export type HistoryQuery = {

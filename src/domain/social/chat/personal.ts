@@ -36,7 +36,7 @@ export const eraseChat = async (
   return { count: found.rows.length, isMore: found.rows.length === MESSAGES_AT_ONCE };
 };
 
-type Merging = { projectId: string; targetId: string; sourceId: string };
+export type Merging = { projectId: string; targetId: string; sourceId: string };
 
 /** Moves the messages and chat settings of a merge's source to the target. */
 export const mergeChat = async (work: Work, merging: Merging): Promise<void> => {

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "zod";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
@@ -24,7 +25,6 @@ import {
   namesEveryone,
   readEmoji,
 } from "./context.ts";
-import { MENTIONS_MAX } from "./mentions.ts";
 import {
   type ChatChange,
   deleteMessage,
@@ -33,8 +33,9 @@ import {
   isHiddenFrom,
   lockMessage,
   type MessageRow,
+  ofMessage,
   publishToReaders,
-  readRows,
+  readRow,
   showMessage,
 } from "./message-view.ts";
 import {
@@ -47,9 +48,11 @@ import {
   questionOf,
   type Sending,
   type Sent,
+  sentOf,
 } from "./messages.ts";
 import { knownFilter } from "./moderation/filters.ts";
 import { findSanctions } from "./moderation/moderate.ts";
+import { MENTIONS_MAX } from "./moderation/spam.ts";
 import { CONTENT_MAX } from "./settings.ts";
 
 const CLIENT_MSG_ID_MAX = 64;
@@ -114,7 +117,7 @@ const isShadowed = async (work: Work, { projectId, id }: Channel, playerId: stri
 /** @returns whether anything has changed */
 const write = async (
   { db, now }: Work,
-  { projectId, id }: Channel,
+  channel: Channel,
   playerId: string,
   { seq, emoji, op }: React,
 ): Promise<boolean> => {
@@ -122,13 +125,14 @@ const write = async (
     op === "ADD"
       ? await sql`
         insert into chat_reactions (project_id, channel_id, seq, player_id, emoji, created_at)
-        values (${projectId}, ${id}, ${seq}::bigint, ${playerId}, ${emoji},
+        values (${channel.projectId}, ${channel.id}, ${seq}::bigint, ${playerId}, ${emoji},
           ${now.toISOString()}::timestamptz)
         on conflict do nothing returning 1`.execute(db)
       : await sql`
         delete from chat_reactions
-        where project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint
-          and player_id = ${playerId} and emoji = ${emoji} returning 1`.execute(db);
+        where ${ofMessage(channel, seq)} and player_id = ${playerId} and emoji = ${emoji} returning 1`.execute(
+          db,
+        );
   return changed.rows.length > 0;
 };
 
@@ -168,7 +172,7 @@ export const react = async (
   const { playerId } = actor;
   if (await isShadowed(work, channel, playerId)) return { reply: { seq, reactions: before }, lines: [] };
   const hasChanged = await write(work, channel, playerId, { seq, emoji, op });
-  const [after] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+  const after = await readRow(work, channel, viewer, seq);
   const { reactions } = showMessage(channel.id, after!, viewer);
   if (!hasChanged || isHidden(row)) return { reply: { seq, reactions }, lines: [] };
   const data = { channelId: channel.id, seq, emoji, playerId, op, count: countOf(reactions, emoji) };
@@ -362,10 +366,6 @@ export const sendAsKnown = async (
   // They were numbered from where the channel was when it was last read.
   const missed = row.channel!.last_seq - context.channel.lastSeq;
   for (const { message } of accepted) message.seq += missed;
-  const sent = decisions.map((one): Sent => {
-    if ("error" in one) return one;
-    if ("knownSeq" in one) throw new Error("nothing was known to have been sent before");
-    return { message: one.accepted.message, isDuplicate: one.isDuplicate };
-  });
+  const sent = sentOf(decisions, () => assert.fail("nothing was known to have been sent before"));
   return { sent, lines: accepted.flatMap(linesOf) };
 };

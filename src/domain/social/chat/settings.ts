@@ -33,10 +33,6 @@ export const GivenSettings = z
   .partial();
 export type GivenSettings = z.output<typeof GivenSettings>;
 
-/** Removes undefined settings. */
-export const withoutUndefined = (given: GivenSettings): Partial<ChannelSettings> =>
-  Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-
 const COMMON: ChannelSettings = {
   slowModeSeconds: 0,
   maxLength: 500,

@@ -11,12 +11,13 @@ import { hashPasscode, joinLobby } from "./create.ts";
 import {
   actingMember,
   changeLobby,
+  changeMember,
   isHost,
   type LobbyEdit,
   notInLobby,
   playerRef,
   requireHost,
-  saveEdit,
+  saveIfChanged,
   takeLobby,
 } from "./edit.ts";
 import { INVITE_MS, INVITES_AT_ONCE, INVITES_OPEN_MAX, PlayerText } from "./fields.ts";
@@ -31,7 +32,7 @@ import {
   setReady,
   startCountdown,
 } from "./membership.ts";
-import { findMember, type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
+import { findMember, type LobbyRef, type LobbyState, memberOf } from "./state.ts";
 
 /** A lobby by its id or code, and who stands before it; null for a console user. */
 type Approach = {
@@ -99,17 +100,14 @@ const banFrom = async (
 const kickMember = async (
   edit: LobbyEdit,
   actor: LobbyActor,
-  {
-    playerId: ref,
-    ban,
-    reason = null,
-  }: Omit<z.output<typeof Kick>, "reason"> & { reason?: string | null | undefined },
+  { playerId: ref, ban, reason: given }: z.output<typeof Kick>,
 ): Promise<void> => {
   const { lobby, work } = edit;
   requireHost(lobby, actor);
   const member = findMember(lobby, ref);
   if (!member) throw notInLobby();
   const { playerId } = member;
+  const reason = given ?? null;
   if (actor.kind === "PLAYER" && lobby.status === "IN_GAME")
     throw conflict("INVALID_STATE", "during a game only the server may remove a player");
   if (actor.kind === "PLAYER" && actor.playerId === playerId)
@@ -217,25 +215,6 @@ export const answerInvite = async (
   return joined;
 };
 
-const present = (edit: LobbyEdit, member: Member): Promise<LobbyChange | undefined> =>
-  changed(edit, () => setPresent(edit, member, "SOCKET"));
-
-const changed = async (edit: LobbyEdit, run: () => void): Promise<LobbyChange | undefined> => {
-  run();
-  const change = await saveEdit(edit);
-  return edit.isChanged ? change : undefined;
-};
-
-const changePresence = async (
-  work: Work,
-  { playerId, ...ref }: LobbyRef & { playerId: string },
-  run: (edit: LobbyEdit, member: Member) => void,
-): Promise<LobbyChange | undefined> => {
-  const edit = await takeLobby(work, ref);
-  const member = edit && memberOf(edit.lobby, playerId);
-  return edit && member && changed(edit, () => run(edit, member));
-};
-
 /**
  * Handles a member's first socket: from now on sockets determine the member's presence. Publishes nothing
  * when the member was not away, and does nothing at all for a non-member.
@@ -245,7 +224,7 @@ export const connectMember = (
   ref: LobbyRef,
   playerId: string,
 ): Promise<LobbyChange | undefined> =>
-  changePresence(work, { ...ref, playerId }, (edit, member) => setPresent(edit, member, "SOCKET"));
+  changeMember(work, ref, playerId, (edit, member) => setPresent(edit, member, "SOCKET"));
 
 /**
  * As `connectMember`, for somebody whom a room takes for a member; in a lobby that is closed nobody is one.
@@ -259,7 +238,8 @@ export const enterMember = async (
   if (!edit) return undefined;
   const member = memberOf(edit.lobby, playerId);
   if (!member) throw forbidden("NOT_A_MEMBER", "the player is not in the lobby");
-  return edit.lobby.status === "CLOSED" ? undefined : present(edit, member);
+  if (edit.lobby.status === "CLOSED") return undefined;
+  return saveIfChanged(edit, () => setPresent(edit, member, "SOCKET"));
 };
 
 /**
@@ -271,7 +251,7 @@ export const disconnectMember = (
   ref: LobbyRef,
   playerId: string,
 ): Promise<LobbyChange | undefined> =>
-  changePresence(work, { ...ref, playerId }, (edit, member) => {
+  changeMember(work, ref, playerId, (edit, member) => {
     if (member.presence === "SOCKET" && member.status !== "DISCONNECTED") setAway(edit, member);
   });
 
@@ -365,7 +345,7 @@ const heartbeat = command(Nothing, (edit, actor) => {
 
 const update: LobbyCommand<typeof LobbyPatch> = {
   ...command(LobbyPatch, updateLobby),
-  prepare: (passwords, body) => hashPasscode(passwords, body),
+  prepare: hashPasscode,
 };
 
 /** Every command by its message name. */

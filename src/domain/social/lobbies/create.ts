@@ -10,7 +10,7 @@ import { fnv1a, newId } from "../../kernel/ids.ts";
 import { unanswered } from "../../kernel/statements.ts";
 import { countNear, LOCK_SPACES, savepoint, type Transact, type Work } from "../../kernel/work.ts";
 import { openLobbyChannel } from "../chat/channels.ts";
-import { type LobbyEdit, playerRef, saveEdit, takeLobby, touch, turnOf } from "./edit.ts";
+import { changeLobby, type LobbyEdit, playerRef, saveEdit, touch, turnOf } from "./edit.ts";
 import {
   Data,
   DEFAULT_LOBBY_SETTINGS,
@@ -34,7 +34,7 @@ type PasscodeParts = CountingParts & { transact: Transact; passwords: Passwords 
 
 type Attempt = { playerId: string; passcode?: string | undefined };
 
-const refused = () => forbidden("INVALID_PASSCODE", "the passcode is missing or wrong");
+const invalidPasscode = () => forbidden("INVALID_PASSCODE", "the passcode is missing or wrong");
 
 /**
  * Checks a passcode before the transaction that joins, because hashing is slow.
@@ -53,11 +53,9 @@ export const checkPasscode = async (
   const key = `${ref.projectId}:${ref.lobbyId}:${playerId}`;
   const count = { bucket: LIMITS.lobbyPasscode, key };
   await countUse(parts, count, "LOBBY_PASSCODE", "Too many passcodes were tried");
-  if (!(await passwords.verify(passcodeHash, passcode))) throw refused();
+  if (!(await passwords.verify(passcodeHash, passcode))) throw invalidPasscode();
   return passcodeHash;
 };
-
-const invalidPasscode = refused;
 
 /** Replaces a new passcode by its hash, before the transaction that sets it. */
 export const hashPasscode = async <B extends { passcode?: string | null | undefined }>(
@@ -84,12 +82,10 @@ type Joining = {
  */
 export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Promise<LobbyChange> => {
   const player = await lockSeatPlayer(work, ref.projectId, joining.playerId);
-  const edit = await takeLobby(work, ref);
-  if (!edit) throw notFound("lobby");
-  const member = memberOf(edit.lobby, player.playerId);
-  if (member) rejoin(edit, member, joining);
-  else await enter(edit, player, joining);
-  return saveEdit(edit);
+  return changeLobby(work, ref, (edit) => {
+    const member = memberOf(edit.lobby, player.playerId);
+    return member ? rejoin(edit, member, joining) : enter(edit, player, joining);
+  });
 };
 
 const rejoin = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: Joining): void => {
@@ -246,18 +242,11 @@ const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState
   members: [],
 });
 
-/** Counts by the index of open lobbies' codes. */
-const countOpen = async ({ db }: Work, projectId: string): Promise<number> => {
-  const { rows } = await sql<{ n: number }>`
-    select count(*) as n from (
-      select from lobbies where project_id = ${projectId} and status <> 'CLOSED' limit ${OPEN_LOBBIES_MAX}
-    ) as lobby`.execute(db);
-  return rows[0]!.n;
-};
-
 const refuseTooMany = async (work: Work, projectId: string): Promise<void> => {
   const limit = { projectId, limited: "lobbies", max: OPEN_LOBBIES_MAX } as const;
-  if ((await countNear(work, limit, () => countOpen(work, projectId))) >= OPEN_LOBBIES_MAX)
+  // Counted by the index of open lobbies' codes.
+  const open = sql`lobbies where project_id = ${projectId} and status <> 'CLOSED'`;
+  if ((await countNear(work, limit, open)) >= OPEN_LOBBIES_MAX)
     throw conflict("LOBBY_LIMIT", `a project has at most ${OPEN_LOBBIES_MAX} lobbies that are not closed`);
 };
 
@@ -407,9 +396,10 @@ export const quickplay = async (
   if (player.onePerMode) await refuseSeated(work, projectId, { playerId: player.playerId, seatKey: mode });
   const lobbyId = await findLobby(work, { ...wish, projectId, player });
   if (lobbyId !== undefined) {
-    const edit = (await takeLobby(work, { projectId, lobbyId }))!;
-    await seatPlayer(edit, player, { data });
-    return { ...(await saveEdit(edit)), created: false };
+    const change = await changeLobby(work, { projectId, lobbyId }, (edit) =>
+      seatPlayer(edit, player, { data }),
+    );
+    return { ...change, created: false };
   }
   if (!wish.createIfNone) throw notFound("a lobby with room");
   const made = await createLobby(

@@ -14,7 +14,7 @@ import type {
 import type { EventData, EventType } from "../../kernel/events/domain-events.ts";
 import type { Json, PlayerRef } from "../../kernel/events/events.ts";
 import { isoOf } from "../../kernel/iso-time.ts";
-import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../kernel/paging.ts";
 import { unansweredKept } from "../../kernel/statements.ts";
 import { countRows, type Total, type Work } from "../../kernel/work.ts";
 import { closeLobbyChannel } from "../chat/channels.ts";
@@ -172,24 +172,21 @@ export const readLobbyVersions = async (
   return new Map(rows.map(({ id, version }) => [id, version]));
 };
 
-export const LOBBY_SORTS = ["createdAt", "updatedAt", "memberCount"] as const;
+/** Orders of the list. */
+export const LOBBY_ORDERS = {
+  by: { createdAt: sql`l.created_at`, updatedAt: sql`l.updated_at`, memberCount: sql`l.member_count` },
+  usual: "desc",
+} as const;
 
-type ListLobbies = PageQuery & {
-  mode?: string | undefined;
-  status: LobbyStatus;
-  visibility?: LobbyVisibility | undefined;
-  hasSpace?: boolean | undefined;
-  /** Required metadata, by key. */
-  meta?: Readonly<Record<string, string>> | undefined;
-  sort: (typeof LOBBY_SORTS)[number];
-  order: "asc" | "desc";
-};
-
-const SORTS: Readonly<Record<ListLobbies["sort"], RawBuilder<unknown>>> = {
-  createdAt: sql`l.created_at`,
-  updatedAt: sql`l.updated_at`,
-  memberCount: sql`l.member_count`,
-};
+type ListLobbies = PageQuery &
+  Ordered<SortOf<typeof LOBBY_ORDERS>> & {
+    mode?: string | undefined;
+    status: LobbyStatus;
+    visibility?: LobbyVisibility | undefined;
+    hasSpace?: boolean | undefined;
+    /** Required metadata, by key. */
+    meta?: Readonly<Record<string, string>> | undefined;
+  };
 
 /** A query only has texts: `5` and `true` also match the number and the boolean. */
 const isLiteral = (text: string): boolean => /^(true|false|-?\d{1,15}(\.\d{1,15})?)$/.test(text);
@@ -229,10 +226,9 @@ export const listLobbies = async (
   query: ListLobbies,
 ): Promise<Total & { lobbies: LobbyView[] }> => {
   const where = whereOf(projectId, actor, query);
-  const order = sql.raw(query.order);
   const found = await readLobbies(
     work,
-    sql`${where} order by ${SORTS[query.sort]} ${order}, l.id ${order}
+    sql`${where} order by ${orderBy(LOBBY_ORDERS, query, sql`l.id`)}
       limit ${query.limit} offset ${offsetOf(query)}`,
   );
   const people = await readPeople(work, found);
@@ -243,14 +239,6 @@ export const listLobbies = async (
 /** A game that begins. */
 type NewMatch = { id: string; playerIds: string[]; startedAt: Date };
 
-/** The parts of a lobby's change that are written to the database. */
-type Written = {
-  work: Work;
-  lobby: LobbyState;
-  /** Members whose rows are to be written, including those who have left. */
-  touched: ReadonlyMap<string, Member>;
-  match: NewMatch | undefined;
-};
 const memberRow = (member: Member, now: Date) => {
   const isActive = ["JOINED", "READY", "DISCONNECTED"].includes(member.status);
   return {
@@ -280,7 +268,7 @@ const lobbyRow = (lobby: LobbyState) => ({
 });
 
 /** Writes a lobby, its changed members and a beginning game: one statement. */
-const writeLobby = async ({ work, lobby, touched, match }: Written): Promise<void> => {
+const writeLobby = async ({ work, lobby, touched, match }: LobbyEdit): Promise<void> => {
   const members = [...touched.values()].map((member) => memberRow(member, work.now));
   const { projectId, id } = lobby;
   await unansweredKept(
@@ -390,6 +378,13 @@ export const takeLobby = async (work: Work, ref: LobbyRef, lock?: Lock): Promise
   return lobby && turnOf(work, lobby);
 };
 
+/** Applies `run` and saves; undefined without a visible change. */
+export const saveIfChanged = async (edit: LobbyEdit, run: () => void): Promise<LobbyChange | undefined> => {
+  run();
+  const change = await saveEdit(edit);
+  return edit.isChanged ? change : undefined;
+};
+
 /** Writes the changes of a turn, and returns the lobby as its members see it. */
 export const saveEdit = async (edit: LobbyEdit): Promise<LobbyChange> => {
   const { work, lobby, occurrences, isChanged } = edit;
@@ -415,4 +410,19 @@ const publishChange = ({ work, lobby, occurrences, wasListed }: LobbyEdit): void
 
 const closeChannel = async (work: Work, { projectId, id, channelId }: LobbyState): Promise<void> => {
   if (channelId !== null) await closeLobbyChannel(work, projectId, id);
+};
+
+/**
+ * Changes a lobby by something about one of its members; undefined without a visible change. Does nothing for
+ * a non-member.
+ */
+export const changeMember = async (
+  work: Work,
+  ref: LobbyRef,
+  playerId: string,
+  run: (edit: LobbyEdit, member: Member) => void,
+): Promise<LobbyChange | undefined> => {
+  const edit = await takeLobby(work, ref);
+  const member = edit && memberOf(edit.lobby, playerId);
+  return edit && member && saveIfChanged(edit, () => run(edit, member));
 };

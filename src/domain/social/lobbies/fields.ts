@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { LobbySettings, LobbyTeams } from "../../kernel/events/social-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { fitsBytes } from "../../kernel/hostile-json.ts";
+import { definedOf } from "../../kernel/json.ts";
 
 /** Maximum size of a signal's payload as JSON. */
 export const SIGNAL_MAX_BYTES = 2_048;
@@ -101,10 +102,9 @@ export const mergeSettings = (
   before: LobbySettings,
   { teams, ...patch }: SettingsPatch = {},
 ): LobbySettings => {
-  const given = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
   const { teams: kept, ...rest } = before;
   const next: LobbyTeams | null | undefined = teams === undefined ? kept : teams;
-  return { ...rest, ...given, ...(next ? { teams: next } : {}) };
+  return { ...rest, ...definedOf(patch), ...(next ? { teams: next } : {}) };
 };
 
 /** Free-form JSON with a maximum size in bytes. */

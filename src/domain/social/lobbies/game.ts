@@ -10,6 +10,7 @@ import {
 } from "../../kernel/events/social-views.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { newId, partitionOf } from "../../kernel/ids.ts";
+import { definedOf } from "../../kernel/json.ts";
 import type { Work } from "../../kernel/work.ts";
 import { checkSizes } from "./create.ts";
 import {
@@ -20,7 +21,7 @@ import {
   notInLobby,
   type People,
   requireHost,
-  saveEdit,
+  saveIfChanged,
   takeLobby,
   touch,
 } from "./edit.ts";
@@ -99,9 +100,7 @@ export const advanceLobby = async (
 ): Promise<LobbyChange | undefined> => {
   const edit = await takeLobby(work, ref, lock);
   if (!edit || edit.lobby.status === "CLOSED") return undefined;
-  advance(edit);
-  const change = await saveEdit(edit);
-  return edit.isChanged ? change : undefined;
+  return saveIfChanged(edit, () => advance(edit));
 };
 
 const dueLobbies = (at: Date): RawBuilder<unknown> =>
@@ -190,10 +189,7 @@ export const updateLobby = (edit: LobbyEdit, actor: LobbyActor, patch: LobbyPatc
     throw conflict("VERSION_CONFLICT", `the lobby is at version ${lobby.version}`);
   const { name, metadata, privateData, visibility } = patch;
   changeSize(lobby, patch);
-  const given = Object.entries({ name, metadata, privateData, visibility }).filter(
-    ([, v]) => v !== undefined,
-  );
-  Object.assign(lobby, Object.fromEntries(given));
+  Object.assign(lobby, definedOf({ name, metadata, privateData, visibility }));
   setPasscode(lobby, patch.passcode);
   fitTeams(edit);
   touch(edit);
@@ -230,7 +226,7 @@ const refusePlacing = ({ status, settings }: LobbyState, { role }: Member, patch
 const slotIn = (
   lobby: LobbyState,
   member: Member,
-  { team, slot }: { team: number | null; slot?: number },
+  { team, slot }: { team: number | null; slot: number | undefined },
 ) => {
   const size = lobby.settings.teams?.size ?? lobby.maxPlayers;
   const others = playersOf(lobby).filter((other) => other !== member && other.team === team);
@@ -249,7 +245,7 @@ const place = (lobby: LobbyState, member: Member, patch: MemberPatch): void => {
     if (slot !== undefined) throw invalid("slot", "belongs to a team: name one");
     return void Object.assign(member, { team, slot: null });
   }
-  member.slot = slotIn(lobby, member, { team, ...(slot === undefined ? {} : { slot }) });
+  member.slot = slotIn(lobby, member, { team, slot });
   member.team = team;
 };
 

@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 import { type LeaveReason, removeMember } from "./membership.ts";
-import { memberOf } from "./state.ts";
-import { saveEdit, takeLobby } from "./edit.ts";
+import { changeMember } from "./edit.ts";
 
 /** Ids of the player and of everybody who was merged into them. */
 type Ids = { projectId: string; ids: readonly string[] };
@@ -58,11 +57,8 @@ export const leaveLobbies = async (
     where project_id = ${projectId} and player_id = ${playerId}
       and status in ('JOINED', 'READY', 'DISCONNECTED')
     order by lobby_id`.execute(work.db);
-  for (const { lobbyId } of rows) {
-    const edit = await takeLobby(work, { projectId, lobbyId });
-    const member = edit && memberOf(edit.lobby, playerId);
-    if (!edit || !member) continue;
-    removeMember(edit, member, reason);
-    await saveEdit(edit);
-  }
+  for (const { lobbyId } of rows)
+    await changeMember(work, { projectId, lobbyId }, playerId, (edit, member) =>
+      removeMember(edit, member, reason),
+    );
 };

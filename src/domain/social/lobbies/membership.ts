@@ -79,12 +79,12 @@ const shuffle = <T>(items: readonly T[], seed: string): T[] => {
   return mixed;
 };
 
-/** Deals players to teams 1 2 3, 3 2 1, 1 2 3 …: late in one round means early in the next. */
-const snake = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] => {
+/** Deals players to teams 1 2 3, 1 2 3 …; as a snake 1 2 3, 3 2 1, 1 2 3 …: late in one round is early in the next. */
+const deal = (players: readonly TeamPlayer[], count: number, isSnake: boolean): TeamPlayer[][] => {
   const teams: TeamPlayer[][] = Array.from({ length: count }, () => []);
   players.forEach((player, i) => {
     const [round, place] = [Math.floor(i / count), i % count];
-    teams[round % 2 === 0 ? place : count - 1 - place]!.push(player);
+    teams[isSnake && round % 2 === 1 ? count - 1 - place : place]!.push(player);
   });
   return teams;
 };
@@ -128,12 +128,6 @@ const level = (teams: TeamPlayer[][], n: number): void => {
   }
 };
 
-const deal = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] => {
-  const teams: TeamPlayer[][] = Array.from({ length: count }, () => []);
-  for (const [i, player] of players.entries()) teams[i % count]!.push(player);
-  return teams;
-};
-
 /**
  * Assigns every player a team and a slot in it, both from 1; team sizes differ by one player at most. RANDOM
  * is determined by the seed. BALANCED depends on nothing but ratings and ids.
@@ -143,7 +137,8 @@ export const assignTeams = (
   { count, assignment }: LobbyTeams,
   seed: string,
 ): Map<string, TeamSlot> => {
-  const teams = assignment === "RANDOM" ? deal(shuffle(players, seed), count) : balance(players, count);
+  const teams =
+    assignment === "RANDOM" ? deal(shuffle(players, seed), count, false) : balance(players, count);
   return new Map(
     teams.flatMap((team, t) =>
       team.map(({ playerId }, s) => [playerId, { team: t + 1, slot: s + 1 }] as const),
@@ -156,7 +151,7 @@ const balance = (players: readonly TeamPlayer[], count: number): TeamPlayer[][] 
   const sorted = players.toSorted(
     (a, b) => b.rating - a.rating || Number(a.playerId > b.playerId) - Number(a.playerId < b.playerId),
   );
-  const teams = snake(sorted, count);
+  const teams = deal(sorted, count, true);
   level(teams, players.length);
   return teams;
 };
@@ -254,11 +249,14 @@ export const autoStart = (edit: LobbyEdit): void => {
   if (isFull(lobby) || readyPolicy === "ALL") startCountdown(edit);
 };
 
+const playersIn = (lobby: LobbyState, team: number | null): Member[] =>
+  playersOf(lobby).filter((player) => player.team === team);
+
 const teamsOf = (lobby: LobbyState): { team: number; playerIds: string[] }[] => {
   const { teams } = lobby.settings;
   if (!teams) return [];
   return Array.from({ length: teams.count }, (_, i) => {
-    const players = playersOf(lobby).filter(({ team }) => team === i + 1);
+    const players = playersIn(lobby, i + 1);
     return { team: i + 1, playerIds: players.map(({ playerId }) => playerId) };
   });
 };
@@ -316,30 +314,20 @@ const checkRoom = (lobby: LobbyState, role: Seat["role"]): void => {
   if (players >= maxPlayers) throw conflict("LOBBY_FULL", `the lobby has ${numbered(maxPlayers, "player")}`);
 };
 
-/** Returns the lowest free number from 1. */
-const lowestFree = (taken: readonly (number | null)[]): number => {
+/** Returns the lowest free slot of a team, or of a lobby without teams; from 1. */
+export const freeSlot = (lobby: LobbyState, team: number | null): number => {
+  const taken = playersIn(lobby, team).map(({ slot }) => slot);
   let slot = 1;
   while (taken.includes(slot)) slot++;
   return slot;
 };
-
-/** Returns the lowest free slot of a team, or of a lobby without teams. */
-export const freeSlot = (lobby: LobbyState, team: number | null): number =>
-  lowestFree(
-    playersOf(lobby)
-      .filter((player) => player.team === team)
-      .map(({ slot }) => slot),
-  );
 
 /** Assigns a late player to the smallest team; before a game teams are chosen or assigned. */
 const placeOf = (lobby: LobbyState): { team: number | null; slot: number | null } => {
   const { teams } = lobby.settings;
   if (!teams) return { team: null, slot: freeSlot(lobby, null) };
   if (lobby.status !== "IN_GAME") return { team: null, slot: null };
-  const sizes = Array.from(
-    { length: teams.count },
-    (_, i) => playersOf(lobby).filter(({ team }) => team === i + 1).length,
-  );
+  const sizes = teamsOf(lobby).map(({ playerIds }) => playerIds.length);
   const team = sizes.indexOf(Math.min(...sizes)) + 1;
   return { team, slot: freeSlot(lobby, team) };
 };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../../kernel/events/events.ts";
+import { type RowOf, shownRow } from "../../kernel/json.ts";
 import type { Work } from "../../kernel/work.ts";
 
 /** A lobby in the live list; `createdAt` is ISO 8601. */
@@ -18,8 +19,6 @@ export type OpenLobby = {
 /** `mode` "" is every mode; `metadata` must be contained in a lobby's metadata. */
 export type OpenLobbiesQuery = { mode: string; metadata?: Json | undefined; limit: number };
 
-type Row = Omit<OpenLobby, "createdAt"> & { createdAt: Date };
-
 /** Returns the newest PUBLIC lobbies of a project that are OPEN. */
 export const readOpenLobbies = async (
   { db }: Work,
@@ -27,7 +26,7 @@ export const readOpenLobbies = async (
   { mode, metadata, limit }: OpenLobbiesQuery,
 ): Promise<OpenLobby[]> => {
   const contains = metadata ? sql`and metadata @> ${JSON.stringify(metadata)}::jsonb` : sql``;
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<RowOf<OpenLobby>>`
     select id, code, name, mode, member_count as "memberCount", max_players as "maxPlayers",
       passcode_hash is not null as "hasPasscode", metadata, created_at as "createdAt"
     from lobbies
@@ -35,5 +34,5 @@ export const readOpenLobbies = async (
       ${mode === "" ? sql`` : sql`and mode = ${mode}`} ${contains}
     order by created_at desc, id desc
     limit ${limit}`.execute(db);
-  return rows.map((row) => ({ ...row, createdAt: row.createdAt.toISOString() }));
+  return rows.map((row) => shownRow(row));
 };

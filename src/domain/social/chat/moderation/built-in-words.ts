@@ -11,6 +11,7 @@ import {
   type ListAction,
   type Listed,
   NOTHING_FOUND,
+  squeeze,
   type WordFilter,
 } from "./word-filter.ts";
 
@@ -214,10 +215,8 @@ const wholeWords = [
 
 /** Whether a word of the data set is one of those, or begins elsewhere in a word than they do. */
 const isWholeOnly = (word: string): boolean => {
-  const squeezed = word.replace(/(.)\1+/gu, "$1");
-  return (
-    /^.?anal$/.test(word) || Object.keys(WHOLE).some((stem) => stem.replace(/(.)\1+/gu, "$1") === squeezed)
-  );
+  const squeezed = squeeze(word);
+  return /^.?anal$/.test(word) || Object.keys(WHOLE).some((stem) => squeeze(stem) === squeezed);
 };
 
 /** A wildcard of the data set stands for a vowel that is omitted or starred. */

@@ -124,7 +124,7 @@ export const prepareFilter = async (
   projectId: string,
 ): Promise<void> => {
   const version = await transact((work) => readVersion(work, projectId));
-  if (version === null || kept.get(projectId)?.version === version) return;
+  if (knownFilter(projectId, version)) return;
   await joinFlight<unknown>(compiling, projectId, () => compileFilter(transact, projectId));
 };
 
@@ -165,16 +165,11 @@ export const filterOf = async (
   projectId: string,
   version: string | null,
 ): Promise<WordFilter> => {
-  if (version === null) {
-    kept.drop(projectId);
-    return NO_LISTS;
-  }
-  const known = kept.get(projectId);
-  if (known?.version !== version) {
-    if (!work.retained.get(COMPILED)) throw new FilterUnready(projectId, work.retained);
-    return compileFilter((run) => run(work), projectId);
-  }
-  return known;
+  if (version === null) kept.drop(projectId);
+  const known = knownFilter(projectId, version);
+  if (known) return known;
+  if (!work.retained.get(COMPILED)) throw new FilterUnready(projectId, work.retained);
+  return compileFilter((run) => run(work), projectId);
 };
 
 /** The moderation result of a text, and the rule behind it. */

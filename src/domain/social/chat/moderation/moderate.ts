@@ -194,6 +194,10 @@ export type SanctionRow = {
 
 type Where = { projectId: string; channelId: string; now: Date };
 
+/** SQL: whether the sanction `s` is in force. */
+export const isInForce = (now: Date): RawBuilder<unknown> => sql`
+  (s.revoked_at is null and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz))`;
+
 /**
  * Selects the sanctions in force for `players` (an array of ids) in a channel, including those of all
  * channels.
@@ -203,11 +207,9 @@ export const sanctionsOf = (
   { projectId, channelId, now }: Where,
 ) => sql<SanctionRow>`
   select player_id as "playerId", id, kind, channel_id as "channelId", reason, expires_at as "expiresAt"
-  from chat_sanctions
+  from chat_sanctions s
   where project_id = ${projectId} and player_id = any(${players})
-    and (channel_id is null or channel_id = ${channelId})
-    and revoked_at is null
-    and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)
+    and (channel_id is null or channel_id = ${channelId}) and ${isInForce(now)}
   order by id`;
 
 /** By player; players without any are absent. */

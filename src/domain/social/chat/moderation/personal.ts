@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../../kernel/work.ts";
-
-type Merging = { projectId: string; targetId: string; sourceId: string };
+import type { Merging } from "../personal.ts";
 
 /** Moves sanctions and reports of a merge's source to the target: a merge must not evade a ban. */
 export const mergeModeration = async (

@@ -1,23 +1,20 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { type Bucket, type CountingParts, countUse } from "../../../accounts/rate-limits/limiter.ts";
 import { conflict, notFound } from "../../../kernel/errors.ts";
 import type { ChannelKind, Moderation, ReportReason } from "../../../kernel/events/social-views.ts";
-import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
-import { isoOf } from "../../../kernel/iso-time.ts";
+import { type RowOf, shownRow } from "../../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../../kernel/paging.ts";
 import { countRows, type Total, type Work } from "../../../kernel/work.ts";
-import { getPlayer } from "../../../progression/players/players.ts";
-import { admit, type ChannelRef } from "../channel-row.ts";
-import { auditPrivateRead, isHidden, lockMessage, type MessageRow } from "../message-view.ts";
-import { holdMessage, listSanctions, type Sanction } from "./show-sanction.ts";
+import { getPlayer, isPlayer } from "../../../progression/players/players.ts";
+import { admit, type Channel, type ChannelRef } from "../channel-row.ts";
+import { auditPrivateRead, isHidden, lockMessage, type MessageRow, ofMessage } from "../message-view.ts";
+import { holdMessage, listSanctions, type Person, personOf, type Sanction } from "./show-sanction.ts";
 
 export const REPORT_STATUSES = ["OPEN", "IN_REVIEW", "RESOLVED", "DISMISSED"] as const;
 export type ReportStatus = (typeof REPORT_STATUSES)[number];
 export const REPORT_ACTIONS = ["NONE", "REMOVE", "WARN", "MUTE", "BAN"] as const;
 export type ReportAction = (typeof REPORT_ACTIONS)[number];
-
-type Person = PlayerRef & { displayName: string | null };
 
 /**
  * A report as moderators see it; without `seq` it is about a player, and was created by the service itself.
@@ -38,64 +35,32 @@ export type Report = {
   resolvedBy: string | null;
 };
 
-type ReportRow = {
-  id: string;
-  channel_id: string | null;
-  seq: number | null;
-  reporter_id: string | null;
-  reporter_name: string | null;
-  reporter_shown: string | null;
-  sender_id: string | null;
-  sender_name: string | null;
-  sender_shown: string | null;
-  reason: ReportReason;
-  note: string | null;
-  status: ReportStatus;
-  action: ReportAction | null;
-  assignee: string | null;
-  created_at: Date;
-  resolved_at: Date | null;
-  resolved_by: string | null;
-};
-
-/** The rows that `showReport` takes: reports `r` with their players. */
+/** Reports `r` with their players. */
 const REPORTS = sql`
-  select r.*, a.external_user_id as reporter_name, a.display_name as reporter_shown,
-    b.external_user_id as sender_name, b.display_name as sender_shown
+  select r.id, r.channel_id as "channelId", r.seq, ${personOf(sql`r.reporter_id`, "a")} as reporter,
+    ${personOf(sql`r.sender_id`, "b")} as sender, r.reason, r.note, r.status, r.action, r.assignee,
+    r.created_at as "createdAt", r.resolved_at as "resolvedAt", r.resolved_by as "resolvedBy"
   from chat_reports r
   left join players a on a.project_id = r.project_id and a.id = r.reporter_id
   left join players b on b.project_id = r.project_id and b.id = r.sender_id`;
 
-const personOf = (
-  playerId: string | null,
-  externalUserId: string | null,
-  displayName: string | null,
-): Person | null =>
-  playerId === null ? null : { playerId, externalUserId: externalUserId ?? "", displayName };
+/** Reads the reports of a condition, which may have an order after it. */
+const readReports = async ({ db }: Work, where: RawBuilder<unknown>): Promise<Report[]> => {
+  const { rows } = await sql<RowOf<Report>>`${REPORTS} where ${where}`.execute(db);
+  return rows.map((row) => shownRow(row));
+};
 
-const showReport = (row: ReportRow): Report => ({
-  id: row.id,
-  channelId: row.channel_id,
-  seq: row.seq,
-  reporter: personOf(row.reporter_id, row.reporter_name, row.reporter_shown),
-  sender: personOf(row.sender_id, row.sender_name, row.sender_shown),
-  reason: row.reason,
-  note: row.note,
-  status: row.status,
-  action: row.action,
-  assignee: row.assignee,
-  createdAt: row.created_at.toISOString(),
-  resolvedAt: isoOf(row.resolved_at),
-  resolvedBy: row.resolved_by,
-});
-
-/** @throws DomainError NOT_FOUND */
-export const readReport = async ({ db }: Work, projectId: string, id: string): Promise<Report> => {
+/** @param lock what follows the condition: how the row is locked @throws DomainError NOT_FOUND */
+export const readReport = async (
+  work: Work,
+  projectId: string,
+  id: string,
+  lock = sql``,
+): Promise<Report> => {
   if (!isId(id)) throw notFound("report");
-  const { rows } = await sql<ReportRow>`
-    ${REPORTS} where r.project_id = ${projectId} and r.id = ${id}`.execute(db);
-  if (!rows[0]) throw notFound("report");
-  return showReport(rows[0]);
+  const [report] = await readReports(work, sql`r.project_id = ${projectId} and r.id = ${id} ${lock}`);
+  if (!report) throw notFound("report");
+  return report;
 };
 
 /**
@@ -156,7 +121,7 @@ export const reportMessage = async (
       ${note ?? null}, 'OPEN', ${work.now.toISOString()}::timestamptz)
     on conflict do nothing returning 1`.execute(work.db);
   if (rows.length === 0) throw conflict("ALREADY_REPORTED", "the player has already reported this message");
-  const counted = await countReports(work, ref, seq);
+  const counted = await countReports(work, channel, seq);
   const { id: reporterId, externalUserId } = reporter;
   const who = { playerId: reporterId, externalUserId };
   const data = { reportId: id, channelId, seq, reporter: who, reason, reports: counted.all };
@@ -168,18 +133,12 @@ export const reportMessage = async (
 type Counted = { all: number; recent: number };
 
 /** Counts all reports of a message, and the recent ones that are not closed: one per player. */
-const countReports = async (
-  { db, now }: Work,
-  { projectId, channelId }: ChannelRef,
-  seq: number,
-): Promise<{ all: number; recent: number }> => {
+const countReports = async ({ db, now }: Work, channel: Channel, seq: number): Promise<Counted> => {
   const since = new Date(now.getTime() - HOLDING_MS).toISOString();
   const { rows } = await sql<Counted>`
     select count(*) as all, count(*) filter (
       where created_at > ${since}::timestamptz and status in ('OPEN', 'IN_REVIEW')) as recent
-    from chat_reports
-    where project_id = ${projectId} and channel_id = ${channelId} and seq = ${seq}::bigint
-      and reporter_id is not null`.execute(db);
+    from chat_reports where ${ofMessage(channel, seq)} and reporter_id is not null`.execute(db);
   return rows[0]!;
 };
 
@@ -206,26 +165,26 @@ export const listReports = async (
   query: ReportQuery,
 ): Promise<Total & { reports: Report[] }> => {
   const { status, channelId, senderId } = query;
-  const parts = [sql`r.project_id = ${projectId}`];
+  const parts = [
+    sql`r.project_id = ${projectId}`,
+    await isPlayer(work, projectId, sql`r.sender_id`, senderId),
+  ];
   if (status !== undefined) parts.push(sql`r.status = ${status}`);
   if (channelId !== undefined) parts.push(sql`r.channel_id = ${channelId}::uuid`);
-  if (senderId !== undefined)
-    parts.push(sql`r.sender_id = ${(await getPlayer(work, projectId, senderId)).id}`);
   const where = sql.join(parts, sql` and `);
-  const { rows } = await sql<ReportRow>`
-    ${REPORTS} where ${where} order by ${orderBy(REPORT_ORDERS, query, sql`r.id`)}
-    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
-  return {
-    reports: rows.map(showReport),
-    ...(await countRows(work, sql`chat_reports r where ${where}`)),
-  };
+  const reports = await readReports(
+    work,
+    sql`${where} order by ${orderBy(REPORT_ORDERS, query, sql`r.id`)}
+      limit ${query.limit} offset ${offsetOf(query)}`,
+  );
+  return { reports, ...(await countRows(work, sql`chat_reports r where ${where}`)) };
 };
 
 /** A message as moderators read it: with its original text, whatever happened to it. */
 type ReviewedMessage = {
   id: string;
   seq: number;
-  sender: (PlayerRef & { displayName: string | null }) | null;
+  sender: Person | null;
   content: string;
   original: string | null;
   moderation: Moderation;
@@ -247,51 +206,15 @@ type ReviewedReport = {
   history: { sanctions: Sanction[]; sanctionCount: number; reports: Report[]; reportCount: number };
 };
 
-type ReportedMessageRow = {
-  id: string;
-  seq: number;
-  sender_id: string | null;
-  external_user_id: string | null;
-  display_name: string | null;
-  content: string;
-  original: string | null;
-  moderation: Moderation;
-  flags: string[];
-  is_shadowed: boolean;
-  edited_at: Date | null;
-  deleted_at: Date | null;
-  created_at: Date;
-};
-
-const show = (row: ReportedMessageRow): ReviewedMessage => ({
-  id: row.id,
-  seq: row.seq,
-  sender:
-    row.sender_id === null
-      ? null
-      : {
-          playerId: row.sender_id,
-          externalUserId: row.external_user_id ?? "",
-          displayName: row.display_name,
-        },
-  content: row.content,
-  original: row.original,
-  moderation: row.moderation,
-  flags: row.flags,
-  isShadowed: row.is_shadowed,
-  editedAt: isoOf(row.edited_at),
-  deletedAt: isoOf(row.deleted_at),
-  createdAt: row.created_at.toISOString(),
-});
-
 type MessageRef = { projectId: string; channelId: string; seq: number };
 
 const readAround = async ({ db }: Work, place: MessageRef): Promise<ReviewedMessage[]> => {
   const { projectId, channelId, seq } = place;
   const of = sql`project_id = ${projectId} and channel_id = ${channelId}`;
-  const { rows } = await sql<ReportedMessageRow>`
-    select m.id, m.seq, m.sender_id, p.external_user_id, p.display_name, m.content, m.original, m.moderation,
-      to_jsonb(m.flags) as flags, m.is_shadowed, m.edited_at, m.deleted_at, m.created_at
+  const { rows } = await sql<RowOf<ReviewedMessage>>`
+    select m.id, m.seq, ${personOf(sql`m.sender_id`, "p")} as sender, m.content, m.original, m.moderation,
+      to_jsonb(m.flags) as flags, m.is_shadowed as "isShadowed", m.edited_at as "editedAt",
+      m.deleted_at as "deletedAt", m.created_at as "createdAt"
     from (
       (select * from chat_messages where ${of} and seq <= ${seq}::bigint
         order by seq desc limit ${NEIGHBOURS + 1})
@@ -300,7 +223,7 @@ const readAround = async ({ db }: Work, place: MessageRef): Promise<ReviewedMess
         order by seq limit ${NEIGHBOURS})) m
     left join players p on p.project_id = m.project_id and p.id = m.sender_id
     order by m.seq`.execute(db);
-  return rows.map(show);
+  return rows.map((row) => shownRow(row));
 };
 
 const historyOf = async (
@@ -312,10 +235,9 @@ const historyOf = async (
   const query = { playerId: sender.playerId, page: 1, limit: HISTORY_SHOWN };
   const { sanctions, total: sanctionCount } = await listSanctions(work, projectId, query);
   const ofSender = sql`r.project_id = ${projectId} and r.sender_id = ${sender.playerId}`;
-  const { rows } = await sql<ReportRow>`
-    ${REPORTS} where ${ofSender} order by r.id desc limit ${HISTORY_SHOWN}`.execute(work.db);
+  const reports = await readReports(work, sql`${ofSender} order by r.id desc limit ${HISTORY_SHOWN}`);
   const { total: reportCount } = await countRows(work, sql`chat_reports r where ${ofSender}`);
-  return { sanctions, sanctionCount, reports: rows.map(showReport), reportCount };
+  return { sanctions, sanctionCount, reports, reportCount };
 };
 
 /** In a private channel, a review counts as reading it. */

@@ -8,16 +8,15 @@ import type { Transact, Work } from "../../../kernel/work.ts";
 import { changePlayers } from "../../../progression/change.ts";
 import { getPlayer } from "../../../progression/players/players.ts";
 import { type Channel, isPrivate } from "../channel-row.ts";
+import { isInForce } from "./moderate.ts";
 import { readReport, type Report, type ReportAction, type ReportStatus } from "./report-queue.ts";
 import {
   actorName,
   type AppealStatus,
   auditModerator,
   getSanction,
-  isActiveAt,
   removeReported,
   type Sanction,
-  type SanctionRow,
 } from "./show-sanction.ts";
 
 /** Maximum number of a player's concurrent sanctions: each send reads them. */
@@ -49,17 +48,19 @@ const isChannelPrivate = async ({ db }: Work, projectId: string, channelId: stri
   return isPrivate(rows[0]);
 };
 
-type Counted = { held: number };
-
-/** Locks the player, so that two concurrent calls cannot exceed the limit together. */
-const checkRoom = async ({ db, now }: Work, projectId: string, playerId: string): Promise<void> => {
+/** Makes calls that sanction a player take turns until commit. */
+const lockPlayer = async ({ db }: Work, projectId: string, playerId: string): Promise<void> => {
   await sql`
     select 1 from players where project_id = ${projectId} and id = ${playerId}
     for no key update`.execute(db);
-  const { rows } = await sql<Counted>`
-    select count(*) as held from chat_sanctions
-    where project_id = ${projectId} and player_id = ${playerId} and revoked_at is null
-      and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`.execute(db);
+};
+
+/** Locks the player, so that two concurrent calls cannot exceed the limit together. */
+const checkRoom = async (work: Work, projectId: string, playerId: string): Promise<void> => {
+  await lockPlayer(work, projectId, playerId);
+  const { rows } = await sql<{ held: number }>`
+    select count(*) as held from chat_sanctions s
+    where project_id = ${projectId} and player_id = ${playerId} and ${isInForce(work.now)}`.execute(work.db);
   if (rows[0]!.held >= SANCTIONS_MAX)
     throw conflict("LIMIT_REACHED", `the player already has ${SANCTIONS_MAX} sanctions in force`);
 };
@@ -133,18 +134,17 @@ const emitSanction = (work: Work, projectId: string, event: SanctionEvent): void
   work.emit(projectId, "player.notice", { playerId, notice }, { playerId });
 };
 
-const lockSanction = async ({ db }: Work, projectId: string, id: string): Promise<SanctionRow> => {
-  if (!isId(id)) throw notFound("sanction");
-  const { rows } = await sql<SanctionRow>`
-    select * from chat_sanctions where project_id = ${projectId} and id = ${id} for update`.execute(db);
-  if (!rows[0]) throw notFound("sanction");
-  return rows[0];
+const lockSanction = (work: Work, projectId: string, id: string): Promise<Sanction> =>
+  getSanction(work, projectId, id, sql`for update of s`);
+
+/** @throws DomainError CONFLICT INVALID_STATE */
+const checkInForce = ({ isActive }: Sanction): void => {
+  if (!isActive) throw conflict("INVALID_STATE", "the sanction is no longer in force");
 };
 
 /** Revokes a sanction. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is no longer in force */
 export const revokeSanction = async (work: Work, projectId: string, id: string): Promise<Sanction> => {
-  const row = await lockSanction(work, projectId, id);
-  if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction is no longer in force");
+  checkInForce(await lockSanction(work, projectId, id));
   await endSanction(work, projectId, id);
   await auditModerator(work, { action: "chat_sanction.revoked", projectId, id });
   return getSanction(work, projectId, id);
@@ -174,10 +174,10 @@ export const appealSanction = async (
   { playerId, text }: Appeal,
 ): Promise<Sanction> => {
   const player = await getPlayer(work, projectId, playerId);
-  const row = await lockSanction(work, projectId, id);
-  if (row.player_id !== player.id || row.kind === "SHADOW_MUTE") throw notFound("sanction");
-  if (!isActiveAt(row, work.now)) throw conflict("INVALID_STATE", "the sanction is no longer in force");
-  if (row.appeal_status !== null) throw conflict("ALREADY_APPEALED", "a sanction can be appealed only once");
+  const sanction = await lockSanction(work, projectId, id);
+  if (sanction.player.playerId !== player.id || sanction.kind === "SHADOW_MUTE") throw notFound("sanction");
+  checkInForce(sanction);
+  if (sanction.appeal) throw conflict("ALREADY_APPEALED", "a sanction can be appealed only once");
   await sql`
     update chat_sanctions set appeal = ${text}, appeal_status = 'OPEN',
       appealed_at = ${work.now.toISOString()}::timestamptz
@@ -195,8 +195,8 @@ export const answerAppeal = async (
   id: string,
   status: Exclude<AppealStatus, "OPEN">,
 ): Promise<Sanction> => {
-  const row = await lockSanction(work, projectId, id);
-  if (row.appeal_status !== "OPEN") throw conflict("INVALID_STATE", "there is no open appeal");
+  const { appeal } = await lockSanction(work, projectId, id);
+  if (appeal?.status !== "OPEN") throw conflict("INVALID_STATE", "there is no open appeal");
   await sql`
     update chat_sanctions set appeal_status = ${status}
     where project_id = ${projectId} and id = ${id}`.execute(work.db);
@@ -251,9 +251,7 @@ type Row = { recent: number; week: number };
 export const muteBlocked = async (work: Work, sender: BlockedSender): Promise<void> => {
   const { projectId, playerId } = sender;
   // Serialized, so that only one of two concurrent calls mutes.
-  await sql`
-    select 1 from players where project_id = ${projectId} and id = ${playerId}
-    for no key update`.execute(work.db);
+  await lockPlayer(work, projectId, playerId);
   const nowMs = work.now.getTime();
   const { rows } = await sql<Row>`
     select count(*) as week, count(*) filter (where created_at >
@@ -337,10 +335,7 @@ export const patchReport = async (
   patch: ReportPatch,
 ): Promise<Report> => {
   checkPatch(patch);
-  if (!isId(id)) throw notFound("report");
-  await sql`
-    select 1 from chat_reports where project_id = ${projectId} and id = ${id} for update`.execute(work.db);
-  const before = await readReport(work, projectId, id);
+  const before = await readReport(work, projectId, id, sql`for update of r`);
   checkMove(before.status, patch);
   const { action } = patch;
   if (action !== undefined) await act(work, projectId, before, { ...patch, action });

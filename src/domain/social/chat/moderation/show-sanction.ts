@@ -6,20 +6,23 @@ import type { ChatMessage, Moderation, SanctionKind } from "../../../kernel/even
 import type { PlayerRef } from "../../../kernel/events/events.ts";
 import { isId, newId } from "../../../kernel/ids.ts";
 import { isoOf } from "../../../kernel/iso-time.ts";
+import { type RowOf, shownRow } from "../../../kernel/json.ts";
 import { offsetOf, orderBy, type Ordered, type PageQuery, type SortOf } from "../../../kernel/paging.ts";
 import { mapInSlices } from "../../../kernel/slices.ts";
 import { changeConfig, countRows, type Total, type Work } from "../../../kernel/work.ts";
-import { getPlayer } from "../../../progression/players/players.ts";
+import { isPlayer } from "../../../progression/players/players.ts";
 import { admit, type Channel, type ChannelRef, type Viewer } from "../channel-row.ts";
 import {
   isHidden,
   lockMessage,
   type MessageRow,
+  ofMessage,
   publishToReaders,
-  readRows,
+  readRow,
   removeMessage,
   showMessage,
 } from "../message-view.ts";
+import { isInForce } from "./moderate.ts";
 import { createTwinCheck, isComparable, type ListAction, type ListMatch, TWINS_MAX } from "./word-filter.ts";
 
 /** The kind of moderator, for `by` of `chat.message_moderated`. */
@@ -61,9 +64,6 @@ const MODERATOR: Viewer = { playerId: null, isModerator: true };
 /** Flag of a message that is held because of players' reports. */
 const REPORTED_FLAG = "reports";
 
-const ofMessage = ({ projectId, id }: ChannelKey, seq: number) => sql`
-  project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
-
 /** Holds a locked message that others can read; for them it disappears. */
 export const holdMessage = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<void> => {
   if (isHidden(row) || row.deleted_at !== null) return;
@@ -88,7 +88,7 @@ export const removeReported = async (work: Work, channel: ChannelKey, seq: numbe
 
 /** Locks a message for a moderator. @throws DomainError NOT_FOUND */
 const lockModerated = (work: Work, channel: ChannelKey, seq: number): Promise<MessageRow> =>
-  lockMessage(work, channel as Channel, MODERATOR, seq);
+  lockMessage(work, channel, MODERATOR, seq);
 
 type Moderated = { seq: number; action: "REMOVED" | "RESTORED" };
 
@@ -117,9 +117,8 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
   const { projectId } = ref;
   const data = { channelId: channel.id, seq };
   await auditModerator(work, { action: "chat_message.restored", projectId, id: row.id, data });
-  const [shown] = await readRows(work, channel, MODERATOR, sql`m.seq = ${seq}::bigint`);
-  if (!shown) throw notFound("message");
-  return showMessage(channel.id, shown, MODERATOR);
+  const shown = await readRow(work, channel, MODERATOR, seq);
+  return showMessage(channel.id, shown!, MODERATOR);
 };
 
 const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): Promise<Restored> => {
@@ -141,10 +140,19 @@ const writeRestored = async (work: Work, channel: ChannelKey, row: MessageRow): 
 export const APPEAL_STATUSES = ["OPEN", "ACCEPTED", "REJECTED"] as const;
 export type AppealStatus = (typeof APPEAL_STATUSES)[number];
 
+/** A player whom a row names. */
+export type Person = PlayerRef & { displayName: string | null };
+
+/** SQL: the Person with this id, given the alias of the joined player; null without an id. */
+export const personOf = (id: RawBuilder<unknown>, player: string): RawBuilder<unknown> => sql`
+  case when ${id} is not null then json_build_object('playerId', ${id},
+    'externalUserId', coalesce(${sql.ref(`${player}.external_user_id`)}, ''),
+    'displayName', ${sql.ref(`${player}.display_name`)}) end`;
+
 /** A sanction as moderators see it. Times are ISO 8601. */
 export type Sanction = {
   id: string;
-  player: PlayerRef & { displayName: string | null };
+  player: Person;
   kind: SanctionKind;
   channelId: string | null;
   reason: string;
@@ -159,54 +167,21 @@ export type Sanction = {
   appeal: { text: string; status: AppealStatus; at: string } | null;
 };
 
-export type SanctionRow = {
-  id: string;
-  player_id: string;
-  external_user_id: string | null;
-  display_name: string | null;
-  channel_id: string | null;
-  kind: SanctionKind;
-  reason: string;
-  is_automatic: boolean;
-  expires_at: Date | null;
-  created_by: string;
-  created_at: Date;
-  revoked_at: Date | null;
-  revoked_by: string | null;
-  appeal: string | null;
-  appealed_at: Date | null;
-  appeal_status: AppealStatus | null;
-};
+type SanctionRow = Omit<RowOf<Sanction>, "isActive">;
 
 /** The rows that `showSanction` takes: sanctions `s` with their players. */
 const SANCTIONS = sql`
-  select s.*, p.external_user_id, p.display_name from chat_sanctions s
-  left join players p on p.project_id = s.project_id and p.id = s.player_id`;
+  select s.id, ${personOf(sql`s.player_id`, "p")} as player, s.kind, s.channel_id as "channelId", s.reason,
+    s.is_automatic as "isAutomatic", s.expires_at as "expiresAt", s.created_by as "createdBy",
+    s.created_at as "createdAt", s.revoked_at as "revokedAt", s.revoked_by as "revokedBy",
+    case when s.appeal_status is not null then json_build_object('text', s.appeal, 'status', s.appeal_status,
+      'at', s.appealed_at) end as appeal
+  from chat_sanctions s left join players p on p.project_id = s.project_id and p.id = s.player_id`;
 
-const appealOf = ({ appeal, appeal_status: status, appealed_at: at }: SanctionRow): Sanction["appeal"] =>
-  appeal === null || status === null || at === null ? null : { text: appeal, status, at: at.toISOString() };
-
-export const isActiveAt = (row: Pick<SanctionRow, "revoked_at" | "expires_at">, now: Date): boolean =>
-  row.revoked_at === null && (row.expires_at === null || row.expires_at > now);
-
-const showSanction = (row: SanctionRow, now: Date): Sanction => ({
-  id: row.id,
-  player: {
-    playerId: row.player_id,
-    externalUserId: row.external_user_id ?? "",
-    displayName: row.display_name,
-  },
-  kind: row.kind,
-  channelId: row.channel_id,
-  reason: row.reason,
-  isAutomatic: row.is_automatic,
-  isActive: isActiveAt(row, now),
-  expiresAt: isoOf(row.expires_at),
-  createdBy: row.created_by,
-  createdAt: row.created_at.toISOString(),
-  revokedAt: isoOf(row.revoked_at),
-  revokedBy: row.revoked_by,
-  appeal: appealOf(row),
+const showSanction = ({ appeal, ...row }: SanctionRow, now: Date): Sanction => ({
+  ...shownRow<Omit<Sanction, "isActive" | "appeal">>(row),
+  isActive: row.revokedAt === null && (row.expiresAt === null || row.expiresAt > now),
+  appeal: appeal && { ...appeal, at: isoOf(appeal.at) },
 });
 
 /** Orders of the list. */
@@ -223,17 +198,15 @@ type SanctionQuery = PageQuery &
     appealStatus?: AppealStatus | undefined;
   };
 
-const HOLDS = (now: Date) => sql`
-  (s.revoked_at is null and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz))`;
-
 const whereOf = async (work: Work, projectId: string, query: SanctionQuery): Promise<RawBuilder<unknown>> => {
   const { playerId, channelId, kind, active, appealStatus } = query;
-  const parts = [sql`s.project_id = ${projectId}`];
-  if (playerId !== undefined)
-    parts.push(sql`s.player_id = ${(await getPlayer(work, projectId, playerId)).id}`);
+  const parts = [
+    sql`s.project_id = ${projectId}`,
+    await isPlayer(work, projectId, sql`s.player_id`, playerId),
+  ];
   if (channelId !== undefined) parts.push(sql`s.channel_id = ${channelId}::uuid`);
   if (kind !== undefined) parts.push(sql`s.kind = ${kind}`);
-  if (active !== undefined) parts.push(active ? HOLDS(work.now) : sql`not ${HOLDS(work.now)}`);
+  if (active !== undefined) parts.push(sql`${active ? sql`` : sql`not`} ${isInForce(work.now)}`);
   if (appealStatus !== undefined) parts.push(sql`s.appeal_status = ${appealStatus}`);
   return sql.join(parts, sql` and `);
 };
@@ -252,11 +225,16 @@ export const listSanctions = async (
   return { sanctions: rows.map((row) => showSanction(row, work.now)), ...total };
 };
 
-/** @throws DomainError NOT_FOUND */
-export const getSanction = async (work: Work, projectId: string, id: string): Promise<Sanction> => {
+/** @param lock what follows the condition: how the row is locked @throws DomainError NOT_FOUND */
+export const getSanction = async (
+  work: Work,
+  projectId: string,
+  id: string,
+  lock = sql``,
+): Promise<Sanction> => {
   if (!isId(id)) throw notFound("sanction");
   const { rows } = await sql<SanctionRow>`
-    ${SANCTIONS} where s.project_id = ${projectId} and s.id = ${id}`.execute(work.db);
+    ${SANCTIONS} where s.project_id = ${projectId} and s.id = ${id} ${lock}`.execute(work.db);
   if (!rows[0]) throw notFound("sanction");
   return showSanction(rows[0], work.now);
 };
@@ -280,40 +258,24 @@ type WordListSummary = {
 
 type WordList = WordListSummary & { words: string[] };
 
-type Row = {
-  key: string;
-  action: ListAction;
-  match: ListMatch;
-  word_count: number;
-  words: string[];
-  created_at: Date;
-  updated_at: Date;
-};
-
-const show = (row: Row): WordListSummary => ({
-  key: row.key,
-  action: row.action,
-  match: row.match,
-  wordCount: row.word_count,
-  createdAt: row.created_at.toISOString(),
-  updatedAt: row.updated_at.toISOString(),
-});
+/** SQL: the fields of a WordListSummary. */
+const SUMMARY = sql`key, action, match, json_array_length(words) as "wordCount", created_at as "createdAt",
+  updated_at as "updatedAt"`;
 
 /** Lists all word lists of a project by key, without their words. */
 export const listWordLists = async ({ db }: Work, projectId: string): Promise<WordListSummary[]> => {
-  const { rows } = await sql<Row>`
-    select key, action, match, json_array_length(words) as word_count, created_at, updated_at
-    from chat_word_lists where project_id = ${projectId} order by key`.execute(db);
-  return rows.map(show);
+  const { rows } = await sql<RowOf<WordListSummary>>`
+    select ${SUMMARY} from chat_word_lists where project_id = ${projectId} order by key`.execute(db);
+  return rows.map((row) => shownRow(row));
 };
 
 /** @throws DomainError NOT_FOUND */
 export const getWordList = async ({ db }: Work, projectId: string, key: string): Promise<WordList> => {
-  const { rows } = await sql<Row>`
-    select key, action, match, json_array_length(words) as word_count, words, created_at, updated_at
-    from chat_word_lists where project_id = ${projectId} and key = ${key}`.execute(db);
+  const { rows } = await sql<RowOf<WordList>>`
+    select ${SUMMARY}, words from chat_word_lists
+    where project_id = ${projectId} and key = ${key}`.execute(db);
   if (!rows[0]) throw notFound("word list");
-  return { ...show(rows[0]), words: rows[0].words };
+  return shownRow(rows[0]);
 };
 
 const TWINS_ADVICE = `is the ${TWINS_MAX + 1}th word of these letters that differs in doubled ones alone`;

@@ -10,7 +10,7 @@ import { essenceOf } from "./runs.ts";
 export const REPEATS: Bucket = { name: "chat-repeats", points: 2, seconds: 60 };
 
 /** Maximum number of people named in one message; more is spam. */
-export const SPAM_MENTIONS = 10;
+export const MENTIONS_MAX = 10;
 
 /**
  * Returns the count of a player's repeated text. Exceeding it is refused with 429 SPAM; checked outside of
@@ -30,6 +30,6 @@ export const refuseMentions = (
   mentions: readonly string[] = [],
 ): DomainError | undefined => {
   const named = Math.max(new Set(mentions).size, content.match(NAMED)?.length ?? 0);
-  if (named <= SPAM_MENTIONS) return undefined;
-  return invalid("content", `may mention at most ${SPAM_MENTIONS} players`, "SPAM");
+  if (named <= MENTIONS_MAX) return undefined;
+  return invalid("content", `may mention at most ${MENTIONS_MAX} players`, "SPAM");
 };

@@ -219,7 +219,8 @@ export type CompiledList = {
 
 const REPEATED = /(.)\1+/gsu;
 
-const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
+/** Returns a word without repeats of a letter. */
+export const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
 
 /**
  * Maximum number of rules with the same letters that differ in doubled ones, the action or the match.
