@@ -69,11 +69,15 @@ describe("the directory of a warehouse", function () {
       const { createDirectoryStore } = await import(${JSON.stringify(STORE)});
       const store = createDirectoryStore(${JSON.stringify(root)});
       await store.check().catch((error) => console.log(error.message));`;
-    const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
-      uid: 65_534,
-      gid: 65_534,
-      encoding: "utf8",
-    });
-    assert.match(stdout, /fails: this user has no rights to it/);
+    const asNobody = (text: string): string =>
+      spawnSync(process.execPath, ["--input-type=module", "-e", text], {
+        uid: 65_534,
+        gid: 65_534,
+        encoding: "utf8",
+      }).stdout;
+    const canRead = asNobody(`await import(${JSON.stringify(STORE)}); console.log("read");`) === "read\n";
+    // A checkout in a private folder: what another user may do cannot be tried from there.
+    if (!canRead) this.skip();
+    assert.match(asNobody(script), /fails: this user has no rights to it/);
   });
 });

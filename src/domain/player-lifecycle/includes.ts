@@ -295,11 +295,12 @@ const PARTS: Readonly<Partial<Record<Include, readonly Loadable[]>>> = {
 /** One player alone is always loaded. */
 const NO_LIMITS = { bytesMax: 0, rowsMax: 0 };
 
-/** Games ask for few sets, again and again, of the hundreds that they could choose: each is a statement. */
+/** Games ask for one name, for all, or for few sets of the hundreds that they could choose: each is a statement. */
 const SETS_MAX = 30;
 const usual = new Set<string>();
 
 const isRare = (wants: ReadonlySet<Include>): boolean => {
+  if (wants.size === 1 || wants.size === INCLUDES.length) return false;
   const name = INCLUDES.filter((one) => wants.has(one)).join(",");
   if (usual.size < SETS_MAX) usual.add(name);
   return !usual.has(name);
