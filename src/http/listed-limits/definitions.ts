@@ -167,113 +167,11 @@ export const rate = ({ points, seconds, name }: Bucket, unit: Limit["unit"], app
   windowSeconds: seconds,
 });
 
-export const CHAT_LIMITS: readonly Limit[] = [
-  limit("chat.channels", CHANNELS_MAX, "items", "channels of a project, without those of lobbies"),
-  limit("chat.message.content", CONTENT_MAX, "items", "code points of a message; `maxLength` may be less"),
-  limit("chat.message.mentions", MENTIONS_MAX, "items", "players whom a message mentions"),
-  limit("chat.message.reactions", REACTIONS_MAX, "items", "different reactions to a message"),
-  limit("chat.reaction", EMOJI_MAX, "items", "characters of a reaction"),
-  limit("chat.wordLists", WORD_LISTS_MAX, "items", "word lists of a project"),
-  limit("chat.wordList.words", LIST_WORDS_MAX, "items", "words of a list"),
-  limit("chat.wordList.word", WORD_LENGTH_MAX, "items", "letters of a word"),
-  limit("chat.sanctions", SANCTIONS_MAX, "items", "sanctions of a player that hold at one time"),
-  limit("chat.report.note", REPORT_NOTE_MAX, "items", "characters of a report's note"),
-  limit("chat.appeal", APPEAL_MAX, "items", "characters of an appeal"),
-  rate(REPORTS_RATE, "items", "messages that a player reports"),
-];
-
-/** Limits of the rooms `lobby` and `lobbies`. */
-export const LOBBY_ROOM_LIMITS: readonly Limit[] = [
-  limit("lobby.signal", SIGNAL_MAX_BYTES, "bytes", "the payload of a signal in room `lobby`, as JSON"),
-  limit("lobby.signal.members", SIGNAL_TO_MAX, "items", "members that a signal names"),
-  { ...limit("lobby.signals", SIGNALS_PER_SECOND_MAX, "items", "signals of one member"), windowSeconds: 1 },
-  limit("lobby.requests", REQUESTS_WAITING_MAX, "requests", "requests that wait in one room `lobby`"),
-  limit("lobby.sockets", LOBBY_SOCKETS_MAX, "items", "sockets and reserved seats of one room `lobby`"),
-  limit("lobbies.shown", LOBBIES_SHOWN_MAX, "items", "lobbies that room `lobbies` shows"),
-  limit("lobbies.filter", LOBBIES_FILTER_MAX_BYTES, "bytes", "the metadata that room `lobbies` looks for"),
-];
-
-export const LOBBY_LIMITS: readonly Limit[] = [
-  limit("lobby.open", OPEN_LOBBIES_MAX, "items", "lobbies of a project that are not closed"),
-  limit("lobby.players", LOBBY_PLAYERS_MAX, "items", "players of one lobby"),
-  limit("lobby.spectators", SPECTATORS_MAX, "items", "spectators of one lobby"),
-  limit("lobby.data", LOBBY_DATA_MAX_BYTES, "bytes", "metadata, and privateData, of one lobby as JSON"),
-  limit("lobby.member.data", MEMBER_DATA_MAX_BYTES, "bytes", "data of one member, and stats of one result"),
-  limit("lobby.invites", INVITES_OPEN_MAX, "items", "invitations of one lobby that nobody has answered"),
-  limit("lobby.invites.batch", INVITES_AT_ONCE, "items", "players that one request invites"),
-  limit("lobby.invite.kept", INVITE_MS, "ms", "how long an invitation can be accepted"),
-  limit("lobby.heartbeat", HEARTBEAT_MS, "ms", "how long a heartbeat keeps a member present"),
-  limit("lobby.waits", LOBBY_LIFE_MS, "ms", "how long an open lobby waits for a game"),
-  limit("lobby.kept", CLOSED_KEPT_MS, "ms", "how long a closed lobby can be read"),
-];
-
-/** Limits of analytics. */
-export const ANALYTICS_LIMITS: readonly Limit[] = [
-  limit("analytics.export.columns", COLUMNS_MAX, "items", "columns of an export"),
-  limit("analytics.export.files", EXPORTS_MAX, "items", "exports of a project that are made or kept"),
-  limit("analytics.export.file", EXPORT_FILE_MAX_BYTES, "bytes", "the compressed file of an export"),
-  limit(
-    "analytics.breakdown.player",
-    PLAYER_VALUES_MAX_BYTES,
-    "bytes",
-    "values of one player that a breakdown of a funnel or of retention reads",
-  ),
-  limit("analytics.list.segment", LIST_SEGMENT_MAX, "items", "players of a list that becomes a segment"),
-  limit("analytics.reports", REPORTS_MAX, "items", "saved reports of a project"),
-  limit("analytics.report.parameters", PARAMETERS_MAX_BYTES, "bytes", "the parameters of a saved report"),
-  limit("analytics.report.runs", RUNS_KEPT, "items", "runs of a saved report that are kept"),
-  limit("analytics.report.recipients", MAIL_TO_MAX, "items", "members who are told of a report's runs"),
-  limit("analytics.export.kept", EXPORT_KEPT_MS, "ms", "how long a complete export can be downloaded"),
-];
-
 const HOUR = 3_600;
 
-/** Limits of custom domains, besides those of plans. */
-export const DOMAIN_LIMITS: readonly Limit[] = [
-  limit("domains", CUSTOM_DOMAINS_MAX, "items", "custom domains of a tenant, whatever its plan"),
-  {
-    ...limit("domains.orders.name", ORDERS_PER_NAME, "items", "certificates ordered for one name"),
-    windowSeconds: HOUR,
-  },
-  {
-    ...limit("domains.orders.tenant", ORDERS_PER_TENANT, "items", "certificates ordered for one tenant"),
-    windowSeconds: 24 * HOUR,
-  },
-  {
-    ...limit(
-      "domains.orders.first",
-      FIRST_ORDERS_OF_ALL,
-      "items",
-      "first certificates ordered by this server",
-    ),
-    windowSeconds: 3 * HOUR,
-  },
-  {
-    ...limit("domains.orders", ORDERS_OF_ALL, "items", "certificates ordered by this server"),
-    windowSeconds: 3 * HOUR,
-  },
-];
-
-export const EVENT_LIMITS: readonly Limit[] = [
-  limit("event.batch.events", BATCH_MAX_EVENTS, "items", "events of one batch"),
-  limit("event.batch.body", BATCH_MAX_BYTES, "bytes", "the body of a batch"),
-  limit("event.properties", PROPERTIES_MAX_BYTES, "bytes", "the properties of one event as JSON"),
-  limit("event.ahead", FUTURE_LIMIT_MS, "ms", "how far ahead of the server's clock an event may be"),
-  limit("event.types", EVENT_TYPES_MAX, "items", "types of events that a project may have"),
-  limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
-  limit("event.schema", SCHEMA_MAX_BYTES, "bytes", "the schema of an event type, as JSON"),
-  limit("event.schema.parts", SCHEMA_MAX_PARTS, "items", "schemas inside such a schema"),
-  limit("event.schemas.request", CHECKS_MAX_MS, "ms", "the schemas of all events of one request"),
-  limit(
-    "batch.refusals.short",
-    SHORT_REFUSALS_EXPLAINED,
-    "items",
-    `refused items of one batch, of fewer than ${LONG_ITEM_CHARS} characters, that are told why`,
-  ),
-];
-
-/** Limits of requests in general, of rooms together, of evaluation and of pages. */
-export const GENERAL_LIMITS: readonly Limit[] = [
+/** The limits of the service that neither a plan decides nor a rate is, in the order of the list. */
+export const SERVICE_LIMITS: readonly Limit[] = [
+  // Requests in general, rooms together, evaluation and pages.
   limit("request.body", BODY_LIMIT, "bytes", "the body of a request, unless another limit is named"),
   limit(
     "request.publicBody",
@@ -327,9 +225,28 @@ export const GENERAL_LIMITS: readonly Limit[] = [
     "bytes",
     "a page of documents that may have 16 KiB or more; one is always shown",
   ),
-];
-
-export const LEADERBOARD_LIMITS: readonly Limit[] = [
+  // Chat.
+  limit("chat.channels", CHANNELS_MAX, "items", "channels of a project, without those of lobbies"),
+  limit("chat.message.content", CONTENT_MAX, "items", "code points of a message; `maxLength` may be less"),
+  limit("chat.message.mentions", MENTIONS_MAX, "items", "players whom a message mentions"),
+  limit("chat.message.reactions", REACTIONS_MAX, "items", "different reactions to a message"),
+  limit("chat.reaction", EMOJI_MAX, "items", "characters of a reaction"),
+  limit("chat.wordLists", WORD_LISTS_MAX, "items", "word lists of a project"),
+  limit("chat.wordList.words", LIST_WORDS_MAX, "items", "words of a list"),
+  limit("chat.wordList.word", WORD_LENGTH_MAX, "items", "letters of a word"),
+  limit("chat.sanctions", SANCTIONS_MAX, "items", "sanctions of a player that hold at one time"),
+  limit("chat.report.note", REPORT_NOTE_MAX, "items", "characters of a report's note"),
+  limit("chat.appeal", APPEAL_MAX, "items", "characters of an appeal"),
+  rate(REPORTS_RATE, "items", "messages that a player reports"),
+  // The rooms `lobby` and `lobbies`.
+  limit("lobby.signal", SIGNAL_MAX_BYTES, "bytes", "the payload of a signal in room `lobby`, as JSON"),
+  limit("lobby.signal.members", SIGNAL_TO_MAX, "items", "members that a signal names"),
+  { ...limit("lobby.signals", SIGNALS_PER_SECOND_MAX, "items", "signals of one member"), windowSeconds: 1 },
+  limit("lobby.requests", REQUESTS_WAITING_MAX, "requests", "requests that wait in one room `lobby`"),
+  limit("lobby.sockets", LOBBY_SOCKETS_MAX, "items", "sockets and reserved seats of one room `lobby`"),
+  limit("lobbies.shown", LOBBIES_SHOWN_MAX, "items", "lobbies that room `lobbies` shows"),
+  limit("lobbies.filter", LOBBIES_FILTER_MAX_BYTES, "bytes", "the metadata that room `lobbies` looks for"),
+  // Leaderboards.
   limit("leaderboards", LEADERBOARDS_MAX, "items", "leaderboards of a project that are not archived"),
   limit(
     "leaderboards.withArchived",
@@ -348,18 +265,39 @@ export const LEADERBOARD_LIMITS: readonly Limit[] = [
   limit("leaderboard.asOf.kept", FROZEN_KEPT_MS, "ms", "how long such a copy is kept"),
   limit("leaderboard.scope.examined", SCOPE_EXAMINED_MAX, "items", "places looked at for a scope"),
   limit("leaderboard.feed", FEED_MAX, "items", "rank events kept of a leaderboard"),
-];
-
-/** Limits of the numbers that a plan does not decide. */
-export const ACCOUNT_LIMITS: readonly Limit[] = [
-  limit("tenant.projects", PROJECTS_PER_TENANT_MAX, "items", "projects of a tenant, whatever its plan"),
-  limit("project.keys", WORKING_KEYS_MAX, "items", "API keys of a project that work, replaced ones included"),
-  limit("project.key.metadata", KEY_METADATA_MAX_BYTES, "bytes", "the metadata of an API key, as JSON"),
-  limit("account.passkeys", PASSKEYS_MAX, "items", "passkeys of a user or super-admin"),
-  limit("user.sessions", SESSIONS_PER_USER_MAX, "items", "sessions of a user; the oldest end"),
-];
-
-export const PLAYER_LIMITS: readonly Limit[] = [
+  // Events.
+  limit("event.batch.events", BATCH_MAX_EVENTS, "items", "events of one batch"),
+  limit("event.batch.body", BATCH_MAX_BYTES, "bytes", "the body of a batch"),
+  limit("event.properties", PROPERTIES_MAX_BYTES, "bytes", "the properties of one event as JSON"),
+  limit("event.ahead", FUTURE_LIMIT_MS, "ms", "how far ahead of the server's clock an event may be"),
+  limit("event.types", EVENT_TYPES_MAX, "items", "types of events that a project may have"),
+  limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
+  limit("event.schema", SCHEMA_MAX_BYTES, "bytes", "the schema of an event type, as JSON"),
+  limit("event.schema.parts", SCHEMA_MAX_PARTS, "items", "schemas inside such a schema"),
+  limit("event.schemas.request", CHECKS_MAX_MS, "ms", "the schemas of all events of one request"),
+  limit(
+    "batch.refusals.short",
+    SHORT_REFUSALS_EXPLAINED,
+    "items",
+    `refused items of one batch, of fewer than ${LONG_ITEM_CHARS} characters, that are told why`,
+  ),
+  // Analytics.
+  limit("analytics.export.columns", COLUMNS_MAX, "items", "columns of an export"),
+  limit("analytics.export.files", EXPORTS_MAX, "items", "exports of a project that are made or kept"),
+  limit("analytics.export.file", EXPORT_FILE_MAX_BYTES, "bytes", "the compressed file of an export"),
+  limit(
+    "analytics.breakdown.player",
+    PLAYER_VALUES_MAX_BYTES,
+    "bytes",
+    "values of one player that a breakdown of a funnel or of retention reads",
+  ),
+  limit("analytics.list.segment", LIST_SEGMENT_MAX, "items", "players of a list that becomes a segment"),
+  limit("analytics.reports", REPORTS_MAX, "items", "saved reports of a project"),
+  limit("analytics.report.parameters", PARAMETERS_MAX_BYTES, "bytes", "the parameters of a saved report"),
+  limit("analytics.report.runs", RUNS_KEPT, "items", "runs of a saved report that are kept"),
+  limit("analytics.report.recipients", MAIL_TO_MAX, "items", "members who are told of a report's runs"),
+  limit("analytics.export.kept", EXPORT_KEPT_MS, "ms", "how long a complete export can be downloaded"),
+  // Players, and what they have.
   limit("player.batch.players", UPSERT_MAX, "items", "players of one batch"),
   limit("player.identities", IDENTITIES_MAX, "items", "ids of one player at other providers"),
   limit("player.attributes", ATTRIBUTES_MAX_BYTES, "bytes", "the attributes of a player, as JSON"),
@@ -389,10 +327,19 @@ export const PLAYER_LIMITS: readonly Limit[] = [
   limit("revert.bulk.events", BULK_EVENTS_MAX, "items", "events that a bulk revert may match"),
   limit("revert.bulk.refused", REFUSED_MAX, "items", "events that a bulk revert may leave as they are"),
   limit("job.open", JOBS_MAX, "items", "jobs of a project that wait or run"),
-];
-
-/** Limits of rules and definitions, and of what they keep of players. */
-export const DEFINITION_LIMITS: readonly Limit[] = [
+  // Lobbies.
+  limit("lobby.open", OPEN_LOBBIES_MAX, "items", "lobbies of a project that are not closed"),
+  limit("lobby.players", LOBBY_PLAYERS_MAX, "items", "players of one lobby"),
+  limit("lobby.spectators", SPECTATORS_MAX, "items", "spectators of one lobby"),
+  limit("lobby.data", LOBBY_DATA_MAX_BYTES, "bytes", "metadata, and privateData, of one lobby as JSON"),
+  limit("lobby.member.data", MEMBER_DATA_MAX_BYTES, "bytes", "data of one member, and stats of one result"),
+  limit("lobby.invites", INVITES_OPEN_MAX, "items", "invitations of one lobby that nobody has answered"),
+  limit("lobby.invites.batch", INVITES_AT_ONCE, "items", "players that one request invites"),
+  limit("lobby.invite.kept", INVITE_MS, "ms", "how long an invitation can be accepted"),
+  limit("lobby.heartbeat", HEARTBEAT_MS, "ms", "how long a heartbeat keeps a member present"),
+  limit("lobby.waits", LOBBY_LIFE_MS, "ms", "how long an open lobby waits for a game"),
+  limit("lobby.kept", CLOSED_KEPT_MS, "ms", "how long a closed lobby can be read"),
+  // Rules and definitions, and what they keep of players.
   limit("rules", RULES_MAX, "items", "rules of a project that are not archived"),
   limit("rules.withArchived", RULES_WITH_ARCHIVED_MAX, "items", "rules of a project, with archived ones"),
   limit("rules.active", ACTIVE_RULES_MAX, "items", "rules of a project that are ACTIVE or in SHADOW"),
@@ -454,4 +401,33 @@ export const DEFINITION_LIMITS: readonly Limit[] = [
       `${plural} of a project, with archived ones`,
     ),
   ),
+  // Accounts, but for what a plan decides.
+  limit("tenant.projects", PROJECTS_PER_TENANT_MAX, "items", "projects of a tenant, whatever its plan"),
+  limit("project.keys", WORKING_KEYS_MAX, "items", "API keys of a project that work, replaced ones included"),
+  limit("project.key.metadata", KEY_METADATA_MAX_BYTES, "bytes", "the metadata of an API key, as JSON"),
+  limit("account.passkeys", PASSKEYS_MAX, "items", "passkeys of a user or super-admin"),
+  limit("user.sessions", SESSIONS_PER_USER_MAX, "items", "sessions of a user; the oldest end"),
+  // Custom domains, besides those of plans.
+  limit("domains", CUSTOM_DOMAINS_MAX, "items", "custom domains of a tenant, whatever its plan"),
+  {
+    ...limit("domains.orders.name", ORDERS_PER_NAME, "items", "certificates ordered for one name"),
+    windowSeconds: HOUR,
+  },
+  {
+    ...limit("domains.orders.tenant", ORDERS_PER_TENANT, "items", "certificates ordered for one tenant"),
+    windowSeconds: 24 * HOUR,
+  },
+  {
+    ...limit(
+      "domains.orders.first",
+      FIRST_ORDERS_OF_ALL,
+      "items",
+      "first certificates ordered by this server",
+    ),
+    windowSeconds: 3 * HOUR,
+  },
+  {
+    ...limit("domains.orders", ORDERS_OF_ALL, "items", "certificates ordered by this server"),
+    windowSeconds: 3 * HOUR,
+  },
 ];

@@ -1,21 +1,6 @@
 import { z } from "zod";
 import { type LimitName, LIMITS as RATES } from "../../domain/accounts/rate-limits/limiter.ts";
-import {
-  ACCOUNT_LIMITS,
-  ANALYTICS_LIMITS,
-  CHAT_LIMITS,
-  DEFINITION_LIMITS,
-  DOMAIN_LIMITS,
-  EVENT_LIMITS,
-  GENERAL_LIMITS,
-  LEADERBOARD_LIMITS,
-  Limit,
-  limit,
-  LOBBY_LIMITS,
-  LOBBY_ROOM_LIMITS,
-  PLAYER_LIMITS,
-  rate,
-} from "../listed-limits/definitions.ts";
+import { Limit, limit, rate, SERVICE_LIMITS } from "../listed-limits/definitions.ts";
 import { type Plan, PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/caller.ts";
 import { group } from "../route.ts";
 
@@ -84,17 +69,7 @@ const planLimits = (plan: Plan): Limit[] =>
 
 /** The limits that apply to callers, as stated by the code that enforces them. */
 const LISTED: readonly Limit[] = [
-  ...GENERAL_LIMITS,
-  ...CHAT_LIMITS,
-  ...LOBBY_ROOM_LIMITS,
-  ...LEADERBOARD_LIMITS,
-  ...EVENT_LIMITS,
-  ...ANALYTICS_LIMITS,
-  ...PLAYER_LIMITS,
-  ...LOBBY_LIMITS,
-  ...DEFINITION_LIMITS,
-  ...ACCOUNT_LIMITS,
-  ...DOMAIN_LIMITS,
+  ...SERVICE_LIMITS,
   ...RATE_LIMITS,
   ...PLANS.flatMap(planLimits),
 ];
