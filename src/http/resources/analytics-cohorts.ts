@@ -115,7 +115,6 @@ export const analyticsCohortRoutes = [
       "A player comes with the first event ever, and is in one cohort. The k-th period is of the calendar: " +
       "the k-th week or month after.",
     query: CohortsQuery,
-    errors: ["PAYMENT_REQUIRED"],
     response: CohortsBody,
     outside: (app, { projectId, query }) => {
       const { unit, metric, cumulative, segmentBy } = query;

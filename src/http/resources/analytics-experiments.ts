@@ -98,7 +98,6 @@ export const analyticsExperimentRoutes = [
       metric,
       ...ComparedFields,
     }),
-    errors: ["PAYMENT_REQUIRED"],
     response: ExperimentBody,
     prepare: (app, { projectId, params, query }) =>
       app.transact((work) => readGroups(work, projectId, { ruleRef: params.ruleId, against: query.against })),

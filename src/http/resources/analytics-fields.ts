@@ -18,6 +18,7 @@ export const question = group({
   timeouts: ANALYTICS,
   isQuestion: true,
   readsReplica: true,
+  errors: ["PAYMENT_REQUIRED"],
 });
 
 const bound = (text: string) => z.string().min(1).max(40).optional().meta({ description: text });

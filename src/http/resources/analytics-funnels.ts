@@ -159,7 +159,7 @@ const answerFunnel = (app: App, projectId: string, asking: Asking, funnel: Funne
   );
 };
 
-const common = question.with({ errors: ["PAYMENT_REQUIRED"], response: FunnelView });
+const common = question.with({ response: FunnelView });
 
 const FunnelQuery = QuestionQuery.extend({
   steps: textList({ min: 2, max: STEPS_MAX, isRepeatable: true }).meta({

@@ -264,7 +264,6 @@ export const analyticsPlayersRoutes = [
       "Takes the parameters of the question that counted them, with the asOf of its answer, and which of " +
       "its numbers. The list is as long as the number, by id.",
     query: ListQuery,
-    errors: ["PAYMENT_REQUIRED"],
     response: PlayersBody,
     outside: async (app, { projectId, query }) => {
       const { cursor: after, limit, ...parameters } = query;
@@ -293,7 +292,6 @@ export const analyticsPlayersRoutes = [
       },
       limit: 50,
     },
-    errors: ["PAYMENT_REQUIRED"],
     response: PlayersBody,
     outside: (app, { projectId, body }) =>
       answerList(app, projectId, funnelList(body.funnel), { cursor: body.cursor, limit: body.limit }),
@@ -323,7 +321,6 @@ export const analyticsPlayersRoutes = [
       },
     },
     status: 201,
-    errors: ["PAYMENT_REQUIRED"],
     response: z
       .object({
         segmentId: z.uuid(),

@@ -44,7 +44,7 @@ export const reading = common.with({ access: { scope: "analytics:read", roles: E
 /** The same of those that change them. */
 export const writing = common.with({ access: { scope: "config:manage", roles: BUILDERS, needs: NEEDS } });
 /** It asks a question before it writes: not of a replica. */
-const asking = writing.with({ timeouts: ANALYTICS, isQuestion: true });
+const asking = writing.with({ timeouts: ANALYTICS, isQuestion: true, errors: ["PAYMENT_REQUIRED"] });
 
 type Asked = { projectId: string; params: { reportId: string } };
 
@@ -96,7 +96,6 @@ const savingRoutes = [
       schedule: { every: "WEEK", weekday: 1, hour: 6, timezone: "Europe/Berlin" },
     },
     status: 201,
-    errors: ["PAYMENT_REQUIRED"],
     response: ReportBody,
     prepare: (app, { body: { report, parameters, range }, ...around }) =>
       readReport(app, around, { report, parameters, range }),
@@ -115,7 +114,6 @@ const savingRoutes = [
     description: "What is left out stays. Parameters are replaced as a whole.",
     body: ReportChangeBody,
     example: { schedule: { every: "MONTH", day: 1, hour: 6 } },
-    errors: ["PAYMENT_REQUIRED"],
     response: ReportBody,
     prepare: async (app, { body: { report, parameters, range }, ...around }) => {
       const found = await app.transact((work) => getReport(work, refOf(around)));
@@ -158,7 +156,6 @@ const readingRoutes = [
     summary: "Run a saved report",
     description: "The answer is that of the report's own operation, for the range that it has now.",
     query: z.object({ format: Format }),
-    errors: ["PAYMENT_REQUIRED"],
     media: ANSWER_MEDIA,
     response: AnswerBody,
     outside: async (app, { query: { format }, ...around }) => {

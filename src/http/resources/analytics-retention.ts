@@ -182,7 +182,6 @@ export const analyticsRetentionRoutes = [
       "The players who started in each period of the range, and how many of them returned so many periods " +
       "later. Periods are those of the calendar, so days last 23 to 25 hours.",
     query: RetentionQuery,
-    errors: ["PAYMENT_REQUIRED"],
     response: RetentionBody,
     outside: (app, { projectId, query }) => {
       const fields = retentionOf(query);

@@ -186,7 +186,6 @@ export const analyticsRoutes = [
         .optional()
         .meta({ description: "Event types, by comma" }),
     }),
-    errors: ["PAYMENT_REQUIRED"],
     response: OverviewBody,
     outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "overview", projectId, query }, async (work, asked) => ({
@@ -201,7 +200,6 @@ export const analyticsRoutes = [
       "filter[eventType]=a,b and filter[properties.team]=GER count only such events. Weeks and months are " +
       "clipped to the range.",
     query: TrendsQuery,
-    errors: ["PAYMENT_REQUIRED"],
     response: TrendsBody,
     outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "trends", projectId, query }, (work, asked) =>
@@ -215,6 +213,7 @@ export const analyticsRoutes = [
     query: FrameFields.extend({
       group: z.enum([...SEGMENT_GROUPS, "all"]).default("all"),
     }),
+    errors: [],
     response: SegmentsBody,
     outside: (app, { projectId, query }) =>
       answerQuestion(app, { id: "segments", projectId, query }, async (work, asked) => ({
@@ -224,6 +223,7 @@ export const analyticsRoutes = [
   }),
   question.get("/analytics/segments/{group}/{segment}/players", "listAnalyticsSegmentPlayers", {
     access: { ...question.common.access, scope: "players:read" },
+    errors: [],
     isRevalidated: true,
     summary: "List the players of a segment of analytics",
     description: "Those whom `GET /analytics/segments` counts at the same asOf and timezone, by id.",

@@ -157,7 +157,7 @@ const Url = z.string().max(REDIRECT_URI_MAX);
 /** What is done at Stripe is no part of a transaction. */
 const byOwner = common.with({
   takesNoIdempotencyKey: true,
-  errors: ["UPSTREAM_ERROR", "SERVICE_UNAVAILABLE"],
+  errors: ["UPSTREAM_ERROR"],
 });
 
 export const billingRoutes = [
@@ -268,7 +268,6 @@ export const billingRoutes = [
     },
     bodyLimit: EVENT_MAX_BYTES,
     itemised: true,
-    errors: ["SERVICE_UNAVAILABLE"],
     body: z.looseObject({}),
     example: {
       id: "evt_1Abc",

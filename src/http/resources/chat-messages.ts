@@ -156,7 +156,6 @@ export const chatMessageRoutes = [
     body: NewMessage,
     status: 201,
     otherStatus: 200,
-    errors: ["RATE_LIMITED"],
     response: ChatMessageBody,
     prepare: (app, { projectId, caller, params, body }) =>
       admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),

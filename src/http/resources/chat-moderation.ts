@@ -144,7 +144,6 @@ export const chatReportRoutes = [
     }),
     example: { playerId: "ext:ada", reason: "SPAM", note: "Advertises another game" },
     status: 201,
-    errors: ["RATE_LIMITED"],
     response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),
     prepare: (app, { projectId, body }) => admitReport(app, projectId, body.playerId),
     run: async (work, { projectId, params, body }) => {

@@ -30,6 +30,7 @@ import { provenAgain } from "./mfa-login.ts";
 const common = group({ tag: "Custom domains", project: "none" });
 const writes = common.with({
   access: { roles: ADMINS, needs: { feature: "customDomains", verifiedEmail: true } },
+  errors: ["PAYMENT_REQUIRED"],
 });
 const Id = z.string().max(64);
 const DomainParams = z.object({ domainId: Id });
@@ -126,7 +127,7 @@ const remove = (work: Work, app: App, caller: Caller, id: string) => {
   return deleted(removeCustomDomain(work, userOf(caller).tenantId, id));
 };
 
-const removal = common.with({ access: { roles: ADMINS }, errors: ["NOT_FOUND"], response: Deleted });
+const removal = common.with({ access: { roles: ADMINS }, response: Deleted });
 
 export const domainRoutes = [
   common.get("/enterprise/domains", "listCustomDomains", {
@@ -147,7 +148,6 @@ export const domainRoutes = [
     body: z.strictObject({ domain: z.string().max(DOMAIN_MAX).meta({ example: "play.acme.com" }) }),
     example: { domain: "play.acme.com" },
     status: 201,
-    errors: ["PAYMENT_REQUIRED", "CONFLICT", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,
     run: async (work, { caller, body }, app) => {
       const rules = requireDomains(app.config.domains);
@@ -158,7 +158,6 @@ export const domainRoutes = [
   common.get("/enterprise/domains/{domainId}", "getCustomDomain", {
     summary: "Get a custom domain",
     access: { roles: DEVELOPERS },
-    errors: ["NOT_FOUND"],
     response: CustomDomainBody,
     outside: (app, asked) => answerOne(app, asked, getCustomDomain),
   }),
@@ -168,7 +167,6 @@ export const domainRoutes = [
       "Its records are looked for before the answer, which says in `checks` what was seen; if DNS servers " +
       "give no answer within 8 seconds, GET shows it later. Once a minute. A FAILED or SUSPENDED domain " +
       "is PENDING again, and a certificate that failed is ordered again.",
-    errors: ["PAYMENT_REQUIRED", "NOT_FOUND", "RATE_LIMITED", "SERVICE_UNAVAILABLE"],
     response: CustomDomainBody,
     prepare: async (app, { actor, params }) => {
       requireDomains(app.config.domains);

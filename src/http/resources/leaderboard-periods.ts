@@ -80,7 +80,6 @@ export const leaderboardPeriodRoutes = [
     description: "Before it is closed: 409 INVALID_STATE.",
     params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, periodKey: Key }),
     query: PageQuery.extend({ board: BoardValue.default("").meta({ description: BOARD }) }),
-    errors: ["CONFLICT"],
     response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
     run: async (work, { projectId, params, query }) => {
       const { leaderboardId: ref, periodKey } = params;
@@ -102,7 +101,6 @@ export const leaderboardPeriodRoutes = [
       reason: z.string().min(1).max(255).optional().meta({ description: "For the audit log" }),
     }),
     example: { awardPrizes: true, reason: "A new season" },
-    errors: ["CONFLICT"],
     response: z.object({
       resets: z.int().meta({ description: "How often it was reset, with this time" }),
       resetAt: z.iso.datetime(),

@@ -68,11 +68,7 @@ const planLimits = (plan: Plan): Limit[] =>
   });
 
 /** The limits that apply to callers, as stated by the code that enforces them. */
-const LISTED: readonly Limit[] = [
-  ...SERVICE_LIMITS,
-  ...RATE_LIMITS,
-  ...PLANS.flatMap(planLimits),
-];
+const LISTED: readonly Limit[] = [...SERVICE_LIMITS, ...RATE_LIMITS, ...PLANS.flatMap(planLimits)];
 
 const open = group({ tag: "Limits", project: "none", access: "public" });
 

@@ -62,7 +62,6 @@ export const projectJobRoutes = [
     run: (work, asked) => getJob(work, refOf(asked)),
   }),
   common.get("/jobs/{jobId}/result", "getJobResult", {
-    errors: ["CONFLICT"],
     summary: "Get the result of a job",
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
     response: z.record(z.string(), z.unknown()),

@@ -226,7 +226,6 @@ const testClockRoutes = [
     body: Change,
     example: { advance: "P1D" },
     needsBody: true,
-    errors: ["CONFLICT"],
     outside: async (app, { actor, projectId, body }) => {
       const change = changeOf(body);
       const asked = { actor, projectId };

@@ -100,10 +100,8 @@ const roomsOf = ({ liveRooms }: App): LiveRooms => {
 };
 
 // In place of the monitor of Colyseus, which lets a plain GET call any method of any room.
-const common = byPeople.with({ errors: ["SERVICE_UNAVAILABLE"] });
-
 const reading = [
-  common.get("/admin/rooms", "listLiveRooms", {
+  byPeople.get("/admin/rooms", "listLiveRooms", {
     summary: "List the rooms that are open",
     description:
       "Of all tenants and processes. Of those that the filters leave, at most " +
@@ -115,7 +113,7 @@ const reading = [
     response: pageBody(RoomBody),
     outside: async (app, { query }) => pageReply(await roomsOf(app).list(query), "rooms", query),
   }),
-  common.get("/admin/rooms/{roomId}", "getLiveRoom", {
+  byPeople.get("/admin/rooms/{roomId}", "getLiveRoom", {
     summary: "Look into an open room",
     description:
       "Its process is asked, and 503 PROCESS_SILENT when that does not answer within " +
@@ -130,7 +128,7 @@ const reading = [
     }).meta({ id: "LiveRoomContent" }),
     outside: (app, { params }) => roomsOf(app).inspect(params.roomId),
   }),
-  common.get("/admin/processes", "listLiveProcesses", {
+  byPeople.get("/admin/processes", "listLiveProcesses", {
     summary: "List the processes that hold rooms",
     description: "By id, as each describes itself. Processes that are workers alone hold none.",
     query: PageQuery,
@@ -141,7 +139,7 @@ const reading = [
 ];
 
 const changing = [
-  common.post("/admin/rooms/{roomId}/clients/{sessionId}/disconnect", "disconnectLiveClient", {
+  byPeople.post("/admin/rooms/{roomId}/clients/{sessionId}/disconnect", "disconnectLiveClient", {
     summary: "End a client's session in a room",
     description:
       "It gets session.closed DISCONNECTED and is closed with 4001, after which it may come back; ban a " +
@@ -162,7 +160,7 @@ const changing = [
   }),
 ];
 
-const ofProject = group({ tag: "Players", project: "caller", errors: ["SERVICE_UNAVAILABLE"] });
+const ofProject = group({ tag: "Players", project: "caller" });
 
 /** Without ids of rooms, lobbies and channels: that of a private lobby is an invitation to it. */
 const ProjectRoomBody = RoomBody.pick({ kind: true, clients: true, createdAt: true })
