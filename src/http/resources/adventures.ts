@@ -199,7 +199,50 @@ const TierParams = z.object({
 
 const write = writeAdventures.with({ response: PlayerAdventureBody, sharing: ofPathPlayer });
 
-export const playerAdventureRoutes = [
+const { editing, running } = draftRoutes({
+  kind: adventureKind,
+  one: "an adventure",
+  read: readAdventures,
+  write: manageAdventures,
+  body: AdventureBody,
+  versionBody: AdventureVersionBody,
+  list: adventureList,
+  filters: {
+    season: z.string().min(1).max(64).optional(),
+    questKey: Key.optional().meta({ description: "Those of which this quest is an item" }),
+  },
+  moves: {
+    pause: "Nobody joins it or gets further, and its quests cannot be started; its end stays.",
+    resume: "It goes on where it was.",
+    end: "What players have in progress expires; what they have reached can be claimed until `claimUntil`.",
+  },
+  copy: { key: "spring", name: "Spring season" },
+});
+
+export const adventureRoutes: readonly AnyRoute[] = [
+  ...editing,
+  manageAdventures.post("/adventures/{adventureId}/publish", "publishAdventure", {
+    summary: "Publish an adventure's draft",
+    description:
+      "As the next version, effective from the next events on, also for players in progress: what they " +
+      "have done, reached and claimed stays. Names and rewards are checked: what is unknown, waits for " +
+      "itself or cannot end is refused. From then on its quests are open only through it.",
+    response: AdventureBody,
+    run: async (work, { projectId, params }) => {
+      const found = await publishDraft(work, adventureKind, { projectId, ref: params.adventureId });
+      return showDraft(found, work) as never;
+    },
+  }),
+  ...running,
+  readAdventures.get("/adventures/{adventureId}/stats", "getAdventureStats", {
+    summary: "Get statistics of an adventure",
+    description: "How far players have come: items and tiers of the draft.",
+    response: AdventureStatsBody,
+    run: async (work, { projectId, params }) => {
+      const found = await getDefinition(work, projectId, adventureKind, params.adventureId);
+      return readAdventureStats(work, found);
+    },
+  }),
   readAdventures.get("/players/{playerId}/adventures", "listPlayerAdventures", {
     summary: "List a player's adventures",
     description:
@@ -257,51 +300,5 @@ export const playerAdventureRoutes = [
     body: z.strictObject({ grant: z.literal(true).optional() }).meta({ example: { grant: true } }),
     run: async (work, { projectId, params: { playerId, adventureId: adventureRef }, body: { grant } }) =>
       givePlayerPremium(work, { projectId, id: playerId }, { adventureRef, isGranted: grant === true }),
-  }),
-];
-
-const { editing, running } = draftRoutes({
-  kind: adventureKind,
-  one: "an adventure",
-  read: readAdventures,
-  write: manageAdventures,
-  body: AdventureBody,
-  versionBody: AdventureVersionBody,
-  list: adventureList,
-  filters: {
-    season: z.string().min(1).max(64).optional(),
-    questKey: Key.optional().meta({ description: "Those of which this quest is an item" }),
-  },
-  moves: {
-    pause: "Nobody joins it or gets further, and its quests cannot be started; its end stays.",
-    resume: "It goes on where it was.",
-    end: "What players have in progress expires; what they have reached can be claimed until `claimUntil`.",
-  },
-  copy: { key: "spring", name: "Spring season" },
-});
-
-export const adventureRoutes: readonly AnyRoute[] = [
-  ...editing,
-  manageAdventures.post("/adventures/{adventureId}/publish", "publishAdventure", {
-    summary: "Publish an adventure's draft",
-    description:
-      "As the next version, effective from the next events on, also for players in progress: what they " +
-      "have done, reached and claimed stays. Names and rewards are checked: what is unknown, waits for " +
-      "itself or cannot end is refused. From then on its quests are open only through it.",
-    response: AdventureBody,
-    run: async (work, { projectId, params }) => {
-      const found = await publishDraft(work, adventureKind, { projectId, ref: params.adventureId });
-      return showDraft(found, work) as never;
-    },
-  }),
-  ...running,
-  readAdventures.get("/adventures/{adventureId}/stats", "getAdventureStats", {
-    summary: "Get statistics of an adventure",
-    description: "How far players have come: items and tiers of the draft.",
-    response: AdventureStatsBody,
-    run: async (work, { projectId, params }) => {
-      const found = await getDefinition(work, projectId, adventureKind, params.adventureId);
-      return readAdventureStats(work, found);
-    },
   }),
 ];

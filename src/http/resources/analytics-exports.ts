@@ -237,29 +237,6 @@ const planned = (app: App, plan: Parameters<typeof planExport>[1]): ReturnType<t
     return planExport(work, plan);
   });
 
-export const analyticsExportRoutes = [
-  exporting.get("/analytics/export", "exportAnalytics", {
-    ...streaming,
-    summary: "Export a report as a file",
-    description:
-      "Takes the parameters of the report's own operation; events take from, to, period and filters, " +
-      "players segment. The file is of one moment, however long: it ends with the trailer X-Export-Rows, " +
-      "and the connection breaks where it cannot be completed. NDJSON of events is what POST " +
-      "/events/batch takes.",
-    query: ExportQuery,
-    errors: ["PAYMENT_REQUIRED"],
-    outside: async (app, { projectId, query, caller, signal }) => {
-      const { fields, query: parameters } = await readExportQuery(query);
-      requireReport(caller, fields.report);
-      const plan = await planned(app, { projectId, fields, query: parameters });
-      const file = { format: fields.format, fileName: plan.fileName };
-      return streamedFile(app, { projectId, caller, signal, file }, (parts, to) =>
-        writeExport(parts, plan, to),
-      );
-    },
-  }),
-];
-
 const StoredExportBody = z
   .object({
     id: z.uuid(),
@@ -309,7 +286,27 @@ const fileOf = (transact: Transact, projectId: string, found: StoredExport): Str
     read: readFile(transact, { projectId, id: found.id }),
   });
 
-export const analyticsExportsRoutes = [
+export const analyticsExportRoutes = [
+  exporting.get("/analytics/export", "exportAnalytics", {
+    ...streaming,
+    summary: "Export a report as a file",
+    description:
+      "Takes the parameters of the report's own operation; events take from, to, period and filters, " +
+      "players segment. The file is of one moment, however long: it ends with the trailer X-Export-Rows, " +
+      "and the connection breaks where it cannot be completed. NDJSON of events is what POST " +
+      "/events/batch takes.",
+    query: ExportQuery,
+    errors: ["PAYMENT_REQUIRED"],
+    outside: async (app, { projectId, query, caller, signal }) => {
+      const { fields, query: parameters } = await readExportQuery(query);
+      requireReport(caller, fields.report);
+      const plan = await planned(app, { projectId, fields, query: parameters });
+      const file = { format: fields.format, fileName: plan.fileName };
+      return streamedFile(app, { projectId, caller, signal, file }, (parts, to) =>
+        writeExport(parts, plan, to),
+      );
+    },
+  }),
   exporting.post("/analytics/exports", "createAnalyticsExport", {
     summary: "Make a file of a report",
     description:

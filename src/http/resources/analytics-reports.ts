@@ -80,7 +80,7 @@ export const fileReply = (
   return new Reply(200, body as never, asFile(fileName));
 };
 
-const savingRoutes = [
+export const analyticsReportRoutes = [
   asking.post("/analytics/reports", "createAnalyticsReport", {
     summary: "Save a report",
     description:
@@ -133,9 +133,6 @@ const savingRoutes = [
     response: Deleted,
     run: (work, asked) => deleted(deleteReport(work, refOf(asked))),
   }),
-];
-
-const readingRoutes = [
   reading.get("/analytics/reports", "listAnalyticsReports", {
     summary: "List the saved reports",
     query: PageQuery.extend({
@@ -166,5 +163,3 @@ const readingRoutes = [
     },
   }),
 ];
-
-export const analyticsReportRoutes = [...savingRoutes, ...readingRoutes];

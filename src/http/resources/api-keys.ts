@@ -178,7 +178,7 @@ const MadeKeyBody = ApiKeyBody.extend({
 /** Properties shared by all operations on keys. */
 const common = group({ tag: "API keys", access: { roles: DEVELOPERS }, project: "path" });
 
-const readRoutes = [
+export const apiKeyRoutes = [
   common.get("/projects/{projectId}/api-keys", "listApiKeys", {
     summary: "List API keys of a project",
     description: "Newest first. Keys that have ended are listed for 90 days.",
@@ -197,9 +197,6 @@ const readRoutes = [
     run: async (work, { caller, projectId, params }) =>
       showApiKey(await getApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
   }),
-];
-
-const makingRoutes = [
   common.post("/projects/{projectId}/api-keys", "createApiKey", {
     summary: "Create an API key",
     description:
@@ -237,9 +234,6 @@ const makingRoutes = [
       return showMade(app, work, await rotateApiKey(work, app.apiKeys, granter, rotation));
     },
   }),
-];
-
-const changingRoutes = [
   common.patch("/projects/{projectId}/api-keys/{keyId}", "updateApiKey", {
     summary: "Change an API key",
     description:
@@ -266,5 +260,3 @@ const changingRoutes = [
     },
   }),
 ];
-
-export const apiKeyRoutes = [...readRoutes, ...makingRoutes, ...changingRoutes];

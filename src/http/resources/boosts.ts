@@ -46,7 +46,25 @@ const Grant = z
 const lives = group({ tag: "Lives", project: "caller" });
 const writeLives = lives.with({ access: { scope: "players:write", roles: ADMINS } });
 
-export const livesRoutes = [
+export const PlayerBoost = z
+  .object({
+    id: z.uuid(),
+    boostKey: z.string(),
+    applies: z.string().meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
+    factor: z.number(),
+    startsAt: z.iso.datetime(),
+    expiresAt: z.iso.datetime(),
+    usesLeft: z.int().nullable(),
+    scope: z
+      .enum(["PLAYER", "SEGMENT", "PROJECT"])
+      .meta({ description: "PLAYER: the player's own; else a campaign that is on for the player" }),
+  })
+  .meta({ id: "PlayerBoost" });
+
+const common = group({ tag: "Boosts", project: "caller" });
+const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
+
+export const boostRoutes = [
   lives.get("/players/{playerId}/lives", "getLives", {
     access: { scope: "players:read", roles: EVERY_ROLE },
     summary: "Get a player's lives",
@@ -86,27 +104,6 @@ export const livesRoutes = [
       return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
     },
   }),
-];
-
-export const PlayerBoost = z
-  .object({
-    id: z.uuid(),
-    boostKey: z.string(),
-    applies: z.string().meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
-    factor: z.number(),
-    startsAt: z.iso.datetime(),
-    expiresAt: z.iso.datetime(),
-    usesLeft: z.int().nullable(),
-    scope: z
-      .enum(["PLAYER", "SEGMENT", "PROJECT"])
-      .meta({ description: "PLAYER: the player's own; else a campaign that is on for the player" }),
-  })
-  .meta({ id: "PlayerBoost" });
-
-const common = group({ tag: "Boosts", project: "caller" });
-const write = common.with({ access: { scope: "players:write", roles: ADMINS } });
-
-export const boostRoutes = [
   common.get("/players/{playerId}/boosts", "listPlayerBoosts", {
     access: { scope: "players:read", roles: EVERY_ROLE },
     summary: "List a player's boosts",

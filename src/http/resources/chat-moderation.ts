@@ -130,71 +130,6 @@ const Reason = z.string().min(1).max(SANCTION_REASON_MAX);
 const common = group({ tag: "Chat moderation", project: "caller" });
 const moderate = common.with({ access: { scope: "chat:moderate", roles: ADMINS } });
 
-export const chatReportRoutes = [
-  common.post("/chat/channels/{channelId}/messages/{seq}/reports", "reportChatMessage", {
-    access: { scope: "chat:write" },
-    summary: "Report a message",
-    description:
-      "By a player who can read it, once. The fifth player in 10 minutes has it HELD until a moderator has " +
-      "seen it.",
-    body: z.strictObject({
-      playerId: PlayerName,
-      reason: z.enum(REPORT_REASONS),
-      note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
-    }),
-    example: { playerId: "ext:ada", reason: "SPAM", note: "Advertises another game" },
-    status: 201,
-    response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),
-    prepare: (app, { projectId, body }) => admitReport(app, projectId, body.playerId),
-    run: async (work, { projectId, params, body }) => {
-      const ref = await channelRefOf(work, projectId, params.channelId);
-      // The outcome, and the reported author, are not disclosed to the reporter.
-      const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
-      return { id, createdAt };
-    },
-  }),
-  moderate.get("/chat/reports", "listChatReports", {
-    summary: "List reports",
-    description: "A queue: the oldest first.",
-    query: PageQuery.extend({
-      ...sortedBy(REPORT_ORDERS),
-      status: z.enum(REPORT_STATUSES).optional(),
-      channelId: z.uuid().optional(),
-      senderId: PlayerName.optional(),
-    }),
-    response: pageBody(ReportBody),
-    run: async (work, { projectId, query }) =>
-      pageReply(await listReports(work, projectId, query), "reports", query),
-  }),
-  moderate.get("/chat/reports/{reportId}", "getChatReport", {
-    summary: "Get a report with its context",
-    description: "The original message, ten neighbours, and the sender's history.",
-    response: ReviewBody,
-    run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
-  }),
-  moderate.patch("/chat/reports/{reportId}", "updateChatReport", {
-    summary: "Take on, resolve or dismiss a report",
-    description:
-      "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
-      "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
-    body: z
-      .strictObject({
-        status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
-        action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
-        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
-        durationSeconds: Duration.meta({ description: "Of MUTE and BAN; default: for good" }),
-        reason: Reason.optional().meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
-        channelOnly: z
-          .boolean()
-          .optional()
-          .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
-      })
-      .meta({ example: { status: "IN_REVIEW" } }),
-    response: ReportBody,
-    run: (work, { projectId, params, body }) => patchReport(work, projectId, params.reportId, body),
-  }),
-];
-
 /** 5,000 words of 64 letters, written with escapes. */
 const BODY_MAX_BYTES = 2 * 1024 * 1024;
 const manage = common.with({ access: { scope: "chat:moderate", roles: DESIGNERS } });
@@ -247,48 +182,6 @@ const Trial = z
       .meta({ description: "Where links are not all allowed: those that were found" }),
   })
   .meta({ id: "ChatFilterTrial" });
-
-export const chatWordListRoutes = [
-  manage.get("/chat/word-lists", "listChatWordLists", {
-    summary: "List the word lists of a project",
-    description: "By key, without their words; at most 50.",
-    response: z.object({ data: z.array(SummaryBody) }),
-    run: async (work, { projectId }) => ({ data: await listWordLists(work, projectId) }),
-  }),
-  manage.get("/chat/word-lists/{key}", "getChatWordList", {
-    summary: "Get a word list",
-    response: ListBody,
-    run: (work, { projectId, params }) => getWordList(work, projectId, params.key),
-  }),
-  manage.put("/chat/word-lists/{key}", "putChatWordList", {
-    summary: "Make or replace a word list",
-    description: "It holds for every message that is sent from then on, in all channels of the project.",
-    body: ListInput,
-    bodyLimit: BODY_MAX_BYTES,
-    response: ListBody,
-    run: (work, { projectId, params, body }) => putWordList(work, projectId, params.key, body),
-  }),
-  manage.delete("/chat/word-lists/{key}", "deleteChatWordList", {
-    summary: "Delete a word list",
-    response: Deleted,
-    run: (work, { projectId, params }) => deleted(deleteWordList(work, projectId, params.key)),
-  }),
-  manage.post("/chat/filter/test", "testChatFilter", {
-    summary: "Test the moderation of a text",
-    description:
-      "As of a player who may write: in a channel, or in one of kind PROJECT with its defaults. It writes " +
-      "nothing.",
-    body: z
-      .strictObject({
-        text: z.string().max(2 * CONTENT_MAX),
-        channelId: z.uuid().optional(),
-      })
-      .meta({ example: { text: "well played" } }),
-    response: Trial,
-    prepare: (app, { projectId }) => prepareFilter(app, projectId),
-    run: (work, { projectId, body }) => tryFilter(work, projectId, body),
-  }),
-];
 
 const NewSanction = z
   .strictObject({
@@ -362,5 +255,106 @@ export const chatModerationRoutes = [
     response: ChatMessageBody,
     run: async (work, { projectId, params }) =>
       restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),
+  }),
+  common.post("/chat/channels/{channelId}/messages/{seq}/reports", "reportChatMessage", {
+    access: { scope: "chat:write" },
+    summary: "Report a message",
+    description:
+      "By a player who can read it, once. The fifth player in 10 minutes has it HELD until a moderator has " +
+      "seen it.",
+    body: z.strictObject({
+      playerId: PlayerName,
+      reason: z.enum(REPORT_REASONS),
+      note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
+    }),
+    example: { playerId: "ext:ada", reason: "SPAM", note: "Advertises another game" },
+    status: 201,
+    response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),
+    prepare: (app, { projectId, body }) => admitReport(app, projectId, body.playerId),
+    run: async (work, { projectId, params, body }) => {
+      const ref = await channelRefOf(work, projectId, params.channelId);
+      // The outcome, and the reported author, are not disclosed to the reporter.
+      const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
+      return { id, createdAt };
+    },
+  }),
+  moderate.get("/chat/reports", "listChatReports", {
+    summary: "List reports",
+    description: "A queue: the oldest first.",
+    query: PageQuery.extend({
+      ...sortedBy(REPORT_ORDERS),
+      status: z.enum(REPORT_STATUSES).optional(),
+      channelId: z.uuid().optional(),
+      senderId: PlayerName.optional(),
+    }),
+    response: pageBody(ReportBody),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReports(work, projectId, query), "reports", query),
+  }),
+  moderate.get("/chat/reports/{reportId}", "getChatReport", {
+    summary: "Get a report with its context",
+    description: "The original message, ten neighbours, and the sender's history.",
+    response: ReviewBody,
+    run: (work, { projectId, params }) => reviewReport(work, projectId, params.reportId),
+  }),
+  moderate.patch("/chat/reports/{reportId}", "updateChatReport", {
+    summary: "Take on, resolve or dismiss a report",
+    description:
+      "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
+      "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
+    body: z
+      .strictObject({
+        status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
+        action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
+        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: the caller" }),
+        durationSeconds: Duration.meta({ description: "Of MUTE and BAN; default: for good" }),
+        reason: Reason.optional().meta({ description: "Shown to the sender for WARN, MUTE and BAN" }),
+        channelOnly: z
+          .boolean()
+          .optional()
+          .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
+      })
+      .meta({ example: { status: "IN_REVIEW" } }),
+    response: ReportBody,
+    run: (work, { projectId, params, body }) => patchReport(work, projectId, params.reportId, body),
+  }),
+  manage.get("/chat/word-lists", "listChatWordLists", {
+    summary: "List the word lists of a project",
+    description: "By key, without their words; at most 50.",
+    response: z.object({ data: z.array(SummaryBody) }),
+    run: async (work, { projectId }) => ({ data: await listWordLists(work, projectId) }),
+  }),
+  manage.get("/chat/word-lists/{key}", "getChatWordList", {
+    summary: "Get a word list",
+    response: ListBody,
+    run: (work, { projectId, params }) => getWordList(work, projectId, params.key),
+  }),
+  manage.put("/chat/word-lists/{key}", "putChatWordList", {
+    summary: "Make or replace a word list",
+    description: "It holds for every message that is sent from then on, in all channels of the project.",
+    body: ListInput,
+    bodyLimit: BODY_MAX_BYTES,
+    response: ListBody,
+    run: (work, { projectId, params, body }) => putWordList(work, projectId, params.key, body),
+  }),
+  manage.delete("/chat/word-lists/{key}", "deleteChatWordList", {
+    summary: "Delete a word list",
+    response: Deleted,
+    run: (work, { projectId, params }) => deleted(deleteWordList(work, projectId, params.key)),
+  }),
+  manage.post("/chat/filter/test", "testChatFilter", {
+    summary: "Test the moderation of a text",
+    description:
+      "As of a player who may write: in a channel, or in one of kind PROJECT with its defaults. It writes " +
+      "nothing.",
+    body: z
+      .strictObject({
+        text: z.string().max(2 * CONTENT_MAX),
+        channelId: z.uuid().optional(),
+      })
+      .meta({ example: { text: "well played" } }),
+    response: Trial,
+    prepare: (app, { projectId }) => prepareFilter(app, projectId),
+    run: (work, { projectId, body }) => tryFilter(work, projectId, body),
   }),
 ];

@@ -52,6 +52,29 @@ const common = group({ tag: "Events", project: "caller" });
 /** Maximum length of the reason of a revert. */
 const REASON_MAX = 200;
 
+const Filter = z
+  .strictObject({
+    eventIds: z.array(z.uuid()).min(1).max(BULK_EVENT_IDS_MAX).optional(),
+    playerId: z
+      .string()
+      .min(1)
+      .max(EXTERNAL_ID_MAX + "ext:".length)
+      .optional()
+      .meta({ description: "Id of the player, or ext: and the externalUserId" }),
+    eventType: z.string().min(1).max(100).optional(),
+    from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
+    to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
+    receivedFrom: IsoTime.optional().meta({ description: "receivedAt from, inclusive" }),
+    receivedTo: IsoTime.optional().meta({ description: "receivedAt until, exclusive" }),
+  })
+  .refine(
+    ({ eventIds, playerId, from, receivedFrom }) =>
+      [eventIds, playerId, from, receivedFrom].some((one) => one !== undefined),
+    "needs one of eventIds, playerId, from and receivedFrom",
+  );
+
+const write = group({ tag: "Events", project: "caller", access: { scope: "players:write", roles: ADMINS } });
+
 export const eventRevertRoutes = [
   common.post("/events/{eventId}/retry", "retryEvent", {
     access: { scope: "events:write", roles: ADMINS },
@@ -83,32 +106,6 @@ export const eventRevertRoutes = [
     run: (work, { projectId, params, body, caller }) =>
       requestRevert(work, projectId, { eventId: params.eventId, actor: actorOf(caller), ...body }),
   }),
-];
-
-const Filter = z
-  .strictObject({
-    eventIds: z.array(z.uuid()).min(1).max(BULK_EVENT_IDS_MAX).optional(),
-    playerId: z
-      .string()
-      .min(1)
-      .max(EXTERNAL_ID_MAX + "ext:".length)
-      .optional()
-      .meta({ description: "Id of the player, or ext: and the externalUserId" }),
-    eventType: z.string().min(1).max(100).optional(),
-    from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
-    to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
-    receivedFrom: IsoTime.optional().meta({ description: "receivedAt from, inclusive" }),
-    receivedTo: IsoTime.optional().meta({ description: "receivedAt until, exclusive" }),
-  })
-  .refine(
-    ({ eventIds, playerId, from, receivedFrom }) =>
-      [eventIds, playerId, from, receivedFrom].some((one) => one !== undefined),
-    "needs one of eventIds, playerId, from and receivedFrom",
-  );
-
-const write = group({ tag: "Events", project: "caller", access: { scope: "players:write", roles: ADMINS } });
-
-export const bulkRevertRoutes = [
   write.post("/events/revert", "revertEvents", {
     summary: "Take many events back with everything that they have brought about",
     description:

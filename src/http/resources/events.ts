@@ -81,52 +81,6 @@ const Params = z.object({
     .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/, "must be an event type"),
 });
 
-export const eventTypeRoutes = [
-  read.get("/event-types", "listEventTypes", {
-    summary: "List event types and the schemas of their properties",
-    query: PageQuery.extend({
-      ...sortedBy(EVENT_TYPE_ORDERS),
-      search: Search,
-      enforcement: z.enum(ENFORCEMENTS).optional(),
-    }),
-    response: pageBody(EventType),
-    run: async (work, { projectId, query }) =>
-      pageReply(await listEventTypes(work, projectId, query), "types", query),
-  }),
-  read.get("/event-types/{name}", "getEventType", {
-    summary: "Get an event type",
-    params: Params,
-    response: EventType,
-    run: (work, { projectId, params }) => getEventType(work, projectId, params.name),
-  }),
-  common.put("/event-types/{name}", "putEventType", {
-    access: { scope: "config:manage", roles: DESIGNERS },
-    summary: "Give an event type a schema",
-    description:
-      "JSON Schema 2020-12 for the properties of its events, without regular expressions and references to " +
-      `other documents, at most ${SCHEMA_MAX_BYTES / 1024} KiB; format says something to people only. WARN ` +
-      "takes an event that does not fit, with warnings; REJECT does not. It counts within 5 seconds.",
-    params: Params,
-    body: z.strictObject({
-      schema: JsonObject.nullable().meta({
-        example: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
-      }),
-      enforcement: z.enum(ENFORCEMENTS),
-    }),
-    example: {
-      schema: {
-        type: "object",
-        required: ["amount"],
-        properties: { amount: { type: "number", minimum: 0 } },
-      },
-      enforcement: "WARN",
-    },
-    response: EventType,
-    run: (work, { projectId, params, body }) =>
-      putEventSchema(work, projectId, { name: params.name, ...body }),
-  }),
-];
-
 /**
  * One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player.
  */
@@ -443,5 +397,48 @@ export const eventRoutes = [
       id: "EventWithEffects",
     }),
     run: (work, { projectId, params }) => getEvent(work, projectId, params.eventId),
+  }),
+  read.get("/event-types", "listEventTypes", {
+    summary: "List event types and the schemas of their properties",
+    query: PageQuery.extend({
+      ...sortedBy(EVENT_TYPE_ORDERS),
+      search: Search,
+      enforcement: z.enum(ENFORCEMENTS).optional(),
+    }),
+    response: pageBody(EventType),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listEventTypes(work, projectId, query), "types", query),
+  }),
+  read.get("/event-types/{name}", "getEventType", {
+    summary: "Get an event type",
+    params: Params,
+    response: EventType,
+    run: (work, { projectId, params }) => getEventType(work, projectId, params.name),
+  }),
+  common.put("/event-types/{name}", "putEventType", {
+    access: { scope: "config:manage", roles: DESIGNERS },
+    summary: "Give an event type a schema",
+    description:
+      "JSON Schema 2020-12 for the properties of its events, without regular expressions and references to " +
+      `other documents, at most ${SCHEMA_MAX_BYTES / 1024} KiB; format says something to people only. WARN ` +
+      "takes an event that does not fit, with warnings; REJECT does not. It counts within 5 seconds.",
+    params: Params,
+    body: z.strictObject({
+      schema: JsonObject.nullable().meta({
+        example: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
+      }),
+      enforcement: z.enum(ENFORCEMENTS),
+    }),
+    example: {
+      schema: {
+        type: "object",
+        required: ["amount"],
+        properties: { amount: { type: "number", minimum: 0 } },
+      },
+      enforcement: "WARN",
+    },
+    response: EventType,
+    run: (work, { projectId, params, body }) =>
+      putEventSchema(work, projectId, { name: params.name, ...body }),
   }),
 ];

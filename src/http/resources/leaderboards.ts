@@ -100,7 +100,23 @@ const dropIndex = async (app: App, projectId: string, periodId: string): Promise
   }
 };
 
-const definitionRoutes = [
+/** A score as callers submit it. */
+export const SubmittedScore = z
+  .strictObject({
+    playerId: PlayerRef,
+    score: z.number(),
+    meta: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .meta({ description: `Shown with the score while it stands; at most ${SCORE_META_MAX_BYTES} bytes` }),
+    occurredAt: z.iso
+      .datetime({ offset: true })
+      .optional()
+      .meta({ description: "Default now; up to 24 hours ahead counts as now" }),
+  })
+  .meta({ id: "NewScore" });
+
+export const leaderboardRoutes = [
   manage.post("/leaderboards", "createLeaderboard", {
     summary: "Create a leaderboard",
     description:
@@ -178,20 +194,3 @@ const definitionRoutes = [
     },
   }),
 ];
-
-export const leaderboardRoutes = definitionRoutes;
-/** A score as callers submit it. */
-export const SubmittedScore = z
-  .strictObject({
-    playerId: PlayerRef,
-    score: z.number(),
-    meta: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .meta({ description: `Shown with the score while it stands; at most ${SCORE_META_MAX_BYTES} bytes` }),
-    occurredAt: z.iso
-      .datetime({ offset: true })
-      .optional()
-      .meta({ description: "Default now; up to 24 hours ahead counts as now" }),
-  })
-  .meta({ id: "NewScore" });

@@ -199,106 +199,101 @@ const metaOf = (query: Record<string, unknown>): Record<string, string> => {
   );
 };
 
-const list = readsLobbies.get("/lobbies", "listLobbies", {
-  summary: "List lobbies",
-  description:
-    "Without privateData. Servers and the console see all; with `playerId`, what that player sees: public " +
-    "ones. `meta.region=eu` finds lobbies whose metadata has region eu; 10 of them at most.",
-  query: ListQuery,
-  response: pageBody(LobbyBody),
-  run: async (work, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) => {
-    const meta = metaOf(query);
-    const actor = await lobbyActor(work, { caller, projectId }, playerId);
-    return pageReply(await listLobbies(work, projectId, actor, { ...query, meta }), "lobbies", query);
-  },
-});
-
-const create = writesLobbies.post("/lobbies", "createLobby", {
-  summary: "Open a lobby",
-  description:
-    "Its host takes the first seat. A lobby without a host is the server's: nobody else starts it, " +
-    "unless it starts by itself or the server names a host.",
-  body: NewLobby.extend({
-    hostPlayerId: PlayerText.optional(),
-    playerId: PlayerText.optional().meta({ description: "As hostPlayerId: the player opens it" }),
-  }),
-  example: { mode: "duel", hostPlayerId: "ext:ada", maxPlayers: 4, visibility: "PUBLIC" },
-  status: 201,
-  response: LobbyBody,
-  prepare: (app, { body }) => hashPasscode(app.passwords, body),
-  run: async (work, { projectId, prepared: { hostPlayerId, playerId, ...input } }) => {
-    const host = playerId ?? hostPlayerId;
-    if (hostPlayerId !== undefined && host !== hostPlayerId)
-      throw invalid("hostPlayerId", "a player opens lobbies of their own");
-    const via = playerId === undefined ? "API" : "PLAYER";
-    const id = host === undefined ? undefined : (await getPlayer(work, projectId, host)).id;
-    return (await createLobby(work, projectId, input, { hostPlayerId: id, via })).lobby;
-  },
-});
-
-const play = writesLobbies.post("/lobbies/quickplay", "quickplayLobby", {
-  summary: "Seat a player in the fullest lobby",
-  description:
-    "Of the public lobbies of the mode that have room, no passcode and the metadata; 201 when there was " +
-    "none and one was made.",
-  body: Quickplay.extend({ playerId: PlayerText }),
-  example: { mode: "duel", playerId: "ext:ada" },
-  otherStatus: 201,
-  response: z.object({ lobby: LobbyBody, created: z.boolean() }),
-  run: async (work, { projectId, body: { playerId, ...wish } }) => {
-    const { id } = await getPlayer(work, projectId, playerId);
-    const { lobby, created } = await quickplay(work, projectId, id, wish);
-    return new Reply(created ? 201 : 200, { lobby, created });
-  },
-});
-
 const Reading = z.object({ playerId: Acting });
 
-const byCode = readsLobbies.get("/lobbies/by-code/{code}", "getLobbyByCode", {
-  summary: "Find a lobby by its code",
-  description: "Also a private one. A lobby that is closed has no code any more.",
-  params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
-  query: Reading,
-  response: LobbyBody,
-  run: async (work, { caller, projectId, params: { code }, query: { playerId } }) => {
-    const actor = await lobbyActor(work, { caller, projectId }, playerId);
-    const lobbyId = await findLobbyId(work, projectId, code);
-    return readLobby(work, { projectId, lobbyId }, actor);
-  },
-});
-
-const get = readsLobbies.get("/lobbies/{lobbyId}", "getLobby", {
-  summary: "Get a lobby",
-  description: "privateData is for servers, the console, and members.",
-  query: Reading,
-  response: LobbyBody,
-  run: async (work, { caller, projectId, params: { lobbyId }, query: { playerId } }) => {
-    const actor = await lobbyActor(work, { caller, projectId }, playerId);
-    return readLobby(work, lobbyRef(projectId, lobbyId), actor);
-  },
-});
-
-const join = writesLobbies.post("/lobbies/{lobbyId}/join", "joinLobby", {
-  summary: "Join a lobby",
-  description: `A member keeps the existing seat. ${PASSCODES_A_MINUTE} passcodes a minute may be tried.`,
-  body: z.object({
-    playerId: PlayerText,
-    passcode: z.string().max(PASSCODE_MAX).optional(),
-    asSpectator: z.boolean().optional(),
-    data: Data(MEMBER_DATA_MAX_BYTES).optional(),
+export const lobbyRoutes = [
+  readsLobbies.get("/lobbies", "listLobbies", {
+    summary: "List lobbies",
+    description:
+      "Without privateData. Servers and the console see all; with `playerId`, what that player sees: public " +
+      "ones. `meta.region=eu` finds lobbies whose metadata has region eu; 10 of them at most.",
+    query: ListQuery,
+    response: pageBody(LobbyBody),
+    run: async (work, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) => {
+      const meta = metaOf(query);
+      const actor = await lobbyActor(work, { caller, projectId }, playerId);
+      return pageReply(await listLobbies(work, projectId, actor, { ...query, meta }), "lobbies", query);
+    },
   }),
-  example: { playerId: "ext:ada", passcode: "sesame" },
-  response: LobbyBody,
-  prepare: async (app, { projectId, params: { lobbyId }, body: { playerId, passcode } }) => {
-    const ref = lobbyRef(projectId, lobbyId);
-    const { id } = await app.transact((work) => getPlayer(work, projectId, playerId));
-    const verifiedHash = await checkPasscode(app, ref, { playerId: id, passcode });
-    return { ref, playerId: id, verifiedHash };
-  },
-  run: async (work, { body: { asSpectator, data }, prepared: { ref, playerId, verifiedHash } }) => {
-    const { lobby } = await joinLobby(work, ref, { playerId, asSpectator, data, verifiedHash });
-    return lobbyFor(lobby, { kind: "PLAYER", playerId });
-  },
-});
-
-export const lobbyRoutes = [list, create, play, byCode, get, join];
+  writesLobbies.post("/lobbies", "createLobby", {
+    summary: "Open a lobby",
+    description:
+      "Its host takes the first seat. A lobby without a host is the server's: nobody else starts it, " +
+      "unless it starts by itself or the server names a host.",
+    body: NewLobby.extend({
+      hostPlayerId: PlayerText.optional(),
+      playerId: PlayerText.optional().meta({ description: "As hostPlayerId: the player opens it" }),
+    }),
+    example: { mode: "duel", hostPlayerId: "ext:ada", maxPlayers: 4, visibility: "PUBLIC" },
+    status: 201,
+    response: LobbyBody,
+    prepare: (app, { body }) => hashPasscode(app.passwords, body),
+    run: async (work, { projectId, prepared: { hostPlayerId, playerId, ...input } }) => {
+      const host = playerId ?? hostPlayerId;
+      if (hostPlayerId !== undefined && host !== hostPlayerId)
+        throw invalid("hostPlayerId", "a player opens lobbies of their own");
+      const via = playerId === undefined ? "API" : "PLAYER";
+      const id = host === undefined ? undefined : (await getPlayer(work, projectId, host)).id;
+      return (await createLobby(work, projectId, input, { hostPlayerId: id, via })).lobby;
+    },
+  }),
+  writesLobbies.post("/lobbies/quickplay", "quickplayLobby", {
+    summary: "Seat a player in the fullest lobby",
+    description:
+      "Of the public lobbies of the mode that have room, no passcode and the metadata; 201 when there was " +
+      "none and one was made.",
+    body: Quickplay.extend({ playerId: PlayerText }),
+    example: { mode: "duel", playerId: "ext:ada" },
+    otherStatus: 201,
+    response: z.object({ lobby: LobbyBody, created: z.boolean() }),
+    run: async (work, { projectId, body: { playerId, ...wish } }) => {
+      const { id } = await getPlayer(work, projectId, playerId);
+      const { lobby, created } = await quickplay(work, projectId, id, wish);
+      return new Reply(created ? 201 : 200, { lobby, created });
+    },
+  }),
+  readsLobbies.get("/lobbies/by-code/{code}", "getLobbyByCode", {
+    summary: "Find a lobby by its code",
+    description: "Also a private one. A lobby that is closed has no code any more.",
+    params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
+    query: Reading,
+    response: LobbyBody,
+    run: async (work, { caller, projectId, params: { code }, query: { playerId } }) => {
+      const actor = await lobbyActor(work, { caller, projectId }, playerId);
+      const lobbyId = await findLobbyId(work, projectId, code);
+      return readLobby(work, { projectId, lobbyId }, actor);
+    },
+  }),
+  readsLobbies.get("/lobbies/{lobbyId}", "getLobby", {
+    summary: "Get a lobby",
+    description: "privateData is for servers, the console, and members.",
+    query: Reading,
+    response: LobbyBody,
+    run: async (work, { caller, projectId, params: { lobbyId }, query: { playerId } }) => {
+      const actor = await lobbyActor(work, { caller, projectId }, playerId);
+      return readLobby(work, lobbyRef(projectId, lobbyId), actor);
+    },
+  }),
+  writesLobbies.post("/lobbies/{lobbyId}/join", "joinLobby", {
+    summary: "Join a lobby",
+    description: `A member keeps the existing seat. ${PASSCODES_A_MINUTE} passcodes a minute may be tried.`,
+    body: z.object({
+      playerId: PlayerText,
+      passcode: z.string().max(PASSCODE_MAX).optional(),
+      asSpectator: z.boolean().optional(),
+      data: Data(MEMBER_DATA_MAX_BYTES).optional(),
+    }),
+    example: { playerId: "ext:ada", passcode: "sesame" },
+    response: LobbyBody,
+    prepare: async (app, { projectId, params: { lobbyId }, body: { playerId, passcode } }) => {
+      const ref = lobbyRef(projectId, lobbyId);
+      const { id } = await app.transact((work) => getPlayer(work, projectId, playerId));
+      const verifiedHash = await checkPasscode(app, ref, { playerId: id, passcode });
+      return { ref, playerId: id, verifiedHash };
+    },
+    run: async (work, { body: { asSpectator, data }, prepared: { ref, playerId, verifiedHash } }) => {
+      const { lobby } = await joinLobby(work, ref, { playerId, asSpectator, data, verifiedHash });
+      return lobbyFor(lobby, { kind: "PLAYER", playerId });
+    },
+  }),
+];

@@ -31,49 +31,31 @@ const commandRoute = (name: LobbyCommandName, { path, acting: schema = Acting, .
   });
 };
 
-const update = writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
-  summary: "Change a lobby",
-  description:
-    "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
-  body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
-  example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
-  response: LobbyBody,
-  prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
-  run: (work, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
-    runCommand(work, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
-});
-
-const updateMember = writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}", "updateLobbyMember", {
-  summary: "Change a member's team, slot or data",
-  description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
-  params: z.object({ lobbyId: z.string().max(64), playerId: PlayerText }),
-  body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
-  example: { team: 1, data: { colour: "red" } },
-  response: LobbyBody,
-  run: (work, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
-    const { playerId } = params;
-    const commanding = { caller, projectId, params, acting };
-    return runCommand(work, LOBBY_COMMANDS["lobby.member"], commanding, { ...body, playerId });
-  },
-});
-
-const respond = writesLobbies.post("/lobbies/{lobbyId}/invites/respond", "answerLobbyInvite", {
-  summary: "Accept or decline an invitation",
-  description: "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
-  body: z.object({ playerId: PlayerText, accept: z.boolean() }),
-  example: { playerId: "ext:ada", accept: true },
-  response: LobbyBody,
-  run: async (work, { projectId, params, body: { playerId, accept } }) => {
-    const ref = lobbyRef(projectId, params.lobbyId);
-    const { id } = await getPlayer(work, projectId, playerId);
-    const joined = await answerInvite(work, ref, id, accept);
-    return joined?.lobby ?? readLobby(work, ref, { kind: "PLAYER", playerId: id });
-  },
-});
-
 export const lobbyCommandRoutes = [
-  update,
-  updateMember,
+  writesLobbies.patch("/lobbies/{lobbyId}", "updateLobby", {
+    summary: "Change a lobby",
+    description:
+      "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
+    body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
+    example: { version: 1, name: "Ada's table", metadata: { region: "eu" } },
+    response: LobbyBody,
+    prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
+    run: (work, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
+      runCommand(work, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
+  }),
+  writesLobbies.patch("/lobbies/{lobbyId}/members/{playerId}", "updateLobbyMember", {
+    summary: "Change a member's team, slot or data",
+    description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
+    params: z.object({ lobbyId: z.string().max(64), playerId: PlayerText }),
+    body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
+    example: { team: 1, data: { colour: "red" } },
+    response: LobbyBody,
+    run: (work, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
+      const { playerId } = params;
+      const commanding = { caller, projectId, params, acting };
+      return runCommand(work, LOBBY_COMMANDS["lobby.member"], commanding, { ...body, playerId });
+    },
+  }),
   commandRoute("lobby.leave", {
     acting: PlayerText,
     path: "leave",
@@ -151,5 +133,18 @@ export const lobbyCommandRoutes = [
     summary: "Invite players",
     description: "By a member or a server. Each gets `lobby.invited` and has 10 minutes to answer.",
   }),
-  respond,
+  writesLobbies.post("/lobbies/{lobbyId}/invites/respond", "answerLobbyInvite", {
+    summary: "Accept or decline an invitation",
+    description:
+      "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
+    body: z.object({ playerId: PlayerText, accept: z.boolean() }),
+    example: { playerId: "ext:ada", accept: true },
+    response: LobbyBody,
+    run: async (work, { projectId, params, body: { playerId, accept } }) => {
+      const ref = lobbyRef(projectId, params.lobbyId);
+      const { id } = await getPlayer(work, projectId, playerId);
+      const joined = await answerInvite(work, ref, id, accept);
+      return joined?.lobby ?? readLobby(work, ref, { kind: "PLAYER", playerId: id });
+    },
+  }),
 ];

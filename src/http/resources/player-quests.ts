@@ -69,71 +69,6 @@ const CODES_BODY_LIMIT = 4 * 1024 * 1024;
 
 const write = writeQuests.with({ response: PlayerQuestBody, sharing: ofPathPlayer });
 
-export const questSubmissionRoutes = [
-  write.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/submit", "submitPlayerQuestStep", {
-    summary: "Submit a step of a player's quest",
-    description:
-      "Of kind MANUAL a confirmation, with `evidence` where the step wants some; of kind CODE a `code`, of " +
-      "kind QUIZ `answers`. A quest with a start of AUTO is started by it. What is wrong is answered 200 " +
-      "with `accepted` false and counts as an attempt; a player may try " +
-      `${LIMITS.questAttempts.points} codes or answers a minute at one step. 409 QUEST_NOT_AVAILABLE where ` +
-      "the quest is not in progress and does not start, STEP_LOCKED, STEP_PENDING_APPROVAL, STEP_DONE or " +
-      "STEP_FAILED where the step is that.",
-    body: SubmittedBody,
-    response: SubmissionAnswer,
-    prepare: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
-      admitAttempt(app, { projectId, id: playerId }, { questRef, stepKey: key, body }),
-    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
-      submitPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, body }),
-  }),
-  writeQuests.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/review", "reviewPlayerQuestStep", {
-    access: { scope: "quests:write", roles: DESIGNERS },
-    summary: "Approve or reject a submission",
-    description:
-      "Once: the oldest of the step that waits, or the one that `submissionId` names. Approved, it counts; " +
-      "rejected, the player may submit again. The player is told in their room, webhooks too. 409 " +
-      "INVALID_STATE where nothing waits.",
-    body: z
-      .strictObject({
-        decision: z.enum(DECISIONS),
-        submissionId: z.string().max(64).optional(),
-        note: z.string().min(1).max(500).optional().meta({ description: "For the player, who is told it" }),
-      })
-      .meta({ example: { decision: "APPROVE", note: "Well done" } }),
-    response: PlayerQuestBody,
-    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
-      reviewPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, ...body }),
-  }),
-  readQuests.get("/quest-reviews", "listQuestReviews", {
-    summary: "List what players have submitted",
-    description:
-      "For steps of kind MANUAL, the oldest first. With `status` of PENDING it is the queue of reviews.",
-    query: PageQuery.extend({
-      ...sortedBy(SUBMISSION_ORDERS),
-      status: z.enum(SUBMISSION_STATUSES).optional(),
-      questId: z.string().min(1).max(64).optional().meta({ description: "The quest's UUID or key" }),
-      stepKey: Key.optional(),
-      playerId: ByPlayer,
-    }),
-    response: pageBody(SubmissionBody),
-    run: async (work, { projectId, query }) =>
-      pageReply(await listSubmissions(work, projectId, query), "submissions", query),
-  }),
-  manageQuests.post("/quests/{questId}/steps/{stepKey}/codes", "addQuestCodes", {
-    summary: "Add codes to a step's pool",
-    description:
-      "Of a step of kind CODE with `perPlayerCodes`. Each serves one player once; only hashes are kept. " +
-      "One that is or was in the pool is a duplicate.",
-    body: z
-      .strictObject({ codes: z.array(z.string().min(1).max(200)).min(1).max(STEP_CODES_MAX) })
-      .meta({ example: { codes: ["TREE-7K2Q", "TREE-9XW4"] } }),
-    bodyLimit: CODES_BODY_LIMIT,
-    response: z.object({ added: z.int(), duplicates: z.int(), free: z.int() }),
-    run: (work, { projectId, params: { questId: quest, stepKey: key }, body }) =>
-      addStepCodes(work, projectId, { quest, stepKey: key, codes: body.codes }),
-  }),
-];
-
 /** Decisions about a player's quest, also from the console. */
 const decide = write.with({
   access: { scope: "quests:write", roles: ADMINS },
@@ -244,5 +179,67 @@ export const playerQuestRoutes = [
       const cause = { ...causeOf(caller), ...note };
       return failPlayerQuest(work, { projectId, id: playerId }, { questRef, cause });
     },
+  }),
+  write.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/submit", "submitPlayerQuestStep", {
+    summary: "Submit a step of a player's quest",
+    description:
+      "Of kind MANUAL a confirmation, with `evidence` where the step wants some; of kind CODE a `code`, of " +
+      "kind QUIZ `answers`. A quest with a start of AUTO is started by it. What is wrong is answered 200 " +
+      "with `accepted` false and counts as an attempt; a player may try " +
+      `${LIMITS.questAttempts.points} codes or answers a minute at one step. 409 QUEST_NOT_AVAILABLE where ` +
+      "the quest is not in progress and does not start, STEP_LOCKED, STEP_PENDING_APPROVAL, STEP_DONE or " +
+      "STEP_FAILED where the step is that.",
+    body: SubmittedBody,
+    response: SubmissionAnswer,
+    prepare: (app, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
+      admitAttempt(app, { projectId, id: playerId }, { questRef, stepKey: key, body }),
+    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
+      submitPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, body }),
+  }),
+  writeQuests.post("/players/{playerId}/quests/{questId}/steps/{stepKey}/review", "reviewPlayerQuestStep", {
+    access: { scope: "quests:write", roles: DESIGNERS },
+    summary: "Approve or reject a submission",
+    description:
+      "Once: the oldest of the step that waits, or the one that `submissionId` names. Approved, it counts; " +
+      "rejected, the player may submit again. The player is told in their room, webhooks too. 409 " +
+      "INVALID_STATE where nothing waits.",
+    body: z
+      .strictObject({
+        decision: z.enum(DECISIONS),
+        submissionId: z.string().max(64).optional(),
+        note: z.string().min(1).max(500).optional().meta({ description: "For the player, who is told it" }),
+      })
+      .meta({ example: { decision: "APPROVE", note: "Well done" } }),
+    response: PlayerQuestBody,
+    run: async (work, { projectId, params: { playerId, questId: questRef, stepKey: key }, body }) =>
+      reviewPlayerStep(work, { projectId, id: playerId }, { questRef, stepKey: key, ...body }),
+  }),
+  readQuests.get("/quest-reviews", "listQuestReviews", {
+    summary: "List what players have submitted",
+    description:
+      "For steps of kind MANUAL, the oldest first. With `status` of PENDING it is the queue of reviews.",
+    query: PageQuery.extend({
+      ...sortedBy(SUBMISSION_ORDERS),
+      status: z.enum(SUBMISSION_STATUSES).optional(),
+      questId: z.string().min(1).max(64).optional().meta({ description: "The quest's UUID or key" }),
+      stepKey: Key.optional(),
+      playerId: ByPlayer,
+    }),
+    response: pageBody(SubmissionBody),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listSubmissions(work, projectId, query), "submissions", query),
+  }),
+  manageQuests.post("/quests/{questId}/steps/{stepKey}/codes", "addQuestCodes", {
+    summary: "Add codes to a step's pool",
+    description:
+      "Of a step of kind CODE with `perPlayerCodes`. Each serves one player once; only hashes are kept. " +
+      "One that is or was in the pool is a duplicate.",
+    body: z
+      .strictObject({ codes: z.array(z.string().min(1).max(200)).min(1).max(STEP_CODES_MAX) })
+      .meta({ example: { codes: ["TREE-7K2Q", "TREE-9XW4"] } }),
+    bodyLimit: CODES_BODY_LIMIT,
+    response: z.object({ added: z.int(), duplicates: z.int(), free: z.int() }),
+    run: (work, { projectId, params: { questId: quest, stepKey: key }, body }) =>
+      addStepCodes(work, projectId, { quest, stepKey: key, codes: body.codes }),
   }),
 ];

@@ -126,84 +126,6 @@ const currencyOf = async (work: Work, projectId: string, query: ByBalance) => {
   return { key, untouched: untouched(currency).balance, min, max };
 };
 
-const list = readsPlayers.get("/players", "listPlayers", {
-  summary: "List players",
-  description: "Without players who were deleted, merged into another, or erased.",
-  query: PageQuery.extend({
-    sort: z.enum(PLAYER_SORTS).default("createdAt"),
-    order: Order,
-    cursor: z.uuid().optional().meta({
-      description: "pagination.nextCursor of the page before, in place of `page`: no player comes twice",
-    }),
-    externalUserId: z
-      .union([
-        z
-          .string()
-          .max(EXTERNAL_ID_MAX)
-          .transform((one) => [one]),
-        z.array(z.string().max(EXTERNAL_ID_MAX)).max(EXTERNAL_IDS_MAX),
-      ])
-      .optional()
-      .meta({
-        description: `May be given up to ${EXTERNAL_IDS_MAX} times`,
-        override: { type: "array", items: { type: "string" } },
-      }),
-    status: z.enum(LISTED_STATUSES).optional(),
-    search: Search.meta({ description: "Part of externalUserId or displayName" }),
-    tag: textList({ max: TAGS_ASKED_MAX, of: Tag })
-      .optional()
-      .meta({
-        description: `With all of these tags, at most ${TAGS_ASKED_MAX}: by comma, or given several times`,
-      }),
-    currencyKey: z.string().max(64).optional().meta({
-      description: "The currency of minBalance, maxBalance and sort=balance, which need it",
-    }),
-    minBalance: Amount,
-    maxBalance: Amount,
-    attribute: PropertyPath.optional().meta({
-      description: "Path of an attribute, such as device.os, that is `value`",
-    }),
-    value: z.string().max(500).optional().meta({
-      description: "What `attribute` is: 5, true and null are also found as texts",
-    }),
-    segment: z.string().max(64).optional().meta({ description: "Key of a segment" }),
-    identity: IdentityRef,
-    level: Level,
-    minLevel: Level,
-    maxLevel: Level,
-    from: Span.shape.from.meta({ description: "Created at this time or later" }),
-    to: Span.shape.to.meta({ description: "Created before this time" }),
-    lastSeenFrom: Span.shape.from.meta({ description: "lastSeenAt at this time or later" }),
-    lastSeenTo: Span.shape.to.meta({ description: "lastSeenAt before this time" }),
-  }),
-  response: z.object({
-    data: z.array(PlayerBody),
-    pagination: pageBody(PlayerBody).shape.pagination.extend({
-      nextCursor: z
-        .uuid()
-        .nullable()
-        .meta({ description: "null at the end, and for other sorts than createdAt" }),
-    }),
-  }),
-  outside: (
-    app: App,
-    { projectId, signal, query: { externalUserId: externalUserIds, identity, value, ...query } },
-  ) =>
-    app.transact(async (work) => {
-      if ((query.attribute === undefined) !== (value === undefined))
-        throw invalid(value === undefined ? "value" : "attribute", "attribute and value go together");
-      const values = value === undefined ? undefined : meantBy(value);
-      const currency = await currencyOf(work, projectId, query);
-      const filter = { ...query, values, externalUserIds, identity: identityOf(identity), currency };
-      // A filter without an index reads all players.
-      const listed = whileWanted(signal, () => listPlayers(work, projectId, filter));
-      const { players: found, nextCursor, ...total } = await listed;
-      const players = await showPlayers(work, projectId, found);
-      const { status, headers, body } = pageReply({ players, ...total }, "players", query);
-      return new Reply(status, { ...body, pagination: { ...body.pagination, nextCursor } }, headers);
-    }),
-});
-
 const Includes = z
   .string()
   .max(200)
@@ -242,7 +164,83 @@ const readWith = async (
 };
 
 export const playerRoutes = [
-  list,
+  readsPlayers.get("/players", "listPlayers", {
+    summary: "List players",
+    description: "Without players who were deleted, merged into another, or erased.",
+    query: PageQuery.extend({
+      sort: z.enum(PLAYER_SORTS).default("createdAt"),
+      order: Order,
+      cursor: z.uuid().optional().meta({
+        description: "pagination.nextCursor of the page before, in place of `page`: no player comes twice",
+      }),
+      externalUserId: z
+        .union([
+          z
+            .string()
+            .max(EXTERNAL_ID_MAX)
+            .transform((one) => [one]),
+          z.array(z.string().max(EXTERNAL_ID_MAX)).max(EXTERNAL_IDS_MAX),
+        ])
+        .optional()
+        .meta({
+          description: `May be given up to ${EXTERNAL_IDS_MAX} times`,
+          override: { type: "array", items: { type: "string" } },
+        }),
+      status: z.enum(LISTED_STATUSES).optional(),
+      search: Search.meta({ description: "Part of externalUserId or displayName" }),
+      tag: textList({ max: TAGS_ASKED_MAX, of: Tag })
+        .optional()
+        .meta({
+          description: `With all of these tags, at most ${TAGS_ASKED_MAX}: by comma, or given several times`,
+        }),
+      currencyKey: z.string().max(64).optional().meta({
+        description: "The currency of minBalance, maxBalance and sort=balance, which need it",
+      }),
+      minBalance: Amount,
+      maxBalance: Amount,
+      attribute: PropertyPath.optional().meta({
+        description: "Path of an attribute, such as device.os, that is `value`",
+      }),
+      value: z.string().max(500).optional().meta({
+        description: "What `attribute` is: 5, true and null are also found as texts",
+      }),
+      segment: z.string().max(64).optional().meta({ description: "Key of a segment" }),
+      identity: IdentityRef,
+      level: Level,
+      minLevel: Level,
+      maxLevel: Level,
+      from: Span.shape.from.meta({ description: "Created at this time or later" }),
+      to: Span.shape.to.meta({ description: "Created before this time" }),
+      lastSeenFrom: Span.shape.from.meta({ description: "lastSeenAt at this time or later" }),
+      lastSeenTo: Span.shape.to.meta({ description: "lastSeenAt before this time" }),
+    }),
+    response: z.object({
+      data: z.array(PlayerBody),
+      pagination: pageBody(PlayerBody).shape.pagination.extend({
+        nextCursor: z
+          .uuid()
+          .nullable()
+          .meta({ description: "null at the end, and for other sorts than createdAt" }),
+      }),
+    }),
+    outside: (
+      app: App,
+      { projectId, signal, query: { externalUserId: externalUserIds, identity, value, ...query } },
+    ) =>
+      app.transact(async (work) => {
+        if ((query.attribute === undefined) !== (value === undefined))
+          throw invalid(value === undefined ? "value" : "attribute", "attribute and value go together");
+        const values = value === undefined ? undefined : meantBy(value);
+        const currency = await currencyOf(work, projectId, query);
+        const filter = { ...query, values, externalUserIds, identity: identityOf(identity), currency };
+        // A filter without an index reads all players.
+        const listed = whileWanted(signal, () => listPlayers(work, projectId, filter));
+        const { players: found, nextCursor, ...total } = await listed;
+        const players = await showPlayers(work, projectId, found);
+        const { status, headers, body } = pageReply({ players, ...total }, "players", query);
+        return new Reply(status, { ...body, pagination: { ...body.pagination, nextCursor } }, headers);
+      }),
+  }),
   writesPlayers.post("/players", "identifyPlayer", {
     namesIgnored: true,
     sharing: ({ body }) => ({ player: `ext:${body.externalUserId}`, isPlain: false }),

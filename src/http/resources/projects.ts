@@ -80,48 +80,6 @@ const dropIndexes = async (app: App, projectId: string, periodIds: readonly stri
 
 const sandboxes = group({ tag: "Projects", project: "path", access: { roles: ADMINS } });
 
-const sandboxRoutes = [
-  sandboxes.post("/projects/{projectId}/sandbox", "createSandbox", {
-    summary: "Create the sandbox of a project",
-    description:
-      "201, or 200 when it exists already. The first test key creates it too. It starts with the project's " +
-      "settings and default definitions.",
-    status: 201,
-    otherStatus: 200,
-    response: SandboxBody,
-    run: async (work, { caller, projectId }) => {
-      const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), projectId);
-      return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
-    },
-  }),
-  sandboxes.post("/projects/{projectId}/sandbox/sync", "syncSandbox", {
-    summary: "Copy a project's definitions into its sandbox",
-    description:
-      "Settings, level curve, definitions of every kind, leaderboards, rules and saved reports (without " +
-      "those who get mails), by key, all at once; the sandbox is made if there is none. A definition with " +
-      "the same key becomes that of the project as a new version. What only the sandbox has stays, and so " +
-      "do its players, events and scores.",
-    response: SyncBody,
-    outside: async (app, { caller, projectId, actor }) => {
-      const tenantId = tenantOf(caller);
-      const [from, to] = await app.transact(async (work) => {
-        const { project, sandbox } = await openSandbox(work, tenantId, projectId);
-        return [project.id, sandbox.id] as const;
-      });
-      const inBoth = app.transactAs({ role: "web", tenantId, projectIds: [from, to], by: actor });
-      const { closedPeriodIds, ...synced } = await inBoth((work) => {
-        publishKeysChanged(work, app.topics);
-        return syncSandbox(work, { from, to, actor: actorOf(caller) });
-      });
-      const body = { sandboxProjectId: to, ...synced };
-      return new Reply(200, body, {}, async () => {
-        await dropIndexes(app, to, closedPeriodIds);
-        return body;
-      });
-    },
-  }),
-];
-
 /** How long an answer waits for the advance that it has started, in ms. */
 const WAIT_MAX_MS = 20_000;
 /** How long it waits before it looks again, at first; each time longer, up to the most. */
@@ -209,36 +167,6 @@ const awaited = async (app: App, asked: Asked): Promise<TestClock> => {
   }
 };
 
-const testClockRoutes = [
-  clocks.get("/projects/{projectId}/sandbox/clock", "getSandboxClock", {
-    access,
-    summary: "Read the clock of the sandbox",
-    description: "With what its latest advance has done, or has done so far.",
-    outside: (app, { actor, projectId }) => read(app, { actor, projectId }),
-  }),
-  clocks.put("/projects/{projectId}/sandbox/clock", "setSandboxClock", {
-    access,
-    summary: "Advance the clock of the sandbox",
-    description:
-      "What falls due on the way is done in order, once each, before the answer. An advance that takes " +
-      `more than ${WAIT_MAX_MS / 1_000} s goes on as a job: \`lastAdvance.status\` is RUNNING then. One at ` +
-      "a time; at most two years ahead of the server's clock. Only a sandbox has such a clock.",
-    body: Change,
-    example: { advance: "P1D" },
-    needsBody: true,
-    outside: async (app, { actor, projectId, body }) => {
-      const change = changeOf(body);
-      const asked = { actor, projectId };
-      const { transact, ...of } = await inSandbox(app, asked);
-      const clock = await transact(async (work) => {
-        await changeTestClock(work, { ...of, change, createdBy: actorOf(actor.caller) });
-        return readTestClock(work, of.sandboxProjectId);
-      });
-      return new Reply(200, clock, {}, (later) => awaited(later, asked));
-    },
-  }),
-];
-
 const DESCRIPTION_MAX = 2_000;
 const ProjectFields = z.object({
   name: Name.meta({ example: "Space Farmers" }),
@@ -284,7 +212,7 @@ const ListedProjectBody = ProjectBody.extend({
 /** "none": these operations read or change the project itself; they do not take place in it. */
 const common = group({ tag: "Projects", project: "none" });
 
-const plainRoutes = [
+export const projectRoutes = [
   common.get("/projects", "listProjects", {
     summary: "List projects",
     description: "An API key sees its own project and, a test key, its sandbox.",
@@ -362,6 +290,70 @@ const plainRoutes = [
       return deleted(deleteProject(work, tenantOf(caller), params.projectId));
     },
   }),
+  sandboxes.post("/projects/{projectId}/sandbox", "createSandbox", {
+    summary: "Create the sandbox of a project",
+    description:
+      "201, or 200 when it exists already. The first test key creates it too. It starts with the project's " +
+      "settings and default definitions.",
+    status: 201,
+    otherStatus: 200,
+    response: SandboxBody,
+    run: async (work, { caller, projectId }) => {
+      const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), projectId);
+      return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
+    },
+  }),
+  sandboxes.post("/projects/{projectId}/sandbox/sync", "syncSandbox", {
+    summary: "Copy a project's definitions into its sandbox",
+    description:
+      "Settings, level curve, definitions of every kind, leaderboards, rules and saved reports (without " +
+      "those who get mails), by key, all at once; the sandbox is made if there is none. A definition with " +
+      "the same key becomes that of the project as a new version. What only the sandbox has stays, and so " +
+      "do its players, events and scores.",
+    response: SyncBody,
+    outside: async (app, { caller, projectId, actor }) => {
+      const tenantId = tenantOf(caller);
+      const [from, to] = await app.transact(async (work) => {
+        const { project, sandbox } = await openSandbox(work, tenantId, projectId);
+        return [project.id, sandbox.id] as const;
+      });
+      const inBoth = app.transactAs({ role: "web", tenantId, projectIds: [from, to], by: actor });
+      const { closedPeriodIds, ...synced } = await inBoth((work) => {
+        publishKeysChanged(work, app.topics);
+        return syncSandbox(work, { from, to, actor: actorOf(caller) });
+      });
+      const body = { sandboxProjectId: to, ...synced };
+      return new Reply(200, body, {}, async () => {
+        await dropIndexes(app, to, closedPeriodIds);
+        return body;
+      });
+    },
+  }),
+  clocks.get("/projects/{projectId}/sandbox/clock", "getSandboxClock", {
+    access,
+    summary: "Read the clock of the sandbox",
+    description: "With what its latest advance has done, or has done so far.",
+    outside: (app, { actor, projectId }) => read(app, { actor, projectId }),
+  }),
+  clocks.put("/projects/{projectId}/sandbox/clock", "setSandboxClock", {
+    access,
+    summary: "Advance the clock of the sandbox",
+    description:
+      "What falls due on the way is done in order, once each, before the answer. An advance that takes " +
+      `more than ${WAIT_MAX_MS / 1_000} s goes on as a job: \`lastAdvance.status\` is RUNNING then. One at ` +
+      "a time; at most two years ahead of the server's clock. Only a sandbox has such a clock.",
+    body: Change,
+    example: { advance: "P1D" },
+    needsBody: true,
+    outside: async (app, { actor, projectId, body }) => {
+      const change = changeOf(body);
+      const asked = { actor, projectId };
+      const { transact, ...of } = await inSandbox(app, asked);
+      const clock = await transact(async (work) => {
+        await changeTestClock(work, { ...of, change, createdBy: actorOf(actor.caller) });
+        return readTestClock(work, of.sandboxProjectId);
+      });
+      return new Reply(200, clock, {}, (later) => awaited(later, asked));
+    },
+  }),
 ];
-
-export const projectRoutes = [...plainRoutes, ...sandboxRoutes, ...testClockRoutes];

@@ -168,8 +168,6 @@ export const PlayerQuestBody = z
     },
   });
 
-const read = readQuests.with({});
-
 const State = z.enum(STORED_STATES).meta({
   description: "RESET: it was put back, and may be started again in its cycle",
 });
@@ -212,34 +210,6 @@ const StatsBody = z
     averageSeconds: z.int().nullable().meta({ description: "From the start to the completion" }),
   })
   .meta({ id: "QuestStats" });
-
-export const questInsightRoutes = [
-  read.get("/quests/{questId}/stats", "getQuestStats", {
-    summary: "Get statistics of a quest",
-    description: "How far players have come: a funnel of the draft's steps.",
-    query: z.object({ cycleKey }),
-    response: StatsBody,
-    run: async (work, { projectId, params, query }) => {
-      const found = await getDefinition(work, projectId, questKind, params.questId);
-      return readQuestStats(work, found, query);
-    },
-  }),
-  read.get("/quests/{questId}/players", "listQuestPlayers", {
-    summary: "List the players of a quest",
-    description: "Those who have started it, one item for each cycle.",
-    query: PageQuery.extend({
-      ...sortedBy(PARTICIPANT_ORDERS),
-      state: State.optional(),
-      cycleKey,
-      playerId: ByPlayer,
-    }),
-    response: pageBody(ParticipantBody),
-    run: async (work, { projectId, params, query }) => {
-      const found = await getDefinition(work, projectId, questKind, params.questId);
-      return pageReply(await listParticipants(work, found, query), "participants", query);
-    },
-  }),
-];
 
 const PublishBody = z
   .strictObject({
@@ -296,4 +266,29 @@ export const questRoutes: readonly AnyRoute[] = [
     },
   }),
   ...running,
+  readQuests.get("/quests/{questId}/stats", "getQuestStats", {
+    summary: "Get statistics of a quest",
+    description: "How far players have come: a funnel of the draft's steps.",
+    query: z.object({ cycleKey }),
+    response: StatsBody,
+    run: async (work, { projectId, params, query }) => {
+      const found = await getDefinition(work, projectId, questKind, params.questId);
+      return readQuestStats(work, found, query);
+    },
+  }),
+  readQuests.get("/quests/{questId}/players", "listQuestPlayers", {
+    summary: "List the players of a quest",
+    description: "Those who have started it, one item for each cycle.",
+    query: PageQuery.extend({
+      ...sortedBy(PARTICIPANT_ORDERS),
+      state: State.optional(),
+      cycleKey,
+      playerId: ByPlayer,
+    }),
+    response: pageBody(ParticipantBody),
+    run: async (work, { projectId, params, query }) => {
+      const found = await getDefinition(work, projectId, questKind, params.questId);
+      return pageReply(await listParticipants(work, found, query), "participants", query);
+    },
+  }),
 ];

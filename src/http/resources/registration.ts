@@ -67,60 +67,6 @@ const hidingTime = async (run: () => Promise<void>): Promise<void> => {
 
 const open = group({ tag: "Authentication", project: "none", access: "public" });
 
-export const passwordResetRoutes = [
-  open.post("/auth/forgot-password", "forgotPassword", {
-    summary: "Ask for a link that sets a new password",
-    description:
-      "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
-      "day, then one in half an hour, with a link that is good once, for an hour. IP addresses that have " +
-      "signed in to the account before are counted apart.",
-    takesNoIdempotencyKey: true,
-    body: z.object({ email: Email, captchaToken: CaptchaToken }),
-    example: { email: "ada@example.com" },
-    response: Accepted,
-    outside: (app, { body, actor }) =>
-      accepted(hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip }))),
-  }),
-  open.post("/auth/reset-password", "resetPassword", {
-    summary: "Set a new password",
-    description: "With the token of the mail. Every session of the user ends.",
-    limits: ["verifyEmail"],
-    takesNoIdempotencyKey: true,
-    body: z.object({ token: MailedToken, password: NewPassword }),
-    example: { token: "the token of the mail", password: "Copper-Kettle-91" },
-    errors: ["GONE"],
-    response: Accepted,
-    outside: (app, { body, actor }) => accepted(resetPassword(app, { ...body, ip: actor.ip })),
-  }),
-  open.post("/auth/verify-email", "verifyEmail", {
-    summary: "Prove an email address",
-    description:
-      "With the token of the mail to a new user, or to the new address of one who changes theirs: from now " +
-      "on that is the address to log in with.",
-    limits: ["verifyEmail"],
-    takesNoIdempotencyKey: true,
-    body: z.object({ token: MailedToken }),
-    example: { token: "the token of the mail" },
-    errors: ["GONE"],
-    response: z.object({ emailVerified: z.literal(true) }),
-    outside: async (app, { body }) => {
-      await verifyEmail(app, body.token);
-      return { emailVerified: true as const };
-    },
-  }),
-  open.post("/auth/resend-verification", "resendVerification", {
-    summary: "Ask for the mail that proves an address again",
-    description:
-      "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
-      "minute and five a day, then one in half an hour.",
-    takesNoIdempotencyKey: true,
-    body: z.object({ email: Email }),
-    example: { email: "ada@example.com" },
-    response: Accepted,
-    outside: (app, { body }) => accepted(hidingTime(() => resendVerification(app, body.email))),
-  }),
-];
-
 const RegisterBody = z.object({
   tenantId: z.uuid().optional().meta({
     description: "Tenant to join: as a VIEWER who waits until an OWNER or ADMIN of it accepts them",
@@ -189,5 +135,56 @@ export const registrationRoutes = [
     example: { name: "Ada Lovelace", tenantName: "Analytical Games" },
     response: RegisteredUser.extend({ profileCompleted: z.boolean() }),
     run: (work, { caller, body }) => completeProfile(work, userOf(caller), body),
+  }),
+  open.post("/auth/forgot-password", "forgotPassword", {
+    summary: "Ask for a link that sets a new password",
+    description:
+      "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
+      "day, then one in half an hour, with a link that is good once, for an hour. IP addresses that have " +
+      "signed in to the account before are counted apart.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: Email, captchaToken: CaptchaToken }),
+    example: { email: "ada@example.com" },
+    response: Accepted,
+    outside: (app, { body, actor }) =>
+      accepted(hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip }))),
+  }),
+  open.post("/auth/reset-password", "resetPassword", {
+    summary: "Set a new password",
+    description: "With the token of the mail. Every session of the user ends.",
+    limits: ["verifyEmail"],
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: MailedToken, password: NewPassword }),
+    example: { token: "the token of the mail", password: "Copper-Kettle-91" },
+    errors: ["GONE"],
+    response: Accepted,
+    outside: (app, { body, actor }) => accepted(resetPassword(app, { ...body, ip: actor.ip })),
+  }),
+  open.post("/auth/verify-email", "verifyEmail", {
+    summary: "Prove an email address",
+    description:
+      "With the token of the mail to a new user, or to the new address of one who changes theirs: from now " +
+      "on that is the address to log in with.",
+    limits: ["verifyEmail"],
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: MailedToken }),
+    example: { token: "the token of the mail" },
+    errors: ["GONE"],
+    response: z.object({ emailVerified: z.literal(true) }),
+    outside: async (app, { body }) => {
+      await verifyEmail(app, body.token);
+      return { emailVerified: true as const };
+    },
+  }),
+  open.post("/auth/resend-verification", "resendVerification", {
+    summary: "Ask for the mail that proves an address again",
+    description:
+      "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
+      "minute and five a day, then one in half an hour.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: Email }),
+    example: { email: "ada@example.com" },
+    response: Accepted,
+    outside: (app, { body }) => accepted(hidingTime(() => resendVerification(app, body.email))),
   }),
 ];

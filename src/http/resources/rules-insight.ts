@@ -31,15 +31,7 @@ import {
 } from "../../domain/rules/insight/simulate.ts";
 import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
 import { group } from "../route.ts";
-import {
-  Histogram,
-  JsonObject,
-  manageRules,
-  Problem,
-  readRules,
-  readRules as read,
-  RULE_EXAMPLE,
-} from "./rules.ts";
+import { Histogram, JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE } from "./rules.ts";
 import { AfterId, cursorBody, Flag, Span } from "./bodies.ts";
 import { JobBody } from "./project-jobs.ts";
 
@@ -208,138 +200,6 @@ const Item = z.object({
   schema: JsonObject.nullable().meta({ description: "JSON Schema; null: not available yet" }),
 });
 
-export const ruleInsightRoutes = [
-  read.get("/rules/graph", "getRuleGraph", {
-    summary: "Get which rules can set off which",
-    description:
-      "Of published rules, paused ones included: what each listens to and can cause, also through " +
-      `levels, badges, streaks, segments and rewards. At most ${GRAPH_EDGES_MAX} edges; all cycles.`,
-    response: z
-      .object({
-        nodes: z.array(
-          z.object({
-            ruleId: z.uuid(),
-            key: z.string(),
-            name: z.string(),
-            status: z.enum(RULE_STATUSES),
-            listensTo: z.array(z.string()),
-            causes: z.array(z.string()),
-          }),
-        ),
-        edges: z.array(z.object({ from: z.uuid(), to: z.uuid(), via: z.array(z.string()) })),
-        cycles: z.array(
-          z.object({
-            rules: z.array(z.object({ ruleId: z.uuid(), key: z.string() })),
-            path: z.array(z.string()).meta({ description: "One way round: rules and event types by turns" }),
-            isBounded: z.boolean().meta({ description: "A limit, cooldown, budget or stopOnMatch ends it" }),
-          }),
-        ),
-        truncated: z.boolean(),
-      })
-      .meta({ id: "RuleGraph" }),
-    outside: async (app, { projectId }) =>
-      graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
-  }),
-  read.get("/rules/catalogue", "getRuleCatalogue", {
-    summary: "Get the building blocks of rules",
-    description:
-      "The kinds of conditions, actions and triggers with their JSON Schemas, that of limits, the operators, " +
-      "and the events of the service that can trigger a rule. Each field of a schema has a title, a unit " +
-      "where it has one, and x-ref where it names something of the project: currency, badge, streak, " +
-      "leaderboard, reward, boost, segment, eventType, metric (of the rule), path (of a property of events), " +
-      "or entity, which is what the field of that name says. For editors; the same for every project.",
-    response: z
-      .object({
-        conditions: z.array(Item),
-        actions: z.array(Item),
-        triggers: z.array(Item),
-        limits: JsonObject.meta({ description: "JSON Schema of the limits of a rule" }),
-        operators: z.array(
-          z.object({
-            name: z.string(),
-            operand: z.enum(["NONE", "RANGE", "LIST", "DURATION", "SCALAR"]),
-            isNumeric: z.boolean().meta({ description: "Also for conditions on numbers alone" }),
-            valueTypes: z
-              .array(z.enum(VALUE_TYPES))
-              .meta({ description: "Types of values that it can say something about" }),
-          }),
-        ),
-        listMax: z.int(),
-        aggregates: z.array(z.string()),
-        eventTypes: z.array(z.string()),
-        definitions: JsonObject.meta({ description: "Definitions that `$ref` of the schemas refers to" }),
-      })
-      .meta({ id: "RuleCatalogue" }),
-    outside: async () => {
-      const { aggregates, operators, ...catalogue } = getCatalogue();
-      const shown = operators.map((one) => ({ ...one, valueTypes: [...one.valueTypes] }));
-      return { ...catalogue, operators: shown, aggregates: [...aggregates] };
-    },
-  }),
-  read.get("/rules/{ruleId}/executions", "listRuleExecutions", {
-    summary: "List when a rule fired, newest first",
-    query: AfterId.extend({
-      playerId: z.string().max(260).optional().meta({ description: "Id, or `ext:` and the external id" }),
-      eventId: z.uuid().optional(),
-      mode: z.enum(EXECUTION_MODES).optional(),
-      shadow: Flag.meta({ description: "true: mode SHADOW alone; false: mode LIVE alone" }),
-      ...Span.shape,
-    }),
-    response: cursorBody(ExecutionBody, z.uuid()),
-    run: async (work, { projectId, params, query: { shadow, ...query } }) => {
-      const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");
-      const found = await listExecutions(work, projectId, params.ruleId, { ...query, mode });
-      return {
-        data: found.executions,
-        pagination: { limit: query.limit, nextCursor: found.nextCursor },
-      };
-    },
-  }),
-  read.get("/rules/{ruleId}/stats", "getRuleStats", {
-    summary: "Get the statistics of a rule",
-    description:
-      "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
-      "missing, and stay so if a worker is killed: executions are exact. Default: the last 7 days; at most " +
-      `${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
-    query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
-    response: z
-      .object({
-        ruleId: z.uuid(),
-        from: z.iso.datetime(),
-        to: z.iso.datetime(),
-        interval: z.enum(STATS_INTERVALS),
-        total: StatsBucket,
-        buckets: z.array(StatsBucket).meta({ description: "Those with anything in them, oldest first" }),
-      })
-      .meta({ id: "RuleStats" }),
-    run: (work, { projectId, params, query }) => reportStats(work, projectId, params.ruleId, query),
-  }),
-  read.get("/rules/{ruleId}/lift", "getRuleLift", {
-    summary: "Compare players whom a rule met with those held back",
-    description:
-      "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
-      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
-      "proves nothing.",
-    query: z.object(Span.shape),
-    response: z
-      .object({
-        ruleId: z.uuid(),
-        from: z.iso.datetime(),
-        to: z.iso.datetime(),
-        treated: LiftGroup,
-        holdout: LiftGroup,
-        activeLaterDifference: z
-          .object({ value: z.number(), low: z.number(), high: z.number() })
-          .nullable()
-          .meta({ description: "Treated minus holdout, with its 95 % interval" }),
-        eventsPerPlayerDifference: z.number().nullable(),
-        notes: z.array(z.string()),
-      })
-      .meta({ id: "RuleLift" }),
-    run: (work, { projectId, params, query }) => reportLift(work, projectId, params.ruleId, query),
-  }),
-];
-
 const build = group({ tag: "Rules", access: { scope: "rules:read", roles: BUILDERS }, project: "caller" });
 
 const keys = z.array(z.string());
@@ -395,7 +255,7 @@ const SIMULATION_EXAMPLE = {
   overrides: { limits: "IGNORE" },
 };
 
-export const ruleTrialRoutes = [
+export const ruleInsightRoutes = [
   build.post("/rules/validate", "validateRule", {
     summary: "Check a rule without saving it",
     description:
@@ -457,5 +317,134 @@ export const ruleTrialRoutes = [
       "for, and of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
     response: EventTraceBody,
     run: (work, { projectId, params }) => getTrace(work, projectId, params.eventId),
+  }),
+  readRules.get("/rules/graph", "getRuleGraph", {
+    summary: "Get which rules can set off which",
+    description:
+      "Of published rules, paused ones included: what each listens to and can cause, also through " +
+      `levels, badges, streaks, segments and rewards. At most ${GRAPH_EDGES_MAX} edges; all cycles.`,
+    response: z
+      .object({
+        nodes: z.array(
+          z.object({
+            ruleId: z.uuid(),
+            key: z.string(),
+            name: z.string(),
+            status: z.enum(RULE_STATUSES),
+            listensTo: z.array(z.string()),
+            causes: z.array(z.string()),
+          }),
+        ),
+        edges: z.array(z.object({ from: z.uuid(), to: z.uuid(), via: z.array(z.string()) })),
+        cycles: z.array(
+          z.object({
+            rules: z.array(z.object({ ruleId: z.uuid(), key: z.string() })),
+            path: z.array(z.string()).meta({ description: "One way round: rules and event types by turns" }),
+            isBounded: z.boolean().meta({ description: "A limit, cooldown, budget or stopOnMatch ends it" }),
+          }),
+        ),
+        truncated: z.boolean(),
+      })
+      .meta({ id: "RuleGraph" }),
+    outside: async (app, { projectId }) =>
+      graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
+  }),
+  readRules.get("/rules/catalogue", "getRuleCatalogue", {
+    summary: "Get the building blocks of rules",
+    description:
+      "The kinds of conditions, actions and triggers with their JSON Schemas, that of limits, the operators, " +
+      "and the events of the service that can trigger a rule. Each field of a schema has a title, a unit " +
+      "where it has one, and x-ref where it names something of the project: currency, badge, streak, " +
+      "leaderboard, reward, boost, segment, eventType, metric (of the rule), path (of a property of events), " +
+      "or entity, which is what the field of that name says. For editors; the same for every project.",
+    response: z
+      .object({
+        conditions: z.array(Item),
+        actions: z.array(Item),
+        triggers: z.array(Item),
+        limits: JsonObject.meta({ description: "JSON Schema of the limits of a rule" }),
+        operators: z.array(
+          z.object({
+            name: z.string(),
+            operand: z.enum(["NONE", "RANGE", "LIST", "DURATION", "SCALAR"]),
+            isNumeric: z.boolean().meta({ description: "Also for conditions on numbers alone" }),
+            valueTypes: z
+              .array(z.enum(VALUE_TYPES))
+              .meta({ description: "Types of values that it can say something about" }),
+          }),
+        ),
+        listMax: z.int(),
+        aggregates: z.array(z.string()),
+        eventTypes: z.array(z.string()),
+        definitions: JsonObject.meta({ description: "Definitions that `$ref` of the schemas refers to" }),
+      })
+      .meta({ id: "RuleCatalogue" }),
+    outside: async () => {
+      const { aggregates, operators, ...catalogue } = getCatalogue();
+      const shown = operators.map((one) => ({ ...one, valueTypes: [...one.valueTypes] }));
+      return { ...catalogue, operators: shown, aggregates: [...aggregates] };
+    },
+  }),
+  readRules.get("/rules/{ruleId}/executions", "listRuleExecutions", {
+    summary: "List when a rule fired, newest first",
+    query: AfterId.extend({
+      playerId: z.string().max(260).optional().meta({ description: "Id, or `ext:` and the external id" }),
+      eventId: z.uuid().optional(),
+      mode: z.enum(EXECUTION_MODES).optional(),
+      shadow: Flag.meta({ description: "true: mode SHADOW alone; false: mode LIVE alone" }),
+      ...Span.shape,
+    }),
+    response: cursorBody(ExecutionBody, z.uuid()),
+    run: async (work, { projectId, params, query: { shadow, ...query } }) => {
+      const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");
+      const found = await listExecutions(work, projectId, params.ruleId, { ...query, mode });
+      return {
+        data: found.executions,
+        pagination: { limit: query.limit, nextCursor: found.nextCursor },
+      };
+    },
+  }),
+  readRules.get("/rules/{ruleId}/stats", "getRuleStats", {
+    summary: "Get the statistics of a rule",
+    description:
+      "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
+      "missing, and stay so if a worker is killed: executions are exact. Default: the last 7 days; at most " +
+      `${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
+    query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
+    response: z
+      .object({
+        ruleId: z.uuid(),
+        from: z.iso.datetime(),
+        to: z.iso.datetime(),
+        interval: z.enum(STATS_INTERVALS),
+        total: StatsBucket,
+        buckets: z.array(StatsBucket).meta({ description: "Those with anything in them, oldest first" }),
+      })
+      .meta({ id: "RuleStats" }),
+    run: (work, { projectId, params, query }) => reportStats(work, projectId, params.ruleId, query),
+  }),
+  readRules.get("/rules/{ruleId}/lift", "getRuleLift", {
+    summary: "Compare players whom a rule met with those held back",
+    description:
+      "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
+      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that contains 0 ` +
+      "proves nothing.",
+    query: z.object(Span.shape),
+    response: z
+      .object({
+        ruleId: z.uuid(),
+        from: z.iso.datetime(),
+        to: z.iso.datetime(),
+        treated: LiftGroup,
+        holdout: LiftGroup,
+        activeLaterDifference: z
+          .object({ value: z.number(), low: z.number(), high: z.number() })
+          .nullable()
+          .meta({ description: "Treated minus holdout, with its 95 % interval" }),
+        eventsPerPlayerDifference: z.number().nullable(),
+        notes: z.array(z.string()),
+      })
+      .meta({ id: "RuleLift" }),
+    run: (work, { projectId, params, query }) => reportLift(work, projectId, params.ruleId, query),
   }),
 ];

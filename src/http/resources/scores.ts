@@ -49,37 +49,6 @@ const ScoreReviewBody = z
   })
   .meta({ id: "ScoreReview" });
 
-export const scoreReviewRoutes = [
-  write.get("/score-reviews", "listScoreReviews", {
-    summary: "List scores that were held for a review",
-    description: "The oldest first.",
-    query: PageQuery.extend({
-      ...sortedBy(REVIEW_ORDERS),
-      status: z.enum(REVIEW_STATUSES).optional(),
-      leaderboardId: z
-        .string()
-        .min(1)
-        .max(64)
-        .optional()
-        .meta({ description: "The leaderboard's UUID or key" }),
-      playerId: ByPlayer,
-    }),
-    response: pageBody(ScoreReviewBody),
-    run: async (work, { projectId, query }) =>
-      pageReply(await listReviews(work, projectId, query), "reviews", query),
-  }),
-  write.post("/score-reviews/{reviewId}", "decideScoreReview", {
-    summary: "Accept or reject a score that was held",
-    description:
-      "Once. ACCEPT submits it as of its own time, bounds aside: 409 LEADERBOARD_CLOSED when its period is " +
-      "over by now.",
-    body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
-    example: { decision: "ACCEPT" },
-    response: ScoreReviewBody,
-    run: (work, { projectId, params, body }) => decideReview(work, projectId, { ...params, ...body }),
-  }),
-];
-
 const change = {
   accepted: z.boolean(),
   improved: z.boolean(),
@@ -186,5 +155,33 @@ export const scoreRoutes = [
         ban: body.ban,
       }),
     }),
+  }),
+  write.get("/score-reviews", "listScoreReviews", {
+    summary: "List scores that were held for a review",
+    description: "The oldest first.",
+    query: PageQuery.extend({
+      ...sortedBy(REVIEW_ORDERS),
+      status: z.enum(REVIEW_STATUSES).optional(),
+      leaderboardId: z
+        .string()
+        .min(1)
+        .max(64)
+        .optional()
+        .meta({ description: "The leaderboard's UUID or key" }),
+      playerId: ByPlayer,
+    }),
+    response: pageBody(ScoreReviewBody),
+    run: async (work, { projectId, query }) =>
+      pageReply(await listReviews(work, projectId, query), "reviews", query),
+  }),
+  write.post("/score-reviews/{reviewId}", "decideScoreReview", {
+    summary: "Accept or reject a score that was held",
+    description:
+      "Once. ACCEPT submits it as of its own time, bounds aside: 409 LEADERBOARD_CLOSED when its period is " +
+      "over by now.",
+    body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
+    example: { decision: "ACCEPT" },
+    response: ScoreReviewBody,
+    run: (work, { projectId, params, body }) => decideReview(work, projectId, { ...params, ...body }),
   }),
 ];

@@ -119,7 +119,7 @@ const owners = common.with({
 
 const partsOf = (app: App) => ({ ...app, publicUrl: app.config.publicUrl });
 
-const configurationRoutes = [
+export const ssoRoutes = [
   common.get("/enterprise/sso", "getSso", {
     summary: "Get the SSO configuration",
     description: "404 while there is none. Readable on every plan.",
@@ -191,9 +191,6 @@ const configurationRoutes = [
     ...provenAgain,
     run: (work, { actor }, app) => deleted(deleteSso(work, app, userOf(actor.caller))),
   }),
-];
-
-const domainRoutes = [
   common.get("/enterprise/sso/domains", "listSsoDomains", {
     summary: "List domains of email addresses",
     description: "In alphabetical order, at most 50.",
@@ -245,5 +242,3 @@ const domainRoutes = [
     run: (work, { caller, params }) => deleted(removeDomain(work, userOf(caller).tenantId, params.domainId)),
   }),
 ];
-
-export const ssoRoutes = [...configurationRoutes, ...domainRoutes];

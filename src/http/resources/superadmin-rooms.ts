@@ -100,7 +100,21 @@ const roomsOf = ({ liveRooms }: App): LiveRooms => {
 };
 
 // In place of the monitor of Colyseus, which lets a plain GET call any method of any room.
-const reading = [
+const ofProject = group({ tag: "Players", project: "caller" });
+
+/** Without ids of rooms, lobbies and channels: that of a private lobby is an invitation to it. */
+const ProjectRoomBody = RoomBody.pick({ kind: true, clients: true, createdAt: true })
+  .extend({ playerId: z.string().nullable().meta({ description: "Of a room of the kind player" }) })
+  .meta({ id: "Room" });
+
+const showOfProject = ({ kind, clients, createdAt, subject }: z.infer<typeof RoomBody>) => ({
+  kind,
+  clients,
+  createdAt,
+  playerId: kind === "player" ? subject : null,
+});
+
+export const roomRoutes = [
   byPeople.get("/admin/rooms", "listLiveRooms", {
     summary: "List the rooms that are open",
     description:
@@ -136,9 +150,6 @@ const reading = [
     outside: async (app, { query }) =>
       pageReply(await roomsOf(app).processes(query), "processes", query, showProcess),
   }),
-];
-
-const changing = [
   byPeople.post("/admin/rooms/{roomId}/clients/{sessionId}/disconnect", "disconnectLiveClient", {
     summary: "End a client's session in a room",
     description:
@@ -158,24 +169,6 @@ const changing = [
       return new Reply(200, { disconnected: true }, {}, finish);
     },
   }),
-];
-
-const ofProject = group({ tag: "Players", project: "caller" });
-
-/** Without ids of rooms, lobbies and channels: that of a private lobby is an invitation to it. */
-const ProjectRoomBody = RoomBody.pick({ kind: true, clients: true, createdAt: true })
-  .extend({ playerId: z.string().nullable().meta({ description: "Of a room of the kind player" }) })
-  .meta({ id: "Room" });
-
-const showOfProject = ({ kind, clients, createdAt, subject }: z.infer<typeof RoomBody>) => ({
-  kind,
-  clients,
-  createdAt,
-  playerId: kind === "player" ? subject : null,
-});
-
-/** How many players are connected, for whoever works on a game. */
-export const roomRoutes = [
   ofProject.get("/rooms", "listRooms", {
     access: { scope: "players:read", roles: EVERY_ROLE },
     summary: "List the project's open rooms",
@@ -186,5 +179,3 @@ export const roomRoutes = [
       pageReply(await roomsOf(app).list({ ...query, projectId }), "rooms", query, showOfProject),
   }),
 ];
-
-export const superadminRoomRoutes = [...reading, ...changing];

@@ -159,51 +159,6 @@ const UserBody = z
 
 const ofUser = byPeople.with({ response: UserBody });
 
-export const superadminUserRoutes = [
-  byPeople.get("/superadmin/users", "listPlatformUsers", {
-    summary: "List the users of all tenants",
-    query: PageQuery.extend({
-      sort: z.enum(["createdAt", "email", "lastLoginAt"]).default("createdAt"),
-      order: Order,
-      tenantId: z.uuid().optional(),
-      status: z.enum(MEMBER_STATUSES).optional(),
-      disabled: Flag,
-      search: Search.meta({ description: "Part of the email address" }),
-    }),
-    response: pageBody(UserBody),
-    run: async (work, { query: { disabled: isDisabled, ...query } }) =>
-      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "rows", query, showPlatformUser),
-  }),
-  ofUser.get("/superadmin/users/{userId}", "getPlatformUser", {
-    summary: "Get a user of any tenant",
-    run: async (work, { params }) => showPlatformUser(await getPlatformUser(work, params.userId)),
-  }),
-  ofUser.post("/superadmin/users/{userId}/disable", "disableUser", {
-    summary: "Shut a user out of the platform",
-    description:
-      "Ends their sessions within 5 seconds, also those of a tenant's last OWNER. API keys they made stay.",
-    body: ReasonBody,
-    example: { reason: "Stolen account" },
-    run: async (work, { params, body }) =>
-      showPlatformUser(await disableUser(work, params.userId, body.reason)),
-  }),
-  ofUser.post("/superadmin/users/{userId}/enable", "enableUser", {
-    summary: "Let a user in again",
-    description: "Sessions of before stay ended.",
-    run: async (work, { params }) => showPlatformUser(await enableUser(work, params.userId)),
-  }),
-  ofUser.post("/superadmin/users/{userId}/reset-mfa", "resetUserMfa", {
-    summary: "Reset a user's second factor",
-    description:
-      "For somebody who has lost it and whom no OWNER or ADMIN of their tenant can help. Removes their " +
-      "authenticator app, passkeys and recovery codes, ends their sessions, and tells them by mail.",
-    body: ReasonBody,
-    example: { reason: "Lost phone; called back on the number of the contract" },
-    run: async (work, { params, body }, app) =>
-      showPlatformUser(await resetUserMfa(work, app.mail, params.userId, body.reason)),
-  }),
-];
-
 const PlatformTokenBody = z
   .object({
     id: z.uuid(),
@@ -217,46 +172,6 @@ const PlatformTokenBody = z
     createdAt: z.iso.datetime(),
   })
   .meta({ id: "PlatformToken" });
-
-export const superadminTokenRoutes = [
-  byPeople.post("/superadmin/tokens", "createPlatformToken", {
-    summary: "Create a platform token",
-    description:
-      "For machines, such as a CI job that syncs blog posts. `token` is shown only here; send it as " +
-      "Authorization: Bearer.",
-    body: z.object({
-      name: Name.meta({ example: "Site build" }),
-      scopes: z.array(z.enum(GRANTABLE_SCOPES)).min(1).max(GRANTABLE_SCOPES.length),
-      expiresAt: IsoTime.nullish(),
-    }),
-    example: { name: "Site build", scopes: ["blog:sync"] },
-    status: 201,
-    response: PlatformTokenBody.extend({
-      token: z.string().meta({ example: "svc_admin_..." }),
-    }),
-    run: async (work, { body: { expiresAt, ...body } }, app) => {
-      const { token, secret } = await createPlatformToken(work, app.apiKeys, {
-        ...body,
-        expiresAt: expiresAt == null ? undefined : new Date(expiresAt),
-      });
-      return { ...showPlatformToken(token, work.now), token: secret };
-    },
-  }),
-  byPeople.get("/superadmin/tokens", "listPlatformTokens", {
-    summary: "List platform tokens",
-    description: "Newest first, at most 500; those that have ended too.",
-    response: z.array(PlatformTokenBody),
-    run: async (work) => (await listPlatformTokens(work)).map((token) => showPlatformToken(token, work.now)),
-  }),
-  byPeople.delete("/superadmin/tokens/{tokenId}", "revokePlatformToken", {
-    summary: "Revoke a platform token",
-    description: "For good; within 5 seconds no process accepts it.",
-    params: z.object({ tokenId: z.string() }),
-    response: PlatformTokenBody,
-    run: async (work, { params }) =>
-      showPlatformToken(await revokePlatformToken(work, params.tokenId), work.now),
-  }),
-];
 
 const counts = <K extends string>(names: readonly K[]) =>
   z.object(Object.fromEntries(names.map((name) => [name, z.int()])) as Record<K, z.ZodInt>);
@@ -278,25 +193,6 @@ const StatsBody = z
     generatedAt: z.iso.datetime(),
   })
   .meta({ id: "PlatformStats" });
-
-export const superadminPlatformRoutes = [
-  byPeople.get("/superadmin/stats", "getPlatformStats", {
-    summary: "Count the platform's tenants, users and data",
-    description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
-    response: StatsBody,
-    run: (work) => platformStats(work),
-  }),
-  byPeople.get("/superadmin/audit-log", "listPlatformAuditLog", {
-    summary: "List the audit log of all tenants and the platform",
-    description: "Newest first; entries are never changed or deleted.",
-    query: AuditQuery.extend({
-      tenantId: z.uuid().optional(),
-    }),
-    response: pageBody(AuditEntryBody),
-    run: async (work, { query: { tenantId, ...query } }) =>
-      pageReply(await listAudit(work, tenantId, query), "entries", query),
-  }),
-];
 
 const LIMIT_NAMES = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
 
@@ -353,7 +249,23 @@ const TenantChange = z.object({
 const TenantParams = z.object({ tenantId: z.string() });
 const ofTenant = byPeople.with({ params: TenantParams, response: TenantBody });
 
-const reading = [
+export const superadminRoutes = [
+  byPeople.get("/superadmin/stats", "getPlatformStats", {
+    summary: "Count the platform's tenants, users and data",
+    description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
+    response: StatsBody,
+    run: (work) => platformStats(work),
+  }),
+  byPeople.get("/superadmin/audit-log", "listPlatformAuditLog", {
+    summary: "List the audit log of all tenants and the platform",
+    description: "Newest first; entries are never changed or deleted.",
+    query: AuditQuery.extend({
+      tenantId: z.uuid().optional(),
+    }),
+    response: pageBody(AuditEntryBody),
+    run: async (work, { query: { tenantId, ...query } }) =>
+      pageReply(await listAudit(work, tenantId, query), "entries", query),
+  }),
   byPeople.get("/superadmin/tenants", "listPlatformTenants", {
     summary: "List the tenants of the platform",
     query: PageQuery.extend({
@@ -378,9 +290,6 @@ const reading = [
       return { ...showPlatformTenant(tenant), counts: await countOfTenant(work, tenant.id) };
     },
   }),
-];
-
-const changing = [
   ofTenant.patch("/superadmin/tenants/{tenantId}", "updatePlatformTenant", {
     summary: "Change a tenant's plan and limits",
     description:
@@ -429,6 +338,83 @@ const changing = [
     run: async (work, { params }, { mail }) =>
       showPlatformTenant(await decideTenant(work, mail, { ...params, decision: "unsuspend" })),
   }),
+  byPeople.post("/superadmin/tokens", "createPlatformToken", {
+    summary: "Create a platform token",
+    description:
+      "For machines, such as a CI job that syncs blog posts. `token` is shown only here; send it as " +
+      "Authorization: Bearer.",
+    body: z.object({
+      name: Name.meta({ example: "Site build" }),
+      scopes: z.array(z.enum(GRANTABLE_SCOPES)).min(1).max(GRANTABLE_SCOPES.length),
+      expiresAt: IsoTime.nullish(),
+    }),
+    example: { name: "Site build", scopes: ["blog:sync"] },
+    status: 201,
+    response: PlatformTokenBody.extend({
+      token: z.string().meta({ example: "svc_admin_..." }),
+    }),
+    run: async (work, { body: { expiresAt, ...body } }, app) => {
+      const { token, secret } = await createPlatformToken(work, app.apiKeys, {
+        ...body,
+        expiresAt: expiresAt == null ? undefined : new Date(expiresAt),
+      });
+      return { ...showPlatformToken(token, work.now), token: secret };
+    },
+  }),
+  byPeople.get("/superadmin/tokens", "listPlatformTokens", {
+    summary: "List platform tokens",
+    description: "Newest first, at most 500; those that have ended too.",
+    response: z.array(PlatformTokenBody),
+    run: async (work) => (await listPlatformTokens(work)).map((token) => showPlatformToken(token, work.now)),
+  }),
+  byPeople.delete("/superadmin/tokens/{tokenId}", "revokePlatformToken", {
+    summary: "Revoke a platform token",
+    description: "For good; within 5 seconds no process accepts it.",
+    params: z.object({ tokenId: z.string() }),
+    response: PlatformTokenBody,
+    run: async (work, { params }) =>
+      showPlatformToken(await revokePlatformToken(work, params.tokenId), work.now),
+  }),
+  byPeople.get("/superadmin/users", "listPlatformUsers", {
+    summary: "List the users of all tenants",
+    query: PageQuery.extend({
+      sort: z.enum(["createdAt", "email", "lastLoginAt"]).default("createdAt"),
+      order: Order,
+      tenantId: z.uuid().optional(),
+      status: z.enum(MEMBER_STATUSES).optional(),
+      disabled: Flag,
+      search: Search.meta({ description: "Part of the email address" }),
+    }),
+    response: pageBody(UserBody),
+    run: async (work, { query: { disabled: isDisabled, ...query } }) =>
+      pageReply(await listPlatformUsers(work, { ...query, isDisabled }), "rows", query, showPlatformUser),
+  }),
+  ofUser.get("/superadmin/users/{userId}", "getPlatformUser", {
+    summary: "Get a user of any tenant",
+    run: async (work, { params }) => showPlatformUser(await getPlatformUser(work, params.userId)),
+  }),
+  ofUser.post("/superadmin/users/{userId}/disable", "disableUser", {
+    summary: "Shut a user out of the platform",
+    description:
+      "Ends their sessions within 5 seconds, also those of a tenant's last OWNER. API keys they made stay.",
+    body: ReasonBody,
+    example: { reason: "Stolen account" },
+    run: async (work, { params, body }) =>
+      showPlatformUser(await disableUser(work, params.userId, body.reason)),
+  }),
+  ofUser.post("/superadmin/users/{userId}/enable", "enableUser", {
+    summary: "Let a user in again",
+    description: "Sessions of before stay ended.",
+    run: async (work, { params }) => showPlatformUser(await enableUser(work, params.userId)),
+  }),
+  ofUser.post("/superadmin/users/{userId}/reset-mfa", "resetUserMfa", {
+    summary: "Reset a user's second factor",
+    description:
+      "For somebody who has lost it and whom no OWNER or ADMIN of their tenant can help. Removes their " +
+      "authenticator app, passkeys and recovery codes, ends their sessions, and tells them by mail.",
+    body: ReasonBody,
+    example: { reason: "Lost phone; called back on the number of the contract" },
+    run: async (work, { params, body }, app) =>
+      showPlatformUser(await resetUserMfa(work, app.mail, params.userId, body.reason)),
+  }),
 ];
-
-export const superadminTenantRoutes = [...reading, ...changing];

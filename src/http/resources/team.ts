@@ -107,159 +107,64 @@ const proveForOwner = async (app: App, actor: Actor, isOwners: boolean): Promise
 const isOwner = (app: App, caller: Caller, memberId: string): Promise<boolean> =>
   app.transact(async (work) => (await getMember(work, userOf(caller).tenantId, memberId)).role === "OWNER");
 
-const managing = [
-  common.get("/team/invitations", "listInvitations", {
-    summary: "List invitations",
-    description: "Newest first. A VIEWER sees no addresses.",
-    access: { roles: EVERY_ROLE },
-    query: PageQuery.extend({
-      ...sortedBy(INVITATION_ORDERS),
-      status: z.enum(INVITATION_STATUSES).optional(),
-    }),
-    response: pageBody(InvitationBody),
-    run: async (work, { caller, query }) => {
-      const { tenantId, role } = userOf(caller);
-      return pageReply(await listInvitations(work, tenantId, query), "rows", query, (invitation) =>
-        showInvitation(invitation, role, work.now),
-      );
-    },
-  }),
-  mailing.post("/team/invitations", "createInvitation", {
-    summary: "Invite to the team",
-    description:
-      "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
-    body: z.object({ email: Email, role: RoleInput }),
-    example: { email: "grace@example.com", role: "DESIGNER" },
-    status: 201,
-    requires: (app, { actor, body }) => proveForOwner(app, actor, body.role === "OWNER"),
-    prepare: async (app, { caller, body }) => {
-      const user = userOf(caller);
-      await app.transact((work) => requireMayInvite(work, user, body));
-      await countInvitationMail(app, user.tenantId, normaliseEmail(body.email));
-    },
-    run: async (work, { caller, body }, app) => {
-      const user = userOf(caller);
-      return showInvitation(await invite(app, work, user, body), user.role, work.now);
-    },
-  }),
-  mailing.post("/team/invitations/{invitationId}/resend", "resendInvitation", {
-    summary: "Resend an invitation",
-    description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
-    prepare: async (app, { caller, params }) => {
-      const user = userOf(caller);
-      const { email } = await app.transact((work) => requireMayResend(work, user, params.invitationId));
-      await countInvitationMail(app, user.tenantId, email);
-    },
-    run: async (work, { caller, params }, app) => {
-      const user = userOf(caller);
-      const invitation = await resendInvitation(app, work, user, params.invitationId);
-      return showInvitation(invitation, user.role, work.now);
-    },
-  }),
-  write.delete("/team/invitations/{invitationId}", "revokeInvitation", {
-    summary: "Take an invitation back",
-    response: InvitationBody,
-    run: (work, { caller, params }) => revoke(work, caller, params.invitationId),
-  }),
-  write.delete("/team/invitations", "revokeInvitationByQuery", {
-    summary: "Take an invitation back",
-    description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
-    query: z.object({ id: z.string().max(100) }),
-    response: InvitationBody,
-    run: (work, { caller, query }) => revoke(work, caller, query.id),
-  }),
-];
-
 const accepting = common.with({ access: "public", errors: ["GONE", "CONFLICT"] });
-
-export const invitationRoutes = [
-  ...managing,
-  accepting.get("/team/invitations/accept", "readInvitation", {
-    summary: "Read an invitation",
-    description: "The invitation behind a link; does not consume it.",
-    query: z.object({ token: Token }),
-    response: z.object({
-      email: z.string(),
-      tenantName: z.string(),
-      role: z.enum(ROLES),
-      authUrl: z.string().nullable().meta({
-        description: "Path of the single sign-on that the tenant enforces, at which the invitation counts",
-      }),
-    }),
-    run: (work, { query }) => readInvitation(work, query.token),
-  }),
-  accepting.post("/team/invitations/accept", "acceptInvitation", {
-    summary: "Accept an invitation",
-    description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
-    takesNoIdempotencyKey: true,
-    body: z.object({ token: Token, name: Name, password: NewPassword }),
-    example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
-    session: "begins",
-    response: LoginBody,
-    outside: (app, { body }) => joinByInvitation(app, body),
-  }),
-];
 
 const read = common.with({ access: { roles: EVERY_ROLE } });
 
 const whoOf = ({ config }: App, caller: Caller) => ({ actor: userOf(caller), rule: config });
 
-const list = read.get("/team/members", "listMembers", {
-  summary: "List the team",
-  description: "With those who have asked to join. A VIEWER sees no addresses.",
-  query: PageQuery.extend({
-    sort: z.enum(MEMBER_SORTS).default("createdAt"),
-    order: Order,
-    role: RoleInput.optional(),
-    status: z.enum(MEMBER_STATUSES).optional(),
-  }),
-  response: pageBody(MemberBody),
-  run: async (work, { caller, query }) => {
-    const { tenantId, role: reader } = userOf(caller);
-    return pageReply(await listMembers(work, { tenantId, reader }, query), "rows", query, (member) =>
-      showMember(member, reader),
-    );
-  },
-});
-
-const add = write.post("/team/members", "addMember", {
-  summary: "Add to the team",
-  description:
-    "Admits a user who has asked to join with this address; anybody else gets an invitation. " +
-    "The answer holds the one or the other.",
-  access: { roles: ADMINS, needs: { verifiedEmail: true } },
-  body: z.object({ email: Email, role: RoleInput }),
-  example: { email: "grace@example.com", role: "DEVELOPER" },
-  status: 201,
-  errors: ["PAYMENT_REQUIRED"],
-  response: z.object({ member: MemberBody.optional(), invitation: InvitationBody.optional() }),
-  requires: (app, { actor, body }) => proveForOwner(app, actor, body.role === "OWNER"),
-  prepare: async (app, { caller, body }) => {
-    const { email } = body;
-    const { tenantId } = userOf(caller);
-    const isWaiting = await app.transact(async (work) => {
-      const waiting = await findWaiting(work, tenantId, email);
-      if (!waiting) await requireMayInvite(work, userOf(caller), body);
-      return waiting !== undefined;
-    });
-    if (!isWaiting) await countInvitationMail(app, tenantId, normaliseEmail(email));
-  },
-  run: async (work, { caller, body: { email, role } }, app) => {
-    const { tenantId, role: reader } = userOf(caller);
-    const waiting = await findWaiting(work, tenantId, email);
-    if (waiting) {
-      const change = { role, status: "ACTIVE" } as const;
-      const member = await changeMember(work, whoOf(app, caller), waiting.id, change);
-      return { member: showMember(member, reader) };
-    }
-    const invitation = await invite(app, work, userOf(caller), { email, role });
-    return { invitation: showInvitation(invitation, reader, work.now) };
-  },
-});
-
 export const teamRoutes = [
-  list,
-  add,
+  read.get("/team/members", "listMembers", {
+    summary: "List the team",
+    description: "With those who have asked to join. A VIEWER sees no addresses.",
+    query: PageQuery.extend({
+      sort: z.enum(MEMBER_SORTS).default("createdAt"),
+      order: Order,
+      role: RoleInput.optional(),
+      status: z.enum(MEMBER_STATUSES).optional(),
+    }),
+    response: pageBody(MemberBody),
+    run: async (work, { caller, query }) => {
+      const { tenantId, role: reader } = userOf(caller);
+      return pageReply(await listMembers(work, { tenantId, reader }, query), "rows", query, (member) =>
+        showMember(member, reader),
+      );
+    },
+  }),
+  write.post("/team/members", "addMember", {
+    summary: "Add to the team",
+    description:
+      "Admits a user who has asked to join with this address; anybody else gets an invitation. " +
+      "The answer holds the one or the other.",
+    access: { roles: ADMINS, needs: { verifiedEmail: true } },
+    body: z.object({ email: Email, role: RoleInput }),
+    example: { email: "grace@example.com", role: "DEVELOPER" },
+    status: 201,
+    errors: ["PAYMENT_REQUIRED"],
+    response: z.object({ member: MemberBody.optional(), invitation: InvitationBody.optional() }),
+    requires: (app, { actor, body }) => proveForOwner(app, actor, body.role === "OWNER"),
+    prepare: async (app, { caller, body }) => {
+      const { email } = body;
+      const { tenantId } = userOf(caller);
+      const isWaiting = await app.transact(async (work) => {
+        const waiting = await findWaiting(work, tenantId, email);
+        if (!waiting) await requireMayInvite(work, userOf(caller), body);
+        return waiting !== undefined;
+      });
+      if (!isWaiting) await countInvitationMail(app, tenantId, normaliseEmail(email));
+    },
+    run: async (work, { caller, body: { email, role } }, app) => {
+      const { tenantId, role: reader } = userOf(caller);
+      const waiting = await findWaiting(work, tenantId, email);
+      if (waiting) {
+        const change = { role, status: "ACTIVE" } as const;
+        const member = await changeMember(work, whoOf(app, caller), waiting.id, change);
+        return { member: showMember(member, reader) };
+      }
+      const invitation = await invite(app, work, userOf(caller), { email, role });
+      return { invitation: showInvitation(invitation, reader, work.now) };
+    },
+  }),
   read.get("/team/members/{memberId}", "getMember", {
     summary: "Get a member",
     response: MemberBody,
@@ -329,5 +234,89 @@ export const teamRoutes = [
     response: Deleted,
     ...provenAgain,
     run: (work, { caller }) => deleted(removeMember(work, userOf(caller), userOf(caller).userId)),
+  }),
+  common.get("/team/invitations", "listInvitations", {
+    summary: "List invitations",
+    description: "Newest first. A VIEWER sees no addresses.",
+    access: { roles: EVERY_ROLE },
+    query: PageQuery.extend({
+      ...sortedBy(INVITATION_ORDERS),
+      status: z.enum(INVITATION_STATUSES).optional(),
+    }),
+    response: pageBody(InvitationBody),
+    run: async (work, { caller, query }) => {
+      const { tenantId, role } = userOf(caller);
+      return pageReply(await listInvitations(work, tenantId, query), "rows", query, (invitation) =>
+        showInvitation(invitation, role, work.now),
+      );
+    },
+  }),
+  mailing.post("/team/invitations", "createInvitation", {
+    summary: "Invite to the team",
+    description:
+      "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
+    body: z.object({ email: Email, role: RoleInput }),
+    example: { email: "grace@example.com", role: "DESIGNER" },
+    status: 201,
+    requires: (app, { actor, body }) => proveForOwner(app, actor, body.role === "OWNER"),
+    prepare: async (app, { caller, body }) => {
+      const user = userOf(caller);
+      await app.transact((work) => requireMayInvite(work, user, body));
+      await countInvitationMail(app, user.tenantId, normaliseEmail(body.email));
+    },
+    run: async (work, { caller, body }, app) => {
+      const user = userOf(caller);
+      return showInvitation(await invite(app, work, user, body), user.role, work.now);
+    },
+  }),
+  mailing.post("/team/invitations/{invitationId}/resend", "resendInvitation", {
+    summary: "Resend an invitation",
+    description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
+    prepare: async (app, { caller, params }) => {
+      const user = userOf(caller);
+      const { email } = await app.transact((work) => requireMayResend(work, user, params.invitationId));
+      await countInvitationMail(app, user.tenantId, email);
+    },
+    run: async (work, { caller, params }, app) => {
+      const user = userOf(caller);
+      const invitation = await resendInvitation(app, work, user, params.invitationId);
+      return showInvitation(invitation, user.role, work.now);
+    },
+  }),
+  write.delete("/team/invitations/{invitationId}", "revokeInvitation", {
+    summary: "Take an invitation back",
+    response: InvitationBody,
+    run: (work, { caller, params }) => revoke(work, caller, params.invitationId),
+  }),
+  write.delete("/team/invitations", "revokeInvitationByQuery", {
+    summary: "Take an invitation back",
+    description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
+    query: z.object({ id: z.string().max(100) }),
+    response: InvitationBody,
+    run: (work, { caller, query }) => revoke(work, caller, query.id),
+  }),
+  accepting.get("/team/invitations/accept", "readInvitation", {
+    summary: "Read an invitation",
+    description: "The invitation behind a link; does not consume it.",
+    query: z.object({ token: Token }),
+    response: z.object({
+      email: z.string(),
+      tenantName: z.string(),
+      role: z.enum(ROLES),
+      authUrl: z.string().nullable().meta({
+        description: "Path of the single sign-on that the tenant enforces, at which the invitation counts",
+      }),
+    }),
+    run: (work, { query }) => readInvitation(work, query.token),
+  }),
+  accepting.post("/team/invitations/accept", "acceptInvitation", {
+    summary: "Accept an invitation",
+    description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: Token, name: Name, password: NewPassword }),
+    example: { token: "the token of the mail", name: "Grace Hopper", password: "Copper-Kettle-91" },
+    session: "begins",
+    response: LoginBody,
+    outside: (app, { body }) => joinByInvitation(app, body),
   }),
 ];

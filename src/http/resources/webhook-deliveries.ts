@@ -82,38 +82,6 @@ const shownTo = (caller: Caller, delivery: DeliveryDetail): DeliveryDetail => {
   return { ...delivery, responseBody: null, attempts, payload: null };
 };
 
-const readRoutes = [
-  read.get("/webhooks/{webhookId}/deliveries", "listWebhookDeliveries", {
-    summary: "List the deliveries of a webhook",
-    description:
-      "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
-      `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
-    query: PageQuery.extend({
-      ...sortedBy(DELIVERY_ORDERS),
-      status: z.enum(DELIVERY_STATUSES).optional(),
-      eventType: z.string().min(1).max(TYPE_MAX).optional(),
-      eventId: z.uuid().optional(),
-      ...Span.shape,
-    }),
-    response: pageBody(DeliveryBody),
-    run: async (work, { caller, params, query }) => {
-      const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
-      const isHidden = userOf(caller).role === "DESIGNER";
-      return pageReply(await listDeliveries(work, webhook, query), "deliveries", query, (one) =>
-        isHidden ? { ...one, responseBody: null } : one,
-      );
-    },
-  }),
-  read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
-    summary: "Get a delivery with its attempts and payload",
-    response: DeliveryDetailBody,
-    run: async (work, { caller, params }) => {
-      const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
-      return shownTo(caller, await getDelivery(work, webhook, params.deliveryId));
-    },
-  }),
-];
-
 /** Maximum number of concurrent tests per tenant and process: more would take capacity from deliveries. */
 const TESTS_AT_ONCE = 4;
 const tests = new Bulkhead({ ofKey: { slots: TESTS_AT_ONCE, waiting: 0 }, refusal: busy });
@@ -149,7 +117,36 @@ const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => 
 
 const TestResultBody = z.object({ success: z.boolean(), deliveryId: z.uuid(), ...Answer });
 
-const sendingRoutes = [
+export const webhookDeliveryRoutes = [
+  read.get("/webhooks/{webhookId}/deliveries", "listWebhookDeliveries", {
+    summary: "List the deliveries of a webhook",
+    description:
+      "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
+      `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
+    query: PageQuery.extend({
+      ...sortedBy(DELIVERY_ORDERS),
+      status: z.enum(DELIVERY_STATUSES).optional(),
+      eventType: z.string().min(1).max(TYPE_MAX).optional(),
+      eventId: z.uuid().optional(),
+      ...Span.shape,
+    }),
+    response: pageBody(DeliveryBody),
+    run: async (work, { caller, params, query }) => {
+      const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
+      const isHidden = userOf(caller).role === "DESIGNER";
+      return pageReply(await listDeliveries(work, webhook, query), "deliveries", query, (one) =>
+        isHidden ? { ...one, responseBody: null } : one,
+      );
+    },
+  }),
+  read.get("/webhooks/{webhookId}/deliveries/{deliveryId}", "getWebhookDelivery", {
+    summary: "Get a delivery with its attempts and payload",
+    response: DeliveryDetailBody,
+    run: async (work, { caller, params }) => {
+      const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
+      return shownTo(caller, await getDelivery(work, webhook, params.deliveryId));
+    },
+  }),
   tryOut.post("/webhooks/{webhookId}/test", "testWebhook", {
     summary: "Send a test event to a webhook",
     description:
@@ -204,5 +201,3 @@ const sendingRoutes = [
       recoverWebhook(work, { tenantId: userOf(caller).tenantId, ...params, ...body }),
   }),
 ];
-
-export const webhookDeliveryRoutes = [...readRoutes, ...sendingRoutes];

@@ -148,7 +148,11 @@ const anyone = group({
   access: { scope: "webhooks:read", roles: EVERY_ROLE },
 });
 
-export const webhookEventRoutes = [
+const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
+const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
+const write = common.with({ access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } });
+
+export const webhookRoutes = [
   anyone.get("/webhooks/event-types", "listWebhookEventTypes", {
     summary: "List the types of events that webhooks are sent",
     description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
@@ -210,13 +214,6 @@ export const webhookEventRoutes = [
         return { ...made, event: made.event as never };
       }),
   }),
-];
-
-const common = group({ tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] });
-const read = common.with({ access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } });
-const write = common.with({ access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } });
-
-const readRoutes = [
   read.get("/webhooks", "listWebhooks", {
     summary: "List webhooks",
     description: "Newest first.",
@@ -235,9 +232,6 @@ const readRoutes = [
     run: async (work, { caller, params }) =>
       showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
   }),
-];
-
-const makingRoutes = [
   write.post("/webhooks", "createWebhook", {
     summary: "Register a webhook",
     description:
@@ -285,9 +279,6 @@ const makingRoutes = [
       return { ...showWebhook(made.webhook), secret: made.secret };
     },
   }),
-];
-
-const changingRoutes = [
   write.patch("/webhooks/{webhookId}", "updateWebhook", {
     summary: "Change, pause or enable a webhook",
     description:
@@ -315,5 +306,3 @@ const changingRoutes = [
       deleted(deleteWebhook(work, userOf(caller).tenantId, params.webhookId)),
   }),
 ];
-
-export const webhookRoutes = [...readRoutes, ...makingRoutes, ...changingRoutes];
