@@ -29,21 +29,26 @@ import { forbidden, notFound } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { JOB_STATUSES } from "../../domain/long-work/project-jobs.ts";
 import type { Transact } from "../../domain/kernel/work.ts";
-import { type AnyRoute, group, Reply } from "../route.ts";
+import { group, Reply } from "../route.ts";
 import { type ByteRange, StreamedBody } from "../compression.ts";
 import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
-import { isFilterName } from "../../domain/analytics/trend-query.ts";
 import { queryChecker } from "../validate.ts";
-import { FrameFields, QuestionQuery } from "./analytics-fields.ts";
+import {
+  anyText,
+  asQuery,
+  FrameFields,
+  inSnapshot,
+  QuestionQuery,
+  TEXT_MAX,
+  withFilters,
+} from "./analytics-fields.ts";
 import { ExperimentQuery } from "./analytics-experiments.ts";
-import { type Check, QUESTION_CHECKS, readListQuery, routeOf } from "./analytics-players.ts";
+import { type Check, checkerOf, QUESTION_CHECKS, readListQuery, routeOf } from "./analytics-players.ts";
 import type { App } from "../../app.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import { type CursorParts, SNAPSHOT } from "../../domain/kernel/cursor.ts";
-import { asOneMessage } from "../../domain/kernel/statements.ts";
+import type { CursorParts } from "../../domain/kernel/cursor.ts";
 
 const COLUMNS_CHARS = 20_000;
-const TEXT_MAX = 6_000;
 
 /** How a file of rows is written. */
 export const FileQuery = z.object({
@@ -60,7 +65,6 @@ export const FileQuery = z.object({
   }),
 });
 
-const parameter = (description: string) => z.string().max(TEXT_MAX).optional().meta({ description });
 const list = (description: string) =>
   z
     .union([z.string().max(TEXT_MAX), z.array(z.string().max(TEXT_MAX)).max(50)])
@@ -79,9 +83,8 @@ export const fileFieldsOf = (query: z.output<typeof FileQuery>): Omit<ExportFiel
 /** The parameters that several reports have, and of which each checks its own. */
 const ReportParameters = z.object({
   ...QuestionQuery.shape,
-  weekStart: FrameFields.shape.weekStart,
-  segment: parameter("Of players: such as lifecycle:at_risk"),
-  of: parameter("Of players: those behind a number, as GET /analytics/players takes it"),
+  segment: anyText("Of players: such as lifecycle:at_risk"),
+  of: anyText("Of players: those behind a number, as GET /analytics/players takes it"),
   metric: list("Of trends"),
   activeEvents: list("Of an overview"),
 });
@@ -90,18 +93,7 @@ const ReportParameters = z.object({
 export const ExportQuery = z.looseObject({ ...ExportFieldsQuery.shape, ...ReportParameters.shape });
 type ExportQuery = z.output<typeof ExportQuery>;
 
-/** A report without an operation of its own. */
-const own = (query: z.ZodType): AnyRoute => ({ query, project: "caller" }) as AnyRoute;
-
-const EventsQuery = z.looseObject(QuestionQuery.shape).superRefine((query, context) => {
-  for (const name of Object.keys(query)) {
-    if (name in QuestionQuery.shape || isFilterName(name)) continue;
-    context.addIssue({ code: "custom", path: [name], message: "is not a parameter of this report" });
-  }
-});
-const PlayersQuery = FrameFields.extend({ segment: z.enum(PLAYER_SEGMENTS).optional() });
-
-const checkPlayers = queryChecker(own(PlayersQuery));
+const checkPlayers = checkerOf(FrameFields.extend({ segment: z.enum(PLAYER_SEGMENTS).optional() }));
 
 /** Reads which players are listed. */
 const readListed = async (query: Record<string, unknown>): Promise<object> => {
@@ -111,12 +103,12 @@ const readListed = async (query: Record<string, unknown>): Promise<object> => {
 
 /** What checks the parameters of each report: those of its operation, where it has one. */
 const PARAMETERS: Readonly<Record<ReportName, Check>> = {
-  events: queryChecker(own(EventsQuery)),
+  events: checkerOf(withFilters(QuestionQuery.shape, "report")),
   players: async (query) => ("of" in query ? readListed(query) : checkPlayers(query)),
   trends: queryChecker(routeOf("getAnalyticsTrends")),
   segments: queryChecker(routeOf("getAnalyticsSegments")),
   ...QUESTION_CHECKS,
-  experiments: queryChecker(own(ExperimentQuery)),
+  experiments: checkerOf(ExperimentQuery),
 };
 
 const OWN_NAMES: ReadonlySet<string> = new Set([...Object.keys(ExportFieldsQuery.shape), "projectId"]);
@@ -166,21 +158,6 @@ export const ExportBody = z
   })
   .catchall(Scalar.meta({ description: "A parameter of the report's operation" }));
 
-/** The fields of a body as a query has them. */
-export const asQuery = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
-  Object.fromEntries(
-    Object.entries(body)
-      .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => [
-        name,
-        typeof value === "boolean" || typeof value === "number"
-          ? String(value)
-          : Array.isArray(value)
-            ? value.join(",")
-            : value,
-      ]),
-  );
-
 /** What operations of exports have in common. */
 export const exporting = group({
   tag: "Analytics",
@@ -189,7 +166,7 @@ export const exporting = group({
 });
 
 /** Makes browsers save the answer as a file. */
-export const asFile = (fileName: string): Record<string, string> => ({
+const asFile = (fileName: string): Record<string, string> => ({
   "Content-Disposition": `attachment; filename="${fileName}"`,
 });
 
@@ -202,17 +179,28 @@ export const streaming = {
   response: z.array(z.record(z.string(), z.unknown())),
 } as const;
 
-type Streamed = {
-  projectId: string;
-  caller: Caller;
-  signal: AbortSignal;
-  file: { format: ExportFormat; fileName: string };
+type RowsFile = { format: ExportFormat; fileName: string };
+
+/** Answers with a file that is made while it is read; a complete one ends with the number of rows. */
+export const rowsReply = (
+  { format, fileName }: RowsFile,
+  write: (put: Put) => Promise<number>,
+): Reply<never> => {
+  const body = new StreamedBody({
+    kind: "made",
+    type: MEDIA_TYPES[format],
+    trailers: ["X-Export-Rows"],
+    make: async (put) => ({ "X-Export-Rows": String(await write(put)) }),
+  });
+  return new Reply(200, body as never, asFile(fileName));
 };
 
-/** Answers with a file that `write` makes while it is read; a complete one ends with the number of rows. */
+type Streamed = { projectId: string; caller: Caller; signal: AbortSignal; file: RowsFile };
+
+/** As `rowsReply`: of rows that `write` reads from one snapshot. */
 export const streamedFile = (
   app: App,
-  { projectId, caller, signal, file: { format, fileName } }: Streamed,
+  { projectId, caller, signal, file }: Streamed,
   write: (parts: CursorParts, to: { put: Put; signal: AbortSignal }) => Promise<number>,
 ): Reply<never> => {
   const rows = { role: "web", tenantId: tenantOf(caller), projectIds: [projectId] } as const;
@@ -221,21 +209,8 @@ export const streamedFile = (
     closing: app.replicaAs(rows),
     hasOneSession: app.limits.hasOneSession === true,
   };
-  const body = new StreamedBody({
-    kind: "made",
-    type: MEDIA_TYPES[format],
-    trailers: ["X-Export-Rows"],
-    make: async (put) => ({ "X-Export-Rows": String(await write(parts, { put, signal })) }),
-  });
-  return new Reply(200, body as never, asFile(fileName));
+  return rowsReply(file, (put) => write(parts, { put, signal }));
 };
-
-/** Resolves a file in one snapshot, in which rollups tell of the first event where the range is `all`. */
-const planned = (app: App, plan: Parameters<typeof planExport>[1]): ReturnType<typeof planExport> =>
-  app.transact(async (work) => {
-    await asOneMessage(work.db, SNAPSHOT);
-    return planExport(work, plan);
-  });
 
 const StoredExportBody = z
   .object({
@@ -300,7 +275,9 @@ export const analyticsExportRoutes = [
     outside: async (app, { projectId, query, caller, signal }) => {
       const { fields, query: parameters } = await readExportQuery(query);
       requireReport(caller, fields.report);
-      const plan = await planned(app, { projectId, fields, query: parameters });
+      const plan = await inSnapshot(app, (work) =>
+        planExport(work, { projectId, fields, query: parameters }),
+      );
       const file = { format: fields.format, fileName: plan.fileName };
       return streamedFile(app, { projectId, caller, signal, file }, (parts, to) =>
         writeExport(parts, plan, to),
@@ -321,7 +298,7 @@ export const analyticsExportRoutes = [
     prepare: async (app, { projectId, body, caller }) => {
       const { fields, query } = await readExportQuery(ExportQuery.parse(asQuery(body)));
       requireReport(caller, fields.report);
-      return planned(app, { projectId, fields, query });
+      return inSnapshot(app, (work) => planExport(work, { projectId, fields, query }));
     },
     run: (work, { caller, prepared: plan }) => startAnalyticsExport(work, plan, actorOf(caller)),
   }),

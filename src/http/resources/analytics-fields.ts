@@ -6,6 +6,9 @@ import { LISTED_METRICS } from "../../domain/analytics/measure-players.ts";
 import { answer, type Asked, type FrameQuery } from "../../domain/analytics/ask.ts";
 import { PERIODS, type RangeQuery, WEEK_STARTS } from "../../domain/analytics/range.ts";
 import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { isFilterName } from "../../domain/analytics/trend-query.ts";
+import { SNAPSHOT } from "../../domain/kernel/cursor.ts";
+import { asOneMessage } from "../../domain/kernel/statements.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";
@@ -20,6 +23,42 @@ export const question = group({
   readsReplica: true,
   errors: ["PAYMENT_REQUIRED"],
 });
+
+/** The fields of a body as a query has them. */
+export const asQuery = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(body)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => [
+        name,
+        typeof value === "boolean" || typeof value === "number"
+          ? String(value)
+          : Array.isArray(value)
+            ? value.join(",")
+            : value,
+      ]),
+  );
+
+/** Maximum length of a parameter that one of several questions has, and checks itself. */
+export const TEXT_MAX = 6_000;
+
+export const anyText = (description: string) => z.string().max(TEXT_MAX).optional().meta({ description });
+
+/** A query of these parameters, and of filters, whose names are theirs. */
+export const withFilters = <S extends z.ZodRawShape>(shape: S, whose: "operation" | "report") =>
+  z.looseObject(shape).superRefine((query, context) => {
+    for (const name of Object.keys(query)) {
+      if (name in shape || name === "projectId" || isFilterName(name)) continue;
+      context.addIssue({ code: "custom", path: [name], message: `is not a parameter of this ${whose}` });
+    }
+  });
+
+/** Runs `run` in one snapshot, in which rollups tell of the first event where the range is `all`. */
+export const inSnapshot = <T>(app: App, run: (work: Work) => Promise<T>): Promise<T> =>
+  app.transact(async (work) => {
+    await asOneMessage(work.db, SNAPSHOT);
+    return run(work);
+  });
 
 const bound = (text: string) => z.string().min(1).max(40).optional().meta({ description: text });
 

@@ -12,25 +12,27 @@ import {
 } from "../../domain/analytics/lists/list-segment.ts";
 import { segmentShape } from "../../domain/evaluation/segments/membership.ts";
 import { actorOf, DESIGNERS } from "../../domain/kernel/caller.ts";
-import { SNAPSHOT } from "../../domain/kernel/cursor.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
-import { asOneMessage } from "../../domain/kernel/statements.ts";
 import { type AnyRoute, group } from "../route.ts";
 import { analyticsRoutes, SegmentPlayerBody } from "./analytics.ts";
 import {
   answerQuestion,
+  anyText,
   type Asking,
   askingOf,
+  asQuery,
   CohortNumber,
   EnvelopeBody,
   ExperimentNumber,
   FrameFields,
   FunnelNumber,
+  inSnapshot,
   OverviewNumber,
   question,
   RangeFields,
   RetentionNumber,
+  TEXT_MAX,
 } from "./analytics-fields.ts";
 import { analyticsFunnelRoutes, FunnelBody, funnelOf, funnelOfBody } from "./analytics-funnels.ts";
 import { AfterId, Limit } from "./bodies.ts";
@@ -52,22 +54,34 @@ export const routeOf = (id: string): AnyRoute => QUESTIONS.find((route) => route
 
 export type Check = ReturnType<typeof queryChecker>;
 
-/** Checks the parameters of an operation whose question is made of them, and adds that. */
-const made = <Q extends object>(id: string, of: (query: Q) => object): Check => {
+/** Returns what checks the parameters of a question without an operation of its own. */
+export const checkerOf = (query: z.ZodType): Check => queryChecker({ query, project: "caller" } as AnyRoute);
+
+/** What makes the questions that are not the parameters of their operation themselves. */
+const QUESTIONS_OF: Readonly<Record<string, (query: never) => object>> = {
+  getAnalyticsRetention: retentionOf,
+  getAnalyticsCohorts: cohortsOf,
+  getAnalyticsFunnel: funnelOf,
+};
+
+/** Adds what is asked to the checked parameters of an operation. */
+export const withQuestion = (id: string, query: object): object => ({
+  ...query,
+  ...QUESTIONS_OF[id]?.(query as never),
+});
+
+const made = (id: string): Check => {
   const check = queryChecker(routeOf(id));
-  return async (query) => {
-    const parsed = (await check(query)) as Q;
-    return { ...parsed, ...of(parsed) };
-  };
+  return async (query) => withQuestion(id, (await check(query)) as object);
 };
 
 /** What checks the parameters of questions that are made of them. */
 export const QUESTION_CHECKS = {
-  retention: made("getAnalyticsRetention", retentionOf),
+  retention: made("getAnalyticsRetention"),
   overview: queryChecker(routeOf("getAnalyticsOverview")),
-  experiments: queryChecker({ query: ExperimentListQuery, project: "caller" } as AnyRoute),
-  cohorts: made("getAnalyticsCohorts", cohortsOf),
-  funnels: made("getAnalyticsFunnel", funnelOf),
+  experiments: checkerOf(ExperimentListQuery),
+  cohorts: made("getAnalyticsCohorts"),
+  funnels: made("getAnalyticsFunnel"),
 } as const satisfies Record<string, Check>;
 
 const SegmentNumber = z.object({
@@ -133,7 +147,7 @@ const READERS: Readonly<Record<(typeof LISTED)[number], Reader>> = {
   },
 };
 
-const checkFrame = queryChecker({ query: FrameFields, project: "caller" } as AnyRoute);
+const checkFrame = checkerOf(FrameFields);
 
 /**
  * Reads which players are listed: the parameters of a question, and those that name one of its numbers.
@@ -146,20 +160,16 @@ export const readListQuery = async ({ of, valuesLimit, ...rest }: Parameters): P
   return READERS[name](valuesLimit === undefined ? rest : { ...rest, limit: valuesLimit });
 };
 
-const TEXT_MAX = 6_000;
-
 const { cursor } = AfterId.shape;
-
-const text = (description: string) => z.string().max(TEXT_MAX).optional().meta({ description });
 
 /** Of the numbers of all questions: each checks its own. */
 const NumberFields = {
-  metric: text("Of the overview: activePlayers, newPlayers, returningPlayers or totalPlayers"),
-  ruleId: text("Of experiments: the UUID or the key of the rule"),
+  metric: anyText("Of the overview: activePlayers, newPlayers, returningPlayers or totalPlayers"),
+  ruleId: anyText("Of experiments: the UUID or the key of the rule"),
   group: ExperimentNumber.shape.group.optional(),
-  cohort: text("Of retention and cohorts: the period of the row"),
+  cohort: anyText("Of retention and cohorts: the period of the row"),
   offset: RetentionNumber.shape.offset,
-  returned: text("Of retention: false for those who did not return"),
+  returned: anyText("Of retention: false for those who did not return"),
   step: FunnelNumber.shape.step.optional(),
   state: FunnelNumber.shape.state.unwrap().optional(),
   value: FunnelNumber.shape.value,
@@ -171,11 +181,10 @@ const ListQuery = z.looseObject({
   of: z.enum(LISTED),
   ...RangeFields.shape,
   ...FrameFields.shape,
-  weekStart: FrameFields.shape.weekStart,
   ...NumberFields,
   cursor,
   limit: Limit,
-  valuesLimit: text("The `limit` of a question with a breakdown, which here is that of the page"),
+  valuesLimit: anyText("The `limit` of a question with a breakdown, which here is that of the page"),
 });
 
 const FunnelList = z.object({
@@ -220,10 +229,6 @@ const funnelList = (body: z.output<typeof FunnelList>): AskedList => {
   return { asking: askingOf(body), list };
 };
 
-/** Values of a body as those of a query. */
-const asText = (value: z.output<typeof Parameter>): string =>
-  Array.isArray(value) ? value.join(",") : String(value);
-
 type Lists = {
   list?: z.output<typeof ListBody> | undefined;
   funnel?: z.output<typeof FunnelList> | undefined;
@@ -233,16 +238,14 @@ type Lists = {
 const readLists = ({ list, funnel }: Lists): AskedList | Promise<AskedList> => {
   if ((list === undefined) === (funnel === undefined)) throw invalid("list", "give either list or funnel");
   if (funnel) return funnelList(funnel);
-  const entries = Object.entries(list!).filter(([, value]) => value !== undefined);
-  return readListQuery(Object.fromEntries(entries.map(([name, value]) => [name, asText(value)])));
+  return readListQuery(asQuery(list!));
 };
 
 /** Finds who is in a list, in one snapshot. */
 const findIds = (app: App, projectId: string, { asking, list }: AskedList): Promise<string[]> =>
-  app.transact(async (work) => {
-    await asOneMessage(work.db, SNAPSHOT);
-    return readListIds(work, await ask(work, { projectId, query: asking, daysMax: Infinity }), list);
-  });
+  inSnapshot(app, async (work) =>
+    readListIds(work, await ask(work, { projectId, query: asking, daysMax: Infinity }), list),
+  );
 
 /** It asks, and writes: not into a replica. */
 const { readsReplica: _, ...common } = question.common;

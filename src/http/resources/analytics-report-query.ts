@@ -11,10 +11,9 @@ import { invalid } from "../../domain/kernel/errors.ts";
 import { type AnyRoute, perform, type Reply, type RouteContext } from "../route.ts";
 import { parseBody, parseParams, queryChecker } from "../validate.ts";
 import { analyticsExperimentRoutes } from "./analytics-experiments.ts";
-import { asQuery } from "./analytics-exports.ts";
 import { analyticsFunnelRoutes, type FunnelBody, funnelOfBody } from "./analytics-funnels.ts";
-import { type Asking, askingOf } from "./analytics-fields.ts";
-import { QUESTION_CHECKS, routeOf } from "./analytics-players.ts";
+import { type Asking, askingOf, asQuery } from "./analytics-fields.ts";
+import { routeOf, withQuestion } from "./analytics-players.ts";
 import type { z } from "zod";
 
 type Parameters = Readonly<Record<string, unknown>>;
@@ -41,37 +40,27 @@ const asParameters = (parameters: Parameters): Record<string, unknown> => {
 const EXPERIMENT = analyticsExperimentRoutes[0]!;
 const FUNNEL_OF_BODY = analyticsFunnelRoutes.find(({ id }) => id === "queryAnalyticsFunnel")!;
 
-/** Parses the parameters of an operation whose stored question is its query. */
-const asItIs = (id: string) => {
+/** Parses the parameters of an operation that takes them as its query. */
+const byQuery = (id: string) => {
   const route = routeOf(id);
   const check = queryChecker(route);
   return async (parameters: Parameters): Promise<Parsed> => {
     const given = (await check(asParameters(parameters))) as Parsed["given"];
-    return { route, params: undefined, given, stored: given };
+    return { route, params: undefined, given, stored: withQuestion(id, given) as StoredQuestion };
   };
 };
 
-/** As `asItIs`, for a question that is made of its parameters. */
-const made = (id: string, kind: keyof typeof QUESTION_CHECKS) => {
-  const parse = asItIs(id);
-  return async (parameters: Parameters): Promise<Parsed> => {
-    const parsed = await parse(parameters);
-    const stored = (await QUESTION_CHECKS[kind](asParameters(parameters))) as StoredQuestion;
-    return { ...parsed, stored };
-  };
-};
-
-const COHORTS = made("getAnalyticsCohorts", "cohorts");
-const FUNNELS = made("getAnalyticsFunnel", "funnels");
+const COHORTS = byQuery("getAnalyticsCohorts");
+const FUNNELS = byQuery("getAnalyticsFunnel");
 
 const checkExperiment = queryChecker(EXPERIMENT);
 
 /** What reads the parameters of each kind of report. */
 const READERS: Readonly<Record<SavedKindName, (parameters: Parameters) => Promise<Parsed>>> = {
-  overview: asItIs("getAnalyticsOverview"),
-  trends: asItIs("getAnalyticsTrends"),
-  segments: asItIs("getAnalyticsSegments"),
-  retention: made("getAnalyticsRetention", "retention"),
+  overview: byQuery("getAnalyticsOverview"),
+  trends: byQuery("getAnalyticsTrends"),
+  segments: byQuery("getAnalyticsSegments"),
+  retention: byQuery("getAnalyticsRetention"),
   cohorts: async (parameters) => {
     const parsed = await COHORTS(parameters);
     const { unit, metric, cumulative, segmentBy } = parsed.given as Record<string, unknown>;
@@ -113,29 +102,21 @@ type Around = Omit<RouteContext<unknown, unknown, unknown>, "params" | "query" |
 const answerOf = async (
   app: App,
   around: Around,
-  { route, params, given }: Parsed,
+  { route, params, given: question }: Parsed,
+  range: RelativeRange | null,
 ): Promise<Reply<unknown>> => {
+  const { projectId } = around;
+  const given = range
+    ? await app.transact((work) => atDates(work, projectId, { question, range }))
+    : question;
   const context = { ...around, params, query: given, body: given, ignored: [] };
   const prepared: unknown = await route.prepare?.(app, context);
   return (await perform(route, app, { ...context, prepared })) as Reply<unknown>;
 };
 
-const askParsed = async (
-  app: App,
-  around: Around,
-  { parsed, range }: { parsed: Parsed; range: RelativeRange | null },
-): Promise<Reply<unknown>> => {
-  const { projectId } = around;
-  const question = parsed.given;
-  const given = range
-    ? await app.transact((work) => atDates(work, projectId, { question, range }))
-    : question;
-  return answerOf(app, around, { ...parsed, given });
-};
-
 /** Asks a report: the answer is that of its operation. @throws DomainError as that does */
 export const askReport = async (app: App, around: Around, asked: AskedReport): Promise<Reply<unknown>> =>
-  askParsed(app, around, { parsed: await parse(asked), range: asked.range });
+  answerOf(app, around, await parse(asked), asked.range);
 
 /**
  * Reads what a report asks, and asks it once, so that none is saved that cannot be answered.
@@ -144,7 +125,7 @@ export const askReport = async (app: App, around: Around, asked: AskedReport): P
 export const readReport = async (app: App, around: Around, asked: AskedReport): Promise<SavedQuestion> => {
   try {
     const parsed = await parse(asked);
-    await askParsed(app, around, { parsed, range: asked.range });
+    await answerOf(app, around, parsed, asked.range);
     return { ...asked, question: parsed.stored };
   } catch (error) {
     throw asOfReport(error, asked.range);

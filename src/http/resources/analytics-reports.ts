@@ -1,10 +1,5 @@
 import { z } from "zod";
-import {
-  EXPORT_FORMATS,
-  type ExportFormat,
-  MEDIA_TYPES,
-  slugOf,
-} from "../../domain/analytics/exports/reports.ts";
+import { EXPORT_FORMATS, type ExportFormat, slugOf } from "../../domain/analytics/exports/reports.ts";
 import {
   SAVED_KIND_NAMES,
   type SavedKindName,
@@ -26,10 +21,9 @@ import { forbidden } from "../../domain/kernel/errors.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import type { ReadyJson } from "../../domain/kernel/caches.ts";
 import { ANALYTICS } from "../../domain/kernel/timeouts.ts";
-import { Reply, group } from "../route.ts";
-import { StreamedBody } from "../compression.ts";
+import { type Reply, group } from "../route.ts";
 import { question } from "./analytics-fields.ts";
-import { asFile } from "./analytics-exports.ts";
+import { rowsReply } from "./analytics-exports.ts";
 import { AnswerBody, NewReportBody, ReportBody, ReportChangeBody } from "./analytics-report-bodies.ts";
 import { askReport, readReport } from "./analytics-report-query.ts";
 import { Deleted, deleted, pageReply, sortedBy } from "./bodies.ts";
@@ -70,14 +64,8 @@ export const fileReply = (
 ): Reply<never> => {
   const answer = JSON.parse(ready.plain.toString()) as { range: { from: string; to: string } };
   const { from, to } = answer.range;
-  const body = new StreamedBody({
-    kind: "made",
-    type: MEDIA_TYPES[format],
-    trailers: ["X-Export-Rows"],
-    make: async (put) => ({ "X-Export-Rows": String(await writeAnswer({ report, answer }, format, put)) }),
-  });
   const fileName = `${slugOf(name) || report}-${from}-${to}.${format}`;
-  return new Reply(200, body as never, asFile(fileName));
+  return rowsReply({ format, fileName }, (put) => writeAnswer({ report, answer }, format, put));
 };
 
 export const analyticsReportRoutes = [

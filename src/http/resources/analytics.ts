@@ -6,7 +6,6 @@ import { METRICS_MAX, readOverview, readTrends } from "../../domain/analytics/tr
 import { INTERVALS } from "../../domain/analytics/range.ts";
 import { listSegmentPlayers } from "../../domain/analytics/lists/list-segment.ts";
 import { readSegments, SEGMENT_GROUPS } from "../../domain/analytics/segments.ts";
-import { isFilterName } from "../../domain/analytics/trend-query.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 
 import {
@@ -20,6 +19,7 @@ import {
   question,
   QuestionQuery,
   textList,
+  withFilters,
 } from "./analytics-fields.ts";
 import { Flag } from "./bodies.ts";
 
@@ -108,8 +108,8 @@ const TrendsBody = EnvelopeBody.extend({
   ),
 }).meta({ id: "AnalyticsTrends" });
 
-const TrendsQuery = z
-  .looseObject({
+const TrendsQuery = withFilters(
+  {
     ...QuestionQuery.shape,
     ...ComparisonFields.shape,
     compare: ComparisonFields.shape.compare.unwrap().default("none"),
@@ -127,13 +127,9 @@ const TrendsQuery = z
       .meta({ description: "eventType, segment or property:<path>; of what is counted from events" }),
     limit: z.coerce.number().int().min(1).max(SERIES_MAX).default(10),
     cumulative: Flag.meta({ description: "Each point adds to those before" }),
-  })
-  .superRefine((query, context) => {
-    for (const name of Object.keys(query)) {
-      if (name in TrendsQuery.shape || name === "projectId" || isFilterName(name)) continue;
-      context.addIssue({ code: "custom", path: [name], message: "is not a parameter of this operation" });
-    }
-  });
+  },
+  "operation",
+);
 
 const SegmentsBody = EnvelopeBody.extend({
   lastDay: z.iso.date().meta({ description: "The last local day that was over at asOf" }),
