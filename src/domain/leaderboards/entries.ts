@@ -186,8 +186,6 @@ const showEntry = (
   };
 };
 
-export { AROUND_LIMIT_DEFAULT } from "./board-list.ts";
-
 export type { LeaderboardParts } from "./live-list.ts";
 
 type EntriesRequest = {

@@ -21,7 +21,7 @@ import {
   textList,
   withFilters,
 } from "./analytics-fields.ts";
-import { Flag } from "./bodies.ts";
+import { Flag, Person } from "./bodies.ts";
 
 const EVENT_TYPES_MAX = 50;
 /** Values of a breakdown with a series of their own. */
@@ -158,16 +158,11 @@ const SegmentsBody = EnvelopeBody.extend({
 }).meta({ id: "AnalyticsSegments" });
 
 /** A player in a list. */
-export const SegmentPlayerBody = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    xp: z.int(),
-    level: z.int(),
-    lastActiveAt: z.iso.datetime().nullable().meta({ description: "Null: the events are no longer kept" }),
-  })
-  .meta({ id: "AnalyticsSegmentPlayer" });
+export const SegmentPlayerBody = Person.extend({
+  xp: z.int(),
+  level: z.int(),
+  lastActiveAt: z.iso.datetime().nullable().meta({ description: "Null: the events are no longer kept" }),
+}).meta({ id: "AnalyticsSegmentPlayer" });
 
 export const analyticsRoutes = [
   question.get("/analytics/overview", "getAnalyticsOverview", {

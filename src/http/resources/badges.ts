@@ -15,7 +15,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import { revokeWithRewards } from "../../domain/revert/revoke-badge.ts";
 import { group } from "../route.ts";
-import { ByPlayer, causeOf, pageReply, sortedBy } from "./bodies.ts";
+import { ByPlayer, causeOf, pageReply, Person, sortedBy } from "./bodies.ts";
 
 const Time = z.iso.datetime().nullable();
 
@@ -47,18 +47,13 @@ export const PlayerBadgeBody = z
   })
   .meta({ id: "PlayerBadge" });
 
-const Holder = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    tier: z.int(),
-    timesAwarded: z.int(),
-    serialNo: z.int().nullable(),
-    firstEarnedAt: z.iso.datetime(),
-    lastEarnedAt: z.iso.datetime(),
-  })
-  .meta({ id: "BadgeHolder" });
+const Holder = Person.extend({
+  tier: z.int(),
+  timesAwarded: z.int(),
+  serialNo: z.int().nullable(),
+  firstEarnedAt: z.iso.datetime(),
+  lastEarnedAt: z.iso.datetime(),
+}).meta({ id: "BadgeHolder" });
 
 const Reason = z.string().min(1).max(255).optional();
 

@@ -39,6 +39,13 @@ export const ByPlayer = z
   .optional()
   .meta({ description: "Id of the player, or ext: and the externalUserId" });
 
+/** Who a player is, in lists of something else. */
+export const Person = z.object({
+  playerId: z.uuid(),
+  externalUserId: z.string(),
+  displayName: z.string().nullable(),
+});
+
 /** A rule by which a list is filtered. */
 export const ByRule = z.string().min(1).max(100).optional();
 
@@ -132,6 +139,10 @@ export const ofPathPlayer = ({ params }: { params: { playerId: string } }): Shar
   player: params.playerId,
   isPlain: true,
 });
+
+/** How many there are of each of `names`. */
+export const countsOf = <K extends string>(names: readonly K[]) =>
+  z.object(Object.fromEntries(names.map((name) => [name, z.int()])) as Record<K, z.ZodInt>);
 
 /** Responses without a record. */
 export const Accepted = z.object({ accepted: z.literal(true) });

@@ -12,20 +12,16 @@ import {
   BoostUses,
 } from "../../domain/evaluation/boosts/campaign-boost.ts";
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/kind.ts";
+import { Boost, Lives } from "../../domain/kernel/events/shapes.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { PATH_VALUES } from "../path-values.ts";
 import { causeOf, Deleted, deleted } from "./bodies.ts";
 
 /** Lives as the API shows them. */
-export const LivesBody = z
-  .object({
-    current: z.int(),
-    max: z.int(),
-    nextLifeAt: z.iso.datetime().nullable().meta({ description: "Null when full" }),
-    fullAt: z.iso.datetime().nullable().meta({ description: "Null when full" }),
-    unlimitedUntil: z.iso.datetime().nullable(),
-  })
-  .meta({ id: "Lives" });
+export const LivesBody = Lives.extend({
+  nextLifeAt: Lives.shape.nextLifeAt.meta({ description: "Null when full" }),
+  fullAt: Lives.shape.fullAt.meta({ description: "Null when full" }),
+}).meta({ id: "Lives" });
 
 const Amount = z.int().min(1).max(LIVES_MAX);
 const Reason = z.string().min(1).max(255);
@@ -46,20 +42,12 @@ const Grant = z
 const lives = group({ tag: "Lives", project: "caller" });
 const writeLives = lives.with({ access: { scope: "players:write", roles: ADMINS } });
 
-export const PlayerBoost = z
-  .object({
-    id: z.uuid(),
-    boostKey: z.string(),
-    applies: z.string().meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
-    factor: z.number(),
-    startsAt: z.iso.datetime(),
-    expiresAt: z.iso.datetime(),
-    usesLeft: z.int().nullable(),
-    scope: z
-      .enum(["PLAYER", "SEGMENT", "PROJECT"])
-      .meta({ description: "PLAYER: the player's own; else a campaign that is on for the player" }),
-  })
-  .meta({ id: "PlayerBoost" });
+export const PlayerBoost = Boost.extend({
+  applies: Boost.shape.applies.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
+  scope: Boost.shape.scope.meta({
+    description: "PLAYER: the player's own; else a campaign that is on for the player",
+  }),
+}).meta({ id: "PlayerBoost" });
 
 const common = group({ tag: "Boosts", project: "caller" });
 const write = common.with({ access: { scope: "players:write", roles: ADMINS } });

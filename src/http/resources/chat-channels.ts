@@ -36,7 +36,7 @@ import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
 import type { Work } from "../../domain/kernel/work.ts";
 import { group, Reply } from "../route.ts";
-import { pageReply, sortedBy } from "./bodies.ts";
+import { pageReply, Person, sortedBy } from "./bodies.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;
@@ -53,12 +53,6 @@ const MemberParams = z.object({
 });
 
 export const ActingQuery = z.object({ playerId: ActingPlayer });
-
-export const Person = z.object({
-  playerId: z.uuid(),
-  externalUserId: z.string(),
-  displayName: z.string().nullable(),
-});
 
 const ChatSender = Person.extend({ role: z.enum(CHAT_ROLES) });
 

@@ -42,8 +42,8 @@ import {
   WORD_LENGTH_MAX,
 } from "../../domain/social/chat/moderation/word-filter.ts";
 import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
-import { channelRefOf, ChatMessageBody, Person } from "./chat-channels.ts";
-import { Deleted, deleted, Flag, pageReply, sortedBy } from "./bodies.ts";
+import { channelRefOf, ChatMessageBody } from "./chat-channels.ts";
+import { Deleted, deleted, Flag, pageReply, Person, sortedBy } from "./bodies.ts";
 
 const NAMED_MAX = 300;
 

@@ -33,7 +33,6 @@ const writes = common.with({
   errors: ["PAYMENT_REQUIRED"],
 });
 const Id = z.string().max(64);
-const DomainParams = z.object({ domainId: Id });
 const Time = z.iso.datetime();
 const Check = z.enum(CHECK_RESULTS);
 
@@ -83,7 +82,7 @@ const show = ({ config }: App, row: DomainWithCertificate, now: Date) =>
 /** Answers with the domain of the path, as `read` returns it. */
 const answerOne = (
   app: App,
-  { caller, params }: { caller: Caller; params: z.output<typeof DomainParams> },
+  { caller, params }: { caller: Caller; params: { domainId: string } },
   read: typeof getCustomDomain,
 ) =>
   app.transact(async (work) =>

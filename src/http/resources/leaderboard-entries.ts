@@ -1,16 +1,24 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { planBoardExport, writeBoard } from "../../domain/analytics/exports/board-export.ts";
-import { BUILDERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
-import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
+import { BUILDERS } from "../../domain/kernel/caller.ts";
+import { readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/board-list.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import { Reply, group } from "../route.ts";
+import { Reply } from "../route.ts";
 import { fileFieldsOf, FileQuery, streamedFile, streaming } from "./analytics-exports.ts";
 import { AGED, ageOf, Fresh, keptReply } from "./aged-answers.ts";
-import { BoardValue, EntryBody, PeriodKey, PLAYER_REF, PlayerRef, WindowBody } from "./leaderboards.ts";
+import {
+  BoardValue,
+  EntryBody,
+  pageOrAround,
+  PeriodKey,
+  PLAYER_REF,
+  PlayerRef,
+  readBoards,
+  WindowBody,
+} from "./leaderboards.ts";
 
 const ViewBody = z
   .object({
@@ -50,14 +58,7 @@ const ListQuery = z.object({
 });
 
 const EntriesQuery = ListQuery.extend({
-  page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(PAGE_LIMIT_MAX)
-    .optional()
-    .meta({ description: `Default 20, and ${AROUND_LIMIT_DEFAULT} with around` }),
+  ...pageOrAround,
   cursor: z
     .string()
     .min(1)
@@ -81,12 +82,6 @@ const EntriesQuery = ListQuery.extend({
   playerId: PlayerRef.optional().meta({
     description: `Show this player's own line as \`me\`. ${PLAYER_REF}`,
   }),
-});
-
-const read = group({
-  tag: "Leaderboards",
-  project: "caller",
-  access: { scope: "leaderboards:read", roles: EVERY_ROLE },
 });
 
 type Query = z.output<typeof EntriesQuery>;
@@ -114,7 +109,7 @@ const keptPage: Read = (app, projectId, leaderboardId, asked) => {
 };
 
 export const leaderboardEntryRoutes = [
-  read.get("/leaderboards/{leaderboardId}/entries", "listLeaderboardEntries", {
+  readBoards.get("/leaderboards/{leaderboardId}/entries", "listLeaderboardEntries", {
     hasSmallRows: true,
     summary: "Read a leaderboard: a page, or the places around a player",
     query: EntriesQuery,
@@ -127,9 +122,9 @@ export const leaderboardEntryRoutes = [
         ? keptPage(app, projectId, params.leaderboardId, query)
         : newPage(app, projectId, params.leaderboardId, query),
   }),
-  read.get("/leaderboards/{leaderboardId}/export", "exportLeaderboard", {
+  readBoards.get("/leaderboards/{leaderboardId}/export", "exportLeaderboard", {
     ...streaming,
-    access: { ...read.common.access, roles: BUILDERS, needs: { approval: true } },
+    access: { ...readBoards.common.access, roles: BUILDERS, needs: { approval: true } },
     summary: "Download a whole leaderboard as a file",
     description:
       "All lines that are shown, in their order and of one moment. A complete file ends with the trailer " +
@@ -145,7 +140,7 @@ export const leaderboardEntryRoutes = [
       );
     },
   }),
-  read.get("/leaderboards/{leaderboardId}/players/{playerId}", "getLeaderboardEntry", {
+  readBoards.get("/leaderboards/{leaderboardId}/players/{playerId}", "getLeaderboardEntry", {
     summary: "Get a player's place",
     params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, playerId: PlayerRef }),
     query: ListQuery.extend({ fresh: Fresh }),
@@ -157,7 +152,7 @@ export const leaderboardEntryRoutes = [
       return new Reply(200, entry.value, ageOf(entry));
     },
   }),
-  read.get("/leaderboards/{leaderboardId}/feed", "listLeaderboardFeed", {
+  readBoards.get("/leaderboards/{leaderboardId}/feed", "listLeaderboardFeed", {
     summary: `The last ${FEED_MAX} rank events of a leaderboard, newest first`,
     description: "Of players who are shown. `data` is that of the event of this type.",
     response: z.object({ data: z.array(FeedLine) }),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
+import { ADMINS, DESIGNERS } from "../../domain/kernel/caller.ts";
 import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import {
   openListsOf,
@@ -11,20 +11,16 @@ import {
 } from "../../domain/leaderboards/periods/list.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { PATH_VALUES } from "../path-values.ts";
-import { Reply, group } from "../route.ts";
-import { BoardValue } from "./leaderboards.ts";
-import { pageReply, sortedBy } from "./bodies.ts";
+import { Reply } from "../route.ts";
+import { boards, BoardValue, readBoards } from "./leaderboards.ts";
+import { pageReply, Person, sortedBy } from "./bodies.ts";
 
 const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
 const BOARD = "The value of the breakdown; empty without one";
 
-const RankedPlayerBody = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    avatarUrl: z.string().nullable(),
-  })
+const RankedPlayerBody = Person.extend({
+  avatarUrl: z.string().nullable(),
+})
   .nullable()
   .meta({ description: "null for players who are banned, deleted or erased by now" });
 
@@ -59,11 +55,8 @@ const PlaceBody = z
   })
   .meta({ id: "LeaderboardResult" });
 
-const common = group({ tag: "Leaderboards", project: "caller" });
-const read = common.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
-
 export const leaderboardPeriodRoutes = [
-  read.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
+  readBoards.get("/leaderboards/{leaderboardId}/periods", "listLeaderboardPeriods", {
     summary: "List the periods of a leaderboard, newest first",
     description: "With a breakdown, one for each of its values.",
     query: PageQuery.extend({
@@ -75,7 +68,7 @@ export const leaderboardPeriodRoutes = [
     outside: async (app, { projectId, params, query }) =>
       pageReply(await readPeriods(app, projectId, { ...query, ref: params.leaderboardId }), "periods", query),
   }),
-  read.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
+  readBoards.get("/leaderboards/{leaderboardId}/periods/{periodKey}/results", "listLeaderboardResults", {
     summary: "Read the final order of a closed period",
     description: "Before it is closed: 409 INVALID_STATE.",
     params: z.object({ leaderboardId: PATH_VALUES.leaderboardId, periodKey: Key }),
@@ -87,7 +80,7 @@ export const leaderboardPeriodRoutes = [
       return { ...rest, ...pageOf(places, rest.period.participants, query) };
     },
   }),
-  common.post("/leaderboards/{leaderboardId}/reset", "resetLeaderboard", {
+  boards.post("/leaderboards/{leaderboardId}/reset", "resetLeaderboard", {
     access: { scope: "leaderboards:write", roles: DESIGNERS },
     summary: "End the current period now and begin anew",
     description:
@@ -112,7 +105,7 @@ export const leaderboardPeriodRoutes = [
       return { resets: leaderboard.resets, resetAt: leaderboard.resetAt!.toISOString(), closing };
     },
   }),
-  common.post("/leaderboards/{leaderboardId}/rebuild", "rebuildLeaderboard", {
+  boards.post("/leaderboards/{leaderboardId}/rebuild", "rebuildLeaderboard", {
     access: { roles: ADMINS },
     summary: "Read the rankings of a leaderboard from the database again",
     description: `Its periods that are not closed, ${REBUILD_LISTS_MAX} at most. Reads go on meanwhile.`,

@@ -1,15 +1,7 @@
 import { z } from "zod";
-import { EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import type { App } from "../../app.ts";
-import {
-  PAGE_DEPTH_MAX,
-  PAGE_LIMIT_DEFAULT,
-  PAGE_LIMIT_MAX,
-  pageBody,
-  pageOf,
-} from "../../domain/kernel/paging.ts";
+import { pageBody, pageOf } from "../../domain/kernel/paging.ts";
 import type { Aged } from "../../domain/kernel/caches.ts";
-import { AROUND_LIMIT_DEFAULT } from "../../domain/leaderboards/board-list.ts";
 import {
   pageOfValues,
   type RankedValues,
@@ -17,9 +9,9 @@ import {
   VALUE_MEASURES,
   type ValuesQuery,
 } from "../../domain/leaderboards/value-ranks.ts";
-import { Reply, group } from "../route.ts";
+import { Reply } from "../route.ts";
 import { AGED, ageOf, Fresh } from "./aged-answers.ts";
-import { BoardValue, PeriodKey, WindowBody } from "./leaderboards.ts";
+import { BoardValue, pageOrAround, PeriodKey, readBoards, WindowBody } from "./leaderboards.ts";
 
 const ValueBody = z
   .object({
@@ -62,28 +54,15 @@ const rankedValues = (
     },
   );
 
-const read = group({
-  tag: "Leaderboards",
-  project: "caller",
-  access: { scope: "leaderboards:read", roles: EVERY_ROLE },
-});
-
 export const leaderboardValueRoutes = [
-  read.get("/leaderboards/{leaderboardId}/values", "listLeaderboardValues", {
+  readBoards.get("/leaderboards/{leaderboardId}/values", "listLeaderboardValues", {
     isQuestion: true,
     summary: "Rank the values of a leaderboard's breakdown, such as teams or countries",
     description:
       "By the scores of the players under each value, in one period. Players who are banned, deleted or " +
       "erased count in closed periods only.",
     query: z.object({
-      page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
-      limit: z.coerce
-        .number()
-        .int()
-        .min(1)
-        .max(PAGE_LIMIT_MAX)
-        .optional()
-        .meta({ description: `Default ${PAGE_LIMIT_DEFAULT}, and ${AROUND_LIMIT_DEFAULT} with around` }),
+      ...pageOrAround,
       around: BoardValue.min(1).optional().meta({
         description: "Show the places around this value; 404 where it has no score",
         example: "red",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { BREAKDOWN_VALUE_MAX } from "../../domain/evaluation/boards/lists.ts";
-import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
+import { AROUND_LIMIT_DEFAULT, LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import type { App } from "../../app.ts";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/caller.ts";
 import {
@@ -20,16 +20,14 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
-import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { PAGE_LIMIT_DEFAULT, pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { group, Reply } from "../route.ts";
-import { Deleted, deleted, pageReply, Search, sortedBy } from "./bodies.ts";
+import { Deleted, deleted, pageReply, Person, Search, sortedBy } from "./bodies.ts";
 
 export const EntryBody = z
   .object({
     rank: z.int(),
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
+    ...Person.shape,
     avatarUrl: z.string().nullable(),
     score: z.number(),
     reachedAt: z.iso.datetime().meta({ description: "When this score was reached" }),
@@ -57,6 +55,15 @@ export const PeriodKey = z
   .min(1)
   .max(64)
   .meta({ description: "Key of a period; default the current one", example: "2026-W02" });
+
+/** What a part of a leaderboard is asked for by: a page, or the places around something. */
+export const pageOrAround = {
+  page: PageQuery.shape.page,
+  limit: PageQuery.shape.limit
+    .unwrap()
+    .optional()
+    .meta({ description: `Default ${PAGE_LIMIT_DEFAULT}, and ${AROUND_LIMIT_DEFAULT} with around` }),
+};
 
 export const PLAYER_REF = "The player's UUID, or ext: and the externalUserId";
 export const PlayerRef = z.string().min(1).max(300).meta({ description: PLAYER_REF });
@@ -87,16 +94,23 @@ const LeaderboardBody = Definition.extend({
   updatedAt: z.iso.datetime(),
 }).meta({ id: "Leaderboard" });
 
-const common = group({ tag: "Leaderboards", project: "caller" });
-const read = common.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
-const manage = common.with({ access: { scope: "leaderboards:manage", roles: DESIGNERS } });
+export const boards = group({ tag: "Leaderboards", project: "caller" });
+export const readBoards = boards.with({ access: { scope: "leaderboards:read", roles: EVERY_ROLE } });
+const manage = boards.with({
+  access: { scope: "leaderboards:manage", roles: DESIGNERS },
+  response: LeaderboardBody,
+});
 
-/** Frees the rank index of a closed period. It only uses memory: a failure is just logged. */
-const dropIndex = async (app: App, projectId: string, periodId: string): Promise<void> => {
+/** Frees rank indexes, which only use memory: one that stays is simply never read again. */
+export const dropIndexes = async (
+  app: App,
+  projectId: string,
+  periodIds: readonly string[],
+): Promise<void> => {
   try {
-    await app.ranks.drop(projectId, periodId);
+    for (const periodId of periodIds) await app.ranks.drop(projectId, periodId);
   } catch (err) {
-    app.log.warn({ err, projectId, periodId }, "the rank index of a closed period stays");
+    app.log.warn({ err, projectId }, "rank indexes of closed periods stay");
   }
 };
 
@@ -130,10 +144,9 @@ export const leaderboardRoutes = [
       period: { kind: "WEEKLY", timezone: "Europe/Berlin" },
     },
     status: 201,
-    response: LeaderboardBody,
     run: async (work, { projectId, body }) => showLeaderboard(await createLeaderboard(work, projectId, body)),
   }),
-  read.get("/leaderboards", "listLeaderboards", {
+  readBoards.get("/leaderboards", "listLeaderboards", {
     isRevalidated: true,
     summary: "List leaderboards, newest first",
     query: PageQuery.extend({
@@ -145,7 +158,7 @@ export const leaderboardRoutes = [
     run: async (work, { projectId, query }) =>
       pageReply(await listLeaderboards(work, projectId, query), "leaderboards", query, showLeaderboard),
   }),
-  read.get("/leaderboards/{leaderboardId}", "getLeaderboard", {
+  readBoards.get("/leaderboards/{leaderboardId}", "getLeaderboard", {
     isRevalidated: true,
     summary: "Get a leaderboard",
     response: LeaderboardBody,
@@ -159,7 +172,6 @@ export const leaderboardRoutes = [
       "null clears a field.",
     body: LeaderboardPatch,
     example: { name: "XP of this week", displayLimit: 50, version: 1 },
-    response: LeaderboardBody,
     run: async (work, { projectId, params, body }) =>
       showLeaderboard(await patchLeaderboard(work, projectId, params.leaderboardId, body)),
   }),
@@ -173,7 +185,6 @@ export const leaderboardRoutes = [
   manage.post("/leaderboards/{leaderboardId}/pause", "pauseLeaderboard", {
     summary: "Pause a leaderboard",
     description: "It takes no scores; its entries stay readable.",
-    response: LeaderboardBody,
     run: async (work, { projectId, params }) =>
       showLeaderboard(await pauseLeaderboard(work, projectId, params.leaderboardId)),
   }),
@@ -181,14 +192,13 @@ export const leaderboardRoutes = [
     summary: "Resume a leaderboard",
     description:
       "It takes scores again. An XP board catches up; events and scores of the pause are not counted.",
-    response: LeaderboardBody,
     outside: async (app, { projectId, params }) => {
       const resume = app.transact((work) => resumeLeaderboard(work, projectId, params.leaderboardId));
       const { leaderboard, closedPeriodId } = await resume;
       const body = showLeaderboard(leaderboard);
       if (closedPeriodId === undefined) return body;
       return new Reply(200, body, {}, async () => {
-        await dropIndex(app, projectId, closedPeriodId);
+        await dropIndexes(app, projectId, [closedPeriodId]);
         return body;
       });
     },

@@ -36,7 +36,7 @@ import {
 } from "../../domain/social/lobbies/create.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { refuseHostile } from "../../domain/kernel/hostile-json.ts";
-import { Flag, pageReply, sortedBy } from "./bodies.ts";
+import { Flag, pageReply, Person, sortedBy } from "./bodies.ts";
 
 const ShownData = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });
@@ -64,20 +64,15 @@ const Settings = z.object({
     .optional(),
 });
 
-const MemberBody = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    status: z.enum(MEMBER_STATUSES),
-    isHost: z.boolean(),
-    role: z.enum(["PLAYER", "SPECTATOR"]),
-    team: Team,
-    slot: z.int().nullable().meta({ description: "From 1, in the team if there are teams" }),
-    data: ShownData,
-    joinedAt: z.iso.datetime(),
-  })
-  .meta({ id: "LobbyMember" });
+const MemberBody = Person.extend({
+  status: z.enum(MEMBER_STATUSES),
+  isHost: z.boolean(),
+  role: z.enum(["PLAYER", "SPECTATOR"]),
+  team: Team,
+  slot: z.int().nullable().meta({ description: "From 1, in the team if there are teams" }),
+  data: ShownData,
+  joinedAt: z.iso.datetime(),
+}).meta({ id: "LobbyMember" });
 
 const ResultBody = z
   .object({

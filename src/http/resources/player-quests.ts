@@ -29,7 +29,7 @@ import {
 import { QUESTS_MAX } from "../../domain/evaluation/quests/quest.ts";
 import { QUEST_STATES } from "../../domain/evaluation/quests/row.ts";
 import { getPlayer } from "../../domain/progression/players/players.ts";
-import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, pageReply, sortedBy } from "./bodies.ts";
+import { ByPlayer, causeOf, firstOf, Flag, ofPathPlayer, pageReply, Person, sortedBy } from "./bodies.ts";
 import { manageQuests, PlayerQuestBody, readQuests, writeQuests } from "./quests.ts";
 
 const SubmissionAnswer = z
@@ -49,9 +49,7 @@ const SubmissionBody = z
     playerQuestId: z.uuid(),
     cycleKey: z.string(),
     stepKey: z.string(),
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
+    ...Person.shape,
     evidenceType: z.enum(["TEXT", "URL"]).nullable(),
     evidence: z.string().nullable().meta({ description: "As the player has written it: show it as text" }),
     status: z.enum(SUBMISSION_STATUSES).meta({

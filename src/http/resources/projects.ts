@@ -34,7 +34,6 @@ import {
   changeTestClock,
   type ClockChange,
   DUE_NAMES,
-  type DueName,
   findSandbox,
   HAPPENED_MAX,
   readTestClock,
@@ -45,7 +44,8 @@ import { AllowedOrigins, isProjectOf } from "../../domain/accounts/projects/proj
 import { changeProject } from "../../domain/economy/levels/relevel.ts";
 import { isIanaName } from "../../domain/kernel/zones.ts";
 import { Name } from "../../domain/accounts/tenants/tenant.ts";
-import { Deleted, deleted, Order, pageReply } from "./bodies.ts";
+import { countsOf, Deleted, deleted, Order, pageReply } from "./bodies.ts";
+import { dropIndexes } from "./leaderboards.ts";
 import { provenAgain } from "./mfa-login.ts";
 
 const SandboxBody = z.object({
@@ -61,22 +61,13 @@ const SyncBody = z.object({
   leaderboards: z.int().meta({ description: "Leaderboards that were created or changed" }),
   levelCurve: z.int().meta({ description: "1 when the level curve was another" }),
   analyticsReports: z.int().meta({ description: "Saved reports that were created or changed" }),
-  definitions: z
-    .object(Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, z.int()])))
-    .meta({ description: "Other definitions that were created, changed or archived, by kind" }),
+  definitions: countsOf(DEFINITION_KINDS.map(({ plural }) => plural)).meta({
+    description: "Other definitions that were created, changed or archived, by kind",
+  }),
   skipped: z
     .array(z.object({ type: z.enum(TYPES), key: z.string(), reason: z.string() }))
     .meta({ description: "Definitions of the sandbox that stay unchanged, and why" }),
 });
-
-/** Frees rank indexes, which only use memory: one that stays is simply never read again. */
-const dropIndexes = async (app: App, projectId: string, periodIds: readonly string[]): Promise<void> => {
-  try {
-    for (const periodId of periodIds) await app.ranks.drop(projectId, periodId);
-  } catch (err) {
-    app.log.warn({ err, projectId }, "rank indexes of closed periods stay");
-  }
-};
 
 const sandboxes = group({ tag: "Projects", project: "path", access: { roles: ADMINS } });
 
@@ -99,10 +90,6 @@ const Change = z
     message: "exactly one of advance, to and reset is needed",
   });
 
-const Counts = z.object(
-  Object.fromEntries(DUE_NAMES.map((name) => [name, z.int()])) as Record<DueName, z.ZodInt>,
-);
-
 const ClockBody = z.object({
   sandboxProjectId: z.uuid(),
   now: z.iso.datetime().meta({ description: "The time of the sandbox; it goes on from there" }),
@@ -116,7 +103,7 @@ const ClockBody = z.object({
       startedAt: z.iso.datetime(),
       finishedAt: z.iso.datetime().nullable(),
       happened: z.object({
-        counts: Counts.meta({ description: "How much of each kind fell due on the way" }),
+        counts: countsOf(DUE_NAMES).meta({ description: "How much of each kind fell due on the way" }),
         first: z
           .array(z.object({ at: z.iso.datetime(), what: z.enum(DUE_NAMES), count: z.int() }))
           .meta({ description: `The first ${HAPPENED_MAX}, in their order` }),

@@ -19,7 +19,7 @@ import { questList } from "../../domain/economy/quests/list.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { orderQuestBackfill } from "../../domain/rules/insight/recount-players.ts";
 import { draftFields, VersionBody } from "./definitions.ts";
-import { ByPlayer, pageReply, sortedBy } from "./bodies.ts";
+import { ByPlayer, pageReply, Person, sortedBy } from "./bodies.ts";
 import { draftRoutes } from "./draft-routes.ts";
 
 const common = group({ tag: "Quests", project: "caller" });
@@ -173,22 +173,17 @@ const State = z.enum(STORED_STATES).meta({
 });
 const cycleKey = z.string().min(1).max(64).optional().meta({ description: "Default: all cycles" });
 
-const ParticipantBody = z
-  .object({
-    playerId: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    id: z.uuid(),
-    questVersion: z.int(),
-    cycleKey: z.string(),
-    state: State,
-    percent: z.int(),
-    stepsDone: z.array(z.string()).meta({ description: "Keys of the steps that are done" }),
-    startedAt: z.iso.datetime(),
-    completedAt: z.iso.datetime().nullable(),
-    claimedAt: z.iso.datetime().nullable(),
-  })
-  .meta({ id: "QuestParticipant" });
+const ParticipantBody = Person.extend({
+  id: z.uuid(),
+  questVersion: z.int(),
+  cycleKey: z.string(),
+  state: State,
+  percent: z.int(),
+  stepsDone: z.array(z.string()).meta({ description: "Keys of the steps that are done" }),
+  startedAt: z.iso.datetime(),
+  completedAt: z.iso.datetime().nullable(),
+  claimedAt: z.iso.datetime().nullable(),
+}).meta({ id: "QuestParticipant" });
 
 const StatsBody = z
   .object({

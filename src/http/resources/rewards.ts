@@ -21,6 +21,7 @@ import { isEmptyBundle, RewardBundle } from "../../domain/evaluation/rewards/bun
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/economy/rewards/references.ts";
 import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { causeOf, pageReply, sortedBy } from "./bodies.ts";
+import { PlayerRef } from "./leaderboards.ts";
 import { JobBody } from "./project-jobs.ts";
 
 /** Maximum quantity of one purchase or grant. */
@@ -53,11 +54,7 @@ const PlayerRewardBody = z
   .meta({ id: "PlayerReward" });
 
 const Order = z.strictObject({
-  playerId: z
-    .string()
-    .min(1)
-    .max(300)
-    .meta({ description: "The player's UUID, or ext: and the externalUserId" }),
+  playerId: PlayerRef,
   quantity: z.int().min(1).max(QUANTITY_MAX).default(1),
 });
 

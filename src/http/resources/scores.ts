@@ -9,7 +9,7 @@ import {
   REVIEW_STATUSES,
 } from "../../domain/leaderboards/reviews.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
-import { group, Reply } from "../route.ts";
+import { Reply } from "../route.ts";
 import {
   type BatchScore,
   finishScore,
@@ -26,10 +26,9 @@ import {
   resultsInOrder,
   SHORT_REFUSALS_EXPLAINED,
 } from "../item-refusals.ts";
-import { PlayerRef, SubmittedScore } from "./leaderboards.ts";
+import { boards, PlayerRef, SubmittedScore } from "./leaderboards.ts";
 import { ByPlayer, pageReply, sortedBy } from "./bodies.ts";
-const common = group({ tag: "Leaderboards", project: "caller" });
-const write = common.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
+const write = boards.with({ access: { scope: "leaderboards:write", roles: ADMINS } });
 
 const ScoreReviewBody = z
   .object({

@@ -12,15 +12,11 @@ import {
 import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/pages.ts";
 import { SegmentConditions } from "../../domain/evaluation/segments/membership.ts";
 import { type RouteContext, group } from "../route.ts";
-import { pageReply, sortedBy, ByPlayer, Moment } from "./bodies.ts";
+import { ByPlayer, Moment, pageReply, Person, sortedBy } from "./bodies.ts";
 
 const common = group({ tag: "Segments", project: "caller" });
 const read = common.with({ access: { scope: "players:read", roles: EVERY_ROLE } });
 const write = common.with({ access: { scope: "players:write", roles: DESIGNERS } });
-
-const Params = z.object({
-  segmentId: z.string().max(64).meta({ description: "The UUID or the key of the segment" }),
-});
 
 const Members = z.strictObject({
   playerIds: z
@@ -45,7 +41,7 @@ const changing = write.with({
 });
 
 type Change = Pick<
-  RouteContext<z.output<typeof Params>, undefined, z.output<typeof Members>>,
+  RouteContext<{ segmentId: string }, undefined, z.output<typeof Members>>,
   "projectId" | "params" | "body"
 >;
 
@@ -84,16 +80,7 @@ export const segmentRoutes = [
         description: "Who was in it at this moment; default: who is in it now",
       }),
     }),
-    response: pageBody(
-      z
-        .object({
-          playerId: z.uuid(),
-          externalUserId: z.string(),
-          displayName: z.string().nullable(),
-          enteredAt: z.iso.datetime(),
-        })
-        .meta({ id: "SegmentMember" }),
-    ),
+    response: pageBody(Person.extend({ enteredAt: z.iso.datetime() }).meta({ id: "SegmentMember" })),
     run: async (work, { projectId, params, query }) =>
       pageReply(await listMembers(work, projectId, params.segmentId, query), "members", query),
   }),

@@ -47,7 +47,7 @@ import { listAudit } from "../../domain/accounts/audit/audit.ts";
 import { decideTenant, PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/approval.ts";
 import { followPlan } from "../../domain/delivery/plan-change.ts";
 import { CurrentPassword, NewPassword } from "./registration.ts";
-import { Accepted, accepted, Flag, Order, pageReply, Search } from "./bodies.ts";
+import { Accepted, accepted, countsOf, Flag, Order, pageReply, Search } from "./bodies.ts";
 import { ChallengeAnswerBody, LoginInput, proofParts } from "./mfa-login.ts";
 import { AuditEntryBody, AuditQuery } from "./tenant.ts";
 
@@ -173,15 +173,12 @@ const PlatformTokenBody = z
   })
   .meta({ id: "PlatformToken" });
 
-const counts = <K extends string>(names: readonly K[]) =>
-  z.object(Object.fromEntries(names.map((name) => [name, z.int()])) as Record<K, z.ZodInt>);
-
 const StatsBody = z
   .object({
     tenants: z.object({
       total: z.int(),
-      byApprovalStatus: counts(APPROVAL_STATUSES),
-      byPlan: counts(PLANS),
+      byApprovalStatus: countsOf(APPROVAL_STATUSES),
+      byPlan: countsOf(PLANS),
     }),
     users: z.int(),
     projects: z.int().meta({ description: "Without sandboxes" }),
